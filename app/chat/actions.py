@@ -1,4 +1,4 @@
-"""What the chat page can do, by name, with its keys."""
+"""The actions of the chat page: their names, keys and conditions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
-    """About asking, and the answers of the conversation on show."""
+    """Returns the actions for sending prompts and for the answers of the shown conversation."""
     section, session = tr("Asking"), context.session
 
     def repeats() -> str:

@@ -1,4 +1,4 @@
-"""What the chat page asks for, done by the session; and what the session tells, shown on the page."""
+"""Connects the chat page with the session: passes on the user's requests and shows the session's changes."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ if TYPE_CHECKING:
 
 
 class ChatController(QObject):
-    """Every slot does something or says under the composer why not; what was written stays."""
+    """The chat page's logic. A slot that cannot act says why under the composer; the user's draft is kept."""
 
     def __init__(self, context: AppContext) -> None:
         super().__init__()
         self._context = context
         self._session = session = context.session
-        self._scenes: dict[str, Scene] = {}  # of suggested prompts about drawings
+        self._scenes: dict[str, Scene] = {}  # by suggested prompt about a drawing
         self._pictures = PictureSource(session.library.pictures.get)
         self.widget = self.page = page = ChatPage(self._options())
-        self.setParent(page)  # so that nothing arrives once the page is gone
+        self.setParent(page)  # so that no signal arrives after the page is deleted
         kept = PresetStore(context.folders.data)
         self.presets = PresetPicker(kept)
         page.composer.place_presets(self.presets)
@@ -94,25 +94,28 @@ class ChatController(QObject):
 
     @property
     def notice(self) -> Notice:
-        """Over the composer."""
+        """The notice above the composer."""
         return self.page.notice
 
     def enter(self) -> None:
-        """Give the composer the keyboard, and the chat the model that another page had in its place."""
+        """Focuses the composer, and loads the chat's model again where another page had borrowed its place."""
         self.page.composer.edit.setFocus()
         self._context.give_back()
 
     def say(self, reason: str) -> None:
-        """Say under the composer why something cannot be done now; why nothing can be asked stands there by itself."""
+        """Shows under the composer why something cannot be done now.
+
+        The reason why no prompt can be sent is left out: the composer shows it anyway.
+        """
         self.page.composer.say("" if reason == self._context.reason_to_wait() else reason)
 
     @property
     def is_waiting(self) -> bool:
-        """Returns whether a prompt waits for its model."""
+        """True if a prompt waits for its model to load."""
         return self._waiting.is_on
 
     def stop(self) -> None:
-        """Take back a prompt that waits for its model; where none does, stop the current work."""
+        """Takes back a prompt that waits for its model; if none does, stops the current work."""
         if self._waiting.is_on:
             self._waiting.take_back()
         else:
@@ -122,7 +125,7 @@ class ChatController(QObject):
 
     @Slot(str)
     def send(self, text: str) -> None:
-        """Ask the model what the composer holds, once it is loaded."""
+        """Sends the composer's draft to the model; if the model is still loading, lets the draft wait for it."""
         composer = self.page.composer
         if self._context.loading is not None or self._context.is_borrowing:
             self._wait(text, self._context.answering)
@@ -133,7 +136,7 @@ class ChatController(QObject):
             composer.clear()
 
     def _wait(self, text: str, model: str) -> None:
-        """Let the prompt wait for a model that is being loaded, if that could read it."""
+        """Lets the prompt wait for a model that is being loaded, if that model can read it."""
         composer = self.page.composer
         traits = catalog.traits(Path(model).name)
         try:
@@ -145,7 +148,7 @@ class ChatController(QObject):
 
     @Slot(str)
     def pick(self, prompt: str) -> None:
-        """Ask a suggested prompt, or put it into the composer when it cannot be sent now or is about a drawing."""
+        """Sends a suggested prompt, or puts it into the composer if it cannot be sent now or is about a drawing."""
         composer = self.page.composer
         if (scene := self._scenes.get(prompt)) is not None:
             composer.set_text(prompt)
@@ -172,7 +175,7 @@ class ChatController(QObject):
 
     @Slot(object)
     def again(self, turn: Turn) -> None:
-        """Answer a turn once more, with another seed; asks first where another model has written it."""
+        """Answers a turn again with another seed; asks first if another model wrote the answer."""
         if self._can_ask():
             self._regenerating.ask(turn)
 
@@ -181,46 +184,46 @@ class ChatController(QObject):
         if self._can_ask() and model is not None:
             self._try(lambda: self._session.ask_again(turn, model))
             focus = QApplication.focusWidget()
-            if focus is None or not self.page.scroller.isAncestorOf(focus):  # it was in a question that is gone
+            if focus is None or not self.page.scroller.isAncestorOf(focus):  # the question that had it is closed
                 self.page.composer.edit.setFocus()
 
     @Slot()
     def again_last(self) -> None:
-        """Answer the last turn once more."""
+        """Answers the last turn again."""
         turns = self._session.chat.turns
         if turns:
             self.again(turns[-1])
 
     @Slot()
     def inspect_last(self) -> None:
-        """Look into the last answer."""
+        """Opens the last answer in the inspector."""
         turns = self._session.chat.turns
         if turns:
             self.inspect(turns[-1])
 
     @Slot(object)
     def inspect(self, turn: Turn) -> None:
-        """Look into the answer on show of a turn, at the step that is looked at there."""
+        """Opens the shown answer of a turn in the inspector, at the step that its replay shows."""
         run = run_of(turn.answer, self._context.folders.traces)
         if run is not None:
             self._context.inspect(run, is_live=turn.answer.is_active, place=self.page.place_of(turn))
 
     @Slot(object, str)
     def edit(self, turn: Turn, text: str) -> None:
-        """Ask another version of a prompt."""
+        """Sends another version of a prompt."""
         model = self._context.model
         if self._can_ask() and model is not None:
             self._try(lambda: self._session.edit(turn, prepare(model.traits, text), model))
 
     @Slot(object)
     def delete(self, turn: Turn) -> None:
-        """Delete a turn and what follows it; a line offers to undo that."""
+        """Deletes a turn and what follows it, and offers to undo that."""
         if self._try(lambda: self._session.remove(turn)):
             self._offer_undo(tr("Deleted the prompt, its answer and what followed."))
 
     @Slot(object, int)
     def delete_answer(self, turn: Turn, index: int) -> None:
-        """Delete a version of an answer and what follows it; a line offers to undo that."""
+        """Deletes a version of an answer and what follows it, and offers to undo that."""
         if self._try(lambda: self._session.remove_answer(turn, index)):
             self._offer_undo(tr("Deleted the answer and what followed."))
 
@@ -244,7 +247,7 @@ class ChatController(QObject):
 
     @Slot(object, str)
     def _give_back(self, turn: Turn, why: str) -> None:
-        """A prompt could not be sent: put it back into the composer, if that is empty, with why under it."""
+        """Puts a prompt that could not be sent back into an empty composer, and shows the reason."""
         composer = self.page.composer
         if not composer.is_empty:
             if why:
@@ -252,7 +255,7 @@ class ChatController(QObject):
             return
         composer.pictures.set_pictures(turn.pictures)
         composer.set_attachments(turn.attachments)
-        composer.set_text(turn.prompt)  # may itself become a file
+        composer.set_text(turn.prompt)  # a long prompt may become a file
         if why:
             composer.say(why)
 
@@ -268,7 +271,7 @@ class ChatController(QObject):
 
     @Slot()
     def refresh(self) -> None:
-        """Show what can be asked now, and why not where it cannot."""
+        """Shows whether a prompt can be sent now, and the reason if not."""
         context, reason = self._context, self._context.reason_to_wait()
         own, is_borrowing = context.own_choice, context.is_borrowing
         said = reason
@@ -278,7 +281,7 @@ class ChatController(QObject):
         self.page.composer.block(said, can_wait=context.loading is not None or is_borrowing)
         self.page.set_can_repeat(not reason)
         if is_borrowing and not context.is_busy:
-            QTimer.singleShot(0, self._give_model_back)  # once all who hear of it have begun what they waited for
+            QTimer.singleShot(0, self._give_model_back)  # after all receivers of this signal have run
         self.page.set_skips(self._context.backend.pacing.is_computed)
 
     @Slot()
@@ -288,7 +291,7 @@ class ChatController(QObject):
 
     @Slot()
     def show_path(self) -> None:
-        """Show the turns that are on the path now."""
+        """Shows the turns on the conversation's present path."""
         session, composer = self._session, self.page.composer
         if self.page.shows_other(session.chat):
             self._waiting.take_back()
@@ -314,7 +317,7 @@ class ChatController(QObject):
 
     @Slot()
     def show_model(self) -> None:
-        """Say what the model that is there or on its way is for, offer prompts for it, and count by it."""
+        """Adapts the page to the loaded model: introduction, suggested prompts and token counting."""
         model, composer = self._context.model, self.page.composer
         composer.say("")
         self._introduce()
@@ -336,7 +339,7 @@ class ChatController(QObject):
         self._note_reading()
 
     def _note_reading(self) -> None:
-        """Say what is not read, where there is something of it."""
+        """Says what of the conversation the model does not read, if there is anything to read."""
         model, chat = self._context.model, self._session.chat
         matters = model is not None and (chat.turns or chat.system_prompt.strip())
         carries = model is not None and bool(self._session.carried(model))
@@ -344,16 +347,16 @@ class ChatController(QObject):
 
     @Slot(object)
     def _adapted(self, replies: list[ServiceReply]) -> None:
-        """With another adapter a model can do other things."""
+        """Shows the model anew once another adapter is active: it may have other abilities."""
         if any(isinstance(reply, AdapterChanged) for reply in replies):
             self.show_model()
 
     def _introduce(self) -> None:
-        """Say what the model that is there or loads is for, and how the present decoder writes its answers."""
+        """Says what the loaded or loading model is for, and how the present decoder writes its answers."""
         model, loading, how = self._context.model, self._context.loading, ""
         if model is not None:
             traits, decoder = model.traits, self._context.values.present_decoding.decoder
-            is_usual = bool(traits.introduction) and decoder == BLOCK_DIFFUSION  # of which the page tells
+            is_usual = bool(traits.introduction) and decoder == BLOCK_DIFFUSION  # the welcome text explains it
             how = "" if is_usual else answers_in_words(decoder)
         elif loading is not None:
             traits = catalog.traits(Path(loading.path_or_id).name)
@@ -365,13 +368,13 @@ class ChatController(QObject):
 
     @Slot()
     def show_settings(self) -> None:
-        """Draw by the settings, count by them, and say whether they are still the preset's."""
+        """Applies changed settings to drawing and token counting, and marks the preset if they differ from it."""
         self._introduce()
         self._show_options()
         self._hold_back()
 
     def _hold_back(self) -> None:
-        """Keep as much of the context free as the settings ask for."""
+        """Passes the context length and the tokens reserved for the answer to the context meter."""
         self._mark_preset()
         model, values = self._context.model, self._context.values
         if model is not None and not values.problem(model.defaults):
@@ -385,7 +388,7 @@ class ChatController(QObject):
 
     @Slot(object)
     def take_preset(self, preset: Preset) -> None:
-        """Ask by a preset from now on, in the conversation on show and those begun after it."""
+        """Applies a preset to the shown conversation and to those begun after it."""
         self._session.describe(system_prompt=preset.system_prompt, preset=preset.id, think=preset.think)
         self._context.values.overrides, self._context.values.decoding = dict(preset.overrides), preset.decoding
         self._context.apply_values()
@@ -394,7 +397,7 @@ class ChatController(QObject):
 
     @Slot()
     def edit_presets(self) -> None:
-        """Open the presets' editor."""
+        """Opens the editor of presets."""
         self.presets.edit_presets()
 
     def _mark_preset(self) -> None:
@@ -402,7 +405,7 @@ class ChatController(QObject):
         self.presets.show_changed((values.overrides, values.decoding) != (dict(preset.overrides), preset.decoding))
 
     def _pending(self) -> Sequence[Message]:
-        """The conversation as it would be sent now, with what the composer holds."""
+        """Returns the conversation as it would be sent now, with the composer's draft."""
         composer, model = self.page.composer, self._context.model
         pictures = composer.pictures.pictures or (() if model is None else self._session.carried(model))
         messages = self._session.chat.messages_with(user_message(composer.text, composer.attachments, pictures))
@@ -410,5 +413,5 @@ class ChatController(QObject):
 
 
 def build(context: AppContext) -> ChatController:
-    """The chat page."""
+    """Returns the chat page."""
     return ChatController(context)

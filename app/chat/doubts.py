@@ -1,4 +1,4 @@
-"""Whether an answer of a small model can be relied on, by what it was taught. Knows no Qt."""
+"""Checks an answer of a small model against the tasks that it was trained on. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from app.system.i18n import tr, trn
 from engine import catalog
 from engine.tasks import skills, wording
 
-MOST_WORDS = 4  # unknown ones that are named
-LONGEST_RIGHT = 60  # characters of a right answer that is written out
+MOST_WORDS = 4  # unknown words that are named
+LONGEST_RIGHT = 60  # characters; a longer right answer is not shown
 
 
 @dataclass(frozen=True)
 class Caveat:
-    """What is wrong in a sentence or two, and prompts near to the one that was asked, which the model was taught."""
+    """A warning about an answer in a sentence or two, and similar prompts that the model was trained on."""
 
     text: str
     nearest: tuple[Suggestion, ...]
 
 
 def doubt(prompt: str, answer: Answer) -> Caveat | None:
-    """What should be known of an answer that has ended by itself; None where nothing is to be doubted.
+    """Returns a warning about an answer that ended by itself; None if there is no reason to doubt it.
 
-    A model of skills is checked by them: whether the prompt is one of its tasks, in its words; whether the answer is
-    right. Of other models nothing is known but that a block did not converge, which ``Answer.notices`` says.
+    A model trained on skills is checked: the prompt must be one of its tasks, in its wording, and the answer right.
+    Answers of other models cannot be checked; ``Answer.notices`` reports blocks that did not converge.
     """
     traits = catalog.traits(Path(answer.model).name, answer.adapter)
     if traits.taught != "skills" or answer.status != "done":

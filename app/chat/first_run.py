@@ -1,4 +1,4 @@
-"""A short recorded run that an empty conversation plays once: what it begins as, what is doubted, what stays."""
+"""A short recorded run that an empty conversation plays once, with captions for its three phases."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from engine import Recording
 if TYPE_CHECKING:
     from app.canvas.view import CanvasView
 
-RUN = "times-table"  # of the gallery
-SPEED = 0.35  # of the usual one: there is time to read
+RUN = "times-table"  # file name in the gallery
+SPEED = 0.35  # share of the usual speed, to leave time to read
 AFTER_PAINT_MS = 250
-COLUMNS = 11  # its longest line
+COLUMNS = 11  # length of its longest line
 TEXT = 12  # pixels at 100 %
-CANVAS_WIDTH, CANVAS_HEIGHT = 230, 264  # pixels at 100 %, kept free for the run
-BESIDE = 370  # pixels at 100 % from which the captions stand beside it
+CANVAS_WIDTH, CANVAS_HEIGHT = 230, 264  # pixels at 100 %, reserved until the run is read
+LEAST_ROW_WIDTH = 370  # pixels at 100 %; narrower, the captions are below the canvas
 
 
 class FirstRun(QWidget):
-    """Begins once it has been painted, and reads the run beside the window. ``stop`` shows how it ended.
+    """Plays a run from the gallery. Reads it in a thread after the first paint. ``stop`` shows the last frame.
 
-    ``ended`` tells that it has been seen to its end, or was stopped.
+    ``ended`` is emitted when the run has been played to its end or was stopped.
     """
 
     ended = Signal()
@@ -59,7 +59,7 @@ class FirstRun(QWidget):
         self.again.setSizePolicy(policy)
         self.again.hide()
         for said in (*self.captions, self.figures, self.source):
-            said.setMinimumHeight(1)  # else the page takes them to be as tall as in the narrowest column
+            said.setMinimumHeight(1)  # else the layout reserves the height they need in the narrowest column
         words = column_of(
             STRETCH,
             *self.captions,
@@ -83,12 +83,12 @@ class FirstRun(QWidget):
         self.player.playing_changed.connect(self._playing)
         motion.changed.connect(self._calm_down)
         themes.changed.connect(self._take_text_size)
-        self._tell(-1)
+        self._mark_captions(-1)
         self._fit()
 
     @property
     def is_read(self) -> bool:
-        """Whether the run is there to be played."""
+        """True if the run has been read and can be played."""
         return self.canvas is not None
 
     @Slot()
@@ -138,7 +138,7 @@ class FirstRun(QWidget):
 
     @Slot()
     def play(self) -> None:
-        """Play it from its beginning."""
+        """Plays the run from its beginning."""
         self._is_stopped = False
         self.player.pause()
         self.player.go(0)
@@ -146,7 +146,7 @@ class FirstRun(QWidget):
 
     @Slot()
     def stop(self) -> None:
-        """Nothing moves any more: the last frame is on show."""
+        """Stops playing and shows the last frame."""
         self._is_stopped = True
         self.player.pause()
         if self.player.replay is not None:
@@ -167,10 +167,10 @@ class FirstRun(QWidget):
             return
         self.canvas.set_block(block)
         self.figures.setText(_figures(block, replay.steps_of(0)))
-        self._tell(_moment(block))
+        self._mark_captions(_moment(block))
 
-    def _tell(self, moment: int) -> None:
-        """Which caption is true now; those before it have been."""
+    def _mark_captions(self, moment: int) -> None:
+        """Marks one caption (an index, -1 for none) as present, earlier ones as past and later ones as to come."""
         for number, caption in enumerate(self.captions):
             tense = "now" if number == moment else "past" if number < moment else "to come"
             if caption.property("tense") != tense:
@@ -179,8 +179,8 @@ class FirstRun(QWidget):
     def _fit(self) -> None:
         kept_free = QSize(px(CANVAS_WIDTH), px(CANVAS_HEIGHT))
         self._stage.setFixedSize(kept_free if self.canvas is None else self.canvas.minimumSizeHint())
-        is_beside = self.width() >= px(BESIDE)
-        self._row.setDirection(QBoxLayout.Direction.LeftToRight if is_beside else QBoxLayout.Direction.TopToBottom)
+        is_row = self.width() >= px(LEAST_ROW_WIDTH)
+        self._row.setDirection(QBoxLayout.Direction.LeftToRight if is_row else QBoxLayout.Direction.TopToBottom)
 
     # ---------------------------------------------------------------- Qt's events
 
@@ -200,7 +200,7 @@ class FirstRun(QWidget):
 
 
 def _read_first() -> tuple[Replay, Recording]:
-    """In a thread."""
+    """Reads the recorded run. Called in a thread."""
     return read_run(next(one.path for one in engine.gallery() if one.path.stem == RUN))
 
 
@@ -213,7 +213,7 @@ def _captions() -> tuple[str, ...]:
 
 
 def _moment(block: BlockState) -> int:
-    """Which caption fits a step of the run: noise, doubt, or ink once half of the text has settled."""
+    """Returns the index of the caption for a step: noise, doubt, or settled once half of the text has."""
     if not block.steps:
         return 0
     length = block.length if block.outcome is None else len(block.outcome)

@@ -1,20 +1,20 @@
-"""How tall a turn will be, from the length of its texts. Knows no widgets; being wrong is set right later."""
+"""Estimates the height of a turn from the length of its texts. Knows no widgets; layout corrects it later."""
 
 from __future__ import annotations
 
 from app.design.fonts import TEXT_BODY, TEXT_LEAD, px
 from app.state.chat.conversation import Turn
 
-FIXED = 210  # speakers, buttons, the line of figures, and the space between them
+FIXED = 210  # pixels: speakers, buttons, the line of figures, and the space between them
 PICTURES = 136
 CODE_FRAME = 56
 GAP = 12
 
 
 def guess_height(turn: Turn, width: int) -> int:
-    """Pixels of a turn in a column so many pixels wide."""
+    """Returns the estimated height of a turn in a column ``width`` pixels wide, in pixels."""
     letters = max(20, round(width / (px(TEXT_LEAD) * 0.53)))
-    pictures = px(PICTURES) if turn.pictures else 0  # of one row
+    pictures = px(PICTURES) if turn.pictures else 0  # assumes one row
     return FIXED + pictures + _text(turn.prompt, letters) + _text(turn.answer.text, letters)
 
 

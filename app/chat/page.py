@@ -1,4 +1,4 @@
-"""The conversation on show: turns in a column, suggestions and the composer under it. Decides nothing about runs."""
+"""The shown conversation: turns in a column, suggestions and the composer under it. Decides nothing about runs."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ COLUMN_CHARACTERS = 72
 
 
 def column_width() -> int:
-    """Pixels of the widest line of text, with what is left and right of it."""
+    """Returns the widest width of the text column in pixels, padding included."""
     font = QFont()
     font.setPixelSize(px(TEXT_LEAD))
     return COLUMN_CHARACTERS * QFontMetrics(font).averageCharWidth() + 2 * PAD
 
 
 class ChatPage(QWidget):
-    """Emits what the user wants; shows what it is told.
+    """Emits the user's requests as signals; shows what its methods are given.
 
-    ``show_chat`` opens a conversation or shows a path that has changed; ``refresh`` and ``settle`` follow its run.
+    ``show_chat`` opens a conversation or shows a changed path; ``refresh`` and ``settle`` follow its run.
     """
 
     submitted = Signal(str)
@@ -58,9 +58,9 @@ class ChatPage(QWidget):
     delete_asked = Signal(object)
     answer_chosen = Signal(object, int)
     prompt_chosen = Signal(object, int)
-    answer_delete_asked = Signal(object, int)  # a version of an answer; offered where somebody listens
-    inspect_asked = Signal(object)  # the turn whose answer is to be looked into
-    replay_asked = Signal(object)  # the turn whose answer's run is to be read
+    answer_delete_asked = Signal(object, int)  # turn and version; offered only while a slot is connected
+    inspect_asked = Signal(object)  # the turn whose answer is to be inspected
+    replay_asked = Signal(object)  # the turn whose answer's run is to be replayed
     pace_chosen = Signal(str)  # a value of the declared setting
 
     def __init__(self, options: ViewOptions) -> None:
@@ -71,8 +71,8 @@ class ChatPage(QWidget):
         self._model: LoadedModel | None = None
         self._can_repeat = True
         self._skips = False
-        self._held_replay: int | None = None  # pixels below the top of the conversation's page
-        self._models: weakref.WeakKeyDictionary[Answer, LoadedModel] = weakref.WeakKeyDictionary()  # who wrote what
+        self._held_replay: int | None = None  # pixels between the top of the page and the replay bar
+        self._models: weakref.WeakKeyDictionary[Answer, LoadedModel] = weakref.WeakKeyDictionary()  # who wrote it
         self.setAcceptDrops(True)
         width = column_width()
 
@@ -106,21 +106,21 @@ class ChatPage(QWidget):
 
     @property
     def welcome(self) -> QWidget:
-        """What an empty conversation shows."""
+        """The widget that an empty conversation shows."""
         return self._welcome
 
     @property
     def introduction(self) -> QWidget:
-        """What the loaded model is for."""
+        """The label that says what the loaded model is for."""
         return self._welcome.introduction
 
     def introduce(self, text: str, placeholder: str) -> None:
-        """Say what the loaded model is for."""
+        """Shows what the loaded model is for."""
         self._welcome.introduce(text)
         self.composer.edit.setPlaceholderText(placeholder)
 
     def offer(self, suggestions: Sequence[Suggestion]) -> None:
-        """Replace the suggested prompts."""
+        """Replaces the suggested prompts."""
         self.suggestions.offer(suggestions)
         self.more_suggestions.offer(suggestions)
         chain_tabs(self._welcome, self.suggestions.chips)
@@ -130,7 +130,7 @@ class ChatPage(QWidget):
 
     @property
     def turns(self) -> list[TurnView]:
-        """The views of the path's turns, from the top: all of a short conversation's, else those there are now."""
+        """The views of the path's turns from the top: all in a short conversation, else those that exist now."""
         if len(self._path) <= FEW:
             for turn in self._path:
                 self.scroller.realise(turn)
@@ -138,16 +138,16 @@ class ChatPage(QWidget):
         return [view for view in found if view is not None]
 
     def view_of(self, turn: Turn) -> TurnView | None:
-        """A turn's view, if it has one now."""
+        """Returns the view of a turn; None if it has none now."""
         view = self.scroller.view(turn)
         return cast("TurnView | None", view)
 
     def shows_other(self, chat: ChatState) -> bool:
-        """Returns whether another conversation is shown."""
+        """Returns True if the page shows another conversation than this one."""
         return chat is not self._chat
 
     def show_chat(self, chat: ChatState, model: LoadedModel | None) -> None:
-        """Show another conversation from its end, or what has become of the path. Views of turns that stay are kept."""
+        """Shows another conversation from its end, or the changed path. Views of turns that stay are kept."""
         is_other = self.shows_other(chat)
         place = None if is_other else FocusPlace.of(self._path, self.view_of)
         path = chat.turns
@@ -165,7 +165,7 @@ class ChatPage(QWidget):
             place.keep(path, self.view_of, self.composer.edit)
 
     def refresh(self, share: float = 1.0) -> None:
-        """The answer under way has changed; of its latest step this share is to be shown."""
+        """Shows the changed running answer, with a share (0 to 1) of its latest step."""
         self._note_writers()
         view = self.view_of(self._path[-1]) if self._path else None
         if view is not None:
@@ -179,13 +179,13 @@ class ChatPage(QWidget):
 
     @Slot(float)
     def reveal(self, share: float) -> None:
-        """More of the latest step of the answer under way is to be shown."""
+        """Shows another share (0 to 1) of the latest step of the running answer."""
         view = self.view_of(self._path[-1]) if self._chat.active is not None else None
         if view is not None:
             view.answer.reveal(share)
 
     def settle(self) -> None:
-        """The run has ended: its canvases become text, and what is in sight stays there."""
+        """Turns the canvases of a run that has ended into text; the visible part does not move."""
         view = self.view_of(self._path[-1]) if self._path else None
         held = self.scroller.hold()
         if view is not None:
@@ -200,7 +200,7 @@ class ChatPage(QWidget):
 
     @Slot(object)
     def _want_replay(self, turn: Turn) -> None:
-        """One at a time: what another answer holds of its run is let go of."""
+        """Asks for the run of an answer; other answers drop theirs, so only one is in memory."""
         for view in self._views():
             if view.turn is not turn:
                 view.answer.replay.forget()
@@ -208,65 +208,65 @@ class ChatPage(QWidget):
 
     @Slot(object)
     def _settle_replay(self, answer: AnswerView) -> None:
-        """A run that was played again is at its end: the bar under it stays there, and tokens glide."""
+        """Ends a replay: the bar under the answer stays in place, and tokens glide into the text."""
         self._keep_replay(answer.turn)
         answer.glide()
 
     @Slot(object)
     def _hold_replay(self, turn: Turn) -> None:
-        """Note where the bar of a run stands before another frame comes, as the pointer may be on it."""
+        """Notes where the replay bar is before another frame is shown: the pointer may be on it."""
         view = self.view_of(turn)
         self._held_replay = None if view is None else self.scroller.height_in_sight(view.answer.replay)
 
     @Slot(object)
     def _keep_replay(self, turn: Turn) -> None:
-        """The frame has come: the bar stays where it was in the window."""
+        """Scrolls so that the replay bar stays where it was before the frame changed."""
         view = self.view_of(turn)
         if view is None or self._held_replay is None:
             return
         replay, height = view.answer.replay, self._held_replay
         missing = self.scroller.keep_in_sight(turn, replay, height)
-        if missing and replay.is_on:  # there is nothing above to scroll to
+        if missing and replay.is_on:  # the page cannot be scrolled up any further
             replay.reserve(missing)
             self.scroller.keep_in_sight(turn, replay, height)
 
     def show_replay(self, turn: Turn, answer: Answer, replay: Replay, trace: Recording) -> None:
-        """The run of an answer is read; it is shown if the answer still is."""
+        """Shows the run of an answer that has been read, if the answer is still shown."""
         view = self.view_of(turn)
         if view is not None and turn.answer is answer:
             view.answer.replay.open(replay, trace)
 
     def refuse_replay(self, turn: Turn, answer: Answer, why: str) -> None:
-        """The run of an answer cannot be read."""
+        """Shows why the run of an answer cannot be read."""
         view = self.view_of(turn)
         if view is not None and turn.answer is answer:
             view.answer.replay.refuse(why)
 
     def place_of(self, turn: Turn) -> int:
-        """The frame of an answer's run that is looked at; the first where none is."""
+        """Returns the frame that an answer's replay shows; 0 without a replay."""
         view = self.view_of(turn)
         return 0 if view is None else view.answer.replay.place
 
     def set_can_repeat(self, can_repeat: bool) -> None:
-        """Whether anything can be asked now: answers again, prompts otherwise."""
+        """Sets whether answers can be regenerated and prompts edited now."""
         if can_repeat != self._can_repeat:
             self._can_repeat = can_repeat
             for view in self._views():
                 self._show_state(view)
 
     def set_skips(self, skips: bool) -> None:
-        """Sets whether the answer that develops is computed, so that stopping it skips to its end."""
+        """Sets whether the running answer is already computed, so that Stop skips to its end."""
         if skips != self._skips:
             self._skips = skips
             for view in self._views():
                 self._show_state(view)
 
     def follow(self) -> None:
-        """Keep the end in sight from now on."""
+        """Keeps the end of the conversation visible from now on."""
         self.scroller.follow()
 
     def set_options(self, options: ViewOptions) -> None:
-        """Change how everything is drawn."""
+        """Applies changed view options."""
         if options == self._options:
             return
         resized = options.percent != self._options.percent
@@ -284,7 +284,7 @@ class ChatPage(QWidget):
         return [cast("TurnView", view) for view in self.scroller.views.values()]
 
     def _make(self, turn: Hashable) -> QWidget:
-        from app.chat.messages.turn import TurnView  # with all that shows a message: an empty page does without
+        from app.chat.messages.turn import TurnView  # large import that an empty page does not need
 
         assert isinstance(turn, Turn)
         view = TurnView(turn, self._models.get(turn.answer), self._options)
@@ -318,7 +318,7 @@ class ChatPage(QWidget):
             yield from prepare(turn.answer.text)
 
     def _note_writers(self) -> None:
-        """Tokens are written by the model that was there when they came, also when another one is loaded since."""
+        """Notes for each new answer the model loaded now: its tokenizer is needed after another is loaded, too."""
         if self._model is not None:
             for turn in self._path:
                 answer = turn.answer
@@ -343,7 +343,7 @@ class ChatPage(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        # Room for the conversation's scroll bar, there or not: all of the page stands in one column, which never moves.
+        # Keep room for the scroll bar even while it is hidden, so that the column never moves.
         bar = self.scroller.verticalScrollBar().sizeHint().width()
         self._bottom_row.setContentsMargins(SIDE, 0, SIDE + bar, 0)
         self._welcome.setViewportMargins(0, 0, bar, 0)

@@ -1,4 +1,4 @@
-"""Reads a recorded run, ready to be gone through; for a thread of its own, as a long one would make the window wait."""
+"""Reads a recorded run for replay. Meant for a thread, since a long run would block the window."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine import Recording
 
 
 def read_run(run: Recording | Path) -> tuple[Replay, Recording]:
-    """A run, ready to be gone through.
+    """Returns a replay and the recording that it reads from.
 
     Raises:
         SafelightError: its file cannot be read.
@@ -18,5 +18,5 @@ def read_run(run: Recording | Path) -> tuple[Replay, Recording]:
     recording = engine.open_trace(run) if isinstance(run, Path) else run
     replay = Replay(recording)
     for block in range(min(replay.blocks, KEPT_BLOCKS)):
-        replay.record(block)  # is held from now on
+        replay.record(block)  # fills the replay's cache
     return replay, recording

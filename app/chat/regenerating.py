@@ -1,4 +1,4 @@
-"""Answers a turn once more. Where another model is loaded than wrote the answer, it is asked first which is to."""
+"""Answers a turn again. If the loaded model is not the one that wrote the answer, asks which of them to use."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from engine.service import AdapterChanged, ServiceReply
 
 
 class Regenerating(QObject):
-    """``again`` makes another answer to a turn with the model that is loaded."""
+    """Asks and, if chosen, loads the other model. ``again`` answers a turn with the loaded model."""
 
     def __init__(self, context: AppContext, notice: Notice, again: Callable[[Turn], object]) -> None:
         super().__init__(notice)
         self._context, self._notice, self._again = context, notice, again
-        self._waiting: tuple[Turn, ModelChoice] | None = None  # for this model to be loaded
+        self._waiting: tuple[Turn, ModelChoice] | None = None  # the turn, and the model that is loaded for it
         context.arrived.connect(self._take)
         context.busy_changed.connect(self._go_on)
         context.session.path_changed.connect(self._path_changed)
 
     def ask(self, turn: Turn) -> None:
-        """Answer a turn once more, after a question where its answer is another model's."""
+        """Answers a turn again; asks first if another model wrote its answer."""
         self._waiting = None
         model, answer = self._context.model, turn.answer
         if model is None:
@@ -50,7 +50,10 @@ class Regenerating(QObject):
         self._notice.show_question(text, choices)
 
     def _writer(self, answer: Answer) -> ModelChoice | None:
-        """The model that wrote an answer, if it is here. Answers of earlier versions know its title alone."""
+        """Returns the model that wrote an answer; None if it is not installed.
+
+        Answers stored by earlier versions have only the model's title.
+        """
         known = [*self._context.models, *((model.id, model.title) for model in EMBEDDED)]
         loaded = self._context.model
         if loaded is not None:
@@ -72,7 +75,7 @@ class Regenerating(QObject):
     @Slot(object)
     def _take(self, replies: list[ServiceReply]) -> None:
         if any(isinstance(reply, AdapterChanged) and reply.message for reply in replies):
-            self._waiting = None  # the adapter could not be put on, and the context has said why
+            self._waiting = None  # the adapter could not be loaded, and the context has said why
 
     @Slot()
     def _go_on(self) -> None:
@@ -81,7 +84,7 @@ class Regenerating(QObject):
         turn, choice = self._waiting
         there = self._context.loading or self._context.model
         if there is None or there.path_or_id != choice.path_or_id:
-            self._waiting = None  # it failed, or another was chosen
+            self._waiting = None  # loading failed, or another model was chosen
         elif self._context.choice == choice and not self._context.reason_to_wait():
             self._waiting = None
             self._regenerate(turn)

@@ -1,4 +1,4 @@
-"""Reads the run of an answer when it is to be looked at again; a long one would make the window wait."""
+"""Reads the run of an answer for its replay, in a thread, since a long run would block the window."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from engine.files import is_bare_name
 
 
 def run_of(answer: Answer, folder: Path) -> Recording | Path | None:
-    """An answer's run, in memory or as its file in the folder of traces; None where none was kept."""
+    """Returns an answer's run, in memory or as its file in the folder of traces; None if none was kept."""
     if answer.trace is not None:
         return answer.trace
     return folder / f"{answer.trace_id}{engine.TRACE_SUFFIX}" if is_bare_name(answer.trace_id) else None
 
 
 class Replaying(QObject):
-    """One run at a time: another that is wanted takes its place."""
+    """Reads one run at a time; a new request replaces the one before."""
 
     def __init__(self, context: AppContext, page: ChatPage) -> None:
         super().__init__(page)
@@ -40,7 +40,7 @@ class Replaying(QObject):
 
     @Slot(object)
     def read(self, turn: Turn) -> None:
-        """Read the run of the answer that a turn shows."""
+        """Reads the run of the answer that a turn shows."""
         self._wanted = turn, turn.answer
         run = run_of(turn.answer, self._context.folders.traces)
         if run is None:

@@ -1,4 +1,4 @@
-"""How conversations and their canvases are to be shown, the same for all of them."""
+"""View options shared by all conversations and their canvases."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ViewOptions:
-    """The user's choices of view."""
+    """The theme and the user's choices of how things are drawn."""
 
     calm: bool
     layer: str
-    pace: str = "1"  # of a replay, a value of the declared setting
+    pace: str = "1"  # speed of replays, a value of the declared setting
     pictures: PictureSource = field(default_factory=lambda: PictureSource(PictureStore(None).get))
-    percent: int = 0  # the size of text; 0 takes the present one
+    percent: int = 0  # size of text; 0 means the present one
 
     def __post_init__(self) -> None:
         if not self.percent:
             object.__setattr__(self, "percent", text_percent())
 
     def apply(self, view: CanvasView) -> None:
-        """Dress one canvas."""
+        """Applies the options to a canvas."""
         view.set_font(canvas_font())
         view.set_calm(self.calm)
         view.set_layer(next((layer for layer in LAYERS if layer == self.layer), "state"))

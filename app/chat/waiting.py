@@ -1,4 +1,4 @@
-"""A prompt that was entered while its model loads: it stays in the composer, and is sent once the model is there."""
+"""Holds a prompt entered while its model loads: it stays in the composer and is sent once the model is loaded."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from app.context import AppContext
 
 
 class Waiting(QObject):
-    """At most one prompt. It waits for the model that was to answer when it was entered, and for no other.
+    """Waits with at most one prompt, for the model that was loading when it was entered and no other.
 
-    Any change of the draft takes it back, so that nothing half written is sent. Should the model not load, the draft is
-    where it was.
+    Any change of the draft takes the prompt back, so that no half-written text is sent. If the model fails to load, the
+    draft stays in the composer.
     """
 
     def __init__(self, context: AppContext, composer: Composer, send: Callable[[str], object]) -> None:
         super().__init__(composer)
         self._context, self._composer, self._send = context, composer, send
-        self._model = ""  # path or id that is waited for; empty where nothing waits
-        self._soon = QTimer(self)  # once all replies that came together are applied, an adapter's behind its model's
+        self._model = ""  # path or id that is waited for; empty if nothing waits
+        self._soon = QTimer(self)  # waits until all replies that came together are applied, a model's and its adapter's
         self._soon.setSingleShot(True)
         self._soon.setInterval(0)
         self._soon.timeout.connect(self._look)
@@ -31,23 +31,23 @@ class Waiting(QObject):
 
     @property
     def is_on(self) -> bool:
-        """Returns whether a prompt waits."""
+        """True if a prompt waits."""
         return bool(self._model)
 
     def begin(self, model: str) -> None:
-        """Let the draft wait for the model that is to answer it, by its path or id."""
+        """Lets the draft wait for a model, given by its path or id."""
         self._model = model
         self._composer.wait(True)
 
     @Slot()
     def take_back(self) -> None:
-        """Let the draft be a draft again."""
+        """Ends waiting; the text stays in the composer as a draft."""
         self._model = ""
         self._composer.wait(False)
 
     @Slot()
     def _look(self) -> None:
-        """Send the prompt if its model is there and free; with another model, or none, it waits no longer."""
+        """Sends the prompt if its model is loaded and idle; takes it back if another model or none is chosen."""
         if not self.is_on:
             return
         if self._context.answering != self._model:

@@ -1,4 +1,4 @@
-"""What an empty conversation shows: what happens here, played once, and prompts to begin with."""
+"""The page of an empty conversation: a short explanation, a recorded run, and suggested prompts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from app.system.i18n import tr
 
 
 def centred(content: QWidget, width: int, side: int) -> QHBoxLayout:
-    """The content in the middle, at most ``width`` pixels wide."""
+    """Returns a row with the content in the middle, at most ``width`` pixels wide, with ``side`` pixels around."""
     content.setMaximumWidth(width)
     row = row_of(STRETCH, (content, 1000), STRETCH, margins=(side, 0, side, 0))
     return row
 
 
 class ChatWelcome(QScrollArea):
-    """``suggestions`` are its chips."""
+    """The welcome page; ``suggestions`` are its suggested prompts."""
 
     def __init__(self, width: int, side: int) -> None:
         super().__init__()
@@ -52,10 +52,10 @@ class ChatWelcome(QScrollArea):
         self.setWidget(inside)
 
     def introduce(self, text: str) -> None:
-        """Say what the loaded model is for."""
+        """Shows what the loaded model is for; hides the label for an empty text."""
         self.introduction.setText(text)
         self.introduction.setVisible(bool(text))
 
     def set_width(self, width: int) -> None:
-        """How wide the text may be, in pixels."""
+        """Sets the largest width of the text, in pixels."""
         self.content.setMaximumWidth(width)

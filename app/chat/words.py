@@ -1,4 +1,4 @@
-"""A run's figures in words, every one with its unit. Knows no Qt."""
+"""Formats a run's figures as text, each with its unit. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from app.system.i18n import tr, trn
 
 
 def count(number: int, unit: str) -> str:
-    """A number with its unit in the singular or plural."""
+    """Returns a number with its unit in the singular or plural."""
     return f"{number:,} {unit}{'' if number == 1 else 's'}"
 
 
 def status_line(answer: Answer, share: float = 1.0) -> str:
-    """What the run is doing, or how it went, in plain words; of its latest step this share is on show."""
+    """Returns the progress or result of a run in plain words; ``share`` of its latest step is shown (0 to 1)."""
     if answer.status == "waiting":
         return tr("Reading the prompt")
     return _progress(answer, share) if answer.status == "developing" else _result(answer)
 
 
 def remarks(answer: Answer) -> str:
-    """What the reader must know of an answer that has ended, in lines; empty where all went as expected."""
+    """Returns warnings about an answer that has ended, one a line; empty if all went as expected."""
     said = answer.notices()
     if answer.status == "stopped":
         has_text = bool(answer.text.strip())
@@ -30,12 +30,12 @@ def remarks(answer: Answer) -> str:
 
 
 def wants_retry(answer: Answer) -> bool:
-    """Whether another try is the next thing to do."""
+    """Returns True if regenerating should be offered as the main action."""
     return not answer.is_active and (answer.status in ("stopped", "failed") or answer.is_empty)
 
 
 def words(text: str) -> int:
-    """How many words a text has, roughly: what spaces part."""
+    """Returns the number of parts of a text that white space separates."""
     return len(text.split())
 
 
@@ -64,7 +64,7 @@ def _progress(answer: Answer, share: float) -> str:
 
 
 def _growing(canvas: CanvasState, block: BlockState, share: float) -> str:
-    """How far text has grown that has no blocks to fill."""
+    """Returns the progress of a run that appends tokens without filling blocks."""
     count = canvas.written - block.accepted_count + block.partly(share).accepted_count
     steps = sum(one.steps for one in canvas.blocks)
     said = trn("{count} token written", "{count} tokens written", count)
@@ -74,7 +74,7 @@ def _growing(canvas: CanvasState, block: BlockState, share: float) -> str:
 
 
 def _passes(block: BlockState, share: float) -> str:
-    """How far a block is that is written a few tokens a pass."""
+    """Returns the progress of a block that is written a few tokens per pass."""
     counts = {
         "number": block.block_index + 1,
         "step": block.steps,
@@ -102,7 +102,7 @@ def _result(answer: Answer) -> str:
     ended, ended_with = _ending(answer)
     if answer.is_plain and figures.seconds is not None:
         return f"{tr(ended)} · {_seconds(figures.seconds)}"
-    if not figures.steps:  # they are not known, as of an answer from elsewhere
+    if not figures.steps:  # unknown, as in an imported answer
         return ""
     steps = trn("{count} step", "{count} steps", figures.steps)
     if figures.blocks > 1 and not answer.config.grows:
@@ -118,11 +118,11 @@ def _result(answer: Answer) -> str:
 
 
 def figures_line(answer: Answer) -> str:
-    """What a run's figures are for people from the field, each with its unit; empty before there are any."""
+    """Returns a run's technical figures, each with its unit; empty before there are any."""
     if answer.status == "waiting":
         return ""
     parts = _of_block(answer) if answer.status == "developing" else _of_run(answer)
-    if not answer.is_plain:  # whether a server went by it is not known
+    if not answer.is_plain:  # a remote server may have ignored the seed
         parts.append(tr("Seed {seed}", seed=answer.seed))
     return " · ".join(parts)
 
@@ -153,7 +153,7 @@ def _seconds(seconds: float) -> str:
 
 
 def parameters(number: int) -> str:
-    """A parameter count as people say it."""
+    """Returns a parameter count in short form, such as "2.6 B parameters"."""
     for size, unit in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
         if number >= size:
             return tr("{number} parameters", number=f"{number / size:.1f} {unit}")

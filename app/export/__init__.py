@@ -1,9 +1,9 @@
-"""A recorded run, given away: a page that replays it, moving and still pictures, JSON. Knows no window and no network.
+"""Exports recorded runs: as a page that replays them, moving and still pictures, JSON. Knows no window, no network.
 
-``FORMATS`` is the one list of formats: ``safelight export``, the dialog and the tests go by it. To add one, write
-``app/export/NAME.py`` with ``write(run, path, options) -> Share`` and add its line here. A writer is a generator that
-yields the share that is done, so that a window can work slice by slice and stop between two of them; the file appears
-whole at the end or not at all.
+``FORMATS`` is the only list of formats: ``safelight export``, the dialog and the tests use it. To add one, write
+``app/export/NAME.py`` with ``write(run, path, options) -> Share`` and add a line here. A writer is a generator that
+yields the share done, so that a window can call it slice by slice and stop in between. The file appears complete at
+the end or not at all.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ExportFormat:
-    """One kind of file.
+    """A file format.
 
     Args:
-        suffix: of the file's name; of two formats with one suffix, the first is the suffix's own.
-        title: for people, in English; shown through ``tr``.
-        module: the module of ``app.export`` that writes it, imported when it is used: most need Qt's painting.
-        is_drawn: whether frames are painted; then frames, theme, view, layer and scale may be chosen.
-        is_single: whether it holds one frame alone, the last where none is named.
-        is_moving: whether frames follow each other in time; then the speed may be chosen.
-        has_direction: whether several frames stand side by side or one under another, a few where none are named.
+        suffix: the file name's suffix; of two formats with the same one, the first is its default.
+        title: the title in English, shown through ``tr``.
+        module: the module of ``app.export`` that writes it, imported on use, since most need Qt's painting.
+        is_drawn: frames are painted; then frames, theme, view, layer and scale can be chosen.
+        is_single: it has only one frame, by default the last.
+        is_moving: frames follow each other in time; then the speed can be chosen.
+        has_direction: frames are placed in a row or a column; by default a few of them.
     """
 
     name: str
@@ -46,4 +46,4 @@ FORMATS: dict[str, ExportFormat] = {
         ExportFormat("json", ".json", "Data (JSON)", "json"),
     )
 }
-"""All formats by name, in the order of the dialog."""
+"""All formats by name, in the dialog's order."""

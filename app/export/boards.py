@@ -1,4 +1,4 @@
-"""The blocks of a run that are Sudokus, drawn as boards by the board's own painter. Knows no file."""
+"""Draws the blocks of a run that are Sudokus as boards, with the app's board painter. Knows no file."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from app.state.sudoku.solve_frame import SolveFrame, frame
 from app.system.i18n import tr, trn
 from engine import Recording
 
-CELL, CELL_OF_STRIP = 54, 40  # pixels; nine of the first fill the narrowest picture
+CELL, CELL_OF_STRIP = 54, 40  # pixels; nine of the first are as wide as the narrowest picture
 
 
 class Boards:
-    """Without ``prompt`` no cell is given away as given, and nothing is judged."""
+    """The boards of a run. Without ``prompt`` no cell is marked as given, and there is no verdict."""
 
     def __init__(self, run: Recording, replay: Replay, *, prompt: bool, strip: bool) -> None:
         self._run, self._replay, self._prompt = run, replay, prompt
@@ -32,28 +32,28 @@ class Boards:
 
     @property
     def side(self) -> int:
-        """Pixels of a board's side."""
+        """Side of a board in pixels."""
         return self._geometry.side
 
     @property
     def entries(self) -> list[LegendEntry]:
-        """What its marks mean."""
+        """The legend of a board's marks."""
         return running_entries(self._glyphs)
 
     def find(self, block: int) -> Placed | None:
-        """Where a block writes a Sudoku; None where it does not."""
+        """Returns the place of the Sudoku in a block; None if it has none."""
         if block not in self._found:
             self._found[block] = board_in(self._run, self._replay.record(block), prompt=self._prompt)
         return self._found[block]
 
     def frame(self, place: int) -> SolveFrame | None:
-        """What the board shows at a frame; None for a block that is none."""
+        """Returns the board's state at a frame; None if the block is not a Sudoku."""
         block = self._replay.snapshot(place)
         found = self.find(block.block_index)
         return None if found is None else frame(found.puzzle, block, self._run.piece, found.positions)
 
     def caption(self, shown: SolveFrame) -> list[str]:
-        """What is to be said of a board beside its step."""
+        """Returns the parts of a board's caption after its step."""
         if shown.verdict is not None:
             steps = trn("{count} step", "{count} steps", shown.steps)
             return [steps, shown.verdict.text] if self._prompt else [tr("committed"), steps]
@@ -63,7 +63,7 @@ class Boards:
         return words
 
     def paint(self, painter: QPainter, shown: SolveFrame, at: QPointF, theme: Theme, limit: float | None) -> None:
-        """Paint a board with its corner at a point; ``limit`` is the end of the scale of entropies, in nats."""
+        """Paints a board with its top left corner at a point; ``limit`` is the end of the entropy scale, in nats."""
         shares = None
         if limit is not None and shown.entropy is not None:
             shares = [min((cell.entropy or 0.0) / limit, 1.0) if limit > 0 else 0.0 for cell in shown.cells]

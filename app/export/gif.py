@@ -1,7 +1,7 @@
-"""A run as an animated GIF, written frame by frame. Knows no canvas: it is given pictures.
+"""Writes a run as an animated GIF, frame by frame, from finished pictures. Knows no canvas.
 
-All frames share one palette, made of the theme's own colours and what lies between them and the ground, so thin
-letters keep their shade. Only what has changed since the frame before is written.
+All frames share one palette of the theme's colours and shades between them and the background, so that thin letters
+keep their colour. Of each frame only the rectangle that differs from the frame before is written.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from app.state.run.replay import Replay
 from engine import Recording
 from engine.files import replacing
 
-END_SECONDS = 2.0  # that the last frame stays at least, before it all begins again
+END_SECONDS = 2.0  # shortest time of the last frame before the animation repeats
 COLORS = 256
 Rgb = tuple[int, int, int]
 
 
 def write(run: Recording, path: Path, options: Options) -> Share:
-    """Write the frames; yields the share done.
+    """Writes the frames; yields the share done.
 
     Raises:
         SafelightError: there is nothing to be drawn, or the file cannot be written.
@@ -40,7 +40,7 @@ def write(run: Recording, path: Path, options: Options) -> Share:
     sheet = PictureSheet(run, replay, places, style)
     for share in sheet.measure():
         yield 0.1 * share
-    with replacing(path) as beside, beside.open("wb") as file:
+    with replacing(path) as unfinished, unfinished.open("wb") as file:
         pictures = (sheet.image((place,)) for place in places)
         colors = palette(style.theme, entropy=options.layer == "entropy", board=sheet.has_boards)
         for number in _frames(file, pictures, len(places), options, colors):
@@ -73,12 +73,12 @@ def _frames(
 
 
 def _numbers(frame: Image.Image) -> Image.Image:
-    """A frame's palette numbers as shades of grey: what can be compared."""
+    """Returns a frame's palette indices as a grey image, which ``ImageChops`` can compare."""
     return Image.frombytes("L", frame.size, frame.tobytes())
 
 
 def palette(theme: Theme, *, entropy: bool, board: bool = False) -> list[Rgb]:
-    """The 256 colours that a canvas is drawn in, or a board."""
+    """Returns 256 colours for pictures of canvases, or of boards."""
     ground = QColor(theme.surface_sunken)
     quiet = [theme.faint_ink, theme.ink, theme.line, theme.line_strong]
     quiet += [theme.conflict, theme.accent] if board else []
@@ -106,7 +106,7 @@ def _between(one: QColor, other: QColor, share: float) -> QColor:
 
 
 def as_pillow(picture: QImage) -> Image.Image:
-    """The same pixels for Pillow."""
+    """Returns a Qt image as a Pillow image."""
     plain = picture.convertToFormat(QImage.Format.Format_RGBX8888)
     size = (plain.width(), plain.height())
     return Image.frombytes("RGB", size, bytes(plain.constBits()), "raw", "RGBX", plain.bytesPerLine())

@@ -1,8 +1,8 @@
-"""One HTML file that replays a run in a browser, without a network and without Safelight. Paints nothing itself.
+"""Writes an HTML file that replays a run in a browser, without a network or Safelight. Paints nothing itself.
 
-The page may load nothing: its content policy allows the one script and the one style sheet in it, by their hashes. All
-that a run says comes as JSON without a single ``<``, and is put on the page as text. Entropies and probabilities are
-rounded to thousandths, which the page says; tokens, acceptances and their order are exact.
+The page can load nothing: its content security policy allows only the script and the style sheet in it, by their
+hashes. The run's texts are JSON without any ``<``, which the script adds to the page as text. Entropies and
+probabilities are rounded to thousandths, as the page says; tokens, acceptances and their order are exact.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from engine.pictures import data_url
 from engine.tasks.decisions.questions import Decision
 
 VERSION = 1
-PICTURE_SIDE = 640  # pixels; one takes some 60 kB
+PICTURE_SIDE = 640  # longest side of a picture in pixels; it takes some 60 kB
 SCRIPTS = (
     "reading.js",
     "board.js",
@@ -48,19 +48,19 @@ SCRIPTS = (
     "timeline.js",
     "biography.js",
     "player.js",
-)  # one after the other, as one script
+)  # joined in this order to one script
 RAMP_STEPS = 32
-HIDDEN_SETTINGS = {"pinned", "seed_canvas", "allowed_tokens"}  # lists of token numbers that say nothing to a reader
+HIDDEN_SETTINGS = {"pinned", "seed_canvas", "allowed_tokens"}  # lists of token numbers, useless to readers
 
 
 def write(run: Recording, path: Path, options: Options) -> Share:
-    """Write the page; yields the share done. Without the prompt its messages are left out, too.
+    """Writes the page; yields the share done. Without the prompt, its messages are left out, too.
 
     Raises:
         SafelightError: the run has no canvas, or the file cannot be written.
     """
     replay = Replay(run)
-    chosen(replay, options)  # there must be something to be seen
+    chosen(replay, options)  # raises if there is nothing to show
     vocabulary = Vocabulary()
     blocks = []
     for block in range(replay.blocks):
@@ -77,7 +77,7 @@ def write(run: Recording, path: Path, options: Options) -> Share:
         "model": header.model.title or header.model.name,
         "kind": kind_words(header),
         "created": header.created[:10],
-        "seed": "" if run.seed is None else str(run.seed),  # a number of 63 bits is none to a browser
+        "seed": "" if run.seed is None else str(run.seed),  # JavaScript numbers cannot hold 63 bits
         "ending": ending(run),
         "settings": _settings(run),
         "text": text,
@@ -97,14 +97,14 @@ def write(run: Recording, path: Path, options: Options) -> Share:
         pictures = yield from _pictures(run)
         data |= {"pictures": pictures, "task": task_text(header) if header.output_format is not None else ""}
     page = _page(data, text)
-    with replacing(path) as beside:
-        beside.write_text(page, encoding="utf-8", newline="\n")
+    with replacing(path) as unfinished:
+        unfinished.write_text(page, encoding="utf-8", newline="\n")
         yield 1.0
     return notice
 
 
 def _pictures(run: Recording) -> Generator[float, None, list[str]]:
-    """The pictures of the prompt as addresses, scaled down; those that are damaged left out."""
+    """Returns the pictures of the prompt as ``data:`` URLs, scaled down, without damaged ones; yields the share."""
     found = []
     for picture in (yield from in_thread(lambda: run.pictures, 0.9)):
         with suppress(SafelightError):
@@ -113,7 +113,7 @@ def _pictures(run: Recording) -> Generator[float, None, list[str]]:
 
 
 def _decision(decision: Decision, run: Recording, replay: Replay) -> dict[str, Any]:
-    """Its questions, where they are answered, and after each read what the reads so far came to."""
+    """Returns a decision's questions, the positions of their answers, and the answers so far after each read."""
     reads = replay.reads()
     return {
         "questions": [
@@ -134,7 +134,7 @@ def _decision(decision: Decision, run: Recording, replay: Replay) -> dict[str, A
 
 
 def _board(run: Recording, record: BlockRecord, *, prompt: bool) -> dict[str, Any]:
-    """Where a block writes a Sudoku and what the solver says of it; nothing for any other."""
+    """Returns the place of the Sudoku in a block and the solver's verdict; empty for other blocks."""
     last = record.snapshots[-1]
     found = board_in(run, record, prompt=prompt)
     if found is None:
@@ -150,7 +150,7 @@ def _board(run: Recording, record: BlockRecord, *, prompt: bool) -> dict[str, An
 
 
 def _resting(share: float, work: Generator[None, None, dict[str, Any]]) -> Generator[float, None, dict[str, Any]]:
-    """Do the work; at each of its rests the same share of the whole is done."""
+    """Runs a generator and returns its result; yields ``share`` at each of its steps."""
     while True:
         try:
             next(work)
@@ -175,12 +175,12 @@ def _page(data: dict[str, Any], text: str) -> str:
         "script": script,
     }
     page = _read("page.html")
-    pieces = page.split("@@")  # so that nothing in one part is taken for the place of another
+    pieces = page.split("@@")  # filled at once, so that a part with a placeholder in it stays as it is
     return "".join(parts[piece] if place % 2 else piece for place, piece in enumerate(pieces))
 
 
 def safe_json(value: Any) -> str:
-    """JSON in ASCII that no HTML parser can take for markup."""
+    """Returns JSON in ASCII that no HTML parser can take for markup."""
     text = json.dumps(value, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
@@ -194,7 +194,7 @@ def _hash(text: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """A text for the page itself, with what no page can hold, or what turns text around, replaced."""
+    """Replaces characters that HTML forbids or that change the reading direction."""
     return "".join("\ufffd" if unicodedata.category(c)[0] == "C" and c not in "\n\t" else c for c in text)
 
 
@@ -217,12 +217,12 @@ def _spelling(run: Recording, vocabulary: Vocabulary) -> dict[str, Any]:
     return {
         "pieces": pieces,
         "special": [place for place, control in enumerate(special) if control],
-        "names": {  # what cannot be shown as it is written
+        "names": {  # descriptions of tokens that cannot be shown literally
             place: token_words(piece)
             for place, (piece, glyph) in enumerate(zip(pieces, glyphs, strict=True))
             if special[place] or glyph.kind == "end"
         },
-        "glyphs": {  # where they are not the piece itself with its spaces marked
+        "glyphs": {  # only if they differ from the piece with its spaces marked
             place: [glyph.text, glyph.kind]
             for place, (piece, glyph) in enumerate(zip(pieces, glyphs, strict=True))
             if glyph != (piece.replace(" ", "·"), "text")

@@ -1,17 +1,17 @@
-"""A run as JSON and back, lossless in what was recorded. Knows no Qt.
+"""Writes a run as JSON and reads it back, without loss of recorded data. Knows no Qt.
 
-The file, version 1, is one object, its parts in this order:
+The file, version 1, is one object with these parts, in this order:
 
 * ``format`` "safelight-run" and ``version`` 1;
-* ``header``: the model, all fields of ``GenerationConfig`` as ``config``, the seed, when it was made and what it was
-  forked from; ``prompt``, ``messages`` and ``prompt_ids`` are empty where the prompt was not to be given away. The
+* ``header``: the model, all fields of ``GenerationConfig`` as ``config``, the seed, the time of creation and the run
+  that it was forked from. ``prompt``, ``messages`` and ``prompt_ids`` are empty if the prompt is not exported. The
   model's folder is never in it;
-* ``events``, one a line, each with its ``kind`` (the class of ``engine.events``) and all of that event's fields. Arrays
-  are lists by position, two-dimensional ones lists of lists; masks are 0 and 1. What the slots of a decision came to
-  are lists by question, of its options' log-probabilities. Entropies are in nats, times in
-  seconds. Numbers are the shortest that read back as the same 32-bit value; one that is not finite is a string;
-* ``text`` and ``thinking``, the answer as it reads in the end, and ``failure``, what ended the run early;
-* ``pieces``, how every token in ``events`` is written, by its number, and ``special``, which are control tokens.
+* ``events``, one a line, each with its ``kind`` (the class in ``engine.events``) and all of that event's fields. Arrays
+  are lists by position, two-dimensional ones lists of lists; masks are 0 and 1. The answers of a decision are lists by
+  question, of its options' log-probabilities. Entropies are in nats, times in seconds. Numbers are the shortest that
+  read back as the same 32-bit value; numbers that are not finite are strings;
+* ``text`` and ``thinking``, the final answer, and ``failure``, the error that ended the run early;
+* ``pieces``, the text of every token in ``events``, by its number, and ``special``, the control tokens.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from engine.trace.texts import tokens_of
 
 FORMAT = "safelight-run"
 VERSION = 1
-MOST_BYTES = 64 * 2**20  # of a file that is read; a longer run is exported from its trace
+MOST_BYTES = 64 * 2**20  # of a file to read; for longer runs there is the trace
 MOST_VALUES = 4_000_000
 KINDS: dict[str, type[Any]] = {
     kind.__name__: kind
@@ -73,19 +73,19 @@ KINDS: dict[str, type[Any]] = {
 }
 MASKS = {"pinned_mask", "accepted_mask", "doubtful"}
 FLOATS = {"entropy", "top_probabilities", "probabilities"}
-LABELS: dict[str, Callable[[Any], Any]] = {  # one a question
+LABELS: dict[str, Callable[[Any], Any]] = {  # fields with one item per question
     "logprobs": lambda value: np.array(_floats(value), dtype=np.float32),
     "argmax_is_label": bool,
 }
 
 
 def write(run: Recording, path: Path, options: Options) -> Share:
-    """Write a run; yields the share done. Without the prompt, all that was asked is left out.
+    """Writes a run; yields the share done. Without the prompt, everything that was asked is left out.
 
     Raises:
         SafelightError: the file cannot be written.
     """
-    with replacing(path) as beside, beside.open("w", encoding="ascii", newline="\n") as file:
+    with replacing(path) as unfinished, unfinished.open("w", encoding="ascii", newline="\n") as file:
         head: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
@@ -155,10 +155,10 @@ def _finite(value: float) -> float | str:
 
 
 def read(path: Path) -> Trace:
-    """A run from its JSON file, in memory.
+    """Reads a run from its JSON file into memory.
 
     Raises:
-        SafelightError: the file cannot be read, is another program's, damaged, or of a newer Safelight.
+            SafelightError: the file cannot be read, is damaged, or is from another program or version of Safelight.
     """
     raw = parse_json(read_text(path, MOST_BYTES), str(path), values=MOST_VALUES, surrogates=True)
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
@@ -168,7 +168,7 @@ def read(path: Path) -> Trace:
         raise SafelightError(f"{path.name} is of another version of Safelight ({quoted(version)}). Update Safelight")
     try:
         return _run(raw)
-    except Exception as fault:  # whatever a file that anybody may have written leads to
+    except Exception as fault:  # an untrusted file can cause any error
         raise SafelightError(f"{path.name} is damaged ({quoted(str(fault), 200)}). Export the run again") from None
 
 
@@ -201,7 +201,7 @@ def _run(raw: dict[str, Any]) -> Trace:
 
 
 def _check(events: Sequence[Event], header: TraceHeader) -> None:
-    """Raise ValueError where these are no run: another order, another shape, a token of no vocabulary."""
+    """Raises ValueError if events are not a run: wrong order, wrong shape or a token outside the vocabulary."""
     first = next((event for event in events if isinstance(event, CanvasStarted)), None)
     length = header.canvas_length or (0 if first is None else len(first.canvas))
     codec, order, budget = Codec.for_header(header), Order(header.parent is not None), RecordBudget()
@@ -213,7 +213,7 @@ def _check(events: Sequence[Event], header: TraceHeader) -> None:
         if isinstance(event, CanvasCommitted) and event.text_length > length:
             raise ValueError("its text is longer than its canvas")
         if isinstance(event, CanvasStarted | PrefixPinned | CanvasVerified | SlotsRead):
-            codec.decode(kind, payload, block, step)  # which looks closely
+            codec.decode(kind, payload, block, step)  # validates the values
         for tokens in tokens_of(event):
             if tokens.size and not 0 <= int(tokens.min()) <= int(tokens.max()) < (codec.vocab_size or MOST_TOKENS):
                 raise ValueError("it has a token that is not in the vocabulary")
@@ -223,7 +223,7 @@ def _read_event(raw: dict[str, Any]) -> Event:
     kind = KINDS[raw["kind"]]
     values: dict[str, Any] = {}
     for each in dataclasses.fields(kind):
-        if each.name not in raw and each.default is not dataclasses.MISSING:  # of events as older versions wrote them
+        if each.name not in raw and each.default is not dataclasses.MISSING:  # written by an older version
             continue
         value = raw[each.name]
         if each.name in LABELS:

@@ -1,4 +1,4 @@
-"""The options of an export, and the frames that a list of steps names. Knows no Qt."""
+"""The options of an export, and the choice of frames by steps. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from app.export import FORMATS, ExportFormat
 from app.state.run.replay import NOISE, Frame, Replay
 from engine import SafelightError, step_number
 
-FPS_LOW, FPS_HIGH = 0.5, 50.0  # a GIF counts in hundredths of a second, and players slow down what is faster
-STRIP_FRAMES = 6  # of a strip for which no frames are named
+FPS_LOW, FPS_HIGH = 0.5, 50.0  # GIF times are hundredths of a second; players slow down faster ones
+STRIP_FRAMES = 6  # number of frames of a strip if none are chosen
 
 
 @dataclass(frozen=True)
 class Options:
-    """``frames`` are places in ``Replay.frames``; None takes what fits the format: all, the last, or a few."""
+    """Export options. ``frames`` are indices in ``Replay.frames``; None for the format's default: all, one or a few."""
 
     format: str = "html"  # a name in ``FORMATS``
-    prompt: bool = True  # whether the prompt is given away
+    prompt: bool = True  # include the prompt
     theme: Literal["darkroom", "paper"] = "darkroom"
-    board: bool = True  # whether a Sudoku is shown as a board; its tokens are else
+    board: bool = True  # show a Sudoku as a board instead of its tokens
     calm: bool = True
     layer: Literal["state", "entropy"] = "state"
-    scale: int = 1  # pixels of the picture for one of the layout, 1 or 2
+    scale: int = 1  # pixels of the picture per pixel of the layout, 1 or 2
     fps: float = 5.0  # frames a second of GIF and MP4
     frames: tuple[int, ...] | None = None
-    stacked: bool = False  # a strip from top to bottom instead of from left to right
+    stacked: bool = False  # arrange a strip from top to bottom instead of left to right
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -43,7 +43,7 @@ class Options:
 
 
 def format_of(path: Path) -> ExportFormat:
-    """The format of a file's suffix; ``.png`` is one step. Raises SafelightError."""
+    """Returns the format for a file's suffix; ``.png`` is one step. Raises SafelightError if there is none."""
     for format in FORMATS.values():
         if path.suffix.lower() == format.suffix:
             return format
@@ -52,10 +52,10 @@ def format_of(path: Path) -> ExportFormat:
 
 
 def chosen(replay: Replay, options: Options) -> tuple[int, ...]:
-    """Places of the frames to be drawn.
+    """Returns the indices of the frames to draw.
 
     Raises:
-        SafelightError: nothing was recorded yet, or a frame is named that is not there.
+        SafelightError: nothing has been recorded yet, or a chosen frame does not exist.
     """
     last, format = len(replay.frames) - 1, FORMATS[options.format]
     if last < 0:
@@ -73,14 +73,14 @@ def chosen(replay: Replay, options: Options) -> tuple[int, ...]:
 
 
 def spread(places: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """At most ``count`` of the places, evenly spaced, the first and the last among them."""
+    """Returns at most ``count`` of the indices, evenly spaced, including the first and the last; one is the last."""
     if len(places) <= count or count < 2:
         return places[-1:] if count < 2 else places
     return tuple(places[round(place * (len(places) - 1) / (count - 1))] for place in range(count))
 
 
 def frames_of(replay: Replay, block: int) -> tuple[int, ...]:
-    """Places of a block's frames. Raises SafelightError where there is no such block."""
+    """Returns the indices of a block's frames. Raises SafelightError if there is no such block."""
     found = tuple(place for place, frame in enumerate(replay.frames) if frame.block == block)
     if not found:
         raise SafelightError(f"there is no block {block + 1}; the run has {replay.blocks}")
@@ -88,12 +88,12 @@ def frames_of(replay: Replay, block: int) -> tuple[int, ...]:
 
 
 def parse_steps(text: str, replay: Replay, block: int) -> tuple[int, ...]:
-    """Places of what ``text`` names in a block: steps and ranges as ``1,4-8``, ``noise`` and ``end``, in any order.
+    """Returns the indices of a block's frames given as text: steps and ranges as ``1,4-8``, ``noise`` and ``end``.
 
-    Steps count from 1, as everywhere that people read them.
+    Steps count from 1, as everywhere in the interface; the order is free.
 
     Raises:
-        SafelightError: it names something else, or a step that the block does not have.
+        SafelightError: the text is malformed, or the block does not have a step.
     """
     within = frames_of(replay, block)
     steps = sum(replay.frames[place].step != NOISE for place in within) - replay.committed(block)

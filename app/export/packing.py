@@ -1,21 +1,21 @@
-"""The arrays of a block as the replaying page reads them: few bytes, no rounding of what is a token. Knows no page.
+"""Packs the arrays of a block for the replaying page, in few bytes and with exact tokens. Knows no page.
 
-Bytes of a block, S steps of C positions with the K likeliest tokens, before deflating:
+Bytes of a block before deflating, for S steps, C positions and the K likeliest tokens:
 
 ======================  ==========  ===================================================================
-noise                   3 C         the canvas before the first step
-final                   3 C         the committed canvas; left out where the block was not committed
+noise                   3 C         the canvas before the first step.
+final                   3 C         the committed canvas; missing if the block was not committed.
 argmax                  3 S C
-candidate               3 S C       exclusive or with argmax
-following               3 S C       exclusive or with candidate
-accepted                S C         0 or 1
-entropy                 2 S C       thousandths of a nat
-top tokens              3 S C K     by rank; the first exclusive or with argmax
-top probabilities       2 S C K     thousandths, by rank
+candidate               3 S C       exclusive or with argmax.
+following               3 S C       exclusive or with candidate.
+accepted                S C         0 or 1.
+entropy                 2 S C       thousandths of a nat.
+top tokens              3 S C K     by rank; the first exclusive or with argmax.
+top probabilities       2 S C K     thousandths, by rank.
 ======================  ==========  ===================================================================
 
-Tokens are places in the page's own list. Numbers lie in planes, lowest bytes first, so that the high bytes, nearly all
-zero, take no room once deflated.
+Tokens are indices in the page's own list. Numbers are stored in byte planes, lowest bytes first, so that the high
+bytes, which are nearly all zero, take almost no space after deflating.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from app.state.run.replay import BlockRecord
 
 MILLI = 1000
 MOST = 2**16 - 1
-PIECE = 2**17  # bytes that are deflated at once
+PIECE = 2**17  # bytes to deflate per step
 
 
 @dataclass
 class Vocabulary:
-    """The tokens that occur in a run, in the order in which blocks first have them, the frequent ones first."""
+    """The tokens of a run in the order of the blocks they first occur in, within a block the frequent ones first."""
 
     tokens: list[int] = field(default_factory=list)
     _places: dict[int, int] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Vocabulary:
         return found
 
     def places(self, tokens: NDArray[np.int32]) -> NDArray[np.uint32]:
-        """The same array with places instead of token numbers."""
+        """Returns an array with vocabulary indices in place of token numbers; adds new tokens."""
         values, inverse, counts = np.unique(tokens, return_inverse=True, return_counts=True)
         for token, _count in Counter(dict(zip(values.tolist(), counts.tolist(), strict=True))).most_common():
             self.place(token)
@@ -60,9 +60,9 @@ class Vocabulary:
 
 
 def pack(block: BlockRecord, vocabulary: Vocabulary) -> Generator[None, None, dict[str, Any]]:
-    """A block for the page: small facts as they are, its arrays deflated and in base 64.
+    """Returns a block for the page: small values as they are, its arrays deflated and in base 64.
 
-    Rests after each piece of work, since a long block takes seconds.
+    Yields after each piece of work, since a long block takes seconds.
     """
     deflate = zlib.compressobj(9)
     data = []
@@ -96,14 +96,17 @@ def pack(block: BlockRecord, vocabulary: Vocabulary) -> Generator[None, None, di
 
 
 def _held_from(block: BlockRecord) -> list[tuple[int, int]]:
-    """Positions that a fork or a round pinned, each with the first step at which it was; the commit is one more."""
+    """Returns positions pinned by a fork or a round, each with the first step at which it was pinned.
+
+    The commit counts as the step after the last.
+    """
     held = np.vstack([block.held, block.snapshots[-1].pinned_mask[None]])
     found = np.flatnonzero(held.any(axis=0) & ~block.pinned)
     return [(int(position), int(held[:, position].argmax())) for position in found]
 
 
 def _causal(block: BlockRecord) -> list[tuple[int, list[float | None]]]:
-    """Steps whose canvas was read causally, and the commit, each with the probabilities (C,); None: not known."""
+    """Returns the steps with a causal pass, and the commit, each with its probabilities (C,); None if unknown."""
     found = {step: event.probabilities for step, event in block.readings.items()}
     if block.final is not None and block.snapshots[-1].causal is not None:
         found[block.steps] = block.snapshots[-1].causal
@@ -114,7 +117,7 @@ def _causal(block: BlockRecord) -> list[tuple[int, list[float | None]]]:
 
 
 def _planes(block: BlockRecord, vocabulary: Vocabulary) -> Iterator[bytes]:
-    """The bytes of a block, in the order of the table above."""
+    """Yields the bytes of a block in the order of the table above."""
     argmax = vocabulary.places(block.argmax)
     candidates = vocabulary.places(block.candidates)
     following = vocabulary.places(block.following)

@@ -1,7 +1,7 @@
-"""Pictures of frames, drawn by the canvas's own painter on an image. Knows no file formats but PNG, and no clock.
+"""Draws pictures of frames with the app's canvas painter. Knows no clock and no file format but PNG.
 
-A ``PictureSheet`` lays out panels of one size, a frame each, under one heading and over one legend. Its size depends on
-the run and its options alone, so all frames of a film fit.
+A ``PictureSheet`` arranges panels of one size, a frame each, between a heading and a legend. Its size depends only on
+the run and the options, so all frames of a video have the same size.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from engine import Recording, SafelightError, step_number
 from engine.files import replacing
 from engine.tasks.decisions.questions import Decision
 
-SHAPE = 1.6  # width to height that a panel comes near to
-RAGGED = 0.7  # how much worse a last row with gaps is, in the logarithm of the shape
-LEAST_WIDTH = 520  # of a picture, logical pixels, so that a heading fits
+SHAPE = 1.6  # preferred width / height of a panel
+RAGGED = 0.7  # penalty of a last row with gaps, in units of the logarithm of width / height
+LEAST_WIDTH = 520  # logical pixels of a picture, so that the heading fits
 LEGEND_HEIGHT, BAR_HEIGHT = 28, 20
 CAPTION_HEIGHT = 28
 CAPTION_LINES = 4
-MOST_ANSWERS = 8  # of a decision that a caption tells
+MOST_ANSWERS = 8  # answers of a decision in a caption
 PROMPT_LINES = 3
-LARGEST_SIDE = 16_000  # pixels; beyond, most programs refuse the picture
+LARGEST_SIDE = 16_000  # pixels; most programs refuse larger pictures
 LARGEST_PIXELS = 2**27
 
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
@@ -59,7 +59,7 @@ _CAPTION = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignBottom | Qt.TextFl
 
 @dataclass(frozen=True)
 class PictureStyle:
-    """How frames are drawn."""
+    """The style in which frames are drawn."""
 
     theme: Theme
     scale: int = 1
@@ -75,7 +75,7 @@ class PictureStyle:
 
 
 class PictureSheet:
-    """Panels of one size under one heading. ``measure`` reads every frame that will be drawn, once."""
+    """Panels of one size under a heading. Run ``measure``, which reads every frame once, before ``image``."""
 
     def __init__(
         self, run: Recording, replay: Replay, places: Sequence[int], style: PictureStyle, across: int = 1
@@ -87,14 +87,14 @@ class PictureSheet:
         self._boards = Boards(run, replay, prompt=style.prompt, strip=across > 1)
         self._glyph_of_token: dict[int, Glyph] = {}
         self._texts: set[str] = set()
-        self._blocks: dict[int, tuple[int, tuple[int, ...]]] = {}  # cells of each, and after which of them lines end
+        self._blocks: dict[int, tuple[int, tuple[int, ...]]] = {}  # by block: number of cells, line ends
         self._slots = tuple(slot.position for slot in run.header.slots)
-        self._legend: tuple[LegendKey, ...] = ()  # of all frames
-        self._widest = 0  # pixels of a caption in one line
-        self._limit = 0.0  # nats at the end of the entropy scale: the most of all frames
+        self._legend: tuple[LegendKey, ...] = ()  # entries of all frames
+        self._widest = 0  # pixels of the longest caption in one line
+        self._limit = 0.0  # nats at the end of the entropy scale: the largest value of all frames
 
     def measure(self) -> Iterator[float]:
-        """Go through the frames; yields the share done. Must be run to its end before ``image``."""
+        """Reads all frames for the layout; yields the share done. Must be run to its end before ``image``."""
         metrics = QFontMetrics(_exactly(ui_font(), TEXT_SMALL))
         for number, place in enumerate(self.places):
             block = self.replay.snapshot(place)
@@ -144,17 +144,17 @@ class PictureSheet:
         self._heading_height = MARGIN + sum(height for _text, _font, height, _ink in self._heading)
 
     def grid(self, block: int) -> Geometry:
-        """Where the cells of a block stand in its panel: the same in all of its frames."""
+        """Returns the layout of a block's cells in its panel, the same in all of its frames."""
         count, ends = self._blocks[block]
         return Geometry.from_width(self._panel_width, count, *self._cell, columns=self._columns, ends=ends)
 
     @property
     def top(self) -> int:
-        """Pixels of the layout above a grid in a picture of one panel; its margin is the grid's own."""
+        """Layout pixels above the grid in a picture of one panel; the grid's margin is not included."""
         return self._heading_height + self._captions * CAPTION_HEIGHT - MARGIN
 
     def size_for(self, panels: int) -> tuple[int, int]:
-        """Pixels of a picture with so many panels, even numbers both."""
+        """Returns the width and height in pixels of a picture with ``panels`` panels, both even."""
         rows = math.ceil(panels / self.across)
         height = self._heading_height + rows * (self._panel_height + MARGIN) + self._footer.height - MARGIN
         scale = self.style.scale
@@ -162,7 +162,7 @@ class PictureSheet:
 
     @property
     def has_boards(self) -> bool:
-        """Whether a board is among what is drawn."""
+        """True if any block is drawn as a board."""
         return any(map(self._is_board, self._blocks))
 
     def _is_board(self, block: int) -> bool:
@@ -179,13 +179,13 @@ class PictureSheet:
         if self.run.seed is not None:
             seed = tr("seed {seed}", seed=self.run.seed)
             lines.append((_elided(seed, small, room), small, 20, theme.faint_ink))
-        if header.prompt.strip() and (tokens or not is_puzzle(header.prompt)):  # which the board shows
+        if header.prompt.strip() and (tokens or not is_puzzle(header.prompt)):  # the board shows a puzzle
             wrapped = wrap(one_line(header.prompt), QFontMetrics(body).horizontalAdvance, room, PROMPT_LINES)
             lines += [(line, body, 22, theme.ink) for line in wrapped]
         return [*lines, ("", small, 8, theme.ink)]
 
     def caption(self, place: int) -> str:
-        """A frame in words."""
+        """Returns the caption of a frame."""
         block, decision = self.replay.snapshot(place), header_of(self.run, prompt=self.style.prompt).decision
         if decision is not None:
             return self._read_caption(place, decision)
@@ -200,18 +200,18 @@ class PictureSheet:
         return " · ".join([*name, *words])
 
     def _read_caption(self, place: int, decision: Decision) -> str:
-        """A read of a decision, with what the reads so far came to."""
+        """Returns the caption of a read of a decision, with the answers so far."""
         frame, answers = self.replay.frames[place], answers_of(decision, self.replay.reads(place))
         read = tr("Read {read} of {reads}", read=frame.block + 1, reads=self.replay.blocks)
         if frame.step == NOISE:
             return tr("{read} · {what}", read=read, what=tr("noise at the slots"))
-        told = [*map(answer_words, answers[:MOST_ANSWERS]), *(["…"] if len(answers) > MOST_ANSWERS else [])]
-        return tr("{read} · {what}", read=read, what=tr(", ").join(told))
+        words = [*map(answer_words, answers[:MOST_ANSWERS]), *(["…"] if len(answers) > MOST_ANSWERS else [])]
+        return tr("{read} · {what}", read=read, what=tr(", ").join(words))
 
     # ---------------------------------------------------------------- drawing
 
     def image(self, places: Sequence[int]) -> QImage:
-        """A picture with a panel for each of the frames."""
+        """Returns a picture with a panel for each of the frames. Raises SafelightError if it would be too large."""
         width, height = self.size_for(len(places))
         if max(width, height) > LARGEST_SIDE or width * height > LARGEST_PIXELS:
             raise SafelightError("the picture would be too large; choose fewer steps or half the scale")
@@ -278,7 +278,7 @@ class PictureSheet:
 
 
 class _Glyphs(CellGlyphs):
-    """The canvas's fonts, their labels too at the size of the type scale."""
+    """The canvas's fonts, with labels at the fixed size of the type scale as well."""
 
     def __init__(self, font: QFont) -> None:
         super().__init__(font)
@@ -312,9 +312,9 @@ def _caption_words(block: BlockState) -> list[str]:
 
 
 def shapely(count: int, ends: Sequence[int], cell_width: int, cell_height: int) -> int:
-    """Columns for so many cells whose lines end after ``ends``: the number whose shape is nearest to ``SHAPE``.
+    """Returns the number of columns whose shape is nearest to ``SHAPE``, for cells whose lines end at ``ends``.
 
-    Without lines one that fills all rows, or nearly; with lines one in which few of them go on in a second row.
+    Without lines, prefers (nearly) full rows; with lines, prefers that few of them need a second row.
     """
     lines = line_lengths(count, ends)
 
@@ -331,7 +331,7 @@ def shapely(count: int, ends: Sequence[int], cell_width: int, cell_height: int) 
 
 
 def wrap(text: str, width_of: Callable[[str], int], room: int, most: int) -> list[str]:
-    """A text in at most ``most`` lines that fit ``room``; what does not fit ends in an ellipsis."""
+    """Splits a text into at most ``most`` lines that fit ``room`` pixels; a longer text ends in an ellipsis."""
     lines: list[str] = []
     words = text.split(" ")
     line = ""
@@ -360,7 +360,7 @@ def wrap(text: str, width_of: Callable[[str], int], room: int, most: int) -> lis
 
 
 def one_line(text: str) -> str:
-    """A text as one line that cannot turn round what follows it."""
+    """Returns a text as one line without characters that could reverse the text after it."""
     return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
@@ -369,17 +369,17 @@ def _elided(text: str, font: QFont, room: int) -> str:
 
 
 def _exactly(font: QFont, pixels: int) -> QFont:
-    """A font at its size of the type scale: pictures do not follow the size that someone reads at."""
+    """Sets a font to a size of the type scale, since exported pictures ignore the user's text size."""
     font.setPixelSize(pixels)
     return font
 
 
 def _even(pixels: int) -> int:
-    return pixels + pixels % 2  # video is compressed in squares of two
+    return pixels + pixels % 2  # video codecs compress blocks of 2 x 2 pixels
 
 
 def write(run: Recording, path: Path, options: Options) -> Share:
-    """One frame, or a strip of several, as PNG; yields the share done.
+    """Writes one frame, or a strip of several, as PNG; yields the share done.
 
     Raises:
         SafelightError: there is no such frame, the picture would be too large, or the file cannot be written.
@@ -391,10 +391,10 @@ def write(run: Recording, path: Path, options: Options) -> Share:
     for share in sheet.measure():
         yield 0.5 * share
     image = sheet.image(places)
-    with replacing(path) as beside:
-        if not image.save(str(beside), "PNG"):  # type: ignore[call-overload]
-            # Qt does not say why; writing a byte does.
-            with beside.open("wb") as file:
+    with replacing(path) as unfinished:
+        if not image.save(str(unfinished), "PNG"):  # type: ignore[call-overload]
+            # Qt gives no reason; writing data raises the error.
+            with unfinished.open("wb") as file:
                 file.write(bytes(1 << 20))
             raise SafelightError(f"{path} could not be written as PNG. Choose another place")
         yield 1.0

@@ -1,4 +1,4 @@
-"""What several export formats need of a run: its header, its ending, notices. Knows no Qt."""
+"""Functions on a run for several export formats: its header, its ending, notices. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from engine import Recording, TraceHeader
 from engine.tasks.decisions.questions import Decision, OneOf, Option, Question, Score, YesNo
 
 UNSAID = "…"
-PATIENCE_SECONDS = 0.02  # with work beside the caller, before the caller may do something else
+PATIENCE_SECONDS = 0.02  # wait for work in a thread before the caller may do something else
 Made = TypeVar("Made")
 Share = Generator[float, None, str]
-"""An export under way: yields what part is done, 0 to 1. Closing it leaves nothing behind.
+"""A running export: yields the share done, 0 to 1. Closing it leaves no file behind.
 
-It returns what is not in the file though it was asked for, and why, in a sentence; empty where all is.
+It returns a sentence about what is missing in the file and why; empty if the file is complete.
 """
 
 
 def in_thread(work: Callable[[], Made], share: float) -> Generator[float, None, Made]:
-    """Do beside the caller what takes longer than a frame; ``share`` of the whole is done meanwhile.
+    """Runs work in a thread and returns its result; yields ``share`` until it is done.
 
-    Raises whatever the work does. Closing it waits for the work's end.
+    Raises the work's own exceptions. Closing the generator waits for the work to end.
     """
     found = Future[Made]()
 
@@ -50,9 +50,9 @@ def in_thread(work: Callable[[], Made], share: float) -> Generator[float, None, 
 
 
 def header_of(run: Recording, *, prompt: bool) -> TraceHeader:
-    """What was fixed before the first event, without the model's folder, which may name its owner.
+    """Returns a run's header without the model's folder, whose path may contain the user's name.
 
-    ``prompt`` False leaves out what was asked, as text and as tokens.
+    ``prompt`` False leaves out the prompt, as text and as tokens.
     """
     header = dataclasses.replace(run.header, model=dataclasses.replace(run.header.model, path=""))
     if prompt:
@@ -62,7 +62,7 @@ def header_of(run: Recording, *, prompt: bool) -> TraceHeader:
 
 
 def _unsaid(decision: Decision) -> Decision:
-    """A decision whose questions have as many options, and say nothing."""
+    """Returns a decision with its texts replaced by placeholders; the number of options stays."""
     asked: list[Question] = []
     for question in decision.questions:
         options = tuple(Option(str(place + 1)) for place in range(len(question.options)))
@@ -77,18 +77,18 @@ def _unsaid(decision: Decision) -> Decision:
 
 
 def ending(run: Recording) -> str:
-    """How the run ended: ``eos``, ``length``, ``cancelled``; empty where it was not recorded to its end."""
+    """Returns the reason why the run ended: ``eos``, ``length``, ``cancelled``; empty without a recorded end."""
     return "" if run.result is None else run.result.reason
 
 
 def board_in(run: Recording, record: BlockRecord, *, prompt: bool) -> Placed | None:
-    """Where a block writes a Sudoku, of no givens without the ``prompt``; None where it does not."""
+    """Returns the place of the Sudoku in a block, without givens if not ``prompt``; None if there is none."""
     found = placed(run.prompt, record.snapshots[-1], run.piece)
     return found if found is None or prompt else Placed(EMPTY.cells, found.positions)
 
 
 def missing(replay: Replay) -> str:
-    """What could not be read whole of the blocks that were looked at; empty where all could."""
+    """Returns a sentence about blocks that could not be read completely so far; empty if all could."""
     said = [replay.cut[block] for block in sorted(replay.cut)]
     if len(said) < 2:
         return "".join(said)

@@ -1,4 +1,4 @@
-"""A run as an MP4 that every player plays (H.264), the frames piped to ffmpeg. Knows no canvas."""
+"""Writes a run as an MP4 (H.264, which every player supports), with frames piped to ffmpeg. Knows no canvas."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from app.state.run.replay import Replay
 from engine import Recording, SafelightError
 from engine.files import replacing
 
-END_SECONDS = 1.0  # that the last frame is repeated for: players go black at once
+END_SECONDS = 1.0  # for which the last frame is repeated, since players turn black at the end
 MISSING = "ffmpeg is missing, which MP4 needs. Install Safelight's imageio-ffmpeg again, or export a GIF"
 
 
 def write(run: Recording, path: Path, options: Options) -> Share:
-    """Write the frames; yields the share done.
+    """Writes the frames; yields the share done.
 
     Raises:
         SafelightError: ffmpeg is missing or fails, there is nothing to be drawn, or the file cannot be written.
     """
-    program = yield from in_thread(ffmpeg, 0.0)  # which tries the program out, a third of a second
+    program = yield from in_thread(ffmpeg, 0.0)  # runs the program as a test, which takes a third of a second
     replay = Replay(run)
     places = chosen(replay, options)
     sheet = PictureSheet(run, replay, places, PictureStyle.of(options))
@@ -39,8 +39,8 @@ def write(run: Recording, path: Path, options: Options) -> Share:
         yield 0.1 * share
     repeats = max(0, math.ceil(END_SECONDS * options.fps) - 1)
     shown = [*places, *places[-1:] * repeats]
-    with replacing(path) as beside, tempfile.TemporaryFile() as complaints:
-        encoder = _start(_command(program, sheet.size_for(1), options.fps, beside), complaints)
+    with replacing(path) as unfinished, tempfile.TemporaryFile() as complaints:
+        encoder = _start(_command(program, sheet.size_for(1), options.fps, unfinished), complaints)
         feeder = _Feeder(encoder)
         try:
             for number, place in enumerate(shown, start=1):
@@ -67,7 +67,7 @@ def write(run: Recording, path: Path, options: Options) -> Share:
 
 
 class _Feeder:
-    """Writes pictures to ffmpeg in a thread, so that a call waits for it no longer than ``PATIENCE_SECONDS``."""
+    """Writes pictures to ffmpeg in a thread, so that a call waits no longer than ``PATIENCE_SECONDS``."""
 
     def __init__(self, encoder: subprocess.Popen[bytes]) -> None:
         self._encoder = encoder
@@ -76,7 +76,7 @@ class _Feeder:
         self._thread.start()
 
     def take(self, picture: bytes | None) -> bool:
-        """Whether the picture was taken; if not, ask again. None says that there are no more."""
+        """Queues a picture, or None after the last one. Returns False if the queue is full; then call again."""
         try:
             self._waiting.put(picture, timeout=PATIENCE_SECONDS)
         except queue.Full:
@@ -84,7 +84,7 @@ class _Feeder:
         return True
 
     def end(self) -> None:
-        """Wait for the thread, once ffmpeg has ended."""
+        """Waits for the thread to end, after ffmpeg has ended."""
         while self._thread.is_alive():
             with contextlib.suppress(queue.Full):
                 self._waiting.put_nowait(None)
@@ -98,7 +98,7 @@ class _Feeder:
             if not broken:
                 try:
                     pipe.write(picture)
-                except OSError:  # ffmpeg has given up; it says why itself
+                except OSError:  # ffmpeg has failed; its own message says why
                     broken = True
         with contextlib.suppress(OSError):
             pipe.close()
@@ -118,7 +118,7 @@ def _start(command: list[str], complaints: IO[bytes]) -> subprocess.Popen[bytes]
 
 
 def ffmpeg() -> str:
-    """Where ffmpeg is. Raises SafelightError where there is none."""
+    """Returns the path of ffmpeg. Raises SafelightError if it is missing."""
     try:
         import imageio_ffmpeg  # may be missing
 
@@ -130,10 +130,10 @@ def ffmpeg() -> str:
 def _command(program: str, size: tuple[int, int], fps: float, path: Path) -> list[str]:
     width, height = size
     taken = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-framerate", f"{fps:g}", "-i", "pipe:0"]
-    threads = str(max(1, (os.cpu_count() or 2) - 1))  # one is left to the window
+    threads = str(max(1, (os.cpu_count() or 2) - 1))  # leaves one core for the window
     made = ["-an", "-c:v", "libx264", "-threads", threads, "-preset", "veryfast", "-crf", "18"]
     plain = ["-pix_fmt", "yuv420p", "-map_metadata", "-1", "-movflags", "+faststart", "-f", "mp4"]
-    # The name says nothing of the format, and a name with a colon must not be taken for a protocol.
+    # ``-f``, since the file has no suffix; ``file:``, since a name with a colon would be taken for a protocol.
     return [program, "-y", "-loglevel", "error", *taken, *made, *plain, f"file:{path}"]
 
 
@@ -147,7 +147,7 @@ def _failure(complaints: bytes, path: Path) -> SafelightError:
 
 
 def pixels(picture: QImage) -> bytes:
-    """Red, green, blue, row after row, nothing between the rows."""
+    """Returns the red, green and blue bytes of a picture, row by row without padding."""
     plain = picture.convertToFormat(QImage.Format.Format_RGB888)
     row, width = plain.bytesPerLine(), 3 * plain.width()
     data = bytes(plain.constBits())

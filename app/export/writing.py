@@ -1,4 +1,4 @@
-"""One call for every format."""
+"""Exports a run in any format."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from engine import Recording
 
 
 def export(run: Recording, path: Path, options: Options | None = None) -> Share:
-    """Write a run to a file; yields the share done, 0 to 1. Closing the generator early leaves nothing behind.
+    """Writes a run to a file; yields the share done, 0 to 1. Closing the generator early leaves no file behind.
 
-    Returns what is not in the file though it was asked for, in a sentence: a block may be too long, or be damaged.
+    Returns a sentence about what is missing in the file, as of a block that is too long or damaged; empty if nothing.
 
-    A file of that name is replaced once all is written. Pictures need a ``QGuiApplication``.
+    A file of that name is replaced once everything is written. Pictures need a ``QGuiApplication``.
 
     Raises:
-        SafelightError: there is nothing to export, a frame is named that is not there, ffmpeg is missing, the disk is
-            full or the file cannot be written. What was there before stands.
+        SafelightError: there is nothing to export, a chosen frame does not exist, ffmpeg is missing, the disk is full
+            or the file cannot be written. An existing file then stays unchanged.
     """
     options = options or Options()
     writer = import_module(f"app.export.{FORMATS[options.format].module}")

@@ -1,4 +1,4 @@
-"""The conversations kept on disk: stored, searched, grouped, exported and imported. Knows neither Qt nor torch."""
+"""The library of conversations on disk: storing, searching, grouping, exporting, importing. Knows no Qt, no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fields of an imported JSON object, each looked at before it is believed."""
+"""Validates the fields of an imported JSON object."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ Value = TypeVar("Value")
 
 
 class Fields:
-    """One object; ``place`` says in messages where it is."""
+    """Typed access to the fields of one object; ``place`` names it in error messages.
+
+    Methods raise LibraryError if a field is missing or wrong.
+    """
 
     def __init__(self, raw: object, place: str) -> None:
         self.place = place
@@ -22,11 +25,11 @@ class Fields:
         self._raw: dict[str, Any] = raw
 
     def wrong(self, name: str, why: str) -> LibraryError:
-        """An error that names the field."""
+        """Returns an error that names the field."""
         return LibraryError(f"{self.place} is damaged: “{name}” {why}. Export the conversation again")
 
     def text(self, name: str, most: int = LONGEST_TEXT) -> str:
-        """A text of at most ``most`` characters; may be empty."""
+        """Returns a text of at most ``most`` characters; may be empty."""
         value = self._raw.get(name)
         if not isinstance(value, str):
             raise self.wrong(name, "must be a text")
@@ -35,11 +38,11 @@ class Fields:
         return value
 
     def name(self, name: str) -> str:
-        """A short text; may be empty."""
+        """Returns a text of at most ``LONGEST_NAME`` characters; may be empty."""
         return self.text(name, LONGEST_NAME)
 
     def details(self, name: str) -> str:
-        """A text that is a JSON object itself, or empty."""
+        """Returns a text that contains a JSON object, or is empty."""
         value = self.text(name)
         try:
             details_of(value, name)
@@ -48,32 +51,32 @@ class Fields:
         return value
 
     def time(self, name: str) -> float:
-        """Seconds since 1970; what is no number compares with none."""
+        """Returns a time in seconds since 1970; NaN is refused."""
         value = self._raw.get(name)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= LATEST:
             raise self.wrong(name, "must be a time in seconds")
         return float(value)
 
     def truth(self, name: str) -> bool:
-        """True or false."""
+        """Returns True or False."""
         value = self._raw.get(name)
         if not isinstance(value, bool):
             raise self.wrong(name, "must be true or false")
         return value
 
     def whole(self, name: str) -> int:
-        """A whole number from 0."""
+        """Returns a whole number from 0 to ``LARGEST_SEED``."""
         value = self._raw.get(name)
         if type(value) is not int or not 0 <= value <= LARGEST_SEED:
             raise self.wrong(name, "must be a whole number")
         return value
 
     def whole_or_none(self, name: str) -> int | None:
-        """A whole number from 0, or null."""
+        """Returns a whole number as ``whole``, or None for null or a missing field."""
         return self.whole(name) if self._raw.get(name) is not None else None
 
     def one_of(self, name: str, allowed: Sequence[Value]) -> Value:
-        """One of a few values."""
+        """Returns a value that must be one of ``allowed``, type included."""
         value = self._raw.get(name)
         for other in allowed:
             if type(value) is type(other) and value == other:
@@ -81,7 +84,7 @@ class Fields:
         raise self.wrong(name, f"must be one of {', '.join(map(str, allowed))}")
 
     def items(self, name: str, most: int, *, is_optional: bool = False) -> list[object]:
-        """A list of at most ``most``; empty where it is missing and ``is_optional``."""
+        """Returns a list of at most ``most`` items; an empty one if it is missing and ``is_optional``."""
         value = self._raw.get(name, [] if is_optional else None)
         if not isinstance(value, list):
             raise self.wrong(name, "must be a list")

@@ -1,7 +1,7 @@
-"""Which conversations this process is answering, so that another leaves their answers alone.
+"""Claims on conversations that a process is answering, so that other processes leave their answers alone.
 
-A claim is a lock of the operating system's on a small file beside the library. It ends with the process that holds it,
-however that ends, so nothing stale can keep anybody out.
+A claim is an operating system lock on a small file next to the library. It ends with the process that holds it, even
+if that is killed, so no stale claim can block anybody.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _NAME = re.compile(r"library-answering-([0-9]{1,18})\.lock")
 
 
 class Claims:
-    """Claims on the conversations of one library; without a folder everything is this process's own."""
+    """Claims on the conversations of one library; without a folder, all belong to this process."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._held: dict[int, int] = {}  # conversation to file handle
+        self._held: dict[int, int] = {}  # file handle by conversation
 
     def take(self, conversation: int) -> bool:
-        """Claim a conversation until ``release``; what is claimed here already stays so. False where another holds it.
+        """Claims a conversation until ``release``. Returns False if another process holds it.
 
-        Where no file can be made or locked, as on a full disk, the claim is granted without one: what that leaves open
-        is how another window shows an answer, not whether it is kept.
+        A conversation that this process has claimed stays claimed. If no file can be made or locked, as on a full disk,
+        the claim is granted without one: another window may then show an answer as stopped, but no text is lost.
         """
         if self._folder is None or conversation in self._held:
             return True
@@ -45,23 +45,23 @@ class Claims:
             if windows.IS_WINDOWS or self._is_at(path, handle):
                 self._held[conversation] = handle
                 return True
-            os.close(handle)  # the one who held it before took the file away between our two calls
+            os.close(handle)  # its former holder deleted the file between our two calls
         return True
 
     def release(self, conversation: int) -> None:
-        """Let others have it; does nothing where it is not claimed."""
+        """Releases a claim; does nothing without one."""
         handle = self._held.pop(conversation, None)
         if handle is None:
             return
-        if windows.IS_WINDOWS:  # which removes no open file
+        if windows.IS_WINDOWS:  # cannot delete an open file
             os.close(handle)
         with contextlib.suppress(OSError):
             self._path(conversation).unlink()
-        if not windows.IS_WINDOWS:  # which would let another lock the file first, and then lose it
+        if not windows.IS_WINDOWS:  # closed after deletion, else another process could lock a file about to be deleted
             os.close(handle)
 
     def of_others(self) -> list[int]:
-        """The conversations that other processes have claimed. What a killed one has left behind is cleared away."""
+        """Returns the conversations that other processes have claimed. Deletes the files of killed processes."""
         found: list[int] = []
         with contextlib.suppress(OSError):
             for path in self._folder.glob("library-answering-*.lock") if self._folder is not None else ():
@@ -76,7 +76,7 @@ class Claims:
         return found
 
     def close(self) -> None:
-        """Release everything."""
+        """Releases all claims."""
         for conversation in list(self._held):
             self.release(conversation)
 

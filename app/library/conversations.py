@@ -1,4 +1,4 @@
-"""Keeps a conversation in the library as it is on screen: its tree to rows, and rows to its tree. Knows no Qt."""
+"""Stores a conversation's tree as rows of the library, and reads rows back as a tree. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ from app.state.run.stats import RunFigures
 from engine import GenerationConfig, SafelightError
 from engine.files import is_bare_name
 
-TRACE, MODEL, ADAPTER = "trace", "model", "adapter"  # among a message's settings
+TRACE, MODEL, ADAPTER = "trace", "model", "adapter"  # keys in a message's settings
 LONGEST_PLACE = 4096  # characters of a path
 TurnPath = Sequence[tuple[Turn, Answer]]
-"""Turns, and of each the answer that the next one follows."""
+"""Turns from the first on, each with the answer that the next turn follows."""
 
 STATUSES: dict[str, Status] = {"done": "done", "stopped": "stopped", "failed": "failed"}
 
 
 class Keeper:
-    """Writes through to one library. Every method may raise ``LibraryError``; the tree in memory stands then too.
+    """Writes the changes of conversations to one library.
 
-    Each can be tried again after a failure: nothing is stored twice, not even where the failure came after the writing.
+    Every method may raise ``LibraryError`` and can then be called again: nothing is stored twice, even if the failure
+    came after the data was written. The tree in memory stays valid.
     """
 
     def __init__(self, library: Library) -> None:
         self.library = library
-        self._begun: dict[object, float] = {}  # when the storing of what is not stored yet was first tried
+        self._begun: dict[object, float] = {}  # when storing an unstored item was first tried
         self._begun_last = 0.0
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def open(self, conversation: int) -> ChatState:
-        """The whole tree of a conversation, the path on show as it was left."""
+        """Returns the whole tree of a conversation, with the path that was shown last."""
         children: dict[int | None, list[StoredMessage]] = defaultdict(list)
         for message in self.library.messages(conversation):
             children[message.parent].append(message)
@@ -58,7 +59,7 @@ class Keeper:
                     answer = _answer(reply)
                     turn.answers.items.append(answer)
                     pending.append((answer.following, reply.id))
-                if not turn.answers.items:  # it was stored, and the app ended before its answer was
+                if not turn.answers.items:  # the app ended before the answer was stored
                     turn.answers.items.append(Answer(row.model, 0, GenerationConfig(), status="stopped"))
                 turn.answers.show(_place_shown(children[row.id]))
                 branch.items.append(turn)
@@ -68,9 +69,9 @@ class Keeper:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def ask(self, chat: ChatState, path: TurnPath, model: str) -> None:
-        """Store what is asked at the end of a path, and the conversation where it is new; ``model`` is a path or an id.
+        """Stores the turn at the end of a path, unstored turns before it, and a new conversation.
 
-        What is not stored of the path before it is stored as well.
+        ``model`` is a path or an id.
         """
         if chat.id is None:
             created = self._begin(chat)
@@ -96,18 +97,18 @@ class Keeper:
         return id
 
     def _begin(self, item: object) -> float:
-        """When the storing of something was first tried, which nothing else shares: by that it is known again."""
+        """Returns the time at which storing an item was first tried, which is unique and so identifies it later."""
         if item not in self._begun:
             self._begun[item] = self._begun_last = max(self.library.now(), math.nextafter(self._begun_last, math.inf))
         return self._begun[item]
 
     def describe(self, chat: ChatState) -> None:
-        """Store what a conversation is asked with."""
+        """Stores a conversation's system prompt and preset."""
         if chat.id is not None:
             self.library.describe(chat.id, system_prompt=chat.system_prompt, preset=chat.preset)
 
     def keep(self, answer: Answer, decode: Decode) -> None:
-        """Store an answer as it stands: its draft while it develops, its text and figures when it has ended."""
+        """Stores an answer in its present state: the draft while it is generated, else its text and figures."""
         if answer.id is None:
             return
         text, thinking = answer.draft(decode) if answer.is_active else (answer.text, answer.thinking)
@@ -122,30 +123,30 @@ class Keeper:
         )
 
     def show(self, item: Turn | Answer) -> None:
-        """This version is on show."""
+        """Stores that this version is shown."""
         if item.id is not None:
             self.library.show(item.id)
 
     def remove(self, item: Turn | Answer) -> None:
-        """Take it out, with all that follows it."""
+        """Removes an item and everything that follows it, until ``put_back``."""
         if item.id is not None:
             self.library.remove(item.id)
 
     def delete(self, chat: ChatState) -> None:
-        """Take a conversation out; what is asked in it next begins another."""
+        """Deletes a conversation; the next prompt in it begins a new one."""
         if chat.id is not None:
             self.library.delete(chat.id)
             chat.id = None
 
     def put_back(self, item: Turn | Answer) -> None:
-        """Undo ``remove``."""
+        """Undoes ``remove``."""
         if item.id is not None:
             self.library.put_back(item.id)
 
     # --- elsewhere ---------------------------------------------------------------------------------------------------
 
     def whole(self, chat: ChatState) -> Whole:
-        """A conversation as it stands in memory, to be exported where the library cannot be written."""
+        """Returns a conversation as it is in memory, for export even if the library cannot be written."""
         now = self.library.now()
         messages = tuple(_messages(chat, now))
         summary = Summary(0, title_of(messages[0].content) if messages else "", now, now)
@@ -157,14 +158,14 @@ class Keeper:
 
 
 def _settings(answer: Answer) -> str:
-    """What the run was asked with, by which model, and which trace it left."""
+    """Returns a run's settings, its model and adapter, and the id of its trace, as JSON."""
     names = (*SETTING_NAMES, *asdict(OWN_DECODING))
     settings: dict[str, object] = {name: getattr(answer.config, name) for name in names}
     return json.dumps(settings | {TRACE: answer.trace_id, MODEL: answer.model, ADAPTER: answer.adapter})
 
 
 def _messages(chat: ChatState, now: float) -> Iterator[StoredMessage]:
-    """The tree as messages, parents before their children."""
+    """Yields the tree as messages, parents before their children."""
     pending: list[tuple[Versions[Turn], int | None]] = [(chat.first, None)]
     count = 0
     while pending:
@@ -217,12 +218,12 @@ def _answer(row: StoredMessage) -> Answer:
 
 
 def _place(raw: object) -> str:
-    """An embedded one's id or a folder, empty where it is neither."""
+    """Returns the stored id or folder of a model; empty if it is not a valid text."""
     return raw if isinstance(raw, str) and len(raw) <= LONGEST_PLACE and "\0" not in raw else ""
 
 
 def _read_config(stored: dict[str, Any]) -> GenerationConfig:
-    """The settings of a stored run, as far as they can be read: they are for reading only."""
+    """Returns the settings of a stored run, for display only; the defaults if they cannot be read."""
     values = tuple(stored.get(name) for name in SETTING_NAMES)
     known = all(value is None or type(value) in (int, float) for value in values)
     return _config(DecodingChoice.read(stored), *values) if known else GenerationConfig()
@@ -230,7 +231,10 @@ def _read_config(stored: dict[str, Any]) -> GenerationConfig:
 
 @lru_cache(256, typed=True)
 def _config(decoding: DecodingChoice, *values: float | None) -> GenerationConfig:
-    """The settings of those values, in the order of ``SETTING_NAMES``; a long conversation has most of them often."""
+    """Returns settings from values in the order of ``SETTING_NAMES``.
+
+    Cached, since most answers of a long conversation have the same settings.
+    """
     given = {name: value for name, value in zip(SETTING_NAMES, values, strict=True) if value is not None}
     try:
         return GenerationConfig().replace(**given, **decoding.changes)

@@ -1,4 +1,4 @@
-"""The library's faults in words, from SQLite's codes and the system's."""
+"""Turns the error codes of SQLite and the system into sentences about the library."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from engine import SafelightError
 
 
 class LibraryError(SafelightError):
-    """The library could not be read or written. What it held before stands."""
+    """The library could not be read or written. Its earlier content is unchanged."""
 
 
 class GoneError(LibraryError):
-    """What was to be read or changed is no longer there; trying again does not help."""
+    """The item to read or change no longer exists; trying again does not help."""
 
 
 class IndexDamagedError(LibraryError):
-    """The index for search was damaged; it has been made anew, so that the same can be tried again."""
+    """The search index was damaged and has been rebuilt; the same call can be tried again."""
 
 
 _DISK_FULL = "the disk is full, so the library in {folder} cannot be written. Free some space, then try again"
@@ -44,24 +44,24 @@ _HINDRANCES = _SAYINGS.keys() - _DAMAGE
 
 
 def primary_code(fault: sqlite3.Error) -> int | None:
-    """SQLite's result code without its refinement; None where the fault is Python's own."""
+    """Returns SQLite's primary result code; None if Python itself raised the error."""
     code: int | None = getattr(fault, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
 
 
 def is_damage(fault: sqlite3.Error) -> bool:
-    """Whether the file itself is at fault."""
+    """Returns True if the file is damaged."""
     return primary_code(fault) in _DAMAGE
 
 
 def is_hindrance(fault: sqlite3.Error) -> bool:
-    """Whether the system or another program stands in the way, and not what is in the file."""
+    """Returns True if the system or another program caused the error, and not the file's content."""
     return primary_code(fault) in _HINDRANCES
 
 
 @contextmanager
 def explained(folder: Path | str) -> Iterator[None]:
-    """Turn faults of SQLite and of the file system into a ``LibraryError``; programming errors pass."""
+    """Turns errors of SQLite and of the file system into a ``LibraryError``; lets programming errors pass."""
     try:
         yield
     except (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError):

@@ -1,4 +1,4 @@
-"""The conversations on disk. Every call is one short transaction: what has returned survives a kill."""
+"""The library of conversations on disk. Every call is one short transaction, whose result survives a kill."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from engine.clock import this_moment
 from engine.files import private_folder
 
 UNDO_SECONDS = 60.0
-"""How long ``purge`` leaves what another window has deleted and may still want back."""
+"""Time for which ``purge`` keeps what another window has deleted and may restore."""
 
-TAKE_OVER_SECONDS = 1.0  # of work on what was salvaged before the library is open; the rest follows, see ``left``
+TAKE_OVER_SECONDS = 1.0  # work on salvaged conversations during opening; the rest is in ``Library.left``
 
 
 class Library(Store):
-    """Used from one thread. ``notice`` is what the user should know of its opening, empty if nothing.
+    """The library, used from one thread. ``notice`` is a message for the user about its opening, or empty.
 
-    Every method raises ``LibraryError`` where the file cannot be read or written: the disk is full, another program
-    holds it, or the conversation was deleted in another window. Nothing is half written then.
+    Every method raises ``LibraryError`` if the file cannot be read or written: the disk is full, another program has
+    locked it, or the conversation was deleted in another window. Nothing is half written then.
     """
 
     def __init__(self, connection: sqlite3.Connection, folder: Path | None, clock: Callable[[], float]) -> None:
         super().__init__(connection, folder, clock)
         self.notice = ""
-        self.left: list[Whole] = []  # of a damaged library, still to be added: see ``taking_over``
+        self.left: list[Whole] = []  # salvaged conversations, still to be added by ``taking_over``
         self.is_open = True
         self._claims = Claims(folder)
         self._deleted: set[int] = set()
@@ -48,11 +48,11 @@ class Library(Store):
 
     @staticmethod
     def open(folder: Path, clock: Callable[[], float] = this_moment) -> Library:
-        """Open the library in a folder, which is made where it is missing.
+        """Opens the library in a folder, which is made if missing.
 
-        A damaged file is set aside under another name, and what can be read of it is taken over; ``notice`` says so.
-        Answers that a crash left unfinished count as stopped. Where another program holds the file it is opened all the
-        same, to be read, and to be written once it is free; ``notice`` says so, too.
+        A damaged file is renamed, and its readable conversations are copied to a new one; ``notice`` reports that.
+        Answers that a crash left unfinished become stopped. If another program has locked the file, it can be read, and
+        written once it is free; ``notice`` reports that, too.
 
         Raises:
             LibraryError: it cannot be opened or written, or comes from a newer Safelight.
@@ -77,13 +77,13 @@ class Library(Store):
 
     @staticmethod
     def in_memory(clock: Callable[[], float] = this_moment) -> Library:
-        """A library that is forgotten at the end, for when none can be opened."""
+        """Returns a library in memory that is lost at the end, for when none can be opened."""
         return Library(opening.open_in_memory(), None, clock)
 
     def close(self) -> None:
-        """Add what is left of a damaged library, and close the file. May be called twice."""
+        """Adds what is left of a damaged library, and closes the file. May be called twice."""
         if self.is_open:
-            with suppress(LibraryError):  # it is in the file that was set aside
+            with suppress(LibraryError):  # the conversations are still in the renamed file
                 self._take_over(float("inf"))
         self.is_open = False
         self._claims.close()
@@ -100,9 +100,9 @@ class Library(Store):
         model: str = "",
         created: float | None = None,
     ) -> int:
-        """Begin an empty conversation; returns its identity.
+        """Begins an empty conversation; returns its id.
 
-        With ``created``, which no other may have, this can be tried again after a failure: there is one in any case.
+        With a unique ``created`` the call can be repeated after a failure: only one conversation is made.
         """
         now = self._clock() if created is None else created
         with self._writing():
@@ -122,7 +122,7 @@ class Library(Store):
         model: str | None = None,
         pinned: bool | None = None,
     ) -> None:
-        """Change what is not None. The conversation keeps its place in time."""
+        """Changes the fields that are not None. The time of the last message stays."""
         self._set(
             "conversations",
             id,
@@ -135,19 +135,19 @@ class Library(Store):
         )
 
     def delete(self, id: int) -> None:
-        """Take a conversation out of sight until ``restore`` or ``purge``."""
+        """Hides a conversation until ``restore`` or ``purge``."""
         with self._writing():
             self._connection.execute("UPDATE conversations SET deleted = ? WHERE id = ?", (self._clock(), id))
         self._deleted.add(id)
 
     def restore(self, id: int) -> None:
-        """Undo ``delete``."""
+        """Undoes ``delete``."""
         with self._writing():
             self._change_one("UPDATE conversations SET deleted = NULL WHERE id = ?", (id,), GONE)
         self._deleted.discard(id)
 
     def purge(self) -> None:
-        """Really remove what was deleted here, and by others more than ``UNDO_SECONDS`` ago."""
+        """Erases what was deleted by this process, and by others more than ``UNDO_SECONDS`` ago."""
         before = self._clock() - UNDO_SECONDS
         with self._writing():
             execute = self._connection.execute
@@ -167,11 +167,11 @@ class Library(Store):
 
     @property
     def _has_pictures_elsewhere(self) -> bool:
-        """Whether messages may show pictures that are not in this file: those of one that was set aside as damaged."""
+        """True if messages outside this file, in a damaged one that was renamed, may use pictures."""
         return bool(self.left) or (self.folder is not None and any(self.folder.glob(opening.ASIDE)))
 
     def duplicate(self, id: int) -> int:
-        """A copy of a conversation with all its branches; returns its identity."""
+        """Copies a conversation with all its branches; returns the copy's id."""
         now = self._clock()
         whole = self.whole(id)
         title = tr("{title} (copy)", title=whole.summary.title) if whole.summary.title else ""
@@ -180,7 +180,7 @@ class Library(Store):
         )
 
     def take(self, whole: Whole) -> int:
-        """Add a conversation from elsewhere, all of it or nothing; identities are given anew. Returns its own."""
+        """Adds an imported or copied conversation, completely or not at all, with new ids. Returns its id."""
         for picture in whole.pictures:
             self.pictures.keep(picture)
         with self._writing():
@@ -189,10 +189,10 @@ class Library(Store):
             return conversation
 
     def taking(self, whole: Whole) -> Generator[None, None, int]:
-        """As ``take``, in pieces of a few hundredths of a second, so that a window can do other things between them.
+        """Adds a conversation as ``take``, in steps of a few hundredths of a second between which the window can work.
 
-        Until the last piece the conversation counts as deleted: what is left half done is purged like one. Its pictures
-        had better be kept before, in another thread.
+        Until the last step the conversation counts as deleted, so an interrupted one is purged. Pictures should be
+        stored before, in another thread.
         """
         for picture in whole.pictures:
             self.pictures.keep(picture)
@@ -213,7 +213,7 @@ class Library(Store):
         return conversation
 
     def taking_over(self) -> Generator[None, None, int]:
-        """Add what is left of a damaged library, in pieces as ``taking``; returns how many conversations."""
+        """Adds what is left of a damaged library, in steps as ``taking``; returns the number of conversations."""
         count = 0
         while self.left:
             yield from self.taking(self.left[0])
@@ -224,9 +224,9 @@ class Library(Store):
     # ---------------------------------------------------------------- messages
 
     def add(self, conversation: int, message: NewMessage, created: float | None = None) -> int:
-        """Store a message and put it on show among its siblings; returns its identity.
+        """Stores a message as the shown one among its siblings; returns its id.
 
-        With ``created``, which no other may have, this can be tried again after a failure: there is one in any case.
+        With a unique ``created`` the call can be repeated after a failure: only one message is stored.
         """
         now = self._clock() if created is None else created
         with self._writing():
@@ -263,7 +263,10 @@ class Library(Store):
         model: str | None = None,
         seed: int | None = None,
     ) -> None:
-        """Change what is not None. Cheap enough for every denoising step; search knows the text once it has ended."""
+        """Changes the fields that are not None. Cheap enough for every denoising step.
+
+        Search finds the text once the answer has ended.
+        """
         self._set(
             "messages",
             id,
@@ -279,7 +282,7 @@ class Library(Store):
         )
 
     def show(self, id: int) -> None:
-        """Put a message on show among those with the same parent."""
+        """Makes a message the shown one among those with the same parent."""
         with self._writing():
             row = self._connection.execute("SELECT conversation, parent FROM messages WHERE id = ?", (id,)).fetchone()
             if row is None:
@@ -287,7 +290,7 @@ class Library(Store):
             self._put_on_show(row[0], row[1], id)
 
     def remove(self, id: int) -> None:
-        """Take a message, and all that hangs under it, out of sight until ``put_back`` or ``purge``."""
+        """Hides a message and all its descendants until ``put_back`` or ``purge``."""
         with self._writing():
             self._connection.execute(
                 f"{BRANCH} UPDATE messages SET removed = ?, removed_at = ? WHERE id IN branch AND removed IS NULL",
@@ -297,7 +300,7 @@ class Library(Store):
         self._removed.add(id)
 
     def put_back(self, id: int) -> None:
-        """Undo ``remove``; the message is on show again if it was."""
+        """Undoes ``remove``; the message is shown again if it was before."""
         with self._writing():
             if self._connection.execute("SELECT 1 FROM messages WHERE id = ?", (id,)).fetchone() is None:
                 raise GoneError(GONE_MESSAGE)
@@ -308,25 +311,28 @@ class Library(Store):
     # ---------------------------------------------------------------- several windows
 
     def claim(self, conversation: int) -> bool:
-        """Answer a conversation from now until ``release``, the end of this process at the latest.
+        """Claims a conversation for answering until ``release`` or the end of this process.
 
         Returns:
-            False where another window is answering it.
+            False if another window is answering it.
         """
         return self._claims.take(conversation)
 
     def release(self, conversation: int) -> None:
-        """Another window may answer it again."""
+        """Lets other windows answer the conversation again."""
         self._claims.release(conversation)
 
     # ---------------------------------------------------------------- at the start
 
     def _tidy(self) -> None:
-        """Settle what was left at the end before. Where another program holds the file that waits, and is said."""
+        """Cleans up after the last session: checks the search index, stops unfinished answers, purges.
+
+        If another program has locked the file, this is skipped and ``notice`` says so.
+        """
         try:
             try:
                 with self._explained():
-                    if not schema.is_indexed(self._connection):  # it has suffered
+                    if not schema.is_indexed(self._connection):  # the index is damaged
                         schema.index_again(self._connection)
                 self._stop_unfinished()
             except IndexDamagedError:
@@ -337,25 +343,25 @@ class Library(Store):
             held = tr("{problem}. What you write is saved as soon as that is possible.", problem=str(error))
             self.notice = f"{self.notice} {held}".strip()
             return
-        with suppress(LibraryError):  # it is tried again at the end
+        with suppress(LibraryError):  # the next start purges, too
             try:
                 self.purge()
             except IndexDamagedError:
                 self.purge()
 
     def _stop_unfinished(self) -> None:
-        """Mark unfinished answers as stopped, but for those that another window is writing."""
-        with self._writing():  # so that no other begins one meanwhile
+        """Marks unfinished answers as stopped, except those that another window is writing."""
+        with self._writing():  # so that no other window begins one meanwhile
             others = self._claims.of_others()
             self._connection.execute(
                 "UPDATE messages SET status = 'stopped' WHERE status IN ('waiting', 'developing') "
                 f"AND conversation NOT IN ({', '.join('?' * len(others))})",
                 others,
             )
-            schema.drop_removed(self._connection)  # one that was removed unfinished has just been indexed
+            schema.drop_removed(self._connection)  # the trigger has just indexed removed ones
 
     def _take_over(self, seconds: float) -> None:
-        """Add conversations that are left for so many seconds of work, in one transaction."""
+        """Adds conversations from ``left`` for ``seconds`` of processor time, in one transaction."""
         ends = time.thread_time() + seconds
         taken = 0
         if self.left:
@@ -368,12 +374,12 @@ class Library(Store):
 
 
 def _salvage(path: Path, clock: Callable[[], float]) -> tuple[str, list[Whole]]:
-    """Put a new library in the place of a damaged one, with what can be read of it.
+    """Replaces a damaged library by a new one with what can be read of it.
 
-    Returns what to tell the user, and the conversations for which there was no time yet.
+    Returns a message for the user, and the conversations that there was no time to add.
 
-    The damaged file stays where it is until the other is complete: where the disk is full or the app is killed, the
-    next start begins again.
+    The damaged file stays in place until the new one is complete: if the disk is full or the app is killed, the next
+    start tries again.
     """
     fresh = path.with_name("library-salvaged.sqlite")
     opening.remove(fresh)
@@ -387,4 +393,4 @@ def _salvage(path: Path, clock: Callable[[], float]) -> tuple[str, list[Whole]]:
         library.left = []
         library.close()
     aside = opening.put_in_place(path, fresh)
-    return salvage.told(salvaged, aside.name), left
+    return salvage.notice_of(salvaged, aside.name), left

@@ -1,4 +1,4 @@
-"""How conversations are listed: their titles, and by when they were written to last under headers."""
+"""Titles of conversations, and their grouping under headers by the time of the last message."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from app.system.i18n import tr, trn
 
 @dataclass(frozen=True)
 class Group:
-    """A header and what stands under it."""
+    """A header and the conversations under it."""
 
     title: str
     summaries: tuple[Summary, ...]
 
 
 def group(summaries: Iterable[Summary], now: float, zone: tzinfo | None = None) -> list[Group]:
-    """Groups in the order in which their first conversations come; none is empty.
+    """Returns non-empty groups, in the order of their first conversations.
 
     Args:
         now: seconds since 1970.
-        zone: where days begin; None is where this computer is.
+        zone: time zone in which days begin; None for that of this computer.
     """
     today = datetime.fromtimestamp(now, zone).date()
     grouped: dict[str, list[Summary]] = {}
@@ -39,7 +39,7 @@ def _title(summary: Summary, today: date, zone: tzinfo | None) -> str:
         return tr("Pinned")
     try:
         day = datetime.fromtimestamp(summary.updated, zone).date()
-    except (OverflowError, OSError, ValueError):  # a time that no calendar has
+    except (OverflowError, OSError, ValueError):  # a time outside the calendar
         return tr("Undated")
     age = (today - day).days
     if age <= 0:  # the clock may have been set back
@@ -73,14 +73,14 @@ def _months() -> tuple[str, ...]:
 # --- titles -------------------------------------------------------------------------------------------------------
 
 LONGEST_TITLE = 48  # characters
-SHORTEST_TITLE = 24  # a line is cut within a word rather than shorter than this
+SHORTEST_TITLE = 24  # characters; a line is cut within a word rather than shorter than this
 _JOINERS = ("\u200d", "\ufe0f", "\ufe0e")
 
 
 def title_of(text: str) -> str:
-    """The first line that says something, of at most ``LONGEST_TITLE`` characters, cut at a word; may be empty.
+    """Returns the first non-empty line, cut at a word to at most ``LONGEST_TITLE`` characters; may be empty.
 
-    A text with a Sudoku in it is named as such: digits say nothing in a list.
+    A text with a Sudoku is titled as such, since its digits would say nothing in a list.
     """
     grid = grid_in(text)
     if grid is not None:
@@ -97,11 +97,11 @@ def title_of(text: str) -> str:
 
 
 def _said(line: str) -> str:
-    """A line without the marks of a heading, and with single spaces for all that cannot be seen."""
+    """Returns a line without heading marks, with single spaces in place of invisible characters."""
     visible = "".join(" " if unicodedata.category(sign) in ("Cc", "Cs") else sign for sign in line)
     return " ".join(visible.split()).lstrip("#").lstrip()
 
 
 def _hangs_on(sign: str) -> bool:
-    """Whether it is drawn as one with the character before."""
+    """Returns True if a character is drawn as one with the character before."""
     return sign in _JOINERS or bool(unicodedata.combining(sign)) or 0x1F3FB <= ord(sign) <= 0x1F3FF

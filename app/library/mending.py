@@ -1,4 +1,4 @@
-"""Rows of a damaged library as conversations: what is out of place in a row is mended, what is no row is left out."""
+"""Turns the rows of a damaged library into conversations: repairs wrong values, leaves out what is no valid row."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True)
 class SalvagedRows:
-    """What was read of the two tables, in the order of identities."""
+    """The rows that were read from the two tables, in the order of ids."""
 
     conversations: tuple[Row, ...] = ()
     messages: tuple[Row, ...] = ()
 
 
 def found(conversations: Iterable[Row], messages: Iterable[Row]) -> SalvagedRows:
-    """The rows that are such: what another program's file has in their place is neither."""
+    """Returns the rows that look like conversations or messages; another program's file may have others."""
     return SalvagedRows(tuple(filter(_is_conversation, conversations)), tuple(filter(_is_message, messages)))
 
 
 def mended(rows: SalvagedRows) -> tuple[Whole, ...]:
-    """The conversations that were not deleted, last written to first.
+    """Returns the conversations that were not deleted, latest first.
 
-    Messages whose conversation is lost are gathered in conversations of their own; one whose parent is lost follows the
-    last message of the other role before it.
+    Messages whose conversation is lost get a new conversation. A message whose parent is lost follows the last message
+    of the other role before it.
     """
     deleted = {row["id"] for row in rows.conversations if _is_number(row["deleted"])}
     summaries = {_id(row["id"]): _summary(row) for row in rows.conversations if row["id"] not in deleted}
@@ -105,7 +105,7 @@ def _message(row: Row, created: float) -> StoredMessage:
 
 
 def _joined(messages: list[StoredMessage]) -> list[StoredMessage]:
-    """Each with a parent that is there and came before it."""
+    """Returns the messages, each with an existing parent that comes before it."""
     known: set[int] = set()
     last: dict[Role, int] = {}
     joined: list[StoredMessage] = []

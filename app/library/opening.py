@@ -1,4 +1,4 @@
-"""Opens the library's file: made where it is missing, checked, brought to this version, set aside where damaged."""
+"""Opens the library's file: makes a missing one, checks it, migrates it to this version, renames a damaged one."""
 
 from __future__ import annotations
 
@@ -16,59 +16,59 @@ from engine.files import is_plain_file, open_regular, replacing
 
 NAME = "library.sqlite"
 ASIDE = "library-damaged-*.sqlite"
-BUSY_SECONDS = 0.1  # how long to wait for another window's transaction, which takes milliseconds; the GUI thread waits
-OPENING_SECONDS = 0.4  # the same for all of the opening, which another window's beginning may hold up
-COMPANIONS = ("", "-wal", "-shm", "-journal")  # SQLite's files beside the first
+BUSY_SECONDS = 0.1  # wait for another window's transaction, which takes milliseconds; blocks the GUI thread
+OPENING_SECONDS = 0.4  # the same in total during opening, which another window's start may delay
+COMPANIONS = ("", "-wal", "-shm", "-journal")  # suffixes of SQLite's files, the database's own first
 MAGIC = b"SQLite format 3\0"
 ROLLBACK_MODE, WAL_MODE = 1, 2  # at bytes 18 and 19 of the header
-LONGEST_STATEMENT = 20_000  # characters; no statement of ours, and of our schema, is longer than 2 000
-MOST_SCHEMA_STEPS = 100_000  # of SQLite's machine while it reads a schema; ours takes a few hundred
+LONGEST_STATEMENT = 20_000  # characters; none of our statements, schema included, is longer than 2 000
+MOST_SCHEMA_STEPS = 100_000  # SQLite's virtual machine steps to read a schema; ours takes a few hundred
 
 
 class NoLibraryError(Exception):
-    """The file is no library, or no longer."""
+    """The file is not a library, or is damaged."""
 
 
 def open_in_memory() -> sqlite3.Connection:
-    """A library that ends with the app."""
+    """Returns a connection to a library in memory, lost when the app ends."""
     connection = _connect(":memory:")
     schema.migrate(connection)
     return connection
 
 
 def _connect(path: Path | str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)  # transactions are begun by hand
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)  # explicit transactions
     connection.text_factory = readable
     connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, LONGEST_STATEMENT)
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA secure_delete = FAST")  # what is purged is overwritten where that costs nothing
+    connection.execute("PRAGMA secure_delete = FAST")  # overwrites purged data where that costs no extra writes
     return connection
 
 
 def wait_until(connection: sqlite3.Connection, ends: float) -> None:
-    """Let the next statements wait for another's lock until ``ends`` on the monotonic clock."""
+    """Lets the next statements wait for another connection's lock until ``ends`` on the monotonic clock."""
     left = max(0.0, ends - time.monotonic())
     connection.execute(f"PRAGMA busy_timeout = {round(left * 1000)}").close()
 
 
 def is_held(fault: sqlite3.Error) -> bool:
-    """Whether another connection's lock is in the way."""
+    """Returns True if another connection's lock caused the error."""
     return primary_code(fault) == sqlite3.SQLITE_BUSY
 
 
 def readable(data: bytes) -> str:
-    """A text of the file, whose bytes may have suffered."""
+    """Decodes a text of the file, whose bytes may be damaged."""
     return data.decode("utf-8", "replace")
 
 
 def open_sound(path: Path) -> sqlite3.Connection:
-    """Open a library, readable by its owner alone; made where it is missing, and brought to this version.
+    """Opens a library, readable only by its owner; makes a missing one, and migrates it to this version.
 
     Raises:
-        DamagedError: it is none, or one that has suffered.
-        LibraryError: it is of a newer Safelight; it is left alone.
-        sqlite3.Error, OSError: anything else that stands in the way.
+        NoLibraryError: the file is not a library, or is damaged.
+        LibraryError: it is from a newer Safelight; it is not changed.
+        sqlite3.Error, OSError: any other failure.
     """
     ends = time.monotonic() + OPENING_SECONDS
     with contextlib.suppress(FileExistsError):
@@ -80,7 +80,7 @@ def open_sound(path: Path) -> sqlite3.Connection:
         wait_until(connection, ends)
         connection.execute("PRAGMA trusted_schema = OFF")
         _check(connection, path.parent)
-        connection.execute("PRAGMA trusted_schema = ON")  # it is ours; older versions of FTS5 need it in our triggers
+        connection.execute("PRAGMA trusted_schema = ON")  # checked now; older versions of FTS5 need it in triggers
         wait_until(connection, ends)
         _set_modes(connection)
         version = schema.version_of(connection)
@@ -103,19 +103,19 @@ def open_sound(path: Path) -> sqlite3.Connection:
 
 
 def has_header(path: Path) -> bool:
-    """Whether the file begins as a database, or is empty.
+    """Returns True if the file begins with a database header, or is empty.
 
-    SQLite must not see any other file: it deletes a write-ahead log that does not fit, and there the last messages are.
+    SQLite must not open any other file: it deletes a write-ahead log that does not match, with the latest messages.
     """
-    beside = [path.with_name(path.name + companion) for companion in COMPANIONS[1:]]
-    if any(os.path.lexists(file) and not is_plain_file(file) for file in beside):
+    companions = [path.with_name(path.name + companion) for companion in COMPANIONS[1:]]
+    if any(os.path.lexists(file) and not is_plain_file(file) for file in companions):
         return False
-    log = beside[0]
-    has_log = log.exists() and log.stat().st_size > 0  # before the header: a file that is being made gets it first
+    log = companions[0]
+    has_log = log.exists() and log.stat().st_size > 0  # read before the header, which a new file gets first
     try:
         with open_regular(path) as file:
             header = file.read(100)
-    except (SafelightError, FileNotFoundError):  # a folder, a pipe, a link to nothing
+    except (SafelightError, FileNotFoundError):  # a folder, a pipe, a broken link
         return False
     if not header:
         return not has_log
@@ -124,8 +124,13 @@ def has_header(path: Path) -> bool:
 
 
 def _check(connection: sqlite3.Connection, folder: Path) -> None:
-    """See that the file is a library, whole, and of a version that is known here; an empty one is none yet."""
-    connection.execute("BEGIN")  # one state of the file: another window may be making it, or changing its version
+    """Checks that the file is an undamaged library of a known version; accepts an empty one.
+
+    Raises:
+        NoLibraryError: it is not, or is damaged.
+        LibraryError: it is from a newer Safelight.
+    """
+    connection.execute("BEGIN")  # one state of the file, since another window may be making or migrating it
     try:
         connection.set_progress_handler(lambda: True, MOST_SCHEMA_STEPS)
         objects = schema.objects_of(connection)
@@ -151,7 +156,7 @@ def _check(connection: sqlite3.Connection, folder: Path) -> None:
         if is_hindrance(fault):
             raise
         raise NoLibraryError(str(fault)) from fault
-    except UnicodeError as fault:  # Python could not read SQLite's message, which quotes the schema
+    except UnicodeError as fault:  # Python could not decode SQLite's message, which quotes the schema
         raise NoLibraryError("a schema that is no text") from fault
     finally:
         if connection.in_transaction:
@@ -187,15 +192,15 @@ _UNSOUND = (
         AND {_or_none("removed", _is("integer", "removed") + " AND " + _is_time("removed_at"))})""",
     f"SELECT name FROM sqlite_sequence WHERE NOT ({_is('integer', 'seq')} AND seq BETWEEN 0 AND {LARGEST_ID})",
 )
-"""Rows that the app never writes: of wrong types, or with a parent that came after them."""
+"""Queries for rows that the app never writes: with wrong types, or with a parent that comes after them."""
 
 
 def _see_that_it_can_be_written(connection: sqlite3.Connection) -> None:
-    """A file that cannot be written is better known now; one that is held at the moment is written later."""
+    """Checks that the file can be written. One that is locked at the moment is accepted and written later."""
     try:
         connection.execute("BEGIN IMMEDIATE")
         try:
-            connection.execute("DELETE FROM messages WHERE 0")  # of a read-only file SQLite complains no earlier
+            connection.execute("DELETE FROM messages WHERE 0")  # SQLite reports a read-only file no earlier
         finally:
             connection.execute("ROLLBACK")
     except sqlite3.OperationalError as fault:
@@ -204,33 +209,33 @@ def _see_that_it_can_be_written(connection: sqlite3.Connection) -> None:
 
 
 def _set_modes(connection: sqlite3.Connection) -> None:
-    """Readers and a writer at once, and no wait for the disk at each denoising step.
+    """Sets WAL mode, for readers next to a writer and no wait for the disk at each denoising step.
 
-    A kill loses nothing then; when the power goes, the last moments may be lost but the file stays whole.
+    A kill loses nothing. A power failure may lose the last moments, but the file stays undamaged.
     """
     try:
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
     except sqlite3.OperationalError as fault:
         if not is_held(fault):
             raise
-        # Another window is at the file this moment. The mode is the file's own: that one has set it, or the next will.
+        # Another window is using the file. The mode is stored in it: that window has set it, or the next one will.
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
 def _back_up(connection: sqlite3.Connection, path: Path, version: int) -> None:
-    """Copy the file as it is, before a migration changes it."""
+    """Copies the file before a migration changes it."""
     copy = free_name(path.with_name(f"library-backup-v{version}-{_now()}.sqlite"))
     with replacing(copy, private=True) as unfinished:
         target = sqlite3.connect(unfinished, isolation_level=None)
         try:
             connection.backup(target)
-            target.execute("PRAGMA journal_mode = DELETE")  # one file that stands for itself
+            target.execute("PRAGMA journal_mode = DELETE")  # a single file without a log
         finally:
             target.close()
 
 
 def put_in_place(path: Path, fresh: Path) -> Path:
-    """Rename a damaged file with its companions, and another one to its name; returns where the damaged one is."""
+    """Renames a damaged file with its companions, then ``fresh`` to its name. Returns the damaged file's new path."""
     aside = free_name(path.with_name(ASIDE.replace("*", _now())))
     for companion in COMPANIONS:
         with contextlib.suppress(FileNotFoundError):
@@ -242,13 +247,13 @@ def put_in_place(path: Path, fresh: Path) -> Path:
 
 
 def remove(path: Path) -> None:
-    """Delete a library with its companions."""
+    """Deletes a library with its companion files."""
     for companion in COMPANIONS:
         path.with_name(path.name + companion).unlink(missing_ok=True)
 
 
 def free_name(path: Path) -> Path:
-    """The path, with a number where there is such a file already."""
+    """Returns the path, with a number added if such a file exists."""
     number, free = 1, path
     while os.path.lexists(free):
         number += 1

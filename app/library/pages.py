@@ -1,4 +1,4 @@
-"""The path on show as a document to read: Markdown, and HTML in which everything is text."""
+"""Exports the shown path of a conversation as a document: Markdown, or HTML with all content escaped."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from app.system.i18n import tr
 from engine import SafelightError
 from engine.pictures import Picture, data_url
 
-PICTURE_SIDE = 1280  # pixels of one in a page; it takes some 200 kB
+PICTURE_SIDE = 1280  # longest side of a picture in pixels; it takes some 200 kB
 
 
 def path_on_show(messages: Iterable[StoredMessage]) -> list[StoredMessage]:
-    """From the beginning of a conversation along what is shown, to its end."""
+    """Returns the shown messages from the beginning of a conversation to its end."""
     following = {message.parent: message for message in messages if message.shown}
     path: list[StoredMessage] = []
     parent: int | None = None
@@ -32,7 +32,7 @@ def path_on_show(messages: Iterable[StoredMessage]) -> list[StoredMessage]:
 
 
 def to_markdown(whole: Whole) -> str:
-    """The answers are Markdown already and stand as they are."""
+    """Returns a conversation as Markdown. Answers are Markdown already and are copied unchanged."""
     summary = whole.summary
     parts = [f"# {_title(whole)}", f"*{_day(summary.created)}*"]
     if summary.system_prompt:
@@ -50,7 +50,7 @@ def to_markdown(whole: Whole) -> str:
 
 
 def to_html(whole: Whole) -> str:
-    """One file that fetches nothing and runs nothing; what was said is shown to the letter."""
+    """Returns a conversation as one HTML file that loads and runs nothing; texts are shown literally."""
     title = _shown(_title(whole))
     parts = [f'<h1 dir="auto">{title}</h1>', f'<p class="faint">{_shown(_day(whole.summary.created))}</p>']
     if whole.summary.system_prompt:
@@ -85,7 +85,7 @@ def _plain(message: StoredMessage) -> list[str]:
 
 
 def _board_of(message: StoredMessage, asked: str) -> list[str]:
-    """A puzzle, or the answer to one with the verdict, as a board; empty where a message is more than that."""
+    """Returns a puzzle, or the answer to one with its verdict, as a board; empty if a message has more text."""
     if message.role == "user":
         puzzle = puzzle_in(message.content) if is_puzzle(message.content) else None
         return [] if puzzle is None else [_table(entered(puzzle))]
@@ -142,7 +142,7 @@ _PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t
 
 
 def _shown(text: str) -> str:
-    """A text as HTML that shows it; control characters, which HTML forbids, as their pictures."""
+    """Escapes a text for HTML; replaces control characters, which HTML forbids, by Unicode's control pictures."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     return html.escape(lines.translate(_PICTURES))
 
@@ -152,7 +152,7 @@ def _folded(heading: str, text: str) -> str:
     return f'<details><summary dir="auto">{_shown(heading)}</summary>{said}</details>'
 
 
-# The colours are those of the themes Paper and Darkroom, for screens that are light or dark.
+# The colours are those of the themes Paper (light) and Darkroom (dark).
 _PAGE = Template("""<!DOCTYPE html>
 <html>
 <head>

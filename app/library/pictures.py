@@ -1,7 +1,7 @@
-"""Pictures as files beside the library's database, named by their content. Any thread may call it.
+"""Stores pictures as files next to the library's database, named by their content hash. Thread-safe.
 
-A file is written before the first message that shows it, and removed after the last. What a crash leaves between the
-two is found by ``sweep``.
+A file is written before the first message that shows it, and removed after the last one. ``sweep`` removes files that
+a crash has left without a message.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from engine.files import is_plain_file, private_folder, read_bytes, replacing
 from engine.pictures import MOST_BYTES, Picture
 
 FOLDER = "pictures"
-RECENT_BYTES = 64 * 2**20  # of those read last, which stay in memory
-TAKEN_BYTES = 512 * 2**20  # of those of a conversation that is exported, which are in memory at once
-UNSENT_SECONDS = 24 * 3600.0  # how long a file is kept that no message shows: it may be in a prompt not sent yet
+RECENT_BYTES = 64 * 2**20  # of the pictures read last, which stay in memory
+TAKEN_BYTES = 512 * 2**20  # of an exported conversation's pictures, which are in memory at once
+UNSENT_SECONDS = 24 * 3600.0  # for which a file without a message is kept: its prompt may not be sent yet
 _OURS = re.compile(r"([0-9a-f]{64})|\.[0-9a-f]{64}\.[0-9a-f]{8}\.part")
 
 
 class PictureStore:
-    """The pictures of one library; without a folder they are kept in memory."""
+    """The pictures of one library; without a folder they stay in memory."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -43,7 +43,7 @@ class PictureStore:
         self._in_use: weakref.WeakValueDictionary[str, Picture] = weakref.WeakValueDictionary()
 
     def keep(self, picture: Picture) -> None:
-        """Write a picture, unless it is there; a damaged file is written anew.
+        """Writes a picture unless its file exists; replaces a damaged file.
 
         Raises:
             LibraryError: it cannot be written.
@@ -58,13 +58,13 @@ class PictureStore:
                 os.utime(path)
                 return
             private_folder(self._folder)
-            with replacing(path, private=True) as beside:
-                beside.write_bytes(picture.data)
+            with replacing(path, private=True) as unfinished:
+                unfinished.write_bytes(picture.data)
         except (OSError, SafelightError) as error:
             raise LibraryError(str(error)) from error
 
     def renew(self, digest: str) -> None:
-        """Write a picture again if its file is gone and it is in memory. Raises as ``keep``."""
+        """Writes a picture that is in memory again if its file is missing. Raises as ``keep``."""
         with self._lock:
             found = self._in_use.get(digest)
         if self._folder is not None and is_plain_file(self._folder / digest):
@@ -74,7 +74,7 @@ class PictureStore:
             self.keep(found)
 
     def of(self, messages: Iterable[StoredMessage | Turn], most: int = TAKEN_BYTES) -> tuple[Picture, ...]:
-        """The pictures that messages show, each once, missing ones left out; together at most ``most`` bytes."""
+        """Returns the pictures of messages, each once, without missing ones; together at most ``most`` bytes."""
         found: dict[str, Picture] = {}
         for shown in (picture for message in messages for picture in message.pictures):
             picture = None if shown.digest in found else self.get(shown.digest, shown.width, shown.height)
@@ -84,7 +84,7 @@ class PictureStore:
         return tuple(found.values())
 
     def get(self, digest: str, width: int, height: int) -> Picture | None:
-        """The picture of that content; None where its file is missing or damaged."""
+        """Returns the picture with a content hash; None if its file is missing or damaged."""
         with self._lock:
             found = self._in_use.get(digest)
         if found is None and self._folder is not None:
@@ -98,7 +98,7 @@ class PictureStore:
             return self._remember(found)
 
     def all_of(self, shown: Iterable[AttachedPicture]) -> tuple[Picture, ...]:
-        """The pictures that are shown, in their order.
+        """Returns pictures in the given order.
 
         Raises:
             SafelightError: one is missing or damaged.
@@ -113,7 +113,7 @@ class PictureStore:
         return tuple(found)
 
     def sweep(self, named: Collection[str], gone: Collection[str]) -> None:
-        """Remove files that are not ``named``: at once those that are ``gone``, others once they are old."""
+        """Removes files that are not ``named``: those in ``gone`` at once, others after ``UNSENT_SECONDS``."""
         if self._folder is None:
             return
         before = time.time() - UNSENT_SECONDS
@@ -127,16 +127,16 @@ class PictureStore:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no files."""
+        """True if there are no files."""
         try:
             return self._folder is None or not any(self._folder.iterdir())
         except OSError:
             return True
 
     def _remember(self, picture: Picture) -> Picture:
-        """Keep a picture; returns the one in use of the same content, if two threads have read its file at once.
+        """Caches a picture; returns the object already in use for this content, if two threads have read it at once.
 
-        Two objects of one content would let the store forget the one that is still in use with the other's end.
+        With two objects of one content, the end of one would remove the other, still in use, from the store.
         """
         picture = self._recent[picture.digest] = self._in_use.setdefault(picture.digest, picture)
         self._recent.move_to_end(picture.digest)

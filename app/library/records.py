@@ -1,4 +1,4 @@
-"""What the library keeps, as plain data; its rows in the tables, and texts as SQLite takes them."""
+"""The library's data classes, and their conversion to and from rows of the tables."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 UNFINISHED: tuple[Status, ...] = ("waiting", "developing")
 
 LATEST = 253402300799.0  # the last second of the year 9999
-LARGEST_ID = 2**31 - 1  # what a signal of Qt carries
+LARGEST_ID = 2**31 - 1  # largest int in a Qt signal
 LARGEST_SEED = 2**63 - 1  # SQLite's largest whole number
-LONGEST_NAME = 1_000  # characters of a title, of a model's, a preset's and a file's name
+LONGEST_NAME = 1_000  # characters of a title, and of a model's, a preset's or a file's name
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 LONGEST_TEXT = 2 * 2**20  # characters of any other text
 LONGEST_DETAILS = 100_000  # characters of settings and of figures, which take a few hundred
-MOST_VALUES = 2_000_000  # signs of JSON values in what is parsed as a whole; prose has about one in forty characters
+MOST_VALUES = 2_000_000  # commas and opening brackets in a parsed text; prose has about 1 per 40 characters
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class Summary:
     system_prompt: str = ""
     preset: str = ""
     model: str = ""
-    snippet: str = ""  # where a search found something in a message
+    snippet: str = ""  # excerpt of the message in which a search found something
 
 
 @dataclass(frozen=True)
 class NewMessage:
-    """A message to be stored. ``settings`` and ``figures`` are JSON that the library does not look into."""
+    """A message to be stored. ``settings`` and ``figures`` are JSON that the library does not interpret."""
 
-    parent: int | None  # what it answers or follows; None at the beginning of a conversation
+    parent: int | None  # id of the message it answers or follows; None at the beginning of a conversation
     role: Role
     content: str = ""
     thinking: str = ""
@@ -68,7 +68,7 @@ class NewMessage:
 
 @dataclass(frozen=True)
 class StoredMessage(NewMessage):
-    """A message of the library. Of those with one parent exactly one is ``shown``."""
+    """A message of the library. Among messages with the same parent exactly one is ``shown``."""
 
     id: int = 0
     conversation: int = 0
@@ -78,11 +78,11 @@ class StoredMessage(NewMessage):
 
 @dataclass(frozen=True)
 class Whole:
-    """A conversation with all its messages, oldest first, as it is exported, copied and imported."""
+    """A conversation with all its messages, oldest first, for export, copying and import."""
 
     summary: Summary
     messages: tuple[StoredMessage, ...]
-    pictures: tuple[Picture, ...] = ()  # those that the messages show, as far as they are there, each once
+    pictures: tuple[Picture, ...] = ()  # those that the messages show, each once; without missing ones
 
 
 # --- rows ---------------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ MESSAGE_COLUMNS = f"{WRITTEN_COLUMNS}, id"
 
 
 def storable(text: str) -> str:
-    """The text without halves of characters, which a tokenizer can leave and no file takes."""
+    """Returns the text without lone surrogates, which a tokenizer can produce but no file can store."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -104,13 +104,13 @@ def storable(text: str) -> str:
 
 
 def summary_of(row: Sequence[Any], snippet: str = "") -> Summary:
-    """A row of ``SUMMARY_COLUMNS``."""
+    """Returns the summary in a row of ``SUMMARY_COLUMNS``."""
     id, title, created, updated, pinned, system_prompt, preset, model = row
     return Summary(id, title[:LONGEST_NAME], created, updated, bool(pinned), system_prompt, preset, model, snippet)
 
 
 def message_of(row: Sequence[Any]) -> StoredMessage:
-    """A row of ``MESSAGE_COLUMNS``; whether it is on show is not in it."""
+    """Returns the message in a row of ``MESSAGE_COLUMNS``, which does not say if it is shown."""
     (
         conversation,
         parent,
@@ -148,10 +148,10 @@ def message_of(row: Sequence[Any]) -> StoredMessage:
 
 
 def details_of(text: str, name: str) -> dict[str, Any]:
-    """The ``settings`` or ``figures`` of a message, empty where there are none.
+    """Parses the ``settings`` or ``figures`` of a message; returns an empty dict if there are none.
 
     Raises:
-        SafelightError: it is no JSON object, or out of bounds.
+        SafelightError: the text is not a JSON object, or too long.
     """
     if len(text) > LONGEST_DETAILS:
         raise LibraryError(f"{name} is longer than {LONGEST_DETAILS:,} characters")
@@ -162,9 +162,9 @@ def details_of(text: str, name: str) -> dict[str, Any]:
 
 
 def attached_of(text: str) -> tuple[tuple[Attachment, ...], tuple[AttachedPicture, ...]]:
-    """What is stored with a message: files as pairs of name and text, and pictures as objects.
+    """Parses a message's attachments: files as pairs of name and text, pictures as objects.
 
-    What cannot be read as such is one file, so that nothing of it is lost.
+    A text that cannot be parsed becomes one file, so that nothing is lost.
     """
     if not text:
         return (), ()
@@ -180,7 +180,7 @@ def attached_of(text: str) -> tuple[tuple[Attachment, ...], tuple[AttachedPictur
 
 
 def named_pictures(connection: sqlite3.Connection, condition: str = "1", values: Sequence[int] = ()) -> set[str]:
-    """The digests of all pictures that the messages of a condition may show, those that can be undone included."""
+    """Returns the digests of all pictures in messages under an SQL condition, including removed messages."""
     rows = connection.execute(
         f"SELECT attachments FROM messages WHERE ({condition}) AND attachments LIKE '%\"digest\"%'", values
     )
@@ -188,7 +188,7 @@ def named_pictures(connection: sqlite3.Connection, condition: str = "1", values:
 
 
 def insert_message(connection: sqlite3.Connection, conversation: int, created: float, message: NewMessage) -> int:
-    """Write one message; returns its identity."""
+    """Writes one message; returns its id."""
     attached = [
         *([storable(file.name), storable(file.text)] for file in message.attachments),
         *(picture.to_json() | {"name": storable(picture.name)} for picture in message.pictures),
@@ -213,10 +213,10 @@ def insert_message(connection: sqlite3.Connection, conversation: int, created: f
 
 
 def with_shown(messages: Iterable[StoredMessage], wanted: dict[int | None, int | None]) -> list[StoredMessage]:
-    """Mark what is on show: ``wanted`` has it for each parent.
+    """Returns messages with their ``shown`` flags set; ``wanted`` maps each parent to its shown child.
 
-    Where the wanted one has been removed, it is the sibling after it, or else the last. Messages whose parent is not
-    there are left out.
+    If the wanted child was removed, the next sibling is shown, or else the last one. Messages without an existing
+    parent are left out.
     """
     siblings: dict[int | None, list[StoredMessage]] = {}
     reached: set[int | None] = {None}

@@ -1,8 +1,8 @@
-"""Reads what can be read of a damaged library, without changing it.
+"""Reads the readable rows of a damaged library without changing it.
 
-Nothing of the file is believed but its rows. It is taken into memory, with the pages of its write-ahead log; its first
-page, which holds the header and the schema, is replaced by one of ours, in which the two tables have neither triggers
-nor conditions nor indexes. So no header, schema, view or trigger in it can keep the rows from us, or do anything.
+Only the rows of the file are trusted. The file is read into memory with the pages of its write-ahead log. Its first
+page, which holds the header and the schema, is replaced by one of ours, in which the two tables have no triggers,
+conditions or indexes. So no header, schema, view or trigger in the file can hide rows or have any effect.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from app.system.i18n import tr, trn
 from engine import SafelightError
 from engine.files import open_regular
 
-LARGEST_FILE = 400 * 2**20  # bytes; it is held in memory once more than its size
-READ_SECONDS = 2.0  # of work, after which no more rows are read; enough for some 50 MB
-PAGE_SIZES = (4096, 1024, 2048, 8192, 16384, 32768, 65536)  # bytes; the first is what SQLite gives a new file
+LARGEST_FILE = 400 * 2**20  # bytes; reading takes twice as much memory
+READ_SECONDS = 2.0  # processor time after which no more rows are read; enough for some 50 MB
+PAGE_SIZES = (4096, 1024, 2048, 8192, 16384, 32768, 65536)  # bytes; the first is SQLite's default
 TABLES = ("conversations", "messages")
 LARGEST_ROWID = 2**63 - 1
 
-Roots = dict[str, int]  # the page at which each table begins
+Roots = dict[str, int]  # first page of each table
 
 
 @dataclass(frozen=True)
 class Salvaged:
-    """The conversations that were read, last written to first; ``is_all`` unless it would have taken too long."""
+    """The conversations that were read, latest first; ``is_all`` is False if reading everything took too long."""
 
     wholes: tuple[Whole, ...] = ()
     is_all: bool = True
 
 
-def told(salvaged: Salvaged, name: str) -> str:
-    """What the user should know; ``name`` is what the damaged file is called now."""
+def notice_of(salvaged: Salvaged, name: str) -> str:
+    """Returns the message for the user; ``name`` is the damaged file's new name."""
     count = len(salvaged.wholes)
     if count:
         said = trn(
@@ -62,7 +62,7 @@ def told(salvaged: Salvaged, name: str) -> str:
 
 
 def read(path: Path) -> Salvaged:
-    """The conversations of a damaged file with what is left of them; none where nothing can be read."""
+    """Returns the readable conversations of a damaged file; none if nothing can be read."""
     data = _with_log(_bytes(path), _bytes(path.with_name(path.name + "-wal")))
     if path.is_file() and path.stat().st_size > LARGEST_FILE:
         return Salvaged(is_all=False)
@@ -83,7 +83,7 @@ def read(path: Path) -> Salvaged:
 
 
 def _bytes(path: Path) -> bytearray:
-    """A file in memory; empty where there is none that can be read, or it is larger than ``LARGEST_FILE``."""
+    """Reads a file; returns nothing if it cannot be read or is larger than ``LARGEST_FILE``."""
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -93,10 +93,10 @@ def _bytes(path: Path) -> bytearray:
 
 
 def _with_log(data: bytearray, log: bytearray) -> bytearray:
-    """A file with the pages of its write-ahead log, up to the last transaction that was ended.
+    """Returns a file with the pages of its write-ahead log applied, up to the last committed transaction.
 
-    The format is that of https://sqlite.org/fileformat2.html#walformat. Frames of an earlier use of the log have other
-    salts; checksums are left out, as of a damaged file everything is wanted.
+    Format: https://sqlite.org/fileformat2.html#walformat. Frames from an earlier use of the log have other salts.
+    Checksums are not verified, to save as much as possible of a damaged file.
     """
     if len(log) < 32 or struct.unpack_from(">I", log)[0] & ~1 != 0x377F0682:
         return data
@@ -111,7 +111,7 @@ def _with_log(data: bytearray, log: bytearray) -> bytearray:
             break
         frames.append((page, start + 24))
         ended = len(frames) if pages else ended
-    highest = len(data) // size + len(frames)  # a page number beyond it is none
+    highest = len(data) // size + len(frames)  # larger page numbers are invalid
     for page, start in frames[:ended]:
         if 0 < page <= highest:
             data.extend(bytes(max(0, page * size - len(data))))
@@ -120,14 +120,14 @@ def _with_log(data: bytearray, log: bytearray) -> bytearray:
 
 
 def _page_sizes(data: bytearray) -> list[int]:
-    """The header's word first; the others are only tried where it leads to nothing."""
+    """Returns the page sizes to try: that in the header first, others in case it finds no rows."""
     said = struct.unpack_from(">H", data, 16)[0] if len(data) > 100 else 0
     said = 65536 if said == 1 else said
     return sorted(PAGE_SIZES, key=lambda size: size != said)
 
 
 def _header(size: int, pages: int) -> bytes:
-    """A database header in rollback mode, as of a file that was last written by this SQLite: 100 bytes."""
+    """Returns a database header (100 bytes) in rollback mode, as this SQLite would write it."""
     kept = struct.pack(">4I", 1, pages, 0, 0)  # change counter, pages, free pages
     rest = struct.pack(">6I", 1, 4, 0, 0, 1, 0)  # schema cookie and format, cache, vacuum, UTF-8, user version
     pages_for = struct.pack(">2I", 1, sqlite3.sqlite_version_info[0] * 1_000_000)
@@ -136,25 +136,25 @@ def _header(size: int, pages: int) -> bytes:
 
 
 def _roots_in(data: bytearray, size: int) -> Roots:
-    """Where the tables begin, as far as the file's own schema can be read."""
+    """Returns the first pages of the tables, as far as the file's own schema can be read."""
     pages = len(data) // size
     roots: Roots = {}
     with closing(_connected(data, _header(size, pages))) as connection:
-        connection.execute("PRAGMA writable_schema = ON")  # so that an unreadable schema is none
+        connection.execute("PRAGMA writable_schema = ON")  # treats an unreadable schema as empty
         connection.set_progress_handler(lambda: True, MOST_SCHEMA_STEPS)
-        for _ in range(2):  # the first statement meets the schema's faults, and only that one
+        for _ in range(2):  # only the first statement fails on errors in the schema
             try:
                 for name, root in connection.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'"):
                     if name in TABLES and isinstance(root, int) and 1 < root <= pages:
                         roots[name] = root
-            except (sqlite3.Error, UnicodeError):  # UnicodeError: a message that quotes the schema
+            except (sqlite3.Error, UnicodeError):  # UnicodeError: an undecodable message that quotes the schema
                 continue
             break
     return roots
 
 
 def _connected(data: bytearray, start: bytes) -> sqlite3.Connection:
-    """The file in memory, beginning otherwise."""
+    """Opens the data as a database in memory, with its beginning replaced by ``start``."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.text_factory = readable
     connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, LONGEST_STATEMENT)
@@ -178,7 +178,7 @@ def _read(data: bytearray, size: int, roots: Roots, ends: float) -> SalvagedRows
 
 
 def _first_page(size: int, pages: int, roots: Roots) -> bytes:
-    """A first page whose schema has our two tables, bare, beginning at those pages."""
+    """Returns a first page whose schema has only our two tables, without constraints, at the pages in ``roots``."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.execute(f"PRAGMA page_size = {size}")
         for table in TABLES:
@@ -192,9 +192,9 @@ def _first_page(size: int, pages: int, roots: Roots) -> bytes:
 
 
 def _rows(connection: sqlite3.Connection, table: str, most: int, ends: float) -> Iterator[Row]:
-    """The rows of a table in the order of their identities, from both ends and between what cannot be read.
+    """Returns the readable rows of a table in the order of their ids, read from both ends around damaged parts.
 
-    All together are not longer than ``most``, the file: a page that is in several rows is damage.
+    Their total size is limited to ``most`` bytes, the file's size, since a damaged file may use a page in several rows.
     """
     columns = schema.columns(table)
     read: dict[int, tuple[object, ...]] = {}
@@ -217,9 +217,9 @@ def _rows(connection: sqlite3.Connection, table: str, most: int, ends: float) ->
                 break
             except sqlite3.Error:
                 if last is None and place == LARGEST_ROWID:
-                    place = max(read, default=-1)  # the end cannot be read: back from the last row that can
+                    place = max(read, default=-1)  # the end is unreadable: go back from the last readable row
                     continue
-                # Beyond the damage: from the last row that was read in steps that double.
+                # Skip the damaged part, in steps from the last readable row that double each time.
                 step = step * 2 if last is None else 1
                 place = (place if last is None else last) + (step if forward else -step)
     return (dict(zip(columns, read[id], strict=True)) for id in sorted(read))

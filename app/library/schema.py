@@ -1,13 +1,13 @@
-"""The tables of the library, version by version, and the way from one version to the next.
+"""The library's tables, version by version, and the migrations between versions.
 
-A message knows its parent, so a conversation is a tree. Which of several siblings is on show is kept by their parent
-(``child_shown``), or by the conversation for those without one: it is always one, and a message that is removed and put
-back finds its place again. Identities are never used twice.
+A message has a parent, so a conversation is a tree. The shown one of several siblings is stored with their parent
+(``child_shown``), or with the conversation if they have none. So exactly one is shown, and a message that is removed
+and put back is shown again. Ids are never reused.
 
-The indexes for search are filled by triggers, so no way of writing can miss them, and only once an answer stands: a
-draft changes at every denoising step. A removed message is taken out of its index by ``drop_removed`` and put in again
-by ``index_put_back``: no trigger of this version knows of removals, and another trigger would be another version, which
-an earlier Safelight does not open.
+Triggers fill the search indexes, so every write updates them. An answer is indexed only once it has ended, since a
+draft changes at every denoising step. ``drop_removed`` takes removed messages out of the index and ``index_put_back``
+adds them again: no trigger of this version handles removals, and a new trigger would make a new version, which earlier
+Safelights do not open.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sqlite3
 from contextlib import closing
 from functools import cache
 
-APPLICATION_ID = 0x5AFE1167  # written into the file's header: whose it is
+APPLICATION_ID = 0x5AFE1167  # in the file's header; marks it as a Safelight library
 
 _FIRST = (
     """CREATE TABLE conversations (
@@ -83,44 +83,44 @@ _FIRST = (
 )
 
 STEPS: tuple[tuple[str, ...], ...] = (_FIRST,)
-"""Step n takes a file from version n to n + 1. A step that was ever released is never changed: another is added."""
+"""Step n takes a file from version n to n + 1. Never change a released step; add another one."""
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """The version a file has; 0 where nothing is in it yet."""
+    """Returns the version of a file; 0 if it is empty."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 Objects = frozenset[tuple[str, str, str | None]]
-"""What a schema holds: type, name and SQL of each."""
+"""The objects in a schema: type, name and SQL of each."""
 
 _SEARCH = ("title_index_", "message_index_")
-"""The tables within the indexes for search, whose SQL is that of the SQLite that made them."""
+"""Prefixes of the search indexes' internal tables, whose SQL depends on the SQLite that made them."""
 
 
 def objects_of(connection: sqlite3.Connection) -> Objects:
-    """All that the schema of a file holds, beside the statistics that SQLite may have gathered."""
+    """Returns all objects in a file's schema, except statistics that SQLite may have gathered."""
     rows = connection.execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat_'").fetchall()
     return frozenset((kind, name, "" if str(name).startswith(_SEARCH) else sql) for kind, name, sql in rows)
 
 
 @cache
 def objects_at(steps: tuple[tuple[str, ...], ...]) -> Objects:
-    """What a file holds that those steps have made, and nothing else may be in it."""
+    """Returns exactly the objects in a file made by these steps."""
     with closing(_made_by(steps)) as connection:
         return objects_of(connection)
 
 
 @cache
 def roots() -> dict[str, int]:
-    """The page at which each table begins, as a fresh file has it; no table ever moves."""
+    """Returns the first page of each table in a new file; tables never move."""
     with closing(_made_by(STEPS)) as connection:
         return dict(connection.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'"))
 
 
 @cache
 def columns(table: str) -> tuple[str, ...]:
-    """The columns of a table as they stand in its rows."""
+    """Returns the names of a table's columns, in the order of its rows."""
     with closing(_made_by(STEPS)) as connection:
         return tuple(name for _place, name, *_rest in connection.execute(f"PRAGMA table_info({table})"))
 
@@ -133,9 +133,9 @@ def _made_by(steps: tuple[tuple[str, ...], ...]) -> sqlite3.Connection:
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a file to the newest version, all of the way or not at all.
+    """Migrates a file to the newest version, completely or not at all.
 
-    The version is read again under the lock, so that of two windows that start at once only one does it.
+    The version is read again under the lock, so that only one of two windows starting at once does it.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -160,7 +160,7 @@ _INDEXED = {
 
 
 def is_indexed(connection: sqlite3.Connection) -> bool:
-    """Whether the indexes for search have just the rows that they should have; of others SQLite refuses changes."""
+    """Returns True if the search indexes have exactly the rows that they should; SQLite refuses changes of others."""
     return not any(
         connection.execute(f"{one} EXCEPT {other} LIMIT 1").fetchone()
         for index, rows in _INDEXED.items()
@@ -169,9 +169,9 @@ def is_indexed(connection: sqlite3.Connection) -> bool:
 
 
 def drop_removed(connection: sqlite3.Connection, id: int | None = None) -> None:
-    """Take removed messages out of the index for search, or this one if it is removed.
+    """Takes removed messages out of the search index: all of them, or only ``id`` if it is removed.
 
-    To be called in each transaction that removes messages, or in which a trigger may have put a removed one there.
+    Call it in each transaction that removes messages, or in which a trigger may have indexed a removed one.
     """
     only = "" if id is None else "AND id = ?"
     connection.execute(
@@ -181,7 +181,7 @@ def drop_removed(connection: sqlite3.Connection, id: int | None = None) -> None:
 
 
 def index_put_back(connection: sqlite3.Connection, root: int) -> None:
-    """Put into the index for search what the removal of a message took along; before it counts as put back."""
+    """Adds the messages of a removed branch to the search index; call it before they are marked as put back."""
     connection.execute(
         "INSERT OR REPLACE INTO message_index (rowid, content) SELECT id, content FROM messages "
         "WHERE removed = ? AND status NOT IN ('waiting', 'developing')",
@@ -190,7 +190,7 @@ def index_put_back(connection: sqlite3.Connection, root: int) -> None:
 
 
 def index_again(connection: sqlite3.Connection) -> None:
-    """Make the indexes for search anew from the tables."""
+    """Rebuilds the search indexes from the tables."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         for statement in (statement for step in STEPS for statement in step if " USING fts5 " in statement):

@@ -1,9 +1,7 @@
-"""The list of conversations: all of them, or those in which a query is found; and where it stands in a text.
+"""Lists conversations, all or those that match a query, and finds the matches in a text. Any text is a valid query.
 
-Any text is a valid query.
-
-Words are looked up in the full-text index, each as the beginning of a word. What the index cannot find (emoji and other
-signs, and scripts that put no space between words) is looked for anywhere in the text.
+Words are looked up in the full-text index, each as the beginning of a word. Terms that the index cannot find (emoji
+and other symbols, and scripts without spaces between words) are searched for anywhere in the text.
 """
 
 from __future__ import annotations
@@ -24,34 +22,34 @@ _UNSPACED = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\U0
 
 @dataclass(frozen=True)
 class Term:
-    """One thing that must be found; ``is_word`` where the index knows it."""
+    """A part of a query that must be found; ``is_word`` if the full-text index can find it."""
 
     text: str
     is_word: bool
 
     @property
     def match(self) -> str:
-        """For ``MATCH``: a quoted prefix, in which nothing is an operator."""
+        """The operand of ``MATCH``: a quoted prefix, in which nothing is an operator."""
         quoted = self.text.replace('"', '""')
         return f'"{quoted}" *'
 
     @property
     def pattern(self) -> str:
-        r"""For ``LIKE … ESCAPE '\'``."""
+        r"""The operand of ``LIKE … ESCAPE '\'``."""
         escaped = self.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         return f"%{escaped}%"
 
 
 def terms_of(query: str) -> list[Term]:
-    """What a query asks for: all of it must be found, in any order."""
+    """Returns the terms of a query, all of which must be found, in any order."""
     said = unicodedata.normalize("NFC", query.replace("\0", " "))
-    said = said.encode("utf-8", "replace").decode("utf-8")  # half a character, as a paste can leave one
+    said = said.encode("utf-8", "replace").decode("utf-8")  # replaces lone surrogates, as from a paste
     texts = [text[:LONGEST_TERM] for text in dict.fromkeys(said.split())][:MOST_TERMS]
     return [Term(text, any(map(str.isalnum, text)) and not _UNSPACED.search(text)) for text in texts]
 
 
 def spans(text: str, terms: Iterable[Term]) -> list[tuple[int, int]]:
-    """Where the terms stand in a text: beginning and end of each, in order, without overlap."""
+    """Returns start and end of each match of the terms in a text, in order and without overlap."""
     folded = text.translate(_FOLDED)
     found = [span for term in terms for span in _places(folded, term)]
     merged: list[tuple[int, int]] = []
@@ -63,7 +61,7 @@ def spans(text: str, terms: Iterable[Term]) -> list[tuple[int, int]]:
 
 
 def excerpt(text: str, terms: Iterable[Term]) -> str:
-    """One line around the first place where a term stands in a text."""
+    """Returns one line of a text around the first match of a term."""
     text = unicodedata.normalize("NFC", text)
     folded = text.translate(_FOLDED)
     firsts = [span[0] for span in (next(_places(folded, term), None) for term in terms) if span is not None]
@@ -78,7 +76,7 @@ def excerpt(text: str, terms: Iterable[Term]) -> str:
 
 
 def _places(folded: str, term: Term) -> Iterator[tuple[int, int]]:
-    """A word stands only where a word begins, as the index has it."""
+    """Yields start and end of a term's matches; words match only at the beginning of a word, as in the index."""
     sought = term.text.translate(_FOLDED)
     within = term.is_word and sought[0].isalnum()
     place = folded.find(sought)
@@ -89,7 +87,7 @@ def _places(folded: str, term: Term) -> Iterator[tuple[int, int]]:
 
 
 class _Folding(dict[int, int]):
-    """A character without its case and marks, always one for one, so that places stay the same."""
+    """Maps characters to lower case without diacritics, always one to one, so that positions stay the same."""
 
     def __missing__(self, code: int) -> int:
         folded = unicodedata.normalize("NFD", chr(code))[0].casefold()
@@ -106,10 +104,10 @@ _ORDER = "ORDER BY pinned DESC, updated DESC, id DESC"
 
 
 def look_up(connection: sqlite3.Connection, query: str) -> list[Summary]:
-    """Pinned ones first, then those written to last.
+    """Returns conversations, pinned ones first, then the latest.
 
-    With a query, each of its terms must stand in the title or in some message; the snippet is of a message that has the
-    most of them, and empty where only the title has any.
+    With a query, each of its terms must occur in the title or in some message. The snippet is from the message with the
+    most terms, and empty if only the title has any.
     """
     terms = terms_of(query)
     found = " ".join(f"AND id IN ({_conversations_with(term)})" for term in terms)
@@ -122,7 +120,7 @@ def look_up(connection: sqlite3.Connection, query: str) -> list[Summary]:
 
 
 def _conversations_with(term: Term) -> str:
-    """Identities of conversations that have a term; takes what is sought twice."""
+    """Returns a query for the ids of conversations with a term; its two parameters are the operand of the term."""
     titles = (
         "SELECT rowid FROM title_index WHERE title_index MATCH ?"
         if term.is_word
@@ -132,7 +130,7 @@ def _conversations_with(term: Term) -> str:
 
 
 def _in_message(term: Term) -> str:
-    """A condition on a row of messages; takes what is sought once. A draft is not looked into."""
+    """Returns a condition on a row of messages, with the term's operand as parameter. Drafts do not match."""
     if term.is_word:
         return "messages.id IN (SELECT rowid FROM message_index WHERE message_index MATCH ?)"
     return r"messages.status NOT IN ('waiting', 'developing') AND messages.content LIKE ? ESCAPE '\'"
@@ -143,10 +141,10 @@ def _sought(term: Term) -> str:
 
 
 def _snippets(connection: sqlite3.Connection, terms: list[Term]) -> dict[int, str]:
-    """For each conversation a line of a message that has the most of the terms."""
+    """Returns for each conversation an excerpt of the message with the most terms."""
     hits = " + ".join(f"({_in_message(term)})" for term in terms)
     best = connection.execute(
-        # SQLite takes the bare columns beside a max from the row that has it.
+        # Next to ``max``, SQLite takes bare columns from the row with the maximum.
         f"SELECT conversation, content, max(hits) FROM (SELECT conversation, content, {hits} AS hits FROM messages "
         "WHERE removed IS NULL) WHERE hits > 0 GROUP BY conversation",
         [_sought(term) for term in terms],

@@ -1,4 +1,4 @@
-"""The library's file: what is read of it, its transactions, and the statements that several methods share."""
+"""Reads the library's file, and provides transactions and shared statements."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ GONE = "this conversation was deleted in another window. Choose another one"
 GONE_MESSAGE = "this message was deleted in another window. Open the conversation again"
 
 MOST_MESSAGES = 12_000
-"""That are read at once, in some 0.4 s: those that one file may bring (see ``transfer``), and room to go on."""
+"""Most messages that are read at once, in some 0.4 s: those that a file can import, and room for more."""
 INDEX_FAULTS = (sqlite3.SQLITE_CORRUPT_VTAB, sqlite3.SQLITE_CONSTRAINT)
-"""What FTS5 says where its own tables do not go together; a constraint of our tables has a code of its own."""
+"""FTS5's codes for inconsistent index tables; constraints of our own tables have other extended codes."""
 
-PIECE_MESSAGES, PIECE_CHARACTERS = 100, 200_000  # of ``pieces``; about 20 ms
+PIECE_MESSAGES, PIECE_CHARACTERS = 100, 200_000  # limits of ``pieces``; writing one takes about 20 ms
 NEW_FIELDS = tuple(field.name for field in fields(NewMessage))
 BRANCH = """WITH RECURSIVE branch (id) AS (
     VALUES (?) UNION SELECT messages.id FROM messages JOIN branch ON messages.parent = branch.id
 )"""
-"""A message and all that hangs under it; takes its identity."""
+"""SQL for a message and all its descendants; its parameter is the message's id."""
 
 
 class Store:
-    """An open file, used from one thread. Methods raise ``LibraryError`` where it cannot be read or written."""
+    """An open library file, used from one thread. Methods raise ``LibraryError`` if it cannot be read or written."""
 
     def __init__(self, connection: sqlite3.Connection, folder: Path | None, clock: Callable[[], float]) -> None:
-        self.folder = folder  # None where it is forgotten at the end
+        self.folder = folder  # None for a library in memory
         self.pictures = PictureStore(None if folder is None else folder / FOLDER)
         self._connection = connection
         self._place = folder or "memory"
@@ -56,12 +56,12 @@ class Store:
         self._clock = clock
 
     def now(self) -> float:
-        """Seconds since 1970 by the library's clock."""
+        """Returns the time by the library's clock, in seconds since 1970."""
         return self._clock()
 
     @contextmanager
     def patient(self, seconds: float) -> Iterator[None]:
-        """All writes within wait so long together for another program's lock; else each waits ``BUSY_SECONDS``."""
+        """Lets all writes within wait up to ``seconds`` in total for a lock; else each waits ``BUSY_SECONDS``."""
         self._patient_until = time.monotonic() + seconds
         try:
             yield
@@ -73,12 +73,12 @@ class Store:
     # ---------------------------------------------------------------- reading
 
     def summaries(self, query: str = "") -> list[Summary]:
-        """The conversations, pinned ones first, then those written to last; with a query those that have all of it."""
+        """Returns the conversations, pinned ones first, then the latest; with a query only those that match it."""
         with self._explained():
             return look_up(self._connection, query)
 
     def conversation(self, id: int) -> Summary:
-        """One conversation."""
+        """Returns a conversation without its messages. Raises GoneError if it was deleted."""
         with explained(self._place):
             row = self._connection.execute(
                 f"SELECT {SUMMARY_COLUMNS} FROM conversations WHERE id = ? AND deleted IS NULL", (id,)
@@ -88,14 +88,14 @@ class Store:
         return summary_of(row)
 
     def whole(self, id: int) -> Whole:
-        """A conversation with all its messages. Raises also as ``messages``."""
+        """Returns a conversation with all its messages. Raises also as ``messages``."""
         with explained(self._place), self._reading():
             return Whole(self.conversation(id), tuple(self.messages(id)))
 
     def reading(self, id: int) -> Generator[None, None, Callable[[], Whole]]:
-        """As ``whole``, of a conversation of any length, in pieces of a few milliseconds.
+        """Reads a conversation of any length as ``whole``, in steps of a few milliseconds.
 
-        Returns what puts them together, which takes longer and needs the library no more: any thread may call it.
+        Returns a function that builds the result; it takes longer, but needs no database and may run in any thread.
         """
         messages: list[StoredMessage] = []
         wanted: dict[int | None, int | None] = {}
@@ -108,9 +108,9 @@ class Store:
         return lambda: Whole(summary, tuple(with_shown(messages, wanted)), self.pictures.of(messages))
 
     def messages(self, conversation: int) -> list[StoredMessage]:
-        """All messages of a conversation that were not removed, oldest first: a tree, since each knows its parent.
+        """Returns all messages of a conversation that were not removed, oldest first; ``parent`` makes them a tree.
 
-        Raises ``LibraryError`` also where there are more than ``MOST_MESSAGES``.
+        Raises ``LibraryError`` also if there are more than ``MOST_MESSAGES``.
         """
         messages: list[StoredMessage] = []
         wanted: dict[int | None, int | None] = {}
@@ -129,7 +129,7 @@ class Store:
     def _read_some(
         self, conversation: int, messages: list[StoredMessage], wanted: dict[int | None, int | None], most: int
     ) -> int:
-        """Read on after the messages that are there, and what is on show below each; returns how many it were."""
+        """Appends the next messages, at most ``most``, and the shown child of each; returns their number."""
         if not messages:
             first = self._connection.execute("SELECT child_shown FROM conversations WHERE id = ?", (conversation,))
             wanted[None] = next((shown for (shown,) in first), None)
@@ -146,7 +146,7 @@ class Store:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Faults in words. A damaged index for search is made anew, since all that is in it stands in the tables."""
+        """Turns errors into sentences. Rebuilds a damaged search index, whose content is all in the tables."""
         with explained(self._place):
             try:
                 yield
@@ -158,7 +158,7 @@ class Store:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """A transaction that begins as a writer's, so that it can wait for another's end."""
+        """Runs a transaction that locks for writing at its beginning, so that it can wait for another's end."""
         with self._explained():
             if self._patient_until is not None:
                 opening.wait_until(self._connection, self._patient_until)
@@ -167,13 +167,13 @@ class Store:
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:  # SQLite has ended it itself where the disk is full
+                if self._connection.in_transaction:  # SQLite ends it itself if the disk is full
                     self._connection.execute("ROLLBACK")
                 raise
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """One state of the file for several queries."""
+        """Lets several queries see one state of the file."""
         if self._connection.in_transaction:
             yield
             return
@@ -203,7 +203,7 @@ class Store:
     def _insert_all(
         self, conversation: int, messages: Iterable[StoredMessage], given: dict[int | None, int | None]
     ) -> None:
-        """Add messages, parents before their children; ``given`` has the new identity of each old one."""
+        """Adds messages, parents before their children; ``given`` maps old ids to new ones."""
         for message in messages:
             new = {name: getattr(message, name) for name in NEW_FIELDS}
             new["parent"] = given.get(message.parent)
@@ -214,7 +214,7 @@ class Store:
                 self._put_on_show(conversation, new["parent"], id)
 
     def _insert_message(self, conversation: int, created: float, message: NewMessage) -> int:
-        """Add a message; its pictures are there before it. Within the transaction, so that no other window sweeps."""
+        """Adds a message after its pictures. Within the transaction, so that no other window sweeps meanwhile."""
         for picture in message.pictures:
             self.pictures.renew(picture.digest)
         return insert_message(self._connection, conversation, created, message)
@@ -244,7 +244,7 @@ class Store:
 
 
 def pieces(messages: Iterable[StoredMessage]) -> Iterator[list[StoredMessage]]:
-    """Messages in lots that are quickly written: few, and together not longer than the longest one must be."""
+    """Yields messages in batches that are quick to write, limited by number and by total characters."""
     piece: list[StoredMessage] = []
     characters = 0
     for message in messages:

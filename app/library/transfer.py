@@ -1,6 +1,6 @@
-"""A conversation to a file and back: our JSON with the whole tree, Markdown and HTML of the path on show.
+"""Exports conversations to files and imports them: JSON with the whole tree, Markdown and HTML of the shown path.
 
-``to_json`` and ``from_json`` are each other's inverse, up to identities.
+``to_json`` and ``from_json`` are inverse to each other, except for ids.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from engine.text.message import MOST_IMAGES
 
 FORMAT = "safelight-conversation"
 VERSION = 1
-LARGEST_PICTURES = 56 * 2**20  # bytes of all pictures, which take a third more as text
-LARGEST_FILE = 128 * 2**20  # bytes; parsed, what is not of pictures takes up to ten times as much
-MOST_MESSAGES = 10_000  # that one file may hold: a conversation is read as a whole when it is opened
-MOST_PICTURES = 4_000  # of all messages: each is read as the conversation is opened
-MOST_ATTACHMENTS = 100  # of one message; the composer takes ten
+LARGEST_PICTURES = 56 * 2**20  # bytes of all pictures; base 64 takes a third more
+LARGEST_FILE = 128 * 2**20  # bytes; parsed data other than pictures takes up to ten times as much
+MOST_MESSAGES = 10_000  # per file, since a conversation is read as a whole when opened
+MOST_PICTURES = 4_000  # per file, since each is read when the conversation is opened
+MOST_ATTACHMENTS = 100  # per message; the composer takes ten
 
 
 def to_json(whole: Whole) -> str:
-    """All of a conversation. Messages are numbered from 1 and know their parent's number.
+    """Returns a whole conversation as JSON. Messages are numbered from 1 and refer to their parent's number.
 
     Raises:
-        LibraryError: its pictures are more than a file takes.
+        LibraryError: its pictures are too large for a file.
     """
     summary = whole.summary
     numbers: dict[int | None, int | None] = {None: None}
@@ -82,10 +82,10 @@ def to_json(whole: Whole) -> str:
 
 
 def from_json(text: str, name: str = "this file") -> Whole:
-    """Read what ``to_json`` wrote, field by field.
+    """Reads the output of ``to_json``, checking every field.
 
     Raises:
-        LibraryError: it is another program's, damaged, or from a newer Safelight; names what is wrong.
+        LibraryError: it is from another program or a newer Safelight, or damaged; names the error.
     """
     try:
         raw = parse_json(text, name, values=MOST_VALUES)
@@ -160,7 +160,7 @@ def _attached(raw: list[object], fields: Fields) -> tuple[AttachedPicture, ...]:
 
 
 def _pictures(raw: object, messages: list[StoredMessage], fields: Fields) -> tuple[Picture, ...]:
-    """The pictures that messages show, of a content that fits their name; whether they can be decoded is seen later."""
+    """Returns the pictures of messages after checking their hashes; they are not decoded here."""
     if not isinstance(raw, dict):
         raise fields.wrong("pictures", "must be an object")
     shown = {picture.digest: picture for message in messages for picture in message.pictures}
@@ -178,7 +178,7 @@ def _pictures(raw: object, messages: list[StoredMessage], fields: Fields) -> tup
 
 
 def read_file(path: Path) -> Whole:
-    """A conversation from an exported JSON file. Raises ``SafelightError``."""
+    """Reads a conversation from an exported JSON file. Raises ``SafelightError`` if it cannot be read."""
     try:
         text = read_bytes(path, LARGEST_FILE).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -189,9 +189,9 @@ def read_file(path: Path) -> Whole:
 
 
 def write_file(path: Path, whole: Whole, format: str) -> None:
-    """Write an export, as ``markdown``, ``json`` or ``html``, for its owner alone; needs no library.
+    """Writes an export as ``markdown``, ``json`` or ``html``, readable only by its owner; needs no library.
 
-    A file of that name is replaced once all is written.
+    A file of that name is replaced once everything is written.
 
     Raises:
         SafelightError: it cannot be written.

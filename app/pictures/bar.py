@@ -1,4 +1,4 @@
-"""The pictures that go with a prompt, in small, with size and tokens. Read and decoded beside the window."""
+"""The pictures attached to a prompt, as thumbnails with size and token count. Read and decoded in a thread."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ NAME_WIDTH = 160  # pixels at 100 %
 THUMB_HEIGHT = 48
 
 Cost = Callable[[int, int], int]
-"""Tokens of a picture of a width and a height."""
+"""Returns the number of tokens of a picture, given its width and height in pixels."""
 
 
 def refusal_of(problems: Sequence[str]) -> str:
-    """One line about what was not taken; empty where all was."""
+    """Returns one line about pictures that were not attached; empty if all were."""
     if not problems:
         return ""
     more = len(problems) - 1
@@ -41,14 +41,14 @@ def refusal_of(problems: Sequence[str]) -> str:
 
 @dataclass
 class _Read:
-    """What reading came to. Pictures are held, so that they are there when they are sent, whatever the disk does."""
+    """The result of reading. Pictures are kept in memory, so that they can be sent even if the disk fails."""
 
     pictures: list[tuple[str, Picture]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
 class PictureChip(QFrame):
-    """One picture; ``remove`` is its button."""
+    """The chip of one picture; ``remove`` is its button."""
 
     def __init__(self, shown: AttachedPicture, source: PictureSource) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class PictureChip(QFrame):
         self.show_cost(None)
 
     def show_cost(self, cost: Cost | None) -> None:
-        """Tell how many tokens the picture takes; None where the model sees none."""
+        """Shows how many tokens the picture takes; None if the model cannot see."""
         facts = [size_of(self.shown)]
         if cost is not None:
             facts.append(trn("{count} token", "{count} tokens", cost(self.shown.width, self.shown.height)))
@@ -75,9 +75,9 @@ class PictureChip(QFrame):
 
 
 class PictureBar(ChipBar):
-    """A chip a picture."""
+    """A row of attached pictures, one chip each."""
 
-    refused = Signal(object)  # list[str], a sentence for each picture that was not taken; empty where all were
+    refused = Signal(object)  # list[str], a sentence for each picture that was not attached; may be empty
 
     def __init__(self) -> None:
         super().__init__(tr("Pictures of the prompt"))
@@ -95,26 +95,26 @@ class PictureBar(ChipBar):
 
     @property
     def buttons(self) -> list[QPushButton]:
-        """In the order Tab takes them."""
+        """The buttons in tab order."""
         return [made for chip in self.chips for made in (chip.thumb, chip.remove)]
 
     @property
     def is_reading(self) -> bool:
-        """Whether pictures are still on their way."""
+        """True if pictures are being read."""
         return self._reading.is_busy
 
     def set_store(self, store: PictureStore, source: PictureSource) -> None:
-        """Where pictures are kept from now on."""
+        """Sets where pictures are stored and where they are read from."""
         self._store, self._source = store, source
 
     def set_cost(self, cost: Cost | None) -> None:
-        """How tokens are counted from now on; None where the model sees none."""
+        """Sets how tokens are counted; None if the model cannot see."""
         self._cost = cost
         for chip in self.chips:
             chip.show_cost(cost)
 
     def set_pictures(self, pictures: Sequence[AttachedPicture]) -> None:
-        """Show these in place of what was there, and of what is still being read."""
+        """Replaces the attached pictures, and drops those still being read."""
         if self.is_reading:
             self._waiting.clear()
             self._reading.drop()
@@ -133,7 +133,7 @@ class PictureBar(ChipBar):
         self.changed.emit()
 
     def add(self, sources: Sequence[Pasted]) -> None:
-        """Read pictures and add them; ``refused`` follows."""
+        """Reads pictures and attaches them; then emits ``refused``."""
         self._waiting += sources
         if not self._reading.is_busy:
             self._read()
@@ -145,13 +145,13 @@ class PictureBar(ChipBar):
         def read() -> _Read:
             found = _Read()
             for source in sources:
-                if len(found.pictures) == MOST_PICTURES:  # a folder may have thousands, which memory has no room for
+                if len(found.pictures) == MOST_PICTURES:  # thousands, as from a folder, would not fit in memory
                     found.problems.append(_too_many())
                     break
                 try:
                     found.pictures.append(read_picture(source))
                     store.keep(found.pictures[-1][1])
-                except SafelightError as error:  # also where it cannot be written now: it is again when it is sent
+                except SafelightError as error:  # unreadable, or not stored; storing is tried again when it is sent
                     found.problems.append(str(error))
             return found
 

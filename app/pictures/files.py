@@ -1,4 +1,4 @@
-"""Reads pictures that people put into a prompt, from files and from the clipboard. Needs no widget."""
+"""Reads pictures for a prompt from files and from the clipboard. Knows no widget."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 HEAD_BYTES = 16
 
 Pasted = str | QImage
-"""A file's path, or what the clipboard holds."""
+"""A file's path, or an image from the clipboard."""
 
 
 def is_picture_file(path: str) -> bool:
-    """Whether a file begins as a picture; what cannot be read is none."""
+    """Returns True if a file begins like a picture; False if it cannot be read."""
     try:
         with open_regular(Path(path)) as file:
             return is_picture(file.read(HEAD_BYTES))
@@ -32,8 +32,8 @@ def is_picture_file(path: str) -> bool:
 
 
 def drawing_of(scene: Scene) -> QImage:
-    """A drawing to ask about, large enough to be looked at."""
-    from engine.tasks import drawings  # Pillow, which most starts do without
+    """Returns a drawing of a scene for a prompt, at twice the usual size so that people can look at it."""
+    from engine.tasks import drawings  # imports Pillow, which most starts do not need
 
     pixels = drawings.draw(scene, 2 * drawings.SIDE)
     height, width, channels = pixels.shape
@@ -41,7 +41,7 @@ def drawing_of(scene: Scene) -> QImage:
 
 
 def read_picture(source: Pasted) -> tuple[str, Picture]:
-    """The name of a picture's file, empty without one, and the picture.
+    """Returns the name of a picture's file (empty for the clipboard) and the picture.
 
     Raises:
         SafelightError: it cannot be read, is too large or damaged, in one sentence.

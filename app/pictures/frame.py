@@ -1,4 +1,4 @@
-"""The frame of a field that takes pictures: they stand over the text, and come in pasted, dropped or chosen."""
+"""The frame of a text field that takes pictures, which are pasted, dropped or chosen and shown above the text."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from app.system.i18n import tr
 
 
 class PictureFrame(QFrame):
-    """``field`` and the button ``choose`` are laid out by who makes it, in ``inside``, below ``pictures``."""
+    """A framed field. Its creator adds ``field`` and the button ``choose`` to the layout ``inside``."""
 
-    said = Signal(str)  # that pictures are being read, or why some were not taken; empty once all were
+    said = Signal(str)  # a message that pictures are being read or why some were refused; empty if all were taken
 
     def __init__(self, field: TextField) -> None:
         super().__init__()
@@ -42,13 +42,13 @@ class PictureFrame(QFrame):
 
     @Slot(object)
     def add(self, sources: Sequence[Pasted]) -> None:
-        """Read pictures and show them; ``said`` tells what came of it."""
+        """Reads pictures and shows them; ``said`` reports progress and errors."""
         self.said.emit(tr("Reading the picture…"))
         self.pictures.add(sources)
 
     @Slot()
     def choose_files(self) -> None:
-        """Let the user choose pictures."""
+        """Lets the user choose pictures."""
         paths, _ = QFileDialog.getOpenFileNames(self, tr("Add pictures"))
         if paths:
             self.add(paths)
@@ -56,7 +56,7 @@ class PictureFrame(QFrame):
 
     @Slot(bool)
     def mark_active(self, active: bool) -> None:
-        """Whether the field has the keyboard, or a drag is over it."""
+        """Shows whether the field has the focus or a drag is over it."""
         restyle(self, "active", active)
 
     @Slot(object)

@@ -1,4 +1,4 @@
-"""Pictures that something shows, in small in a row; each opens in a window of its own."""
+"""A row of thumbnails; each opens its picture in a window of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GAP = 8
 
 
 class PictureRow(QWidget):
-    """Hidden without any; ``source`` is where they come from."""
+    """The row, hidden without pictures; ``source`` decodes them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,13 +32,13 @@ class PictureRow(QWidget):
         self.hide()
 
     def show_files(self, pictures: Sequence[Picture]) -> None:
-        """Show pictures that are in memory."""
+        """Shows pictures that are in memory."""
         by_digest = {picture.digest: picture for picture in pictures}
         self.source = PictureSource(lambda digest, _width, _height: by_digest.get(digest))
         self.show_pictures([AttachedPicture("", one.digest, one.width, one.height) for one in pictures])
 
     def show_pictures(self, pictures: Sequence[AttachedPicture]) -> None:
-        """Show these in place of what was there."""
+        """Replaces the shown pictures."""
         if self._host is not None:
             self._column.removeWidget(self._host)
             self._host.hide()

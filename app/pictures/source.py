@@ -1,4 +1,4 @@
-"""Where the pictures of a page come from, as images of the size that they are shown in. Any thread may call it."""
+"""Decodes the pictures of a page to images of the size in which they are shown. Thread-safe."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from app.state.chat.attachment import AttachedPicture
 from engine import SafelightError
 from engine.pictures import Picture, thumbnail
 
-RECENT = 64  # images that stay in memory, at most 0.6 MB each
-SMALL = 384  # pixels of a side, which is shown at half of that: enough for screens with two pixels in place of one
-LARGE = 2048
+RECENT = 64  # small images that stay in memory, at most 0.6 MB each
+SMALL = 384  # longest side in pixels; shown at half the size, for screens with a pixel ratio of 2
+LARGE = 2048  # longest side in pixels
 
 Find = Callable[[str, int, int], Picture | None]
-"""The picture of a digest, width and height; None where it is missing or damaged."""
+"""Returns the picture with a digest, width and height; None if it is missing or damaged."""
 
 
 class PictureSource:
-    """Decodes each picture once for as long as it is looked at."""
+    """Decodes pictures and caches the small images of the last ``RECENT``."""
 
     def __init__(self, find: Find) -> None:
         self._find = find
         self._lock = threading.Lock()
-        self._reading = threading.Lock()  # one file in memory, however many are asked for
+        self._reading = threading.Lock()  # so that only one file is in memory at a time
         self._small: OrderedDict[str, QImage] = OrderedDict()
 
     def small(self, shown: AttachedPicture) -> QImage | None:
-        """At most ``SMALL`` pixels a side; None where it cannot be read."""
+        """Returns an image with sides of at most ``SMALL`` pixels; None if the picture cannot be read."""
         with self._lock:
             if shown.digest in self._small:
                 self._small.move_to_end(shown.digest)
                 return self._small[shown.digest]
         image = self._image(shown, SMALL)
-        if image is None:  # it may be put in again
+        if image is None:  # not cached: the file may be restored later
             return None
         with self._lock:
             self._small[shown.digest] = image
@@ -45,12 +45,12 @@ class PictureSource:
         return image
 
     def known(self, shown: AttachedPicture) -> QImage | None:
-        """As ``small``, if that is in memory."""
+        """Returns the image of ``small`` if it is in memory, else None."""
         with self._lock:
             return self._small.get(shown.digest)
 
     def large(self, shown: AttachedPicture) -> QImage | None:
-        """At most ``LARGE`` pixels a side; None where it cannot be read."""
+        """Returns an image with sides of at most ``LARGE`` pixels; None if the picture cannot be read."""
         return self._image(shown, LARGE)
 
     def _image(self, shown: AttachedPicture, side: int) -> QImage | None:

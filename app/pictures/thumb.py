@@ -1,4 +1,4 @@
-"""A picture in small, which opens it in a window of its own. Decoded beside the window."""
+"""A thumbnail that opens its picture in a window of its own. Decoded in a thread."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from app.pictures.window import PictureWindow
 from app.state.chat.attachment import AttachedPicture
 from app.system.i18n import tr
 
-RING = 2  # pixels, where the keyboard is
-NARROWEST, WIDEST = 0.5, 2.5  # widths by height; beyond it there is room beside the picture, or over it
+RING = 2  # width of the focus ring in pixels
+NARROWEST, WIDEST = 0.5, 2.5  # limits of width / height; other pictures are shown with empty margins
 
 
 def name_of(shown: AttachedPicture) -> str:
-    """What a picture is called."""
+    """Returns the name of a picture, or "Picture"."""
     return shown.name or tr("Picture")
 
 
 def title_of(shown: AttachedPicture) -> str:
-    """The same, where nothing else tells that it is a picture."""
+    """Returns the name of a picture after the word "Picture", for places without other context."""
     return tr("Picture {name}", name=shown.name) if shown.name else tr("Picture")
 
 
 def size_of(shown: AttachedPicture) -> str:
-    """Its pixels."""
+    """Returns a picture's width and height in pixels, as text."""
     return f"{shown.width:,} × {shown.height:,}"
 
 
 class PictureThumb(QPushButton):
-    """``height`` is in pixels at 100 %. What is missing or damaged says so and opens nothing."""
+    """A thumbnail; ``height`` is in pixels at 100 %. A missing or damaged picture is labelled and does not open."""
 
     def __init__(self, shown: AttachedPicture, source: PictureSource, height: int) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class PictureThumb(QPushButton):
 
     @property
     def is_loading(self) -> bool:
-        """Whether it is not known yet how it looks."""
+        """True until the picture has been decoded."""
         return self._loading.is_busy
 
     def sizeHint(self) -> QSize:

@@ -1,4 +1,4 @@
-"""A picture as large as the screen allows; Esc closes it."""
+"""A window that shows a picture as large as the screen allows; Esc closes it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from app.bridge.background import Background
 from app.pictures.source import PictureSource
 from app.state.chat.attachment import AttachedPicture
 
-SHARE = 0.85  # of the screen
+SHARE = 0.85  # largest share of the screen's width and height
 LEAST = QSize(240, 160)  # pixels
 
 
 class PictureWindow(QDialog):
-    """Shows what there is in small until it is decoded larger. Deletes itself when it is closed."""
+    """Shows the thumbnail's image until the large one is decoded. Deletes itself when closed."""
 
     def __init__(
         self, shown: AttachedPicture, source: PictureSource, title: str, parent: QWidget | None = None

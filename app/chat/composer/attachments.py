@@ -1,4 +1,4 @@
-"""The files that go with a prompt, as chips with name, size and tokens."""
+"""The text files attached to a prompt, as chips with name, size and token count."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MOST_FILES = 10
 NAME_WIDTH = 240  # pixels at 100 %
 
 CountText = Callable[[str], int]
-"""Tokens of a text."""
+"""Returns the number of tokens of a text."""
 
 
 class AttachmentChip(QFrame):
-    """One file; ``remove`` is its button."""
+    """The chip of one file; ``remove`` is its button."""
 
     def __init__(self, attachment: Attachment) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class AttachmentChip(QFrame):
         self.show_tokens(None)
 
     def show_tokens(self, tokens: int | None) -> None:
-        """Tell how many tokens the file takes; None while that is not known."""
+        """Shows how many tokens the file takes; None while that is unknown."""
         facts = [size_in_words(self.attachment.size)]
         if tokens is not None:
             facts.append(trn("{count} token", "{count} tokens", tokens))
@@ -53,13 +53,13 @@ class AttachmentChip(QFrame):
 
 
 class AttachmentBar(ChipBar):
-    """A chip a file."""
+    """A row of attached files, one chip each."""
 
     def __init__(self) -> None:
         super().__init__(tr("Attached files"))
         self.chips: list[AttachmentChip] = []
         self._count: CountText | None = None
-        self._known: dict[str, int] = {}  # tokens by text, of the files that are here
+        self._known: dict[str, int] = {}  # token counts of the attached files, by their text
         self._counting = Background(self, self._counted)
 
     @property
@@ -68,11 +68,11 @@ class AttachmentBar(ChipBar):
 
     @property
     def buttons(self) -> list[QPushButton]:
-        """In the order Tab takes them."""
+        """The remove buttons in tab order."""
         return [chip.remove for chip in self.chips]
 
     def set_attachments(self, attachments: Sequence[Attachment]) -> None:
-        """Show these files in place of what was there."""
+        """Replaces the attached files."""
         if tuple(attachments) == self.attachments:
             return
         self.chips = [AttachmentChip(attachment) for attachment in attachments]
@@ -81,7 +81,7 @@ class AttachmentBar(ChipBar):
         self.changed.emit()
 
     def add_files(self, paths: Sequence[str]) -> list[str]:
-        """Read files and add those that are text.
+        """Reads files and attaches those that are text.
 
         Returns:
             A sentence for each file that could not be attached.
@@ -104,7 +104,7 @@ class AttachmentBar(ChipBar):
         return problems
 
     def add_text(self, text: str) -> str:
-        """Add a text as a file of its own, also over ``MOST_FILES``: it may have no other place.
+        """Attaches a text as a file of its own, even beyond ``MOST_FILES``: it may be stored nowhere else.
 
         Returns:
             The file's name.
@@ -123,7 +123,7 @@ class AttachmentBar(ChipBar):
         return attachment.name
 
     def set_counter(self, count: CountText | None) -> None:
-        """How tokens are counted from now on; None when no model is loaded. It is called from another thread."""
+        """Sets the token counter, which is called from another thread; None when no model is loaded."""
         self._count = count
         self._known.clear()
         self._counting.drop()

@@ -1,4 +1,4 @@
-"""Where a prompt is written: the text field, files, Send, the context meter and a line that says what to know."""
+"""The composer: text field, attached files and pictures, Send, the context meter and a line with a hint."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ __all__ = ["Composer", "PromptEdit"]
 
 
 def hint() -> str:
-    """What the line under the field says when there is nothing else to say."""
+    """Returns the default text of the line under the field."""
     return tr("Enter sends, Shift+Enter starts a new line")
 
 
 class Composer(QWidget):
-    """Emits ``submitted(text)``; text, files and pictures stay until ``clear``, also while they ``wait``.
+    """Emits ``submitted(text)``; text, files and pictures stay until ``clear``, also during ``wait``.
 
-    ``changed``: the draft is another, in its text, its files or its pictures.
+    ``changed`` is emitted when the draft's text, files or pictures change.
     """
 
     submitted = Signal(str)
-    taken_back = Signal()  # what waits is not to be sent
+    taken_back = Signal()  # the waiting prompt must not be sent
     changed = Signal()
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Composer(QWidget):
         self.edit.files_pasted.connect(self.accept_files)
         self.edit.picture_pasted.connect(self.accept_picture)
         self.edit.overlong.connect(self.attach_text)
-        self.edit.walked.connect(self._tell_place)
+        self.edit.walked.connect(self._show_place)
         self.edit.focus_changed.connect(self._mark_active)
         self.files = AttachmentBar()
         self.files.changed.connect(self._files_changed)
@@ -94,45 +94,45 @@ class Composer(QWidget):
 
     @property
     def is_empty(self) -> bool:
-        """Returns whether nothing in it would be lost."""
+        """True if there is no text, file or picture, nor a picture being read."""
         return not (self.text or self.attachments or self.pictures.pictures or self.pictures.is_reading)
 
     def set_text(self, text: str) -> None:
-        """Put a text into the field with the cursor behind it, or beside it as a file where it does not fit."""
+        """Puts a text into the field with the cursor behind it; attaches it as a file if it is too long."""
         self.edit.set_text(text)
 
     def set_attachments(self, attachments: Sequence[Attachment]) -> None:
-        """Put files beside the text in place of those that were there."""
+        """Replaces the attached files."""
         self.files.set_attachments(attachments)
 
     def clear(self) -> None:
-        """Empty the field and take files and pictures off, as after a prompt was sent."""
+        """Removes text, files and pictures, as after a prompt was sent."""
         self.set_text("")
         self.set_attachments(())
         self.pictures.set_pictures(())
 
     def remember(self, prompt: str) -> None:
-        """A prompt was sent: from now on it is the first that the arrow up brings."""
+        """Adds a prompt that was sent to the history, as the first that the up arrow shows."""
         self.edit.history.remember(prompt)
 
     def set_history(self, prompts: Sequence[str]) -> None:
-        """The prompts of the conversation on show, oldest first."""
+        """Sets the prompts of the shown conversation, oldest first."""
         self.edit.history.set_conversation(prompts)
 
     def set_token_counter(self, count: CountText | None) -> None:
-        """How many tokens a text has, for the files' chips; called from another thread. None without a model."""
+        """Sets the token counter of the files' chips, which is called from another thread; None without a model."""
         self.files.set_counter(count)
 
     def place_presets(self, picker: QWidget) -> None:
-        """Put the choice of presets beside Attach."""
+        """Places the choice of presets next to Attach."""
         self._tool = picker
         self._tools.insertWidget(1, picker)
         self._order_tabs()
 
     def block(self, reason: str, *, can_wait: bool = False) -> None:
-        """Say why nothing can be sent now; an empty reason allows sending. ``can_wait``: what is entered may wait.
+        """Shows why nothing can be sent now; an empty reason allows sending. ``can_wait``: an entered prompt may wait.
 
-        A line that was said before belongs to what has ended with this, or begun.
+        Clears an earlier message when sending becomes blocked or allowed, since it is about the state before.
         """
         if bool(reason) != bool(self._blocked):
             self._message = ""
@@ -140,7 +140,7 @@ class Composer(QWidget):
         self._show_hint()
 
     def wait(self, is_waiting: bool) -> None:
-        """Show whether the draft is entered, and waits until what blocks it has ended."""
+        """Shows whether the draft has been entered and waits to be sent."""
         if is_waiting == self._is_waiting:
             return
         self._is_waiting, self._message = is_waiting, ""
@@ -151,24 +151,24 @@ class Composer(QWidget):
         self._show_hint()
 
     def note_reading(self, note: str) -> None:
-        """Say what of the conversation the model does not read, beside the numbers that count what it does."""
+        """Shows which part of the conversation the model does not read, also in the context meter."""
         self._reading = note
         self.meter.note(note)
         self._show_hint()
 
     def note_blind(self, reason: str) -> None:
-        """Say why the model cannot see, where there are pictures; empty if it can."""
+        """Sets the reason why the model cannot see, shown while there are pictures; empty if it can."""
         self._blind = reason
         self._show_hint()
 
     def say(self, message: str) -> None:
-        """Show a line under the field until the draft changes, or what can be done; empty for none."""
+        """Shows a line under the field until the draft or the reason to wait changes; empty for none."""
         self._message = message
         self._show_hint()
 
     @Slot(object)
     def accept_files(self, paths: Sequence[str]) -> None:
-        """Attach files that were dropped, pasted or chosen; those that cannot be are named under the field."""
+        """Attaches files that were dropped, pasted or chosen; shows under the field why others cannot be attached."""
         pictures = [path for path in paths if is_picture_file(path)]
         problems = self.files.add_files([path for path in paths if path not in pictures])
         if pictures:
@@ -178,7 +178,7 @@ class Composer(QWidget):
 
     @Slot(object)
     def accept_picture(self, image: QImage) -> None:
-        """Attach a picture that was pasted or dropped."""
+        """Attaches a picture that was pasted or dropped."""
         self._add_pictures([image])
 
     def _add_pictures(self, sources: Sequence[Pasted]) -> None:
@@ -191,7 +191,7 @@ class Composer(QWidget):
 
     @Slot(str)
     def attach_text(self, text: str) -> None:
-        """Attach a text that is too long for the field; what is said under it is the file's name, or why not."""
+        """Attaches a text that is too long for the field, and shows the file's name or the error."""
         try:
             name = self.files.add_text(text)
         except SafelightError as error:
@@ -201,7 +201,7 @@ class Composer(QWidget):
 
     @Slot()
     def choose_files(self) -> None:
-        """Let the user choose files to attach."""
+        """Lets the user choose files to attach."""
         paths, _ = QFileDialog.getOpenFileNames(self, tr("Attach text files and pictures"))
         if paths:
             self.accept_files(paths)
@@ -226,7 +226,7 @@ class Composer(QWidget):
         self.edit.setFocus()
 
     def _order_tabs(self) -> None:
-        """Prompt, the buttons of pictures and files, Attach, presets, Send."""
+        """Sets the tab order: prompt, the buttons of pictures and files, Attach, presets, Send."""
         tool = [self._tool] if self._tool is not None else []
         chain_tabs(self.edit, (*self.pictures.buttons, *self.files.buttons, self.attach, *tool, self.send))
 
@@ -273,7 +273,7 @@ class Composer(QWidget):
         self._draft_changed()
 
     @Slot()
-    def _tell_place(self) -> None:
+    def _show_place(self) -> None:
         place = self.edit.history.place
         if place is not None:
             self.say(tr("Earlier prompt {place} of {count}", place=place[0], count=place[1]))

@@ -1,4 +1,4 @@
-"""The field a prompt is typed into: as tall as its text, Enter submits, the arrows walk through earlier prompts."""
+"""The field a prompt is typed into: as tall as its text, Enter submits, arrow keys show earlier prompts."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from app.chat.composer.history import PromptHistory
 from app.design.prompt_field import PromptField
 from app.system.i18n import tr
 
-MOST_LINES = 9  # a Sudoku puzzle
+MOST_LINES = 9  # as many as a Sudoku has
 
 
 class PromptEdit(PromptField):
-    """Walks through earlier prompts; see ``PromptField``."""
+    """A ``PromptField`` with a history of earlier prompts."""
 
-    walked = Signal()  # another prompt of the history is on show
+    walked = Signal()  # another prompt of the history is shown
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,22 +28,22 @@ class PromptEdit(PromptField):
         self.document().documentLayout().documentSizeChanged.connect(self._text_resized)
 
     def set_text(self, text: str) -> None:
-        """Put a text into the field with the cursor behind it; a walk through the history ends."""
+        """Puts a text into the field with the cursor behind it, and ends a walk through the history."""
         self.history.leave()
         self.setPlainText(text)
         self.moveCursor(QTextCursor.MoveOperation.End)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier  # macOS gives it to the arrows
+        modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier  # macOS sets it for the arrow keys
         if not modifiers and self._walk(event.key()):
             event.accept()
         else:
             super().keyPressEvent(event)
 
     def _walk(self, key: int) -> bool:
-        """Show another text of the history where the key would leave the field; undo brings the last one back.
+        """Shows another prompt of the history if the key would leave the field. Returns False if nothing was shown.
 
-        The cursor is put where the same key walks on.
+        Undo brings the text before back. The cursor is placed so that the same key walks further.
         """
         cursor = self.textCursor()
         if key == Qt.Key.Key_Up and not cursor.movePosition(QTextCursor.MoveOperation.Up):
@@ -66,7 +66,7 @@ class PromptEdit(PromptField):
         lines = max(1, int(self.document().size().height()))  # a plain text document counts lines
         margins = self.contentsMargins()
         above = int(self.document().documentMargin()) + margins.top()
-        below = 0 if lines > MOST_LINES else above + margins.bottom() - margins.top() + 2  # no half line shows
+        below = 0 if lines > MOST_LINES else above + margins.bottom() - margins.top() + 2  # no line is cut in half
         return QSize(240, min(lines, MOST_LINES) * self.fontMetrics().lineSpacing() + above + below)
 
     @Slot()

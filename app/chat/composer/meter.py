@@ -1,4 +1,4 @@
-"""How full the model's context is, and what will be left out; counted beside the window, a moment after typing."""
+"""Shows how full the model's context is and what will be left out. Counts in a thread, shortly after typing."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ BAR_HEIGHT = 3
 SHORTEST_BAR = 48
 
 Source = Callable[[], Sequence[Message]]
-"""The conversation as it would be sent now."""
+"""Returns the conversation as it would be sent now."""
 
 
 class ContextMeter(QWidget):
-    """A bar with the numbers over it; hidden until a model can count. ``fit`` is None while nothing is known.
+    """A bar with numbers above it; hidden without a model. ``fit`` is None until the tokens are counted.
 
-    ``follow`` says what to count, ``set_model`` how, ``touch`` when.
+    ``follow`` sets what to count, ``set_model`` how; ``touch`` starts counting.
     """
 
     changed = Signal()
@@ -36,7 +36,7 @@ class ContextMeter(QWidget):
         super().__init__()
         self.fit: Fit | None = None
         self.text = ""
-        self._short = ""  # where there is no room for the text
+        self._short = ""  # shown if there is no room for the text
         self._note = ""
         self._source: Source | None = None
         self._count: Count | None = None
@@ -53,33 +53,33 @@ class ContextMeter(QWidget):
 
     @property
     def remark(self) -> str:
-        """What will be left out, or why the prompt does not fit; empty when all is well."""
+        """A sentence about what will be left out, or why the prompt does not fit; empty if everything fits."""
         return remark(self.fit)
 
     @property
     def problem(self) -> str:
-        """Why the prompt does not fit; empty when it does, or when that is not known yet."""
+        """The reason why the prompt does not fit; empty if it does, or while that is unknown."""
         return "" if self.is_counting else problem(self.fit)
 
     @property
     def is_counting(self) -> bool:
-        """Whether the numbers are about to change."""
+        """True if a count is due or running."""
         return self._pause.isActive() or self._counting.is_busy
 
     def follow(self, source: Source) -> None:
-        """Ask ``source`` for the conversation whenever it is to be counted."""
+        """Takes the conversation from ``source`` whenever it is counted."""
         self._source = source
         self.touch()
 
     def note(self, note: str) -> None:
-        """What of the conversation is not read, and so not counted; empty where all is."""
+        """Sets a sentence about what the model does not read, so is not counted; empty if it reads everything."""
         self._note = note
         self.touch()
 
     def set_model(self, count: Count | None, limit: int = 0, reserve: int = 0) -> None:
-        """A model's way of counting, its context and what to keep free for the answer, in tokens.
+        """Sets a model's token counter, its context length, and the tokens to keep free for the answer.
 
-        None when no model is loaded. ``count`` is called from another thread.
+        ``count`` is called from another thread; None when no model is loaded.
         """
         if count is None or count != self._count:
             self._counting.drop()
@@ -90,13 +90,13 @@ class ContextMeter(QWidget):
 
     @Slot()
     def touch(self) -> None:
-        """The conversation or the draft changed: count when it has been left alone for a moment."""
+        """Counts again ``DEBOUNCE_MS`` after the last call, for a changed conversation or draft."""
         if self._count is not None and self._source is not None:
             self._pause.start()
 
     @Slot()
     def measure(self) -> None:
-        """Count now."""
+        """Starts counting now."""
         self._pause.stop()
         count, limit, reserve = self._count, self._limit, self._reserve
         if count is None or self._source is None:
@@ -150,7 +150,7 @@ class ContextMeter(QWidget):
         return QSize(SHORTEST_BAR, self.sizeHint().height())
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        palette = QGuiApplication.palette()  # the theme's, whatever a style sheet makes of this widget's own
+        palette = QGuiApplication.palette()  # the theme's; a style sheet may change this widget's own
         too_much = self.fit is not None and bool(self.fit.problem)
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)

@@ -1,4 +1,4 @@
-"""Reads text files that people want a model to read, and says why a file is not one. Knows no Qt."""
+"""Reads text files to attach to a prompt, and explains why a file cannot be attached. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from engine import SafelightError
 
 LIMIT = 2_000_000  # bytes
 MOST_CONTROLS = 0.02
-"""Share of control characters up to which bytes of no known encoding may still be text."""
+"""Largest share of control characters in bytes that still count as text."""
 
-# UTF-32 begins like UTF-16, so it is looked for first.
+# UTF-32 (LE) begins like UTF-16, so it is checked first.
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -24,11 +24,11 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_CONTROLS = re.compile(r"[^\t\n\r\f\v\b\x1b -~\xa0-\U0010ffff]")  # without those that texts and terminal logs hold
+_CONTROLS = re.compile(r"[^\t\n\r\f\v\b\x1b -~\xa0-\U0010ffff]")  # except those usual in texts and terminal logs
 
 
 def size_in_words(size: int) -> str:
-    """Bytes as people say it, in steps of 1000."""
+    """Returns a number of bytes with its unit, in steps of 1000."""
     if size < 1000:
         return f"{size} B"
     for unit in ("KB", "MB", "GB"):
@@ -39,7 +39,7 @@ def size_in_words(size: int) -> str:
 
 
 def read_text_file(path: str | Path) -> Attachment:
-    """A file as text, whatever its line ends.
+    """Returns a file as text, with line feeds as line ends.
 
     Raises:
         SafelightError: it is a folder, too large, empty, not text, or cannot be read, in one sentence.
@@ -50,7 +50,7 @@ def read_text_file(path: str | Path) -> Attachment:
         kind = os.stat(path)
         if stat.S_ISDIR(kind.st_mode):
             raise SafelightError(tr("{name} is a folder; attach the files in it.", name=name))
-        if not stat.S_ISREG(kind.st_mode):  # reading a pipe could wait for ever
+        if not stat.S_ISREG(kind.st_mode):  # reading a pipe could block forever
             raise SafelightError(tr("{name} is not a file.", name=name))
         with path.open("rb") as file:
             data = file.read(LIMIT + 1)
@@ -61,7 +61,7 @@ def read_text_file(path: str | Path) -> Attachment:
 
 
 def text_as_file(name: str, text: str) -> Attachment:
-    """A text as if it had been read from a file of this name. Raises as ``read_text_file``."""
+    """Returns a text as an attachment of this name. Raises SafelightError as ``read_text_file`` does."""
     data = text.encode("utf-8", "replace")
     return _as_text(name, data, len(data))
 
@@ -85,9 +85,9 @@ def _as_text(name: str, data: bytes, size: int) -> Attachment:
 
 
 def decode(data: bytes) -> str | None:
-    """Text of a file's bytes with line feeds at the ends of lines; None where they are not text.
+    """Decodes a file's bytes to text with line feeds as line ends. Returns None if they are not text.
 
-    A byte order mark decides; then UTF-8 where the bytes are that; else Windows' western code page, or Latin-1.
+    A byte order mark decides the encoding; else UTF-8, Windows-1252 and Latin-1 are tried in this order.
     """
     for mark, encoding in _MARKS:
         if data.startswith(mark):

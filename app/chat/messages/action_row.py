@@ -1,4 +1,4 @@
-"""What can be done with a message: seen while it is pointed at, or while the keyboard is there."""
+"""The buttons of a message, visible while the pointer is over it or one of them has the focus."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _FOCUS = (QEvent.Type.FocusIn, QEvent.Type.FocusOut)
 
 
 class ActionRow(QWidget):
-    """Buttons that keep their room and their place in the order of Tab when they are not seen.
+    """Buttons that keep their space and their place in the tab order while they are invisible.
 
-    ``message`` is what must be pointed at; ``keep`` shows the buttons at all times.
+    They appear while the pointer is over ``message``; ``keep`` shows them at all times.
     """
 
     def __init__(self, message: QWidget, *buttons: QPushButton, wraps: bool = True) -> None:
@@ -30,11 +30,11 @@ class ActionRow(QWidget):
 
     @property
     def is_seen(self) -> bool:
-        """Whether the buttons are painted."""
+        """True if the buttons are painted."""
         return self._is_kept or self._is_pointed or any(button.hasFocus() for button in self._buttons)
 
     def keep(self, kept: bool) -> None:
-        """Whether the buttons are seen even where nobody points."""
+        """Sets whether the buttons are visible without the pointer."""
         if kept != self._is_kept:
             self._is_kept = kept
             self._repaint()

@@ -1,4 +1,4 @@
-"""One answer on show: its canvases while it develops, its text once it has settled, and what can be done with it."""
+"""The view of one answer: its canvases while it is generated, its text afterwards, and its buttons."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from engine.service import LoadedModel
 
 
 class AnswerView(QWidget):
-    """Shows the version of a turn's answer that is on show. ``refresh`` after each change of the turn.
+    """Shows the chosen version of a turn's answer. Call ``refresh`` after each change of the turn.
 
-    A block that is committed becomes text, and the canvas of the next one stands under it. ``model`` writes the tokens
-    of a live answer; without one there are no canvases.
+    A committed block becomes text, and the canvas of the next block is below it. ``model`` turns the tokens of a live
+    answer into text; without it there are no canvases.
     """
 
     stop_asked = Signal()
@@ -44,21 +44,21 @@ class AnswerView(QWidget):
     delete_asked = Signal()
     inspect_asked = Signal()
     chosen = Signal(int)
-    replay_ended = Signal(object)  # the view; ``glide`` shows how the canvas becomes text
-    rebuilt = Signal()  # other controls than before
+    replay_ended = Signal(object)  # the view, on which ``glide`` can then be called
+    rebuilt = Signal()  # the controls changed
 
     def __init__(self, turn: Turn, model: LoadedModel | None, options: ViewOptions) -> None:
         super().__init__()
         self._turn = turn
         self._model = model
         self._options = options
-        self._drawn: Answer | None = None  # whose canvases are in place
+        self._drawn: Answer | None = None  # the answer that the canvases show
         self._can_ask = True
         self._is_busy = False
         self._can_delete = False
         self.canvases: list[CanvasView] = []
-        self._settled = 0  # how many of them have become text
-        self._leaving: list[Leaving] = []  # canvases that have just done so
+        self._settled = 0  # number of canvases that have become text
+        self._leaving: list[Leaving] = []  # canvases that have just become text
         self._gliding: Gliding | None = None
 
         self.speaker = label("", "speaker")
@@ -71,7 +71,7 @@ class AnswerView(QWidget):
         self.status = FiguresLine()
         self.remarks = label("", "remark", wrap=True, selectable=True)
         self.remarks.setAccessibleName(tr("Remark"))
-        self.nearest = SuggestionBar(one_row=False)  # prompts that the model was taught
+        self.nearest = SuggestionBar(one_row=False)  # similar prompts that the model was trained on
         self.retry = button(tr("Regenerate"), tr("Try the answer again"), role="plain")
         self.stop = button(tr("■ Stop"), role="plain")
         self.again = button(
@@ -128,7 +128,7 @@ class AnswerView(QWidget):
         self.replay.rebuilt.connect(self.rebuilt)
 
     def tab_stops(self) -> list[QWidget]:
-        """What Tab goes through, in order."""
+        """Returns the controls in tab order."""
         return [
             self.before,
             self.after,
@@ -150,14 +150,14 @@ class AnswerView(QWidget):
         ]
 
     def set_options(self, options: ViewOptions) -> None:
-        """Change how text and canvases are drawn."""
+        """Applies changed view options to text and canvases."""
         self._options = options
         self.replay.set_options(options)
         for view in self.canvases:
             options.apply(view)
 
     def set_model(self, model: LoadedModel | None) -> None:
-        """The model that wrote the answer on show, if it can still be asked for its tokens."""
+        """Sets the model that wrote the shown answer; None if its tokens can no longer be decoded."""
         self._model = model
 
     def set_state(
@@ -169,9 +169,14 @@ class AnswerView(QWidget):
         is_last: bool = True,
         skips: bool = False,
     ) -> None:
-        """Sets whether an answer can be asked for now, whether one is developing, and whether none follows this.
+        """Sets which actions are possible now.
 
-        ``skips``: the one that is developing is computed, and only shown to its end.
+        Args:
+            can_ask: an answer can be requested now.
+            is_busy: an answer of the conversation is being generated.
+            can_delete: a version of the answer can be deleted.
+            is_last: no answer follows this one.
+            skips: the running answer is already computed, so that Stop skips to its end.
         """
         self._can_ask, self._is_busy, self._can_delete = can_ask, is_busy, can_delete
         show_stop(self.stop, tr("■ Stop"), tr("Stop the answer"), skips=skips)
@@ -179,9 +184,9 @@ class AnswerView(QWidget):
         self._show_buttons()
 
     def refresh(self, share: float = 1.0) -> bool:
-        """Draw what has changed; of the latest step of an answer under way, this share.
+        """Draws what has changed, with a share (0 to 1) of the latest step of a running answer.
 
-        Returns whether a canvas became text, which ``glide`` can show then.
+        Returns True if a canvas became text; ``glide`` can then animate that.
         """
         answer = self._turn.answer
         is_other = answer is not self._drawn
@@ -203,7 +208,7 @@ class AnswerView(QWidget):
         self.status.show_figures(status_line(answer, share), figures_line(answer))
         self._remark(answer)
         if not answer.is_active and (answer.status == "done" or not self.board.is_on):
-            self.board.show_text(self._asked, answer.text)  # a run that was stopped stays as it was then
+            self.board.show_text(self._asked, answer.text)  # the board of a stopped run stays as it was
         if is_other:
             self.canvas_toggle.setChecked(self._keeps_canvas())
         self.replay.offer(answer)
@@ -220,7 +225,7 @@ class AnswerView(QWidget):
         self.nearest.setVisible(found is not None)
 
     def reveal(self, share: float) -> None:
-        """Show another share of the latest step."""
+        """Shows another share (0 to 1) of the latest step."""
         answer = self._turn.answer
         blocks = answer.canvas.blocks
         if self.canvases and len(self.canvases) == len(blocks):
@@ -228,14 +233,17 @@ class AnswerView(QWidget):
             self.canvases[-1].set_block(self._as_shown(blocks[-1], share))
 
     def _as_shown(self, block: BlockState, share: float) -> BlockState:
-        """A block with a share of its latest step, on its own lines as soon as it is computed to its end."""
+        """Returns a block with a share of its latest step.
+
+        Once the block is computed to its end, it is laid out on the lines of its final text.
+        """
         trace, shown = self._turn.answer.trace, block.partly(share)
         if block.committed or not isinstance(trace, RunView):
             return shown
         return shown.laid_out_on(trace.coming(block.block_index))
 
     def settle(self) -> None:
-        """The run has ended: what was stopped keeps its canvas, what finished becomes text."""
+        """Shows the end of the run: a stopped run keeps its canvas, a finished one becomes text."""
         self.canvas_toggle.setChecked(self._keeps_canvas())
         self.refresh()
 
@@ -248,7 +256,7 @@ class AnswerView(QWidget):
     # ---------------------------------------------------------------- from canvas to text
 
     def _settle_blocks(self, answer: Answer) -> bool:
-        """Note how canvases stand whose blocks are committed now. Returns whether there are such blocks."""
+        """Captures the canvases whose blocks have been committed since. Returns True if there are any."""
         before, self._settled = self._settled, len(answer.settled)
         seen = self.isVisible() and not motion.is_reduced() and not self.canvas_toggle.isChecked()
         for number, view in enumerate(self.canvases[: self._settled] if seen else ()):
@@ -258,7 +266,7 @@ class AnswerView(QWidget):
         return self._settled > before
 
     def glide(self) -> None:
-        """Let the tokens of canvases that became text glide to their places in it, which stand by now."""
+        """Animates the tokens of canvases that became text, to their places in the laid-out text."""
         leaving, self._leaving = self._leaving, []
         left, self.replay.left = self.replay.left, None
         if left is not None:
@@ -269,7 +277,7 @@ class AnswerView(QWidget):
             self._glide(leaving, read(tokens[leaving[0].first :], self._model.piece, self._model.is_special))
 
     def _glide(self, leaving: list[Leaving], written: TextMap) -> None:
-        """``written`` is what the canvases said, from the first of them on."""
+        """Starts the animation. ``written`` is the text of the canvases, beginning with the first of them."""
         if not self.text.isVisible():
             return
         self._land()
@@ -285,7 +293,7 @@ class AnswerView(QWidget):
 
     @property
     def turn(self) -> Turn:
-        """The turn whose answer it is."""
+        """The turn whose answer is shown."""
         return self._turn
 
     @property
@@ -293,7 +301,7 @@ class AnswerView(QWidget):
         return with_attachments(self._turn.prompt, self._turn.attachments)
 
     def _watch(self, block: BlockState) -> None:
-        """A canvas shows another state of its block: a Sudoku is shown as one."""
+        """Shows a canvas's new state as a board, too, if it is a Sudoku."""
         if self._model is not None:
             self.board.show_block(self._asked, block, self._model.piece)
 
@@ -321,7 +329,7 @@ class AnswerView(QWidget):
 
     @Slot()
     def _show_replay(self) -> None:
-        """The run is on show once more, or it has come to its end, and its canvas becomes text."""
+        """Updates the view after a replay began or ended; at its end the canvas becomes text."""
         self._show_parts()
         if self.replay.left is not None:
             self.replay_ended.emit(self)
@@ -378,6 +386,6 @@ class AnswerView(QWidget):
 
 
 def _is_cut_short(answer: Answer) -> bool:
-    """Whether a run ended within a block, whose canvas then is kept."""
+    """True if a run ended within a block, whose canvas is then kept."""
     block = answer.canvas.current
     return answer.status in ("stopped", "failed") and block is not None and not block.committed

@@ -1,4 +1,4 @@
-"""The board of an answer that is a Sudoku: while it develops, and settled with the verdict under it."""
+"""The board of an answer that is a Sudoku, during generation and afterwards with a verdict below it."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from app.state.sudoku.solve_frame import settled
 from app.system.i18n import tr
 
 CELL, LEAST_CELL = 36, 24  # pixels at 100 %
-AROUND = 430  # pixels of a window's height that are not the board's
+AROUND = 430  # pixels of a window's height outside the board
 LEAST_LEGEND = 120
 
 
 class AnswerBoard(QWidget):
-    """``is_on`` while what it was shown last is a Sudoku; not to be seen otherwise, and empty until it first is."""
+    """A Sudoku board; ``is_on`` is True while the last content shown is a Sudoku. Built when it first is."""
 
-    rebuilt = Signal()  # other controls than before
+    rebuilt = Signal()  # the controls changed
 
     def __init__(self) -> None:
         super().__init__()
         self.is_on = False
-        self.is_alone = False  # the settled answer says nothing but the grid
+        self.is_alone = False  # True if the answer is the grid and nothing else
         self._is_built = False  # few answers are Sudokus
         self.hide()
 
@@ -57,18 +57,18 @@ class AnswerBoard(QWidget):
         self.rebuilt.emit()
 
     def tab_stops(self) -> list[QWidget]:
-        """What Tab goes through, in order."""
+        """Returns the controls in tab order."""
         return [self.board, self.verdict] if self._is_built else []
 
     @Slot()
     def _take_text_size(self) -> None:
         self._fit_board()
-        self.verdict.setMinimumHeight(px(24))  # of its line, which comes without a jump
+        self.verdict.setMinimumHeight(px(24))  # so that nothing moves when the verdict appears
 
     # ---------------------------------------------------------------- what is shown
 
     def show_block(self, prompt: str, block: BlockState, piece: Callable[[int], str]) -> None:
-        """Show a canvas of the answer, or how it stands now."""
+        """Shows the state of a canvas, if the answer to this prompt is a Sudoku."""
         found = placed(prompt, block, piece)
         self.is_on = found is not None
         if found is not None:
@@ -79,7 +79,7 @@ class AnswerBoard(QWidget):
             self._judge()
 
     def show_text(self, prompt: str, text: str) -> None:
-        """Show the answer as it reads in the end."""
+        """Shows the final answer, if it is a Sudoku."""
         found = answered(prompt, text)
         self.is_on, self.is_alone = found is not None, found is not None and found.grid.is_alone
         if found is None:
@@ -99,14 +99,14 @@ class AnswerBoard(QWidget):
     # ---------------------------------------------------------------- size
 
     def _fit_board(self) -> None:
-        """Of one size, but in a low window smaller, so that all of it is seen while it develops."""
+        """Sets the board's size: fixed, but smaller in a low window so that all of it is visible."""
         cell, window = px(CELL), self.window()
-        if window is not self:  # it is in its place
+        if window is not self:  # it has been placed in the window
             cell = min(cell, max((window.height() - px(AROUND)) // 9, px(LEAST_CELL)))
         self.board.setFixedSize(9 * cell + 2 * MARGIN, 9 * cell + 2 * MARGIN)
 
     def _fit_legend(self) -> None:
-        """Beside a board that develops, where there is room."""
+        """Shows the legend next to a board that is being filled, if there is room."""
         frame = self.board.frame
         room = self.width() - self.board.width() - 3 * PAD
         self.legend.setVisible(frame is not None and not frame.committed and room >= px(LEAST_LEGEND))
@@ -119,7 +119,7 @@ class AnswerBoard(QWidget):
 
 
 class WatchedCanvas(CanvasView):
-    """A canvas that tells ``watch`` what it was given to show."""
+    """A canvas that also passes each block it shows to ``watch``."""
 
     def __init__(self, watch: Callable[[BlockState], None]) -> None:
         super().__init__()

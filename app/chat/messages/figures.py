@@ -1,4 +1,4 @@
-"""A run's figures under its answer: one line in plain words, and behind a sign those for people from the field."""
+"""A run's figures under its answer: one line in plain words, and the technical ones behind a button."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.system.i18n import tr
 
 
 class FiguresLine(QWidget):
-    """``show_figures`` after each change; the second line shows while the sign is pressed."""
+    """The line of figures; ``show_figures`` updates it. The second line is shown while the button is checked."""
 
     toggled = Signal(bool)
 
@@ -20,7 +20,7 @@ class FiguresLine(QWidget):
         super().__init__()
         self.line = label("", "caption")
         self.line.setAccessibleName(tr("Progress"))
-        self.line.setMinimumWidth(1)  # a narrow column is not made wider
+        self.line.setMinimumWidth(1)  # so that it does not widen a narrow column
         self.more = button("", tr("More figures"), tip=tr("Entropy, temperature, speed and seed"))
         self.more.setCheckable(True)
         self.details = label("", "caption", wrap=True, selectable=True)
@@ -33,7 +33,7 @@ class FiguresLine(QWidget):
         self.more.toggled.connect(self.toggled)
 
     def show_figures(self, line: str, details: str) -> None:
-        """Show a line, and what there is to say beyond it; empty if nothing."""
+        """Shows a line and the technical figures; either may be empty."""
         self.line.setText(line)
         self.line.setVisible(bool(line))
         self.details.setText(details)
@@ -41,5 +41,5 @@ class FiguresLine(QWidget):
         self.details.setVisible(bool(details) and self.more.isChecked())
 
     def text(self) -> str:
-        """The line in plain words."""
+        """Returns the line in plain words."""
         return self.line.text()

@@ -1,4 +1,4 @@
-"""The focus stays in its place on the path while turns come and go."""
+"""Keeps the keyboard focus in its place on the path while turns are added and removed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ViewOf: TypeAlias = "Callable[[Turn], TurnView | None]"
 
 @dataclass(frozen=True)
 class FocusPlace:
-    """A turn on the path, its place there, and the names of the controls that may have the focus, the best first."""
+    """The turn that has the focus, its index on the path, and the names of controls that may get it, best first."""
 
     turn: Turn
     at: int
@@ -28,7 +28,7 @@ class FocusPlace:
 
     @classmethod
     def of(cls, path: Sequence[Turn], view_of: ViewOf) -> FocusPlace | None:
-        """Where the focus is now; None where it is in no turn."""
+        """Returns the present place of the focus; None if no turn has it."""
         focus = QApplication.focusWidget()
         at = next((at for at, turn in enumerate(path) if _holds(view_of(turn), focus)), None)
         if at is None or focus is None:
@@ -38,9 +38,9 @@ class FocusPlace:
         return cls(path[at], at, tuple(widget.accessibleName() for widget in (focus, *others)))
 
     def keep(self, path: Sequence[Turn], view_of: ViewOf, otherwise: QWidget) -> None:
-        """Give the focus to the same control of the turn that is there now; where it has none, to another widget.
+        """Gives the focus to the same control of the turn now at this index, or else to the widget ``otherwise``.
 
-        Another version of a prompt is another turn, and a deleted turn has its neighbour in its place.
+        Another version of a prompt is another turn, and a neighbour takes the index of a deleted turn.
         """
         if self.turn in path and _holds(view_of(self.turn), QApplication.focusWidget()):
             return

@@ -1,7 +1,7 @@
-"""A canvas becomes text: each token glides from its cell to its own place in the text that is laid out.
+"""Animates a canvas becoming text: each token glides from its cell to its place in the laid-out text.
 
-Nothing is drawn twice. While tokens are under way, the text leaves its place to a picture of it from which they are cut
-out. What stays of the canvas, its ground and the signs that nobody reads, fades.
+During the animation the text is drawn from a picture with the moving tokens cut out, so that no token appears twice.
+The rest of the canvas, its background and special tokens, fades out.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from app.design import themes
 from app.design.tokens import FADE_MS, color
 
 REACH = 400
-"""Pixels above and below what is in sight; as much may come into sight meanwhile."""
+"""Pixels above and below the visible area that are included, since scrolling may reveal them."""
 
 
 class Flight(NamedTuple):
-    """A token's way, in the coordinates of the ground that canvas and text stand on."""
+    """A token's start and end, in the coordinates of the widget that contains both canvas and text."""
 
-    start: QPointF  # where its letters were: the left edge, at half of their height
-    end: QRect  # where they are in the text
+    start: QPointF  # in the canvas: left edge of its letters, at half their height
+    end: QRect  # in the text
 
 
 @dataclass
 class Leaving:
-    """A canvas as it stood before text took its place."""
+    """A picture of a canvas before text replaced it."""
 
-    first: int  # where its first token is in the answer
-    at: QPoint  # of the picture on the ground
-    picture: QPixmap  # of what is in sight
-    cells: list[QRect]  # within the picture
-    letters: list[QPointF]  # of each cell, on the ground
-    empty: QColor  # of a cell without anything in it
+    first: int  # index of its first token in the answer
+    at: QPoint  # top left of the picture, in the ground's coordinates
+    picture: QPixmap  # of the visible part
+    cells: list[QRect]  # in the picture's coordinates
+    letters: list[QPointF]  # where each cell's letters begin, in the ground's coordinates
+    empty: QColor  # colour of an empty cell
 
     @staticmethod
     def of(view: CanvasView, first: int) -> Leaving:
         at = view.mapTo(ground_of(view), QPoint())
-        cells_only = QRect(0, 0, view.width(), view.grid.legend_top or view.height())  # the next canvas has the legend
+        cells_only = QRect(0, 0, view.width(), view.grid.legend_top or view.height())  # without the legend
         seen = view.visibleRegion().boundingRect() & cells_only
         cells = [QRect(*cell).translated(-seen.topLeft()) for cell in view.grid.cells]
         letters = [view.letters_at(index) + at for index in range(len(cells))]
@@ -53,7 +53,7 @@ class Leaving:
 
 
 def ground_of(widget: QWidget) -> QWidget:
-    """What scrolls with a widget: the content of the area that it is in, or else its window."""
+    """Returns the content widget of the scroll area that a widget is in, or else its window."""
     here = widget
     while (parent := here.parentWidget()) is not None and not isinstance(parent.parentWidget(), QAbstractScrollArea):
         here = parent
@@ -61,10 +61,10 @@ def ground_of(widget: QWidget) -> QWidget:
 
 
 class Gliding(QWidget):
-    """Lies over the ground for as long as tokens are under way; lets the pointer through and is not read out."""
+    """Covers the ground during the animation; lets the pointer through and is hidden from screen readers."""
 
     def __init__(self, prose: Prose, leaving: Sequence[Leaving], rects: Mapping[int, QRectF]) -> None:
-        """``rects`` has where tokens of the answer stand in ``prose``."""
+        """Starts the animation. ``rects`` maps indices of the answer's tokens to their places in ``prose``."""
         ground = ground_of(prose)
         super().__init__(ground)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
@@ -73,11 +73,11 @@ class Gliding(QWidget):
             ground.visibleRegion().boundingRect().adjusted(0, -REACH, 0, REACH),
             prose.mapTo(ground, QPoint()),
         )
-        self._home = near & QRect(corner, prose.size())  # of what the text lends
+        self._home = near & QRect(corner, prose.size())  # the part of the text that is drawn here
         self.flights = self._flights(rects, corner)
         self._letters = prose.lend(self._home.translated(-corner))
         taken = [flight.end.translated(-self._home.topLeft()) for flight in self.flights]
-        self.rest = _filled(self._letters, taken, QColor(Qt.GlobalColor.transparent))  # of the text, without those
+        self.rest = _filled(self._letters, taken, QColor(Qt.GlobalColor.transparent))  # the text without them
         area = self._home
         for canvas in leaving:
             area = area.united(QRect(canvas.at, _size(canvas.picture)))
@@ -89,14 +89,14 @@ class Gliding(QWidget):
         self._motion.setEndValue(1.0)
         self._motion.valueChanged.connect(self.update)
         self._motion.finished.connect(self.land)
-        prose.destroyed.connect(self._motion.stop)  # and then there is nowhere to land
-        prose.destroyed.connect(self.deleteLater)  # its parent is the ground
+        prose.destroyed.connect(self._motion.stop)  # ``land`` needs the text
+        prose.destroyed.connect(self.deleteLater)  # its parent, the ground, lives on
         self.show()
         self.raise_()
         self._motion.start()
 
     def _flights(self, rects: Mapping[int, QRectF], corner: QPoint) -> list[Flight]:
-        """The ways of the tokens whose places are in sight; their cells are emptied in the canvases' pictures."""
+        """Returns a flight for each token with a visible place, and erases tokens from the canvases' pictures."""
         found = []
         for canvas in self._canvases:
             emptied = []
@@ -113,7 +113,7 @@ class Gliding(QWidget):
 
     @Slot()
     def land(self) -> None:
-        """All tokens are where they belong."""
+        """Ends the animation: the text draws itself again, and this widget deletes itself."""
         self._motion.stop()
         self._prose.lend(QRect())
         self.hide()
@@ -139,7 +139,7 @@ class Gliding(QWidget):
 
 
 def _whole(rect: QRectF) -> QRect:
-    """In whole pixels; neighbours still touch and do not overlap."""
+    """Rounds to whole pixels such that neighbours still touch and do not overlap."""
     left, rows = round(rect.left()), rect.toAlignedRect()
     return QRect(left, rows.top(), round(rect.right()) - left, rows.height())
 
@@ -149,7 +149,7 @@ def _size(picture: QPixmap) -> QSize:
 
 
 def _filled(picture: QPixmap, places: Sequence[QRect], shade: QColor) -> QPixmap:
-    """A copy in which some places have one colour, which may be none."""
+    """Returns a copy in which some rectangles are filled with a colour, which may be transparent."""
     if not places:
         return picture
     made = QPixmap(picture)

@@ -1,4 +1,4 @@
-"""Where the parts of a long column stand, when most of their heights are only guessed. Knows no Qt."""
+"""The positions of a long column's parts, most of whose heights are estimates. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from itertools import accumulate
 
 
 class Heights:
-    """Parts from the top, each with its height in pixels."""
+    """The heights of a column's parts in pixels, from the top."""
 
     def __init__(self, heights: Sequence[int] = ()) -> None:
         self._heights = list(heights)
-        self._tops: list[int] | None = None  # one more than there are parts: the last is where the column ends
+        self._tops: list[int] | None = None  # one more than parts; the last is the column's end
 
     def __len__(self) -> int:
         return len(self._heights)
@@ -21,7 +21,7 @@ class Heights:
         return self._heights[index]
 
     def set(self, index: int, height: int) -> bool:
-        """A part's height is known better. Returns whether that changed anything."""
+        """Sets a part's height. Returns True if it changed."""
         if self._heights[index] == height:
             return False
         self._heights[index] = height
@@ -36,11 +36,11 @@ class Heights:
         return self._all_tops()[index]
 
     def at(self, y: int) -> int:
-        """The part that holds a height; the first or last where it is outside. 0 where there are none."""
+        """Returns the index of the part at ``y``; of the first or last if outside, and 0 without parts."""
         return max(0, min(len(self) - 1, bisect_right(self._all_tops(), y) - 1))
 
     def between(self, top: int, bottom: int) -> range:
-        """The parts that show between two heights."""
+        """Returns the indices of the parts visible between two positions."""
         return range(self.at(top), self.at(max(top, bottom - 1)) + 1) if len(self) else range(0)
 
     def _all_tops(self) -> list[int]:
@@ -50,15 +50,15 @@ class Heights:
 
 
 def settled_value(value: int, page: int, total: int, top: int) -> int:
-    """Where to stand after the last part has become shorter: what is read must not move, nor be out of sight.
+    """Returns the scroll position after the last part became shorter: visible text should neither move nor disappear.
 
     Args:
-        value: where the top edge of what is in sight stands now, in pixels.
-        page: how much is in sight.
-        total: where the column ends now.
+        value: the present scroll position, in pixels.
+        page: height of the visible area.
+        total: height of the column now.
         top: where its last part begins.
     """
     end = total - page
     if value <= end or value <= top:
-        return value  # text reaches the lower edge, or the part's beginning is in sight: nothing moves
+        return value  # text fills the page, or the part's beginning is visible: nothing moves
     return max(end, top, 0)

@@ -1,4 +1,4 @@
-"""A prompt on show: its text, its files, and what can be done with it."""
+"""The view of one prompt: its text, pictures and files, and its buttons."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ FOLDED, UNFOLDED = "▸", "▾"
 
 
 class PromptView(QWidget):
-    """``refresh`` after each change around the turn."""
+    """Shows the prompt of a turn, which can be edited in place."""
 
     edit_asked = Signal(str)
     delete_asked = Signal()
     chosen = Signal(int)
-    rebuilt = Signal()  # other controls than before
+    rebuilt = Signal()  # the controls changed
 
     def __init__(self, turn: Turn, options: ViewOptions) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class PromptView(QWidget):
         self.versions.chosen.connect(self.chosen)
 
     def text(self) -> str:
-        """The prompt."""
+        """Returns the prompt."""
         return self.prose.text()
 
     @property
@@ -95,7 +95,7 @@ class PromptView(QWidget):
         return self.editor is not None
 
     def tab_stops(self) -> list[QWidget]:
-        """What Tab goes through, in order."""
+        """Returns the controls in tab order."""
         stops: list[QWidget] = [self.versions.before, self.versions.after, self.edit, self.copy, self.delete]
         stops += self.pictures
         for chip, prose in zip(self.chips, self.files, strict=True):
@@ -104,7 +104,7 @@ class PromptView(QWidget):
         return [*stops, *(self.editor.tab_stops() if self.editor is not None else [])]
 
     def set_state(self, shown: int, versions: int, *, can_ask: bool, is_busy: bool) -> None:
-        """Which of its versions this is, and what can be done now."""
+        """Sets the index of this version, the number of versions, and which actions are possible now."""
         self.versions.show_versions(shown, versions, can_switch=not is_busy)
         self.edit.setEnabled(can_ask and self._is_editable)
         if self.editor is not None:
@@ -113,7 +113,7 @@ class PromptView(QWidget):
 
     @Slot()
     def begin_editing(self) -> None:
-        """Put a field in the prompt's place."""
+        """Replaces the prompt by a field to edit it."""
         if self.editor is None:
             self.editor = PromptEditor()
             self.editor.submitted.connect(self.edit_asked)
@@ -129,7 +129,7 @@ class PromptView(QWidget):
         if self.editor is not None:
             self._show_actions(True)
             self._show_prompt(True)
-            if self.isVisible():  # else another version has taken its place, and what is written next is not here
+            if self.isVisible():  # else another version is shown, and the focus belongs elsewhere
                 self.edit.setFocus()
             self.editor.hide()
             self._column.removeWidget(self.editor)
@@ -138,7 +138,7 @@ class PromptView(QWidget):
             self.rebuilt.emit()
 
     def _show_prompt(self, shown: bool) -> None:
-        """The text, or the board of a puzzle."""
+        """Shows or hides the text, or the board of a puzzle."""
         if self.board is not None:
             self.board.setVisible(shown)
         self.prose.setVisible(shown and self.board is None and bool(self._turn.prompt))
@@ -203,7 +203,7 @@ class PromptView(QWidget):
 
 
 def _board(puzzle: str) -> FrameView:
-    """A puzzle to look at; it is copied and edited as text."""
+    """Returns a board that only shows a puzzle; it is copied and edited as text."""
     made = FrameView()
     made.setAccessibleName(tr("The puzzle"))
     made.setFocusPolicy(Qt.FocusPolicy.NoFocus)

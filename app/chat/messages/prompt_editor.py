@@ -1,4 +1,4 @@
-"""Changes a prompt in place: Enter sends, Shift+Enter starts a new line, Esc leaves all as it was."""
+"""Edits a prompt in place: Enter sends, Shift+Enter starts a new line, Esc cancels."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MOST_LINES = 16
 
 
 class EditField(PromptField):
-    """As tall as its text."""
+    """A field as tall as its text."""
 
     cancelled = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName(tr("Edit the prompt"))
-        self.setAcceptDrops(False)  # files go to the page
+        self.setAcceptDrops(False)  # the page takes dropped files
         self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
 
     def event(self, event: QEvent) -> bool:
@@ -33,7 +33,7 @@ class EditField(PromptField):
             and event.type() == QEvent.Type.ShortcutOverride
             and event.key() == Qt.Key.Key_Escape
         ):
-            event.accept()  # Esc is this field's own, and not the window's that stops an answer
+            event.accept()  # else Esc would be the window's shortcut that stops an answer
             return True
         return super().event(event)
 
@@ -50,9 +50,9 @@ class EditField(PromptField):
 
 
 class PromptEditor(QWidget):
-    """``submitted`` carries the changed text, which stays until its version of the prompt is shown in its place.
+    """The field with its buttons. ``submitted`` carries the changed text; the field stays until its turn is shown.
 
-    ``closed``: all is to be as it was.
+    ``closed`` means that the edit was cancelled or changed nothing.
     """
 
     submitted = Signal(str)
@@ -80,7 +80,7 @@ class PromptEditor(QWidget):
         self.setLayout(column_of(self._frame, buttons, margins=(PAD, 0, PAD, 0), spacing=8))
 
     def begin(self, text: str) -> None:
-        """Edit a text, which must fit."""
+        """Starts editing a text, which must fit into the field."""
         self._original = text
         self.field.setPlainText(text)
         self._allow()
@@ -88,7 +88,7 @@ class PromptEditor(QWidget):
         self.field.setFocus()
 
     def set_can_send(self, can_send: bool) -> None:
-        """Set whether anything can be sent now; the text waits until it can."""
+        """Sets whether the text can be sent now; until then it stays in the field."""
         self._can_send = can_send
         self._allow()
 

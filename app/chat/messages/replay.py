@@ -1,4 +1,4 @@
-"""The run of an answer once more: a slider under the answer, and in its stead the canvas of the step on show."""
+"""Replays the run of an answer: a slider under it, and the canvas of the shown step in place of its text."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ from engine import Recording, SafelightError, catalog
 
 
 class AnswerReplay(QWidget):
-    """The row with the slider; ``stage`` is for the canvas and is placed by the answer, as it stands in its stead.
+    """The row with the slider. ``stage`` holds the canvas; the answer's view places it where the text is.
 
-    The run is read at its first use: ``wanted`` asks for it, and ``open`` or ``refuse`` answers.
+    The run is read when first used: ``wanted`` requests it; call ``open`` or ``refuse`` in reply.
     """
 
     wanted = Signal()
-    changed = Signal()  # ``is_on``
-    moving = Signal(object)  # its turn: another frame comes, which may have another height
-    moved = Signal(object)  # its turn: that frame has come
-    rebuilt = Signal()  # other controls than before
+    changed = Signal()  # ``is_on`` changed
+    moving = Signal(object)  # the turn, before another frame is shown, which may change the height
+    moved = Signal(object)  # the turn, after the frame is shown
+    rebuilt = Signal()  # the controls changed
     pace_chosen = Signal(str)
 
     def __init__(self, turn: Turn, options: ViewOptions) -> None:
         super().__init__()
         self._turn, self._options = turn, options
-        self.left: tuple[Leaving, TextMap] | None = None  # what has just become the answer, until it glides there
-        self.is_on = False  # a step of the run is looked at, rather than what it came to
+        self.left: tuple[Leaving, TextMap] | None = None  # the last canvas and its text, for the view's ``glide``
+        self.is_on = False  # True while a step of the run is shown in place of the answer
         self.player = Player(self)
         self.scrub = Scrub([self.player], in_line=True)
         self.stage = QWidget()
         self.stage.hide()
-        self.said: Prose | None = None  # what the blocks before came to
+        self.said: Prose | None = None  # the text of the blocks before
         self.canvas: CanvasView | None = None
         self.board: AnswerBoard | None = None
-        self._said_before = NOTHING  # the block that ``said`` goes up to
+        self._said_before = NOTHING  # index of the block that ``said`` ends before
         self.setLayout(row_of(self.scrub))
         self.scrub.wanted.connect(self.wanted)
         self.scrub.pace_chosen.connect(self.pace_chosen)
@@ -60,13 +60,13 @@ class AnswerReplay(QWidget):
         self.set_options(options)
 
     def tab_stops(self) -> list[QWidget]:
-        """What Tab goes through, in order."""
+        """Returns the controls in tab order."""
         if self.said is None or self.canvas is None or self.board is None:
             return self.scrub.tab_stops()
         return [*self.said.tab_stops(), *self.board.tab_stops(), self.canvas, *self.scrub.tab_stops()]
 
     def set_options(self, options: ViewOptions) -> None:
-        """Change how it is drawn, and how fast it plays."""
+        """Applies changed view options and the playing speed."""
         self._options = options
         self.scrub.set_pace(options.pace)
         if self.canvas is not None:
@@ -75,30 +75,30 @@ class AnswerReplay(QWidget):
     # ---------------------------------------------------------------- the run
 
     def offer(self, answer: Answer) -> None:
-        """There is this answer, under way or with a run to be read; one of another is let go of."""
+        """Shows the slider for an answer that is running or has a recorded run; hides it for others."""
         self.setVisible((answer.is_active and not answer.is_plain) or answer.has_trace)
         self.scrub.set_live(answer.is_active)
         figures = answer.figures
         self.scrub.offer(0 if answer.is_active else max(2, figures.steps + 2 * figures.blocks))
 
     def open(self, replay: Replay, trace: Recording) -> None:
-        """The run is read; what was asked for is done."""
+        """Shows a run that has been read, and does what the slider was asked for."""
         self._make_stage(trace)
         self._said_before = NOTHING
         self.player.open(trace, replay=replay)
 
     def refuse(self, why: str) -> None:
-        """The run cannot be read."""
+        """Shows why the run cannot be read."""
         self.scrub.refuse(why)
 
     def forget(self) -> None:
-        """Show the answer, and forget the run, which is read again when it is wanted."""
+        """Shows the answer and drops the run, which is read again when needed."""
         self.player.open(None)
         self._show()
 
     @property
     def place(self) -> int:
-        """The frame that is looked at; the first where none is."""
+        """The index of the shown frame; 0 while the answer is shown."""
         return self.player.place if self.is_on else 0
 
     # ---------------------------------------------------------------- showing
@@ -119,7 +119,7 @@ class AnswerReplay(QWidget):
 
     @Slot()
     def _show(self) -> None:
-        """Show the frame the player is at; at the last one the answer itself."""
+        """Shows the player's frame; at the last frame, the answer itself."""
         if self.player.replay is None and not self.is_on:
             return
         self.moving.emit(self._turn)
@@ -127,7 +127,7 @@ class AnswerReplay(QWidget):
         self.moved.emit(self._turn)
 
     def reserve(self, pixels: int) -> None:
-        """Make the stage higher by so many pixels, until the answer is shown again."""
+        """Makes the stage higher by ``pixels`` until the answer is shown again."""
         self.stage.setMinimumHeight(self.stage.height() + pixels)
 
     def _show_frame(self) -> None:
@@ -145,7 +145,7 @@ class AnswerReplay(QWidget):
             self.changed.emit()
 
     def _leaving(self) -> tuple[Leaving, TextMap] | None:
-        """The canvas of the last block as it stands now, and what it says; None where it does not become text."""
+        """Returns the last block's canvas as it looks now and its text; None if it does not become text."""
         player, canvas, replay, trace = self.player, self.canvas, self.player.replay, self.player.trace
         if canvas is None or canvas.block is None or replay is None or trace is None or motion.is_reduced():
             return None
@@ -156,7 +156,7 @@ class AnswerReplay(QWidget):
         return Leaving.of(canvas, 0), written
 
     def _show_block(self, shown: BlockState) -> None:
-        """Show a canvas, or the board it is, under what was written before it."""
+        """Shows a canvas, or its Sudoku board, under the text written before it."""
         if self.said is None or self.canvas is None or self.board is None:
             return
         self.canvas.set_block(shown)
@@ -171,7 +171,7 @@ class AnswerReplay(QWidget):
 
 
 def _text_before(trace: Recording | None, block: int) -> str:
-    """What a run had written before a block; empty where that cannot be read."""
+    """Returns the text that a run had written before a block; empty if it cannot be read."""
     if trace is None or not block:
         return ""
     with contextlib.suppress(SafelightError, IndexError):

@@ -1,7 +1,7 @@
-"""A column of many parts of which only those near what is in sight have widgets. Knows nothing of conversations.
+"""A scrolling column of many parts, of which only those near the visible area have widgets. Knows no conversations.
 
-The others are heights: guessed, then remembered once they were laid out. A guess that is set right above what is in
-sight moves nothing that is in sight. Widgets further off are made one by one when there is nothing else to do.
+Other parts have only heights: estimated first, remembered once laid out. Correcting an estimate above the visible area
+does not move the visible area. Widgets near it are made one by one in idle time.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from app.design.controls import chain_tabs
 from app.design.tokens import FADE_MS, color
 
 NEAR = 1.0
-"""Pages above and below what is in sight that are made ready."""
+"""Pages above and below the visible area in which widgets are made ahead."""
 FAR = 3.0
-"""Pages off at which a widget is given up."""
+"""Pages away from the visible area beyond which a widget is deleted."""
 FEW = 24
-"""Widgets that are kept however far off they are."""
+"""Number of widgets up to which none is deleted."""
 SLICE_SECONDS = 0.004
 SIDE = 24
-NEAR_END = 8  # pixels; closer than this is the end
+NEAR_END = 8  # pixels; closer than this counts as the end
 
 Make = Callable[[Hashable], QWidget]
-Guess = Callable[[Hashable, int], int]  # a part's height at a width
+Guess = Callable[[Hashable, int], int]  # estimated height of a part at a width
 Warm = Callable[[Hashable], Iterator[None]]
 Stops = Callable[[QWidget], Sequence[QWidget]]
 
 
 class _Column(QWidget):
-    """Holds the parts; signals that one wants another height."""
+    """Holds the parts' widgets; emits ``height_wanted`` when one asks for another height."""
 
     height_wanted = Signal()
 
@@ -62,13 +62,13 @@ class _Column(QWidget):
 
 
 class Scroller(QScrollArea):
-    """Shows the parts named by ``set_items``; each name is given to ``make`` when its widget is needed.
+    """Shows the parts given to ``set_items``; ``make`` returns a part's widget when it is needed.
 
-    The last part always has its widget. A part must say its height by ``heightForWidth`` or ``sizeHint``.
+    The last part always has its widget. A part reports its height by ``heightForWidth`` or ``sizeHint``.
 
-    Making, hiding and placing widgets lets Qt report other sizes, another focus and another place of the bar before
-    the change that caused it is complete. Such reports are not answered then, but once, after the change; and whenever
-    code from outside can run, each widget has its part, and each part its height.
+    While widgets are made, hidden and placed, Qt reports other sizes, another focus and another scroll position before
+    the change is complete. These reports are handled once, after the change. Whenever outside code can run, each widget
+    has its part, and each part its height.
     """
 
     def __init__(self, make: Make, guess: Guess, warm: Warm, stops: Stops, width: Callable[[], int]) -> None:
@@ -80,11 +80,11 @@ class Scroller(QScrollArea):
         self._known: dict[Hashable, int] = {}  # heights at ``_known_width``
         self._known_width = 0
         self._heights = Heights()
-        self._slack = 0  # empty pixels under the last part, so that nothing moves when it became shorter
-        self._covered = 0  # pixels at the lower edge of the page that something lies over
+        self._slack = 0  # empty pixels under the last part, so that nothing moves when it becomes shorter
+        self._covered = 0  # pixels at the lower edge of the page that another widget covers
         self._at_end = True
-        self._changes = 0  # begun and not yet complete, one within another
-        self._room = (0, 0)  # width and height of the page that everything was placed for
+        self._changes = 0  # depth of nested changes that are not complete
+        self._room = (0, 0)  # width and height of the page that the layout was made for
         self._warming: tuple[Hashable, Iterator[None]] | None = None
         self._warmed: set[Hashable] = set()
         self._column = _Column()
@@ -99,7 +99,7 @@ class Scroller(QScrollArea):
         self._idle.setSingleShot(True)
         self._idle.setInterval(0)
         self._idle.timeout.connect(self._work)
-        self._late = QTimer(self)  # what Qt reported during a change
+        self._late = QTimer(self)  # handles Qt's reports during a change, afterwards
         self._late.setSingleShot(True)
         self._late.setInterval(0)
         self._late.timeout.connect(self._catch_up)
@@ -116,12 +116,12 @@ class Scroller(QScrollArea):
 
     @property
     def views(self) -> dict[Hashable, QWidget]:
-        """The widgets there are, by their part."""
+        """The existing widgets, by their part."""
         return dict(self._views)
 
     @property
     def is_at_end(self) -> bool:
-        """Whether the end is kept in sight."""
+        """True if the end is kept visible."""
         return self._at_end
 
     @property
@@ -130,11 +130,11 @@ class Scroller(QScrollArea):
         return self._slack
 
     def view(self, item: Hashable) -> QWidget | None:
-        """The widget of a part, if it has one now."""
+        """Returns the widget of a part; None if it has none now."""
         return self._views.get(item)
 
     def realise(self, item: Hashable) -> QWidget:
-        """Returns the widget of a part, made if need be."""
+        """Returns the widget of a part; makes it if necessary."""
         if item not in self._views:
             anchor = self._anchor()
             if self._realise(item):
@@ -142,9 +142,9 @@ class Scroller(QScrollArea):
         return self._views[item]
 
     def set_items(self, items: Sequence[Hashable], *, follow: bool) -> None:
-        """Show other parts. Widgets of those that stay are kept; ``follow`` goes to the end, else nothing moves."""
+        """Replaces the parts; keeps widgets of parts that stay. ``follow`` scrolls to the end, else nothing moves."""
         anchor = self._anchor()
-        if anchor is not None and anchor[0] not in items:  # its neighbour takes its place
+        if anchor is not None and anchor[0] not in items:  # the part now at its index takes its place
             anchor = (items[min(self._places[anchor[0]], len(items) - 1)], anchor[1]) if items else None
         with self._changing():
             self._glide.stop()
@@ -157,7 +157,7 @@ class Scroller(QScrollArea):
             self._note_end()
 
     def _replace(self, items: Sequence[Hashable]) -> list[QWidget]:
-        """Take other parts, with what is known of them. Returns the widgets of those that are gone."""
+        """Replaces the parts and drops data about removed ones. Returns the widgets of removed parts."""
         self._items = list(items)
         self._places = {item: place for place, item in enumerate(items)}
         gone = [self._views.pop(item) for item in list(self._views) if item not in self._places]
@@ -170,7 +170,7 @@ class Scroller(QScrollArea):
 
     @Slot(int)
     def set_covered(self, pixels: int) -> None:
-        """Let the end be scrolled above so many pixels at the lower edge. Moves nothing that is in sight."""
+        """Sets how many pixels at the lower edge are covered; the end can be scrolled above them. Moves nothing."""
         if pixels != self._covered:
             self._slack += max(0, self._covered - pixels)
             self._covered = pixels
@@ -178,7 +178,7 @@ class Scroller(QScrollArea):
             self._resize_column()
 
     def forget_heights(self) -> None:
-        """Measure all parts again, as when the size of text changed."""
+        """Measures all parts again, as after a change of the text size."""
         anchor = None if self._at_end else self._anchor()
         self._known.clear()
         self._warmed.clear()
@@ -187,25 +187,25 @@ class Scroller(QScrollArea):
     # ---------------------------------------------------------------- moving
 
     def follow(self) -> None:
-        """Go to the end and keep it in sight from now on."""
+        """Scrolls to the end and keeps it visible from now on."""
         self._glide.stop()
         self._slack = 0
         self._at_end = True
         self._arrange(None)
 
     def show_item(self, item: Hashable) -> None:
-        """Bring the beginning of a part to the top."""
+        """Scrolls the beginning of a part to the top."""
         self._at_end = False
         self._arrange((item, 0))
 
     def hold(self) -> tuple[int, bool]:
-        """Where things stand, for ``settle`` after the last part has changed its height."""
+        """Returns the scroll position and whether it is at the end, for ``settle`` after the last part has changed."""
         return self.verticalScrollBar().value(), self._at_end
 
     def settle(self, held: tuple[int, bool], *, goes_on: bool = False) -> None:
-        """The last part became another thing: what is in sight stays where it was as far as that is possible.
+        """Updates the layout after the last part was replaced; the visible area moves as little as possible.
 
-        Where it ``goes_on`` it will soon be as long again, so nothing moves, but for a page that would be half empty.
+        ``goes_on``: the part will soon be as long again, so nothing moves unless half of the page would be empty.
         """
         value, was_at_end = held
         if not self._items:
@@ -216,7 +216,7 @@ class Scroller(QScrollArea):
         page = self.viewport().height()
         total = self._length
         aim = settled_value(value, page, total, self._heights.top(len(self._items) - 1))
-        if total - page >= value:  # longer than before: its end stays in sight
+        if total - page >= value:  # longer than before: its end stays visible
             self._arrange((self._items[0], value))
             self._glide_to_end()
             return
@@ -226,13 +226,13 @@ class Scroller(QScrollArea):
             self._glide_to(aim)
 
     def height_in_sight(self, widget: QWidget) -> int:
-        """How many pixels below the top of the page a widget within a part begins."""
+        """Returns the distance of a widget within a part from the top of the page, in pixels."""
         return widget.mapTo(self.viewport(), QPoint()).y()
 
     def keep_in_sight(self, item: Hashable, widget: QWidget, height: int) -> int:
-        """Scroll so that a widget within a part that has changed begins as far below the top of the page as before.
+        """Scrolls so that a widget within a changed part is again ``height`` pixels below the top of the page.
 
-        Returns the pixels by which it is too high, where the page cannot be scrolled up any further; else 0.
+        Returns the pixels by which it is too high, if the page cannot be scrolled up any further; else 0.
         """
         view = self._views[item]
         if not self._measure(item, view):
@@ -257,7 +257,7 @@ class Scroller(QScrollArea):
             self._trim_slack()
             return
         self._glide.stop()
-        with QSignalBlocker(self._glide):  # one that has come to its end tells the new end at once
+        with QSignalBlocker(self._glide):  # a finished animation would emit its new end value at once
             self._glide.setStartValue(self.verticalScrollBar().value())
             self._glide.setEndValue(aim)
         self._glide.start()
@@ -275,7 +275,7 @@ class Scroller(QScrollArea):
 
     @Slot()
     def _moved(self) -> None:
-        """The user moved the bar, or Qt did to show what has the keyboard; a change puts it where it belongs itself."""
+        """Handles a scroll by the user, or by Qt to show the focus. A change sets the position itself."""
         if self._changes:
             return
         self._glide.stop()
@@ -284,12 +284,12 @@ class Scroller(QScrollArea):
         self._fill()
 
     def _note_end(self) -> None:
-        """Keep the end in sight from now on where it is."""
+        """Notes whether the end is visible, so that it is kept visible from now on."""
         bar = self.verticalScrollBar()
         self._at_end = bar.value() >= bar.maximum() - NEAR_END
 
     def _trim_slack(self) -> None:
-        """Empty space that has gone out of sight does not come back."""
+        """Removes the empty space below the last part that is no longer visible."""
         if self._slack:
             value = self.verticalScrollBar().value()
             needed = max(0, value + self.viewport().height() - self._length)
@@ -301,7 +301,7 @@ class Scroller(QScrollArea):
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Leaves what Qt reports meanwhile for later."""
+        """Marks a change, during which Qt's reports are postponed."""
         self._changes += 1
         try:
             yield
@@ -310,42 +310,42 @@ class Scroller(QScrollArea):
 
     @Slot()
     def _catch_up(self) -> None:
-        """Answer what Qt reported during a change."""
+        """Handles what Qt reported during a change."""
         if self._room != self._page_size():
             self._fit(None if self._at_end else self._anchor())
         self._measure_views()
-        self._make_beside(QApplication.focusWidget())
+        self._make_neighbours(QApplication.focusWidget())
 
     @property
     def _length(self) -> int:
-        """Pixels of all parts, and of the room for what lies over the page."""
+        """Height of all parts and of the covered area, in pixels."""
         return self._heights.total + self._covered
 
     def _anchor(self) -> tuple[Hashable, int] | None:
-        """The first part in sight, and how far below its top the page begins; None without parts."""
+        """Returns the first visible part and how far below its top the page begins; None without parts."""
         if not self._items:
             return None
         value = self.verticalScrollBar().value()
         bottom = value + self.viewport().height()
         shown = self._heights.between(value, bottom)
-        # A part that begins in sight holds still better than one that is only half there.
+        # A part whose top is visible is a better anchor than one cut off by the page's top.
         place = next((place for place in shown if self._heights.top(place) >= value), shown[0])
         if self._heights.top(place) > bottom - NEAR_END:
             place = shown[0]
         return self._items[place], value - self._heights.top(place)
 
     def _span(self) -> tuple[int, int]:
-        """Left edge and width of the parts, the same with the scroll bar and without."""
+        """Returns the left edge and width of the parts, the same with and without the scroll bar."""
         room = self.width() - self.verticalScrollBar().sizeHint().width()
         width = max(120, min(room - 2 * SIDE, self._most_width()))
         return (room - width) // 2, width
 
     def _page_size(self) -> tuple[int, int]:
-        """Width and height of the page, the same with the scroll bar and without."""
+        """Returns the width and height of the page, the same with and without the scroll bar."""
         return self.width(), self.viewport().height()
 
     def _fit(self, anchor: tuple[Hashable, int] | None) -> None:
-        """The page has another size: all parts may have other heights."""
+        """Lays out all parts for another page size, which may change their heights."""
         with self._changing():
             self._room = self._page_size()
             self._slack = 0
@@ -363,9 +363,9 @@ class Scroller(QScrollArea):
         self._heights = Heights([self._known.get(item) or self._guess(item, width) for item in self._items])
 
     def _arrange(self, anchor: tuple[Hashable, int] | None) -> None:
-        """Put everything in its place with the anchor where it was, or with the end in sight."""
+        """Places everything so that the anchor stays where it was, or without one the end is visible."""
         with self._changing():
-            for _ in range(4):  # what comes into sight has other heights than were guessed
+            for _ in range(4):  # parts that become visible have other heights than estimated
                 self._resize_column()
                 bar = self.verticalScrollBar()
                 bar.setValue(
@@ -383,21 +383,21 @@ class Scroller(QScrollArea):
         height = max(self._length + self._slack, page)
         with self._changing():
             bar = self.verticalScrollBar()
-            bar.setRange(0, max(0, height - page))  # Qt would do so only later; the bar comes or goes now
+            bar.setRange(0, max(0, height - page))  # Qt would do so only later; the bar appears or disappears now
             bar.setPageStep(page)
             self._column.resize(self.viewport().width(), height)
         self._column.lines = [self._heights.top(place) for place in range(1, len(self._heights))]
         self._column.line_span = (left, width)
 
     def _fill(self) -> None:
-        """Make what has come into sight, and go on with what is near in idle time."""
+        """Makes the widgets that became visible, and schedules those nearby for idle time."""
         anchor = self._anchor()
         if self._realise_shown() and anchor is not None:
             self._arrange(anchor)
         self._idle.start()
 
     def _realise_shown(self) -> bool:
-        """Returns whether a height turned out otherwise."""
+        """Makes the widgets of visible parts. Returns True if a height differs from its estimate."""
         value = self.verticalScrollBar().value()
         shown = self._heights.between(value, value + self.viewport().height())
         changed = False
@@ -408,7 +408,7 @@ class Scroller(QScrollArea):
         return changed
 
     def _realise(self, item: Hashable) -> bool:
-        """Make a part's widget. Returns whether its height turned out otherwise than guessed."""
+        """Makes a part's widget. Returns True if its height differs from its estimate."""
         with self._changing():
             view = self._make(item)
             self._views[item] = view
@@ -427,7 +427,7 @@ class Scroller(QScrollArea):
 
     @Slot()
     def _measure_views(self) -> None:
-        """A part may want another height."""
+        """Measures all widgets, one of which may have asked for another height."""
         if self._changes:
             self._late.start()
             return
@@ -459,7 +459,7 @@ class Scroller(QScrollArea):
         view.setGeometry(left, self._heights.top(place), width, self._heights.height(place))
 
     def _chain(self, item: Hashable, view: QWidget) -> None:
-        """Tab goes through the parts in their order, whenever they were made."""
+        """Sets the tab order of a part's controls: after the part above, whenever each was made."""
         place = self._places[item]
         before = [known for known in self._views if self._places[known] < place]
         first: QWidget = self
@@ -469,7 +469,7 @@ class Scroller(QScrollArea):
         chain_tabs(first, self._stops(view))
 
     def rechain(self, item: Hashable) -> None:
-        """A part has other controls than before."""
+        """Updates the tab order after the controls of a part changed."""
         if item in self._views:
             self._chain(item, self._views[item])
 
@@ -477,7 +477,7 @@ class Scroller(QScrollArea):
 
     @Slot()
     def _work(self) -> None:
-        """One slice: prepare a part near by, or make its widget, or give one up that is far."""
+        """Does a slice of idle work: prepares a nearby part, makes its widget, or deletes widgets far away."""
         began = perf_counter()
         while perf_counter() - began < SLICE_SECONDS:
             item = self._next_near()
@@ -497,7 +497,7 @@ class Scroller(QScrollArea):
         self._idle.start()
 
     def _next_near(self) -> Hashable | None:
-        """The nearest part without a widget."""
+        """Returns the nearest part without a widget; None if all nearby parts have one."""
         if not self._items:
             return None
         value, page = self.verticalScrollBar().value(), self.viewport().height()
@@ -526,7 +526,7 @@ class Scroller(QScrollArea):
         with self._changing():
             focus = QApplication.focusWidget()
             if focus is not None and view.isAncestorOf(focus):
-                self.setFocus()  # Qt would choose a control of another part, and scroll to it
+                self.setFocus()  # else Qt focuses a control of another part and scrolls to it
             view.hide()
             view.deleteLater()
 
@@ -540,7 +540,7 @@ class Scroller(QScrollArea):
             self._late.start()
         elif self._room != self._page_size():
             self._fit(anchor)
-        else:  # the scroll bar came or went, for which all parts have their room
+        else:  # only the scroll bar appeared or disappeared, and the parts leave space for it
             self._resize_column()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -557,14 +557,14 @@ class Scroller(QScrollArea):
         if self._changes:
             self._late.start()
         else:
-            self._make_beside(now)
+            self._make_neighbours(now)
 
-    def _make_beside(self, focus: QWidget | None) -> None:
-        """The parts beside the one with the keyboard have widgets, so that Tab goes on from it."""
+    def _make_neighbours(self, focus: QWidget | None) -> None:
+        """Makes the widgets next to the part with the focus, so that Tab can move on to them."""
         if focus is None or not self._column.isAncestorOf(focus):
             return
         place = next((self._places[item] for item, view in self._views.items() if view.isAncestorOf(focus)), None)
         if place is not None:
-            beside = self._items[max(0, place - 1) : place + 2]
-            for item in beside:
+            near = self._items[max(0, place - 1) : place + 2]
+            for item in near:
                 self.realise(item)

@@ -1,4 +1,4 @@
-"""What the model thought before it answered, folded until it is asked for."""
+"""The model's thinking before its answer, folded by default."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.system.i18n import tr, trn
 
 
 class Thinking(QWidget):
-    """Hidden without thoughts. Their text is laid out when it is unfolded for the first time."""
+    """A foldable text, hidden without thoughts. It is laid out when first unfolded."""
 
     rebuilt = Signal()
 
@@ -31,7 +31,7 @@ class Thinking(QWidget):
         self.hide()
 
     def set_thoughts(self, thoughts: str) -> None:
-        """Other thoughts are folded again; those that only go on stay as they are."""
+        """Shows thoughts; folds them if they are new ones rather than a continuation."""
         if thoughts != self._thoughts:
             if not self._thoughts or not thoughts.startswith(self._thoughts):
                 self.fold.setChecked(False)

@@ -1,4 +1,4 @@
-"""One turn of a conversation: what was asked, and the answer under it."""
+"""The view of one turn of a conversation: the prompt and the answer below it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ABOVE, BELOW, BETWEEN = 24, 24, 20
 
 
 class TurnView(QWidget):
-    """Says with each signal which turn it is about."""
+    """A prompt and its answer. Signals with an object carry the turn first."""
 
     stop_asked = Signal()
     again_asked = Signal(object)
@@ -28,7 +28,7 @@ class TurnView(QWidget):
     inspect_asked = Signal(object)
     replay_asked = Signal(object)
     pace_chosen = Signal(str)
-    rebuilt = Signal(object)  # its turn: it has other controls than before
+    rebuilt = Signal(object)  # the turn; its controls changed
 
     def __init__(self, turn: Turn, model: LoadedModel | None, options: ViewOptions) -> None:
         super().__init__()
@@ -54,11 +54,11 @@ class TurnView(QWidget):
 
     @property
     def stays(self) -> bool:
-        """Whether its widgets hold something that would be lost with them."""
+        """True if deleting the widgets would lose something: an edit, a running answer or a replay."""
         return self.prompt.is_editing or self.turn.answer.is_active or self.answer.replay.is_on
 
     def tab_stops(self) -> list[QWidget]:
-        """What Tab goes through, in order."""
+        """Returns the controls in tab order."""
         stops = [*self.prompt.tab_stops(), *self.answer.tab_stops()]
         return [stop for stop in stops if stop.focusPolicy() != Qt.FocusPolicy.NoFocus]
 
@@ -69,7 +69,7 @@ class TurnView(QWidget):
         return True
 
     def heightForWidth(self, width: int) -> int:
-        _activate(self)  # so that what changed a moment ago counts
+        _activate(self)  # so that changes just made count
         layout = self.layout()
         return layout.totalHeightForWidth(width) if layout is not None else 0
 
@@ -111,7 +111,7 @@ class TurnView(QWidget):
 
 
 def _activate(widget: QWidget) -> None:
-    """Settle layouts from the inside out; Qt would do so when it is next idle."""
+    """Activates layouts from the inside out; Qt would only do so when idle."""
     for child in widget.findChildren(QWidget, options=Qt.FindChildOption.FindDirectChildrenOnly):
         if child.layout() is not None and not child.isHidden():
             _activate(child)

@@ -1,4 +1,4 @@
-"""‹ 2/3 ›: walks through the versions of a prompt or an answer. Hidden where there is only one."""
+"""‹ 2/3 ›: switches between the versions of a prompt or an answer. Hidden if there is only one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.system.i18n import tr
 
 
 class VersionSwitch(QWidget):
-    """Emits the index asked for; shows what ``show_versions`` says."""
+    """Two arrows and a label. ``chosen`` carries the index of the requested version."""
 
     chosen = Signal(int)
 
@@ -30,7 +30,7 @@ class VersionSwitch(QWidget):
         self.hide()
 
     def show_versions(self, shown: int, versions: int, *, can_switch: bool) -> None:
-        """Which of how many is on show, counted from 0."""
+        """Shows the index of the shown version, counted from 0, and the number of versions."""
         self._shown = shown
         self.place.setText(f"{shown + 1}/{versions}")
         self.place.setAccessibleName(tr("Version {shown} of {versions}", shown=shown + 1, versions=versions))

@@ -1,4 +1,4 @@
-"""Markdown on show: ``parse`` and ``rows`` are pure; ``widget.Prose`` draws what they say."""
+"""Shows Markdown: ``parse`` and ``rows`` are pure functions; ``widget.Prose`` draws their result."""
 
 PAD = 8
-"""Left and right of the text, for the ring around it when it has the keyboard."""
+"""Pixels left and right of the text, for the focus ring around it."""

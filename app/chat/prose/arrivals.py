@@ -1,4 +1,4 @@
-"""When pictures and colours that have come are put into a text: many at once while more are on their way."""
+"""Decides when finished pictures and colours are put into a text: in batches while more are expected."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from app.chat.prose.piece import Piece
 from app.chat.prose.slow import Job
 
 PAUSE, LONGEST_PAUSE = 30, 1_000
-"""Milliseconds between the times that pictures are put in while more are to come: it doubles each time."""
+"""Milliseconds between updates of the text while more results are expected; the pause doubles each time."""
 
 
 class Arrivals(QObject):
-    """``due`` says that ``jobs`` are to be put in."""
+    """Collects finished jobs; emits ``due`` when those in ``jobs`` should be put into the text."""
 
     due = Signal()
 
@@ -30,13 +30,13 @@ class Arrivals(QObject):
         aside().done.connect(self._note)
 
     def begin(self, pieces: Sequence[Piece]) -> None:
-        """Wait for what these want, which become more while the text is read."""
+        """Waits for the jobs of these pieces; the sequence grows while the text is read."""
         self._pieces = pieces
         self.jobs.clear()
         self._pause = PAUSE
 
     def put_in(self, *, is_all: bool) -> None:
-        """``jobs`` have been put in, or as many of them as there was time for."""
+        """Notes that all of ``jobs`` were put in, or only as many as time allowed; the rest then follow."""
         if is_all:
             self.jobs.clear()
         else:

@@ -1,6 +1,6 @@
-"""Has slow jobs done in another process, which is ended where one takes too long, and keeps what came of them.
+"""Runs slow jobs in another process, which is killed if a job takes too long, and caches their results.
 
-The GUI thread never waits: what is not known yet is told by ``Aside.done`` later. Works where Qt's event loop runs.
+The GUI thread never waits: results are announced by ``Aside.done``. Needs a running Qt event loop.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from app.chat.prose.highlight import may_be_read
 from app.chat.prose.slow import FormulaRequest, Job, Result
 from app.chat.prose.typeset import DrawnFormula, may_be_drawn
 
-SECONDS = 2 * slow.PATIENCE  # for a job, after which a process is ended that has not ended itself
+SECONDS = 2 * slow.PATIENCE  # per job; after that a process that has not ended itself is killed
 START_SECONDS = 30.0
-"""The longest that the process may take until it is ready."""
-MOST_SENT = 4  # jobs at a time; of those that wait, the latest is sent first
-MOST_STARTS = 2  # in vain, after which nothing is tried any more
-IDLE_SECONDS = 60.0  # after which the process is let go
-MOST_KEPT = 32_000_000  # bytes of results and of what they were asked for
+"""Longest time until the process must be ready."""
+MOST_SENT = 4  # jobs in the process at a time; of the waiting ones, the latest is sent first
+MOST_STARTS = 2  # failed starts in a row, after which no more are tried
+IDLE_SECONDS = 60.0  # idle time after which the process is ended
+MOST_KEPT = 32_000_000  # bytes of cached results and their jobs
 OPTION = "--prose-slow"
-"""Makes the bundled program this process."""
+"""Command-line option with which the bundled program runs as this process."""
 
 
 class Aside(QObject):
-    """``ask`` for a job's result; ``done`` says for which jobs it is known now."""
+    """The client of the process: ``ask`` returns a job's result if known; ``done`` announces new results."""
 
     done = Signal(object)  # a set of jobs
 
@@ -38,28 +38,28 @@ class Aside(QObject):
         super().__init__(parent)
         self._known: OrderedDict[Job, Result | None] = OrderedDict()
         self._kept = 0
-        self._waiting: list[Job] = []  # what was asked for last is looked at now; what was before may be closed
-        self._sent: deque[Job] = deque()  # in the order of their answers
+        self._waiting: list[Job] = []  # the last one asked for is done first: it is the most likely to be visible
+        self._sent: deque[Job] = deque()  # in the order in which they will be answered
         self._pending: set[Job] = set()
         self._process: QProcess | None = None
         self._ready = False
-        self._vain = 0  # starts in a row that came to nothing
+        self._vain = 0  # failed starts in a row
         self.starts = 0
         self._alarm = QTimer(self)
         self._alarm.setSingleShot(True)
         self._alarm.timeout.connect(self._late)
-        self._told: set[Job] = set()  # known, and not yet said
-        self._tell = QTimer(self)
-        self._tell.setSingleShot(True)
-        self._tell.timeout.connect(self._say)
+        self._unannounced: set[Job] = set()  # known, but not yet in ``done``
+        self._announcing = QTimer(self)
+        self._announcing.setSingleShot(True)
+        self._announcing.timeout.connect(self._announce)
 
     @property
     def is_idle(self) -> bool:
-        """Whether every job's result is known and told."""
-        return not self._pending and not self._told
+        """True if the results of all jobs are known and announced."""
+        return not self._pending and not self._unannounced
 
     def ask(self, job: Job) -> Result | None:
-        """What came of a job; None as long as that is not known, and where nothing can come of it."""
+        """Returns the result of a job; None while it is unknown, and if the job failed."""
         if job in self._known:
             self._known.move_to_end(job)
             return self._known[job]
@@ -77,11 +77,11 @@ class Aside(QObject):
         return None
 
     def is_pending(self, job: Job) -> bool:
-        """Whether ``done`` will still tell of a job."""
+        """Returns True if the result of a job is still to come."""
         return job in self._pending
 
     def close(self) -> None:
-        """End the process; what was asked for stays undone."""
+        """Ends the process and drops pending jobs."""
         self._waiting.clear()
         self._sent.clear()
         self._pending.clear()
@@ -109,7 +109,7 @@ class Aside(QObject):
         process.finished.connect(self._ended)
         process.errorOccurred.connect(self._failed)
         arguments = [OPTION]
-        if not getattr(sys, "frozen", False):  # -P: nothing is imported from the folder that one happens to be in
+        if not getattr(sys, "frozen", False):  # -P: do not import from the current folder
             arguments = ["-P", "-m", slow.__name__]
             environment = QProcessEnvironment.systemEnvironment()
             root = str(Path(__file__).resolve().parents[3])
@@ -143,21 +143,21 @@ class Aside(QObject):
 
     @Slot()
     def _late(self) -> None:
-        """A job, the start or idleness has lasted too long."""
+        """Handles the timeout of a job or of the start, or the end of the idle time."""
         process = self._process
         if process is None:
             return
-        if process.waitForReadyRead(0):  # it was we who were late; what came has been read
+        if process.waitForReadyRead(0):  # the answer was there, but this event loop was late; it has been read now
             if not self._alarm.isActive():
                 self._alarm.start(round(SECONDS * 1000))
         elif self._sent or not self._ready:
             process.kill()
         else:
-            self.close()  # nobody needed it for long
+            self.close()  # idle for long
 
     @Slot()
     def _ended(self) -> None:
-        """The job that it ended with cannot be done; the next ones get another process."""
+        """Marks the job on which the process ended as failed; starts another process for the next ones."""
         process, self._process = self._process, None
         self._alarm.stop()
         if process is not None:
@@ -187,14 +187,14 @@ class Aside(QObject):
         while self._kept > MOST_KEPT and len(self._known) > 1:
             self._kept -= _size(*self._known.popitem(last=False))
         self._pending.discard(job)
-        self._told.add(job)
-        if not self._tell.isActive():
-            self._tell.start(0)
+        self._unannounced.add(job)
+        if not self._announcing.isActive():
+            self._announcing.start(0)
 
     @Slot()
-    def _say(self) -> None:
-        told, self._told = self._told, set()
-        self.done.emit(told)
+    def _announce(self) -> None:
+        jobs, self._unannounced = self._unannounced, set()
+        self.done.emit(jobs)
 
 
 def _is_worth_it(job: Job) -> bool:
@@ -210,7 +210,7 @@ _made: list[Aside] = []
 
 
 def aside() -> Aside:
-    """The process's one; it ends before Qt does."""
+    """Returns the application's only ``Aside``; it is closed before Qt ends."""
     if not _made:
         _made.append(Aside())
         atexit.register(_made[0].close)

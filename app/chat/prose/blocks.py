@@ -1,4 +1,4 @@
-"""What a text is made of once it is read as Markdown. Data alone: knows no parser, no Qt and no colours."""
+"""The parts of a parsed Markdown text, as plain data. Knows no parser, no Qt and no colours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Align = Literal["", "left", "center", "right"]
 
 @dataclass(frozen=True)
 class Text:
-    """A run of letters in one style. ``link`` is an address that may be opened, or empty."""
+    """Characters in one style. ``link`` is an address that may be opened, or empty."""
 
     text: str
     bold: bool = False
@@ -22,7 +22,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Formula:
-    """LaTeX within a line. ``written`` is how it stood in the text, for when it cannot be drawn and for copies."""
+    """LaTeX within a line. ``written`` is its original text with delimiters, for copies and if it cannot be drawn."""
 
     source: str
     written: str
@@ -51,7 +51,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Math:
-    """LaTeX on lines of its own."""
+    """A displayed formula; fields as in ``Formula``."""
 
     source: str
     written: str
@@ -59,7 +59,7 @@ class Math:
 
 @dataclass(frozen=True)
 class Item:
-    """``done`` is None unless the item is a task."""
+    """An item of a list. ``done`` is None unless the item is a task."""
 
     blocks: tuple[Block, ...]
     done: bool | None = None
@@ -67,7 +67,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Listing:
-    """``start`` is the first number, None for bullets. ``tight`` sets items close together."""
+    """A list. ``start`` is its first number, None for bullets. ``tight`` places items close together."""
 
     items: tuple[Item, ...]
     start: int | None = None
@@ -81,7 +81,7 @@ class Quote:
 
 @dataclass(frozen=True)
 class Table:
-    """``rows`` has the heads first; all rows are as long as ``aligns``."""
+    """A table. ``rows`` has the header row first; all rows are as long as ``aligns``."""
 
     aligns: tuple[Align, ...]
     rows: tuple[tuple[Inlines, ...], ...]
@@ -89,12 +89,12 @@ class Table:
 
 @dataclass(frozen=True)
 class ThematicBreak:
-    """A line across."""
+    """A horizontal line."""
 
 
 Block = Paragraph | Heading | Code | Math | Listing | Quote | Table | ThematicBreak
 
 
 def plain(inlines: Inlines) -> str:
-    """The letters alone."""
+    """Returns the text without styles."""
     return "".join(part.written if isinstance(part, Formula) else part.text for part in inlines)

@@ -1,4 +1,4 @@
-"""Which of the theme's colours a part of a text takes."""
+"""Maps the parts of a program to the theme's colours."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from app.design.tokens import Theme
 
 
 def part_color(part: Part, theme: Theme) -> str:
-    """The ink of a part of a program."""
+    """Returns the text colour of a part of a program."""
     return {
         "keyword": theme.remelted,
         "text": theme.accepted,

@@ -1,4 +1,4 @@
-"""What can be pressed and moved in a text: a button that copies each program, a scroll bar under each wide box."""
+"""The controls within a text: a copy button on each program, and a scroll bar under each wide box."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ FROM_EDGE = 11  # pixels between a button and the right end of its box
 
 
 class Controls(QObject):
-    """They are children of ``host``, which paints what they belong to."""
+    """Manages the controls, which are children of ``host``; ``host`` paints the text itself."""
 
     def __init__(self, host: QWidget) -> None:
         super().__init__(host)
         self._host = host
         self._buttons: list[tuple[Piece, QPushButton]] = []
         self._bars: list[tuple[Piece, QScrollBar]] = []
-        self._seen = 0  # pieces that have their buttons
+        self._seen = 0  # number of pieces that have their buttons
 
     @property
     def copy_buttons(self) -> list[QPushButton]:
-        """One for each program."""
+        """The copy buttons, one for each program."""
         return [made for _, made in self._buttons]
 
     def in_order(self, pieces: Sequence[Piece]) -> list[QWidget]:
-        """All of them, as Tab goes through them."""
+        """Returns all controls in tab order."""
         places = {id(piece): number for number, piece in enumerate(pieces)}
         boxes: list[tuple[int, QWidget]] = [(places[id(piece)], made) for piece, made in self._buttons]
         boxes += [(places[id(piece)], made) for piece, made in self._bars]
         return [made for _, made in sorted(boxes, key=lambda box: box[0])]
 
     def clear(self) -> None:
-        """The text is another one."""
+        """Deletes all controls, for another text."""
         for _, made in (*self._buttons, *self._bars):
             made.hide()
             made.deleteLater()
         self._buttons, self._bars, self._seen = [], [], 0
 
     def add_buttons(self, pieces: Sequence[Piece]) -> None:
-        """For the programs that have been read since the last call."""
+        """Adds copy buttons to the programs that were read since the last call."""
         for piece in pieces[self._seen :]:
             if piece.code is not None:
                 language = piece.code.language
@@ -57,7 +57,7 @@ class Controls(QObject):
         self._seen = len(pieces)
 
     def put(self, shown: Sequence[Piece]) -> bool:
-        """All to where the layout has them; says whether a scroll bar has been added."""
+        """Moves all controls to their places in the layout. Returns True if a scroll bar was added."""
         self._put_buttons()
         known = {id(piece): bar for piece, bar in self._bars}
         for piece in shown:
@@ -73,7 +73,7 @@ class Controls(QObject):
         return len(self._bars) > len(known)
 
     def scroll(self, point: QPoint, by: int) -> bool:
-        """Move the wide box at a point sideways; says whether there is one."""
+        """Scrolls the wide box at a point sideways, by pixels. Returns True if there is one."""
         for piece, bar in self._bars:
             if piece.overflow and piece.rect.contains(point):
                 bar.setValue(bar.value() - by)

@@ -1,6 +1,6 @@
-"""Makes rows into text documents: fonts, margins, colours. Knows no widget; asks nothing of the disk or the net.
+"""Turns rows into Qt text documents with fonts, margins and colours. Knows no widget; reads no file and no network.
 
-A formula whose picture is not there yet stands as its source until ``Document.draw``.
+A formula whose picture is not ready is shown as its source until ``InertDocument.draw``.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _ALIGNED: dict[Align, Qt.AlignmentFlag] = {
 
 @dataclass(frozen=True)
 class Style:
-    """What documents are drawn with; ``percent`` is the size the user reads at."""
+    """Theme and text size of documents; ``percent`` is the user's text size."""
 
     theme: Theme
     percent: int
@@ -74,15 +74,15 @@ class Style:
 
     @property
     def pixels(self) -> int:
-        """The size of text."""
+        """The text size in pixels."""
         return px(TEXT_LEAD)
 
     def font(self) -> QFont:
-        """The face of the text, a copy."""
+        """Returns a copy of the text font."""
         return QFont(_fonts(self.percent)[0])
 
     def mono(self) -> QFont:
-        """The face of code, a copy."""
+        """Returns a copy of the code font."""
         return QFont(_fonts(self.percent)[1])
 
 
@@ -95,7 +95,7 @@ def _fonts(_percent: int) -> tuple[QFont, QFont]:
 
 @dataclass
 class _Place:
-    """Where a formula stands as its source."""
+    """The place of a formula that is shown as its source."""
 
     start: QTextCursor
     length: int
@@ -104,26 +104,26 @@ class _Place:
 
 
 class InertDocument(QTextDocument):
-    """A document that loads nothing, whatever its text names, and takes its pictures when they are there."""
+    """A document that loads no resources, whatever its text names; formula pictures are put in when ready."""
 
     def __init__(self) -> None:
         super().__init__()
         self._formulas: Formulas | None = None
         self._waiting: dict[Job, list[_Place]] = {}
-        self.recoloured_by: Job | None = None  # after which a program's document is to be made anew
+        self.recoloured_by: Job | None = None  # once this job is done, a program's document must be made anew
 
     def loadResource(self, _kind: int, _name: QUrl | str) -> Any:
         return None
 
     @property
     def waiting(self) -> Set[Job]:
-        """What is still to come."""
+        """The jobs whose results are still to come."""
         return self._waiting.keys() if self.recoloured_by is None else {self.recoloured_by}
 
     def insert(
         self, cursor: QTextCursor, formula: Formula | Math, font: QFont, ink: str, letters: QTextCharFormat
     ) -> None:
-        """Put a formula at the cursor: its picture in ``font`` and ``ink``, or its source in ``letters``."""
+        """Inserts a formula at the cursor: its picture in ``font`` and ``ink``, or its source in ``letters``."""
         job = slow.FormulaRequest(formula.source, isinstance(formula, Math))
         picture = aside().ask(job)
         if isinstance(picture, DrawnFormula):
@@ -137,7 +137,7 @@ class InertDocument(QTextDocument):
             self._waiting.setdefault(job, []).append(_Place(place, cursor.position() - start, formula.written, font))
 
     def draw(self, jobs: Collection[Job], ink: str) -> bool:
-        """Put pictures in the place of sources. Returns whether anything changed."""
+        """Replaces sources of formulas by the pictures from finished jobs. Returns True if anything changed."""
         drawn: list[tuple[_Place, DrawnFormula]] = []
         for job in [job for job in jobs if job in self._waiting]:
             picture = aside().ask(job)
@@ -159,7 +159,7 @@ class InertDocument(QTextDocument):
 
 
 def flow_document(rows: tuple[ProseRow, ...], style: Style) -> InertDocument:
-    """Paragraphs, headings and rules, one under the other."""
+    """Returns a document of paragraphs, headings and horizontal lines, one below the other."""
     made = _empty(style.font())
     writer = _Writer(made, style)
     cursor = writer.cursor
@@ -184,7 +184,7 @@ def flow_document(rows: tuple[ProseRow, ...], style: Style) -> InertDocument:
 
 
 def code_document(code: Code, style: Style) -> InertDocument:
-    """A program, not wrapped; in one colour as long as its parts are not known."""
+    """Returns the document of a program, not wrapped; in one colour until its parts are known."""
     font = style.mono()
     made = _empty(font, wrap=False)
     option = made.defaultTextOption()
@@ -211,7 +211,7 @@ def code_document(code: Code, style: Style) -> InertDocument:
 
 
 def math_document(math: Math, style: Style) -> InertDocument:
-    """A displayed formula, or its source where it cannot be drawn."""
+    """Returns the document of a displayed formula, or of its source if it cannot be drawn."""
     made = _empty(style.font(), wrap=False)
     font = style.font()
     font.setPixelSize(style.pixels + 2)
@@ -222,7 +222,7 @@ def math_document(math: Math, style: Style) -> InertDocument:
 
 
 def table_document(table: Table, style: Style) -> InertDocument:
-    """A table as wide as its content wants, up to what ``setTextWidth`` grants."""
+    """Returns the document of a table: as wide as its content, at most the width given to ``setTextWidth``."""
     made = _empty(style.font())
     format = QTextTableFormat()
     format.setBorder(0)
@@ -298,7 +298,7 @@ def _block_format(row: ProseRow, *, first: bool) -> QTextBlockFormat:
     if not first:
         made.setTopMargin(gap)
     left_to_right = made.layoutDirection() != Qt.LayoutDirection.RightToLeft
-    # Bars of quotes stay at the left in either direction; the levels of lists turn round with the text.
+    # Bars of quotes stay at the left in both directions; the indentation of lists follows the text's direction.
     bars = INDENT * len(row.bars)
     levels = INDENT * row.indent - bars
     made.setLeftMargin(bars + (levels if left_to_right else 0))
@@ -307,7 +307,7 @@ def _block_format(row: ProseRow, *, first: bool) -> QTextBlockFormat:
 
 
 class _Writer:
-    """Writes inlines into a document."""
+    """Writes inline parts into a document."""
 
     def __init__(self, document: InertDocument, style: Style) -> None:
         self._document = document
@@ -315,7 +315,7 @@ class _Writer:
         self.cursor = QTextCursor(document)
 
     def write(self, inlines: Inlines, font: QFont, *, faint: bool = False) -> None:
-        """At the cursor."""
+        """Writes at the cursor; ``faint`` takes the paler colour of quotes."""
         for part in inlines:
             letters = self._format(part, font, faint)
             if isinstance(part, Formula):
@@ -346,4 +346,4 @@ class _Writer:
 
 
 def _lines(text: str) -> str:
-    return text.replace("\n", "\u2028")  # line breaks within the paragraph
+    return text.replace("\n", "\u2028")  # Qt's line break within a paragraph

@@ -1,4 +1,4 @@
-"""A formula as an object in a QTextDocument, drawn as vectors so that it is crisp at any scale."""
+"""Draws formulas as objects in a QTextDocument, as vectors so that they are sharp at any scale."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from PySide6.QtSvg import QSvgRenderer
 
 FORMULA = QTextFormat.ObjectTypes.UserObject.value + 1
-WRITTEN = QTextFormat.Property.UserProperty.value + 1  # the source as it stood in the text
-_PLACE = WRITTEN + 1  # in the list of pictures
+WRITTEN = QTextFormat.Property.UserProperty.value + 1  # property: the formula's original text
+_PLACE = WRITTEN + 1  # property: the index in the list of pictures
 OBJECT = "\ufffc"
 
 
 class Formulas(QPyTextObject):
-    """The pictures of one document."""
+    """Holds and draws the pictures of one document."""
 
     def __init__(self, document: QTextDocument) -> None:
         super().__init__(document)
@@ -38,13 +38,13 @@ class Formulas(QPyTextObject):
         document.documentLayout().registerHandler(FORMULA, self)
 
     def format(self, picture: DrawnFormula, written: str, font: QFont) -> QTextCharFormat:
-        """How to insert the picture: give this format to an ``OBJECT`` character."""
+        """Returns the format with which an ``OBJECT`` character is drawn as the picture."""
         self._pictures.append(picture)
         made = QTextCharFormat()
         made.setObjectType(FORMULA)
         made.setProperty(WRITTEN, written)
         made.setProperty(_PLACE, len(self._pictures) - 1)
-        # Qt lets an object reach as far below the line as its font does, so the font is chosen by the picture.
+        # Qt reserves only the font's descent below the line, so the font grows until it fits the picture.
         deep = QFont(font)
         while QFontMetricsF(deep).descent() < picture.descent:
             deep.setPixelSize(max(deep.pixelSize() + 1, math.ceil(deep.pixelSize() * 1.1)))
@@ -65,7 +65,7 @@ class Formulas(QPyTextObject):
         _renderer(picture).render(painter, area)
 
     def _ascent(self, picture: DrawnFormula) -> float:
-        """Never less than that of letters, so that a line of nothing but formulas stands where its neighbours do."""
+        """Returns a picture's ascent; at least that of letters, so that a line of formulas alone is aligned."""
         return max(picture.height - picture.descent, self._least_ascent)
 
 
@@ -75,6 +75,6 @@ def _descent(format: QTextFormat) -> float:
 
 @lru_cache(maxsize=256)
 def _renderer(picture: DrawnFormula) -> QSvgRenderer:
-    from PySide6.QtSvg import QSvgRenderer  # a library of its own, and most conversations hold no formula
+    from PySide6.QtSvg import QSvgRenderer  # a separate library that most conversations do not need
 
     return QSvgRenderer(picture.svg)

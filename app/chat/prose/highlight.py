@@ -1,6 +1,6 @@
-"""What each part of a program is: keyword, text, remark. Knows no colours and no Qt.
+"""Classifies the parts of a program: keyword, text, remark and so on. Knows no colours and no Qt.
 
-A lexer can take any time on a hostile text: ``slow`` calls this in a process that can be ended.
+A lexer can take any time on a hostile text, so ``slow`` calls this in a process that can be killed.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import Literal
 Part = Literal["keyword", "text", "number", "remark", "name", "error"]
 
 MOST_CHARACTERS = 20_000
-"""Longer programs stay in one colour, as reading them takes a while."""
+"""Longer programs stay in one colour, since lexing them takes too long."""
 
 
 def may_be_read(text: str, language: str) -> bool:
-    """Whether a program is worth trying."""
+    """Returns True if a program has a language and is short enough."""
     return bool(language) and len(text) <= MOST_CHARACTERS
 
 
 def parts(text: str, language: str) -> tuple[tuple[int, int, Part], ...]:
-    """(start, length, part) of what is not plain, in order. Nothing where the language is not known."""
+    """Returns (start, length, part) of all text that is not plain, in order. Empty for an unknown language."""
     if not may_be_read(text, language):
         return ()
     # Only ``slow``'s process needs pygments; the window imports this module for ``may_be_read``.

@@ -1,4 +1,4 @@
-r"""Reads ``\( \)`` and ``\[ \]`` as formulas, which Markdown itself takes for escaped brackets. Knows no Qt."""
+r"""Parses ``\( \)`` and ``\[ \]`` as formulas, which Markdown itself takes for escaped brackets. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CLOSERS = {r"\(": r"\)", r"\[": r"\]"}
 
 
 def brackets(md: MarkdownIt) -> None:
-    """Plugin for markdown-it."""
+    """Adds the rules to a markdown-it parser, as a plugin."""
     md.inline.ruler.before("escape", "math_brackets", _inline)
     md.block.ruler.before("fence", "math_brackets_block", _block, {"alt": ["paragraph", "reference", "blockquote"]})
 
@@ -46,7 +46,7 @@ def _block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         if r"\]" not in written:
             continue
         if not written.endswith(r"\]"):
-            return False  # text goes on behind it: the formula is part of a paragraph
+            return False  # text follows the formula, so it is part of a paragraph
         if not silent:
             content = state.getLines(start, line + 1, state.blkIndent, False).strip()
             token = state.push("math_block", "math", 0)

@@ -1,4 +1,4 @@
-"""The links of a text. An address is opened outside the app: it is shown first, and nothing is opened without a yes."""
+"""The links of a text. They open outside the app, and only after the user has seen and confirmed the address."""
 
 from __future__ import annotations
 
@@ -17,32 +17,35 @@ from app.system.i18n import tr
 
 
 class LinkRing:
-    """The links of a text, in order, and the one with the ring, which Tab takes from one to the next."""
+    """The links of a text in order, and which of them has the focus ring; Tab moves the ring."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._pieces = pieces
-        self._found: list[tuple[int, Link]] | None = None  # with the number of the piece
+        self._found: list[tuple[int, Link]] | None = None  # index of the piece, link
         self._place = -1
 
     def look_again(self) -> None:
-        """The pieces are more than they were, or laid out anew."""
+        """Finds the links again, after pieces were added or laid out anew."""
         self._found = None
 
     @property
     def ringed(self) -> tuple[int, Link] | None:
-        """The number of its piece and the link; None without a ring."""
+        """The link with the ring and the index of its piece; None without a ring."""
         return self._all()[self._place] if self._place >= 0 else None
 
     def leave(self) -> None:
-        """No link has the ring."""
+        """Removes the ring."""
         self._place = -1
 
     def to_last(self) -> None:
-        """The last link has it, if there is one."""
+        """Moves the ring to the last link, if there is one."""
         self._place = len(self._all()) - 1
 
     def step(self, by: int) -> bool:
-        """On to the next link (1) or back (-1), at last to the text itself; False where there is nothing further."""
+        """Moves the ring to the next (1) or previous (-1) link; before the first, to the whole text.
+
+        Returns False if there is no further place.
+        """
         place = self._place + by
         if -1 <= place < len(self._all()) and place != self._place:
             self._place = place
@@ -56,7 +59,7 @@ class LinkRing:
 
 
 class OpenLink(QDialog):
-    """Asks whether to open an address in the browser or the mail program."""
+    """Asks the user for consent to open an address in the browser or the mail program."""
 
     def __init__(self, address: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -88,7 +91,7 @@ class OpenLink(QDialog):
 
 
 def ask_to_open(address: str, parent: QWidget) -> OpenLink:
-    """Show the question; returns at once."""
+    """Shows the question; returns at once."""
     dialog = OpenLink(address, parent.window())
     dialog.finished.connect(dialog.deleteLater)
     dialog.open()

@@ -1,7 +1,7 @@
-"""Reads Markdown into blocks. Knows no Qt; what it is given may be hostile.
+"""Parses Markdown into blocks. Knows no Qt; the input may be hostile.
 
-HTML is text. Images are named and never fetched. Only web and mail addresses become links. Input that would be slow to
-read, or is nested deeper than anybody writes, is shown as it is. A long text is read block by block.
+HTML is shown as text. Images are named and never fetched. Only web and mail addresses become links. Input that would
+be slow to parse or is nested too deep is shown as it is. A long text is parsed block by block.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
     from markdown_it.tree import SyntaxTreeNode
 
-MOST_CHARACTERS, MOST_LINES = 120_000, 2_500  # a list of as many lines takes a quarter of a second
-MOST_IN_PARAGRAPH = 6_000  # characters; the time to read emphasis and links grows with their square
-MOST_BRACKETS = 200  # in a paragraph
+MOST_CHARACTERS, MOST_LINES = 120_000, 2_500  # a list of this many lines takes a quarter of a second
+MOST_IN_PARAGRAPH = 6_000  # characters; the time to parse emphasis and links grows with their square
+MOST_BRACKETS = 200  # per paragraph
 MOST_NESTED = 24
 MOST_CELLS, MOST_COLUMNS, MOST_IN_TABLE = 1_000, 60, 20_000
-"""Larger tables are shown as their source, as laying them out takes a while."""
+"""Bounds of a table, the last in characters; larger ones are shown as source, since layout would be slow."""
 OPENED = ("http", "https", "mailto")
-_RULE = re.compile(r"[|:-][ \t|:-]*")  # the line under the heads of a table
+_RULE = re.compile(r"[|:-][ \t|:-]*")  # the line under the header row of a table
 _TASK = re.compile(r"\[([ xX])\](?=\s|$)")
 
 
 class Reading:
-    """A Markdown text on its way into ``blocks``: each ``step`` appends those of one more of its outermost parts."""
+    """A Markdown text being parsed: each ``step`` appends to ``blocks`` those of one more top-level part."""
 
     def __init__(self, text: str) -> None:
         self.blocks: list[Block] = []
         self._rest: Iterator[tuple[Block, ...]] | None = _read_text(safe(text))
 
     def step(self) -> bool:
-        """Read on. Returns False where all has been read."""
+        """Parses the next part. Returns False if there is none."""
         if self._rest is None:
             return False
         found = next(self._rest, None)
@@ -71,12 +71,12 @@ class Reading:
 
 @lru_cache(maxsize=256)
 def reading(text: str) -> Reading:
-    """The one reading of a text, as far as it has come."""
+    """Returns the cached, possibly unfinished reading of a text."""
     return Reading(text)
 
 
 def parse(text: str) -> tuple[Block, ...]:
-    """The blocks of a Markdown text."""
+    """Returns the blocks of a Markdown text."""
     read = reading(text)
     while read.step():
         pass
@@ -84,7 +84,7 @@ def parse(text: str) -> tuple[Block, ...]:
 
 
 def is_readable(text: str) -> bool:
-    """Whether a text is short enough to be read as Markdown."""
+    """Returns True if a text is short enough to be parsed as Markdown."""
     return len(text) <= MOST_CHARACTERS and text.count("\n") <= MOST_LINES
 
 
@@ -105,7 +105,7 @@ def _read_text(text: str) -> Iterator[tuple[Block, ...]]:
 
 
 def _tokens(text: str) -> list[Token]:
-    """Raises ValueError where the text is nested too deep: the reader leaves out what lies deeper."""
+    """Returns the tokens of a text. Raises ValueError if it is nested too deep, since the parser would omit text."""
     tokens = _reader().parse(text)
     if any(token.level >= MOST_NESTED - 1 for token in tokens):
         raise ValueError("nested too deep")
@@ -113,7 +113,7 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _read_part(tokens: list[Token]) -> tuple[Block, ...]:
-    """The blocks of an outermost part; where its insides are not understood, their letters."""
+    """Returns the blocks of a top-level part; its plain text if its content cannot be parsed."""
     from markdown_it.tree import SyntaxTreeNode  # as in ``_reader``
 
     try:
@@ -136,12 +136,12 @@ def _children(content: str) -> list[Token]:
 
 
 def verbatim(text: str) -> tuple[Block, ...]:
-    """A text that is no Markdown: its lines as they are."""
+    """Returns a text that is not Markdown as a paragraph of its lines."""
     return (Paragraph((Text(safe(text)),)),) if text else ()
 
 
 def opens(address: str) -> bool:
-    """Whether an address may be opened outside the app."""
+    """Returns True if an address may be opened outside the app."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -151,7 +151,7 @@ def opens(address: str) -> bool:
 
 @cache
 def _reader() -> MarkdownIt:
-    # 80 modules, which a start without an answer on show does without.
+    # Imports 80 modules, which a start without a shown answer does not need.
     from markdown_it import MarkdownIt
     from mdit_py_plugins.dollarmath import dollarmath_plugin
 
@@ -159,15 +159,15 @@ def _reader() -> MarkdownIt:
     reader.enable(["table", "strikethrough"])
     reader.use(
         dollarmath_plugin, allow_labels=False, allow_space=False, allow_digits=False, double_inline=True
-    )  # prices are no formulas
+    )  # so that prices are not read as formulas
     reader.use(brackets)
     reader.block.ruler.before("table", "large_table", _large_table, {"alt": ["paragraph", "reference"]})
-    reader.disable("inline")  # it is done paragraph by paragraph
+    reader.disable("inline")  # ``_children`` does it paragraph by paragraph
     return reader
 
 
 def _large_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """A table with more cells than can be laid out in time is code: its source in a box."""
+    """Markdown-it rule: a table with too many cells becomes code, so its source is shown in a box."""
     if start + 2 > end or state.is_code_block(start):
         return False
     head, rule = (
@@ -221,7 +221,7 @@ def _block(node: SyntaxTreeNode) -> Iterable[Block]:
 
 
 def _paragraph(inlines: Inlines) -> Iterable[Block]:
-    """A paragraph; one that is nothing but a displayed formula is that formula."""
+    """Yields a paragraph; a displayed formula if the paragraph is one."""
     if len(inlines) == 1 and isinstance(inlines[0], Formula) and inlines[0].written.startswith(("$$", r"\[")):
         yield Math(inlines[0].source, inlines[0].written)
     elif inlines:
@@ -251,7 +251,7 @@ def _items(node: SyntaxTreeNode) -> tuple[Item, ...]:
 
 
 def _item(blocks: tuple[Block, ...]) -> Item:
-    """An item is a task if it begins with a box."""
+    """Returns an item of a list; a task if it begins with a check box."""
     first = blocks[0] if blocks else None
     if isinstance(first, Paragraph) and isinstance(first.inlines[0], Text):
         head = first.inlines[0]
@@ -285,7 +285,7 @@ def _inlines(node: SyntaxTreeNode) -> Inlines:
 
 
 def _read(nodes: Sequence[SyntaxTreeNode], style: Text, made: list[Inline]) -> None:
-    """Append what the nodes say, each in ``style`` and what the node adds to it."""
+    """Appends the content of the nodes to ``made``, in ``style`` combined with each node's own style."""
 
     def text(words: str, **changes: object) -> Text:
         kept = {"bold": style.bold, "italic": style.italic, "struck": style.struck, "link": style.link}
@@ -295,7 +295,7 @@ def _read(nodes: Sequence[SyntaxTreeNode], style: Text, made: list[Inline]) -> N
         match node.type:
             case "text" | "html_inline" | "text_special":
                 made.append(text(node.content))
-            case "softbreak" | "hardbreak":  # models write lines
+            case "softbreak" | "hardbreak":  # soft ones, too: models mean their line breaks
                 made.append(text("\n"))
             case "code_inline":
                 made.append(text(node.content, code=True))
@@ -328,7 +328,7 @@ def _letters(node: SyntaxTreeNode) -> Iterable[str]:
 
 
 def _joined(parts: Iterable[Inline]) -> Iterable[Inline]:
-    """Neighbours of one style as one."""
+    """Merges neighbouring texts of one style."""
     last: Inline | None = None
     for part in parts:
         if isinstance(part, Text) and isinstance(last, Text) and _style(part) == _style(last):

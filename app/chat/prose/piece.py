@@ -1,4 +1,4 @@
-"""A stretch of a text that is laid out as one: paragraphs that flow, or a box that scrolls by itself. No widget."""
+"""A piece of a text that is laid out as one document: paragraphs, or a box that scrolls by itself. No widget."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ from app.design.fonts import TEXT_SMALL, px
 from app.design.tokens import color
 from app.system.i18n import tr
 
-HEADER = 32  # of a code block, with its language and its button
+HEADER = 32  # pixels: height of a code block's header, with its language and its button
 PADDING = 12
 BAR = 12
 BETWEEN = 12
 END = 1 << 30
-"""A place behind all others."""
+"""A position behind all others."""
 _SEPARATORS = str.maketrans({"\u2029": "\n", "\u2028": "\n", "\u00a0": " ", "\ufdd0": "\t", "\ufdd1": "\n"})
 
 
 @dataclass(frozen=True)
 class Link:
-    """Where an address stands in a document."""
+    """An address and its position in a document."""
 
     address: str
     start: int
@@ -57,15 +57,15 @@ class Link:
 
 
 class Piece:
-    """Laid out by ``place``; all places are in the coordinates of what it is placed in."""
+    """Rows in one document, laid out by ``place``. All points are in the coordinates of the containing widget."""
 
     def __init__(self, rows: tuple[ProseRow, ...], style: Style) -> None:
         self.rows = rows
         self.is_boxed = rows[0].is_boxed
         self.scrolled = 0  # pixels to the right
         self.rect = QRect()
-        self.inner = QRect()  # where the document shows
-        self.overflow = 0  # pixels of the document that do not fit
+        self.inner = QRect()  # the visible area of the document
+        self.overflow = 0  # pixels by which the document is too wide
         self._style = style
         self._has_bars = any(row.bars or isinstance(row.content, ThematicBreak) for row in rows)
         self._has_markers = any(row.marker for row in rows)
@@ -73,54 +73,54 @@ class Piece:
 
     @property
     def document(self) -> InertDocument:
-        """Made when it is first needed."""
+        """The document, made when first needed."""
         if self._document is None:
             self._document = _document(self.rows, self._style)
         return self._document
 
     @property
     def code(self) -> Code | None:
-        """The program, if that is what it is."""
+        """The program, if the piece is one; else None."""
         content = self.rows[0].content
         return content if isinstance(content, Code) else None
 
     @property
     def end(self) -> int:
-        """The last place in the document."""
+        """The last position in the document."""
         return self.document.characterCount() - 1
 
     def waits_for(self, jobs: Collection[Job]) -> bool:
-        """Whether it shows what comes of one of these jobs."""
+        """Returns True if the piece still needs the result of one of these jobs."""
         return self._document is not None and not self._document.waiting.isdisjoint(jobs)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether pictures or colours are still to come."""
+        """True if pictures or colours are still to come."""
         return self._document is not None and bool(self._document.waiting)
 
     def has_all(self, jobs: Collection[Job]) -> bool:
-        """Whether nothing is still to come but what comes of these jobs."""
+        """Returns True if the piece needs no results but those of these jobs."""
         return self._document is None or all(job in jobs for job in self._document.waiting)
 
     def cursor(self, position: int) -> QTextCursor:
-        """One that stays where it is while pictures are put in."""
+        """Returns a cursor that stays at its place in the text while pictures are put in."""
         made = QTextCursor(self.document)
         made.setPosition(min(position, self.end))
         return made
 
     def take(self, jobs: Collection[Job]) -> bool:
-        """Show what has come of jobs. Returns whether it has to be placed again."""
+        """Applies the results of jobs. Returns True if the piece must be laid out again."""
         if self._document is None or not self.waits_for(jobs):
             return False
         if self.code is not None:
-            self._document = None  # the same letters, so that every place in it stays
+            self._document = None  # the new one has the same characters, so positions stay valid
             return True
         return self._document.draw(jobs, self._style.theme.ink)
 
     # ---------------------------------------------------------------- layout
 
     def gap(self, above: Piece | None) -> int:
-        """Pixels between this and the piece above."""
+        """Returns the distance to the piece above in pixels."""
         if above is None:
             return 0
         if self.is_boxed or above.is_boxed:
@@ -131,20 +131,20 @@ class Piece:
         return HEADING_GAP if isinstance(first.content, Heading) else CLOSE_GAP if first.close else GAP
 
     def joint(self, above: Piece) -> str:
-        """What stands between this and the piece above in a copy."""
+        """Returns the separator between this and the piece above in copied text."""
         first = self.rows[0].joint
         if first is not None:
             return first
         return "\n\n" if self.is_boxed or above.is_boxed else "\n"
 
     def move(self, top: int) -> None:
-        """To another height, laid out as it is."""
+        """Moves the piece vertically without a new layout."""
         by = top - self.rect.top()
         self.rect.translate(0, by)
         self.inner.translate(0, by)
 
     def place(self, left: int, top: int, width: int) -> int:
-        """Lay out for a width; returns the height."""
+        """Lays the piece out for a width and returns its height, both in pixels."""
         if not self.is_boxed:
             if self.document.textWidth() != width:
                 self.document.setTextWidth(width)
@@ -171,27 +171,27 @@ class Piece:
 
     @property
     def header(self) -> int:
-        """Height of the line with the language."""
+        """Height of the header with the language, in pixels."""
         return px(HEADER)
 
     def bar_rect(self) -> QRect:
-        """Where a scroll bar goes."""
+        """Returns the rectangle of the scroll bar."""
         return QRect(self.inner.left(), self.rect.bottom() + 1 - BAR, self.inner.width(), BAR)
 
     # ---------------------------------------------------------------- places in the text
 
     def position_at(self, point: QPointF) -> int:
-        """The place nearest to a point."""
+        """Returns the position nearest to a point."""
         return max(0, self.document.documentLayout().hitTest(self._within(point), Qt.HitTestAccuracy.FuzzyHit))
 
     def link_at(self, point: QPointF) -> str:
-        """The address under a point; empty without one."""
+        """Returns the address under a point; empty if there is none."""
         if not self.inner.contains(point.toPoint()):
             return ""
         return self.document.documentLayout().anchorAt(self._within(point))
 
     def links(self) -> Iterator[Link]:
-        """All addresses, in order."""
+        """Yields all links, in order."""
         if not any(_has_link(row) for row in self.rows):
             return
         if not self.is_boxed or isinstance(self.rows[0].content, Table):
@@ -201,7 +201,7 @@ class Piece:
                 block = block.next()
 
     def rect_of(self, position: int) -> QRect:
-        """The line that holds a place."""
+        """Returns the rectangle of the line with a position."""
         block = self.document.findBlock(position)
         line = block.layout().lineForTextPosition(position - block.position())
         top = self.document.documentLayout().blockBoundingRect(block).top()
@@ -210,11 +210,11 @@ class Piece:
         return QRect(self.inner.left(), self.inner.top() + y, self.inner.width(), height)
 
     def letters(self) -> str:
-        """The document as plain text, a character for each place in it but that some take two."""
+        """Returns the document as plain text: one character per position; those beyond the BMP take two positions."""
         return self.document.toPlainText()
 
     def span_rect(self, start: int, end: int) -> QRectF:
-        """Where the letters between two places stand, of those in one line with the first."""
+        """Returns the rectangle of the characters between two positions, only those on the line of the first."""
         block = self.document.findBlock(start)
         line = block.layout().lineForTextPosition(start - block.position())
         if not line.isValid():
@@ -227,15 +227,15 @@ class Piece:
         return rect & QRectF(self.inner) if self.is_boxed else rect
 
     def word_at(self, position: int) -> tuple[int, int]:
-        """Where the word around a place begins and ends."""
+        """Returns the start and end of the word around a position."""
         cursor = QTextCursor(self.document)
         cursor.setPosition(min(position, self.end))
         cursor.select(QTextCursor.SelectionType.WordUnderCursor)
         return cursor.selectionStart(), cursor.selectionEnd()
 
     def copied(self, start: int, end: int) -> str:
-        """What is between two places, formulas as their source and lists with their markers."""
-        if (start, end) == (0, END):  # all of it: nobody needs its document
+        """Returns the text between two positions, with formulas as source and lists with markers."""
+        if (start, end) == (0, END):  # all of it, which needs no document
             joints = ["", *("\n" if row.joint is None else row.joint for row in self.rows[1:])]
             return "".join(joint + row.copied for joint, row in zip(joints, self.rows, strict=True))
         end = min(end, self.end)
@@ -272,13 +272,13 @@ class Piece:
         return point - QPointF(self.inner.topLeft()) + QPointF(self.scrolled, 0)
 
     def _row(self, block: QTextBlock) -> ProseRow | None:
-        """Blocks of a flow are its rows, one each."""
+        """Returns the row of a block; in paragraphs each block is one row. None in a box."""
         return None if self.is_boxed else self.rows[block.blockNumber()]
 
     # ---------------------------------------------------------------- painting
 
     def paint(self, painter: QPainter, exposed: QRect, selected: tuple[int, int] | None, ringed: Link | None) -> None:
-        """Draw what lies in ``exposed``."""
+        """Draws the part within ``exposed``."""
         theme = self._style.theme
         if self.code is not None:
             painter.setPen(color(theme.line))
@@ -306,7 +306,7 @@ class Piece:
         painter.restore()
 
     def paint_header(self, painter: QPainter) -> None:
-        """The language of a program, over it."""
+        """Draws the language of a program above it."""
         font = self._style.font()
         font.setPixelSize(px(TEXT_SMALL))
         painter.setFont(font)
@@ -374,7 +374,7 @@ class Piece:
 
 
 def _x(line: QTextLine, place: int) -> float:
-    x, _ = cast("tuple[float, int]", line.cursorToX(place))  # which PySide's stubs leave open
+    x, _ = cast("tuple[float, int]", line.cursorToX(place))  # PySide's stubs leave the type open
     return x
 
 

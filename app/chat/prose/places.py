@@ -1,4 +1,4 @@
-"""Where tokens stand in a text that is laid out: the rectangles of their own letters. Knows no canvas."""
+"""Finds the rectangles of tokens in a laid-out text. Knows no canvas."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from app.state.run.text_map import TextMap
 
 
 def token_rects(pieces: Sequence[Piece], written: TextMap) -> dict[int, QRectF]:
-    """Where the tokens stand that a text ends with, by their position; without those that are not shown.
+    """Returns the rectangles of the tokens at the end of a text, by their position; only of shown ones.
 
     Args:
-        pieces: all of the text, laid out; rectangles are in their coordinates
-        written: the tokens' own text, markup and all; what it begins with may be no part of the text
+            pieces: all of the text, laid out; rectangles are in their coordinates
+            written: the tokens' own text including markup; its beginning may be missing in the text
     """
     alignment = Alignment(written.text)
     rects: dict[int, QRectF] = {}

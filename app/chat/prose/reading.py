@@ -1,4 +1,4 @@
-"""A text as rows: how much of it is shown, read as it is asked for, and what is done before it is shown."""
+"""Reads a text as rows, as far as needed: the part shown at first, and preparation before it is shown."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from app.chat.prose.parse import is_readable, reading
 from app.chat.prose.rows import ProseRow, flatten, jobs, verbatim_rows
 
 MOST_SHOWN, MOST_LINES = 24_000, 800
-"""Characters and lines of a text that are laid out before "Show all" is asked for."""
+"""Largest number of characters and lines that are laid out before the user chooses "Show all"."""
 
 
 def prepare(text: str) -> Iterator[None]:
-    """Do what takes time before a Markdown text is shown, a little with each ``next``; what is done is remembered."""
+    """Parses a Markdown text and starts its slow jobs, a little with each ``next``; the results are cached."""
     read = reading(shown_part(text))
     while read.step():
         yield
@@ -23,7 +23,7 @@ def prepare(text: str) -> Iterator[None]:
 
 
 def rows_of(text: str, *, markdown: bool, quoted: bool) -> Iterator[ProseRow]:
-    """The rows of a text, read as they are asked for."""
+    """Yields the rows of a text; each is read when requested."""
     if not (markdown and is_readable(text)):
         for rows in verbatim_rows(text, quoted=quoted):
             yield from rows
@@ -36,7 +36,7 @@ def rows_of(text: str, *, markdown: bool, quoted: bool) -> Iterator[ProseRow]:
 
 
 def shown_part(text: str) -> str:
-    """What is shown of a text at first: all of it, or whole lines from its beginning."""
+    """Returns the part of a text that is shown at first: all of it, or whole lines from its beginning."""
     if text.count("\n") >= MOST_LINES:
         text = "\n".join(text.split("\n", MOST_LINES)[:MOST_LINES])
     if len(text) <= MOST_SHOWN:

@@ -1,4 +1,4 @@
-"""Lays nested blocks out as rows, one under the other, each with its depth. Knows no Qt and no pixels."""
+"""Flattens nested blocks to rows, one below the other, each with its depth. Knows no Qt and no pixels."""
 
 from __future__ import annotations
 
@@ -27,33 +27,34 @@ BULLETS = ("•", "◦", "▪")
 DONE, OPEN = "☑", "☐"
 
 MOST_IN_ROW = 4_000
-"""Characters of a row: the time to lay one out grows with their square."""
+"""Most characters of a row, since the time to lay one out grows with their square."""
 
 Content = Paragraph | Heading | Code | Math | Table | ThematicBreak
 
 
 @dataclass(frozen=True)
 class ProseRow:
-    """``indent`` counts levels; ``bars`` are the levels at which a quote's line stands; ``marker`` stands before it.
+    """One row of a text. ``indent`` counts levels; ``bars`` are the levels with the vertical line of a quote.
 
-    ``joint`` is what stood between it and the row above, where both are parts of one long text, else None.
+    ``marker`` is the bullet or number before it. ``joint`` is the text between this row and the one above, if both are
+    parts of one long text; else None.
     """
 
     content: Content
     indent: int = 0
     bars: tuple[int, ...] = ()
     marker: str = ""
-    close: bool = False  # near to the row above
+    close: bool = False  # with a smaller gap to the row above
     joint: str | None = None
 
     @property
     def is_boxed(self) -> bool:
-        """Whether it scrolls by itself where it is too wide."""
+        """True if the row scrolls by itself when it is too wide."""
         return isinstance(self.content, (Code, Math, Table))
 
     @property
     def copied(self) -> str:
-        """What a copy of the whole row says."""
+        """The text of the whole row when copied."""
         match self.content:
             case Paragraph(inlines) | Heading(_, inlines):
                 return f"{self.marker} {plain(inlines)}" if self.marker else plain(inlines)
@@ -68,21 +69,21 @@ class ProseRow:
 
 
 def flatten(blocks: Iterable[Block]) -> tuple[ProseRow, ...]:
-    """The rows of a text, from the top."""
+    """Returns the rows of blocks, from the top."""
     return tuple(row for long in _rows(blocks, 0, (), 0) for row in _cut(long))
 
 
 def verbatim_rows(text: str, *, quoted: bool = False) -> Iterator[tuple[ProseRow, ...]]:
-    """The rows of a text that is no Markdown, one at a time; ``quoted`` sets them apart by a line beside them."""
+    """Yields the rows of a text that is not Markdown; ``quoted`` draws a vertical line next to them."""
     for part, joint in cut(text):
         row = ProseRow(Paragraph((Text(safe(part)),)), joint=joint)
         yield (replace(row, indent=1, bars=(0,)) if quoted else row,)
 
 
 def cut(text: str) -> Iterator[tuple[str, str | None]]:
-    """Parts of a text that are short enough for a row, each with what stood before it (None for the first).
+    """Yields parts of a text short enough for a row, each with the removed separator before it (None for the first).
 
-    Cuts are made where a line ends, or else at a space, if there is one.
+    Cuts at line ends, or else at a space, if there is one.
     """
     start, joint = 0, None
     while start < len(text):
@@ -96,12 +97,12 @@ def cut(text: str) -> Iterator[tuple[str, str | None]]:
         yield text[start : place if place > 0 else end], joint
         joint = text[place] if place > 0 else ""
         start = place + 1 if place > 0 else end
-    if joint:  # it ended with it
+    if joint:  # the text ends with a separator
         yield "", joint
 
 
 def _cut(row: ProseRow) -> Iterable[ProseRow]:
-    """A paragraph or heading of plain letters that is too long, as several rows."""
+    """Splits a too long paragraph or heading of one style into several rows; returns others as they are."""
     content = row.content
     if not isinstance(content, Paragraph | Heading) or len(content.inlines) != 1:
         return (row,)
@@ -116,7 +117,7 @@ def _cut(row: ProseRow) -> Iterable[ProseRow]:
 
 
 def jobs(rows: Iterable[ProseRow]) -> Iterator[Job]:
-    """What is to be drawn and coloured for rows."""
+    """Yields the slow jobs of rows: formulas to draw and programs to colour."""
     for row in rows:
         match row.content:
             case Math(source):
@@ -152,7 +153,7 @@ def _list(block: Listing, indent: int, bars: tuple[int, ...], depth: int) -> Ite
         first = item.blocks[0] if item.blocks else None
         inner = item.blocks
         if not isinstance(first, (Paragraph, Heading)):
-            inner = (Paragraph(()), *inner)  # somewhere the marker has to stand
+            inner = (Paragraph(()), *inner)  # an empty row for the marker
         for place, row in enumerate(_rows(inner, indent + 1, bars, depth + 1)):
             is_close = block.tight and (place > 0 or number > 0 or depth > 0)
             yield ProseRow(

@@ -1,7 +1,7 @@
-"""Makes letters safe to show: what cannot be seen is made visible. Knows no Qt.
+"""Makes text safe to show by making invisible characters visible. Knows no Qt.
 
-A text may hold characters that turn the reading order around, end the line or mean something to the layout engine
-itself. None of them is dropped in silence.
+A text may contain characters that reverse the reading order, end the line or have a meaning for the layout engine.
+None of them is dropped silently.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import re
 import unicodedata
 from functools import lru_cache
 
-# Overrides and embeddings could show a text in another order than it has; the plain marks (LRM, RLM, ALM) cannot.
+# Overrides and embeddings could show a text in another order than it has; plain marks (LRM, RLM, ALM) cannot.
 _TURNS = "\u202a-\u202e\u2066-\u2069"
 _CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
-# Surrogates without a partner, non-characters (Qt marks frames with some of them) and the sign for objects.
+# Lone surrogates, non-characters (Qt marks frames with some of them) and the object replacement character.
 _NONE = "\ud800-\udfff\ufdd0-\ufdef\ufffc\ufffe\uffff"
 _UNSAFE = re.compile(f"[{_TURNS}{_CONTROLS}{_NONE}]")
 
 
 def safe(text: str) -> str:
-    """The text with every character visible; its lines end with ``\\n``."""
+    """Returns the text with every character visible; its lines end with ``\\n``."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
     return _UNSAFE.sub(_visible, text)
 
@@ -27,7 +27,7 @@ def safe(text: str) -> str:
 def _visible(found: re.Match[str]) -> str:
     code = ord(found.group())
     if code < 0x20:
-        return chr(0x2400 + code)  # the pictures of control characters
+        return chr(0x2400 + code)  # Unicode's control pictures
     if code == 0x7F:
         return "\u2421"
     if 0x80 <= code < 0xA0 or chr(code) in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069":
@@ -37,7 +37,7 @@ def _visible(found: re.Match[str]) -> str:
 
 @lru_cache(maxsize=1024)
 def is_rtl(text: str) -> bool:
-    """Whether the first letter with a direction is written from right to left."""
+    """Returns True if the first letter with a direction is written from right to left."""
     for letter in text:
         direction = unicodedata.bidirectional(letter)
         if direction in ("R", "AL"):

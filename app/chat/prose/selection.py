@@ -1,4 +1,4 @@
-"""What is selected of a text, over all its pieces."""
+"""The selection in a text, across all its pieces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Place = tuple[int, int]  # piece, position in its document
 
 
 class Selection:
-    """From the ``anchor``, where it was begun, to the ``cursor``; nothing is selected where they are the same."""
+    """A selection from ``anchor``, where it began, to ``cursor``; empty if they are the same."""
 
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
@@ -24,17 +24,17 @@ class Selection:
         return self.anchor == self.cursor
 
     def select_all(self) -> None:
-        """The whole text, also what will only be laid out."""
+        """Selects the whole text, including the part not yet laid out."""
         self.anchor, self.cursor = (0, 0), (END, END)
 
     def select_word(self, place: Place) -> None:
-        """The word at a place."""
+        """Selects the word at a place."""
         number, position = place
         start, end = self._sheet.pieces[number].word_at(position)
         self.anchor, self.cursor = (number, start), (number, end)
 
     def text(self) -> str:
-        """What is selected, as it is copied."""
+        """Returns the selected text as it is copied."""
         if self.is_empty:
             return ""
         pieces = self._sheet.pieces
@@ -48,7 +48,7 @@ class Selection:
         return "".join(parts)
 
     def within(self, number: int) -> tuple[int, int] | None:
-        """What of a piece is selected, from and to; None where nothing is."""
+        """Returns the start and end of the selection within a piece; None if nothing is selected in it."""
         first, last = self._ends()
         if self.is_empty or not first[0] <= number <= last[0]:
             return None
@@ -56,7 +56,7 @@ class Selection:
         return first[1] if number == first[0] else 0, last[1] if number == last[0] else end
 
     def place_at(self, point: QPointF) -> Place:
-        """The place nearest to a point."""
+        """Returns the place nearest to a point."""
         shown = self._sheet.shown
         if not shown:
             return (0, 0)
@@ -65,7 +65,7 @@ class Selection:
         return (number, shown[number].position_at(point))
 
     def hold(self) -> tuple[QTextCursor | None, ...]:
-        """Cursors that stay at both ends while documents change, for ``restore``; None for one that needs none."""
+        """Returns cursors that track both ends while documents change, for ``restore``; None for an end that stays."""
         return tuple(self._held(place) for place in (self.anchor, self.cursor))
 
     def restore(self, held: tuple[QTextCursor | None, ...]) -> None:

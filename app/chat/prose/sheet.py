@@ -1,6 +1,6 @@
-"""A text's pieces, one under the other: read and laid out a little at a time, from the top. No widget.
+"""A text's pieces, one below the other, read and laid out a little at a time from the top. No widget.
 
-What has not been laid out yet takes no room: a long text grows downwards, and nothing above it moves.
+A part that is not yet laid out takes no space: a long text grows downwards, and nothing above it moves.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from app.chat.prose.rows import ProseRow
 from app.chat.prose.slow import Job
 
 FULL_PIECE, MOST_IN_PIECE = 6_000, 12_000
-"""Characters, after which a flow is cut where nothing is nested, and after which it is cut anywhere."""
-ROW_WEIGHT = 50  # what a row costs besides its characters, in characters
+"""Characters after which paragraphs are cut into another piece: at a row that is not nested, and at any row."""
+ROW_WEIGHT = 50  # layout cost of a row in addition to its characters, in characters
 
 
 def pieces(rows: Iterable[ProseRow], style: Style) -> Iterator[Piece]:
-    """Cut rows into stretches, in order; none takes long to lay out."""
+    """Yields rows as pieces, in order, each small enough to be laid out quickly."""
     flowing: list[ProseRow] = []
     weight = 0
     for row in rows:
         added = ROW_WEIGHT + (len(plain(row.content.inlines)) if isinstance(row.content, Paragraph | Heading) else 0)
-        # Where a piece ends in a list or a quote, its lines would be broken.
+        # A cut within a list or a quote would break its vertical lines.
         if flowing and (row.is_boxed or weight + added > (MOST_IN_PIECE if row.indent else FULL_PIECE)):
             yield Piece(tuple(flowing), style)
             flowing, weight = [], 0
@@ -40,14 +40,14 @@ def pieces(rows: Iterable[ProseRow], style: Style) -> Iterator[Piece]:
 
 
 class Sheet:
-    """``read`` and ``lay_out`` go on for about as long as they are told, each time by one piece at least."""
+    """The pieces and their layout. ``read`` and ``lay_out`` work for about ``seconds``, at least for one piece."""
 
     def __init__(self, rows: Iterable[ProseRow], style: Style) -> None:
         self.pieces: list[Piece] = []
         self.height = 0
         self._rest: Iterator[Piece] | None = pieces(rows, style)
-        self._shown = 0  # pieces that have a place
-        self._laid = 0  # of these, laid out for the present width
+        self._shown = 0  # number of pieces that have a place
+        self._laid = 0  # how many of them are laid out for the present width
         self._left, self._width = 0, -1
 
     @property
@@ -57,11 +57,11 @@ class Sheet:
 
     @property
     def is_done(self) -> bool:
-        """Whether all of the text is laid out."""
+        """True if all of the text is laid out."""
         return self._rest is None and self._laid == len(self.pieces)
 
     def read(self, seconds: float) -> None:
-        """Make pieces of more of the text."""
+        """Reads more pieces of the text, for about ``seconds`` of this thread's processor time."""
         began = thread_time()
         while self._rest is not None:
             piece = next(self._rest, None)
@@ -73,13 +73,13 @@ class Sheet:
                 return
 
     def set_width(self, left: int, width: int) -> None:
-        """What has a place keeps it until it is laid out again."""
+        """Sets left edge and width in pixels; pieces keep their place until they are laid out again."""
         if (left, width) != (self._left, self._width):
             self._left, self._width = left, width
             self._laid = 0
 
     def lay_out(self, seconds: float) -> None:
-        """Give more pieces their place at the present width, and read on where there are no more."""
+        """Lays out more pieces for the present width, for about ``seconds``; reads more of the text if needed."""
         began = thread_time()
         while not self.is_done:
             if self._laid == len(self.pieces):
@@ -94,7 +94,7 @@ class Sheet:
         self.stack()
 
     def take(self, jobs: Collection[Job], seconds: float) -> bool:
-        """Show what has come of jobs. Returns whether that is done."""
+        """Applies the results of jobs, for about ``seconds``. Returns True if all are applied."""
         began = thread_time()
         for number, piece in enumerate(self.pieces):
             if piece.take(jobs):
@@ -106,7 +106,7 @@ class Sheet:
         return not any(piece.waits_for(jobs) for piece in self.pieces)
 
     def stack(self) -> None:
-        """Put what has a place under what is above it."""
+        """Stacks the pieces that have a place, and sets the height."""
         y = 0
         above = None
         for piece in islice(self.pieces, self._shown):

@@ -1,7 +1,7 @@
-"""What may take any time on hostile text, done in a process of its own: formulas drawn, programs told apart.
+"""The separate process for jobs that may take any time on hostile text: drawing formulas and lexing programs.
 
 ``python -m app.chat.prose.slow`` reads jobs from standard input, one a line, and answers each with a line, in order.
-Before the first it says that it is ready with an empty line. It ends when its input does. Knows no Qt.
+An empty line before the first answer says that it is ready. It ends when its input does. Knows no Qt.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any
 from app.chat.prose.highlight import Part, parts
 from app.chat.prose.typeset import DrawnFormula, typeset
 
-MEMORY = 1_500_000_000  # bytes of address space, where the system can hold a process to it
+MEMORY = 1_500_000_000  # bytes of address space, where the system can limit it
 SECONDS = 1.0
-"""Of the processor for a job, after which the process ends, whatever it is in; a busy machine does not count."""
-PATIENCE = 5.0  # seconds on the clock, after which it ends also where a system has no such timer
+"""Processor time for a job, after which the process ends; waiting on a busy machine does not count."""
+PATIENCE = 5.0  # seconds of wall time after which it ends, for systems without a processor timer
 
 Parts = tuple[tuple[int, int, Part], ...]
 
 
 @dataclass(frozen=True)
 class FormulaRequest:
-    """LaTeX to be drawn as a ``DrawnFormula``."""
+    """A job: LaTeX to be drawn as a ``DrawnFormula``."""
 
     source: str
     displayed: bool
@@ -35,7 +35,7 @@ class FormulaRequest:
 
 @dataclass(frozen=True)
 class ProgramRequest:
-    """Code whose parts are wanted."""
+    """A job: a program whose parts are to be classified."""
 
     text: str
     language: str
@@ -46,12 +46,12 @@ Result = DrawnFormula | Parts
 
 
 def written(job: Job) -> bytes:
-    """A job as a line."""
+    """Returns a job as a line of the protocol."""
     return json.dumps([type(job).__name__, *astuple(job)]).encode() + b"\n"
 
 
 def read(line: bytes) -> Result | None:
-    """The result in an answer; None where there is none. Raises ValueError where the line is no answer."""
+    """Returns the result in an answer; None if the job failed. Raises ValueError if the line is not an answer."""
     raw = json.loads(line)
     if not raw:
         return None
@@ -69,23 +69,23 @@ def _answer(line: bytes) -> Any:
 
 
 def _limit(seconds: float) -> None:
-    """End the process once it has used so much more of the processor; 0 lifts the limit."""
+    """Ends the process after ``seconds`` more of processor time; 0 removes the limit."""
     if hasattr(signal, "setitimer"):  # not on Windows
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def main() -> None:
-    """Serve until the input ends."""
-    with contextlib.suppress(ImportError, OSError, ValueError):  # a lower limit may stand already
+    """Answers jobs until the input ends."""
+    with contextlib.suppress(ImportError, OSError, ValueError):  # a lower limit may already be set
         import resource  # not on Windows
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # A bundle's program without a console has no ``sys.stdin``; what a library prints must not come between answers.
+    # A bundled program without a console has no ``sys.stdin``. Output of libraries must not mix with the answers.
     jobs, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     silence = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     os.dup2(silence.fileno(), 1)
-    # What is imported for the first of a kind counts to no job.
+    # The imports of the first job of each kind must not count towards a job's time.
     for warm_up in (FormulaRequest("x", False), ProgramRequest("x", "python")):
         _answer(written(warm_up))
     answers.write(b"\n")
@@ -95,7 +95,7 @@ def main() -> None:
         faulthandler.dump_traceback_later(PATIENCE, exit=True, file=silence)
         try:
             said = json.dumps(_answer(line))
-        except Exception:  # out of memory, nested too deep: not understood
+        except Exception:  # such as out of memory or nested too deep: the job has failed
             said = "null"
         faulthandler.cancel_dump_traceback_later()
         _limit(0.0)

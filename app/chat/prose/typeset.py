@@ -1,6 +1,6 @@
-"""Draws LaTeX as SVG, without TeX. Knows no Qt; what cannot be drawn is None, and then its source is shown.
+"""Draws LaTeX as SVG, without TeX. Knows no Qt. The result is None if it cannot be drawn; then its source is shown.
 
-A formula can take any time: ``slow`` calls this in a process that can be ended. ``may_be_drawn`` is cheap.
+A formula can take any time, so ``slow`` calls this in a process that can be killed. ``may_be_drawn`` is cheap.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Any
 
 MOST_CHARACTERS = 1_000
 MOST_NESTED = 24
-MOST_BYTES = 2_000_000  # of a picture
+MOST_BYTES = 2_000_000  # of a picture's SVG
 SIZE = 16
-"""Pixels of the text that a picture is drawn for; it is scaled to others."""
+"""Text size in pixels that pictures are drawn for; they are scaled to others."""
 INK = "#010203"
-"""Stands in a picture for the colour that it gets when it is shown."""
+"""Placeholder in a picture for the colour it is shown in."""
 _DRAWN = {"svg", "g", "path", "rect", "line", "polygon", "polyline", "circle", "ellipse"}
 _OPENS = re.compile(r"\\\\|\\[{}]|([{]|\\left\b|\\begin\b)|([}]|\\right\b|\\end\b)")
 
 
-_FENCED = re.compile(r"\\\\|\\(begin|end)\{(?:[pbBvV]matrix\*?|cases)\}")  # with brackets of their own
+_FENCED = re.compile(r"\\\\|\\(begin|end)\{(?:[pbBvV]matrix\*?|cases)\}")  # environments with brackets
 
 
 @dataclass(frozen=True)
 class DrawnFormula:
-    """A formula in logical pixels; ``descent`` of its ``height`` lies under the line it stands on."""
+    """A drawn formula, in logical pixels; ``descent`` is the part of ``height`` below the baseline."""
 
     svg: bytes
     width: float
@@ -36,7 +36,7 @@ class DrawnFormula:
     descent: float
 
     def shown(self, pixels: int, color: str) -> DrawnFormula:
-        """The picture for text of another size, in an ink."""
+        """Returns the picture scaled to a text size in pixels, in a colour."""
         scale = pixels / SIZE
         svg = self.svg.replace(INK.encode(), color.encode())
         return replace(
@@ -45,7 +45,7 @@ class DrawnFormula:
 
 
 def may_be_drawn(source: str) -> bool:
-    """Whether a formula is short and flat enough to be tried."""
+    """Returns True if a formula is short and flat enough to try."""
     if not source.strip() or len(source) > MOST_CHARACTERS:
         return False
     depth = 0
@@ -57,12 +57,12 @@ def may_be_drawn(source: str) -> bool:
 
 
 def typeset(source: str, displayed: bool) -> DrawnFormula | None:
-    """The picture of a formula; None where the source is not understood."""
+    """Returns the picture of a formula; None if the source cannot be drawn."""
     if not may_be_drawn(source):
         return None
     try:
         svg = _library().Latex(_grouped(source), size=SIZE, color=INK, inline=not displayed).svg()
-    except Exception:  # any failure of a drawing library on a model's text means: not understood
+    except Exception:  # any failure of the library on a model's text means that it cannot be drawn
         return None
     box = re.search(r'viewBox="(\S+) (\S+) (\S+) (\S+)"', svg)
     if box is None or len(svg) > MOST_BYTES or not set(re.findall(r"<(\w+)", svg)) <= _DRAWN:
@@ -74,7 +74,7 @@ def typeset(source: str, displayed: bool) -> DrawnFormula | None:
 
 
 def _grouped(source: str) -> str:
-    """A formula whose matrices are each one group: the library hangs an index on their closing bracket, and fails."""
+    """Puts braces around each matrix: ziamath fails on an index right after a closing matrix bracket."""
 
     def group(found: re.Match[str]) -> str:
         written = found.group()
@@ -85,21 +85,21 @@ def _grouped(source: str) -> str:
 
 @cache
 def _library() -> ModuleType:
-    """ziamath, set up for Qt."""
+    """Returns the ziamath module, configured for Qt."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of how it finds its own font
-        import ziamath  # 0.3 s, and only when a formula is drawn
+        warnings.simplefilter("ignore", DeprecationWarning)  # about how it loads its own font
+        import ziamath  # takes 0.3 s, so only when a formula is drawn
         from ziamath.config import config as ziamath_config
-    ziamath_config.svg2 = False  # plain paths; Qt draws no symbols
+    ziamath_config.svg2 = False  # plain paths, since Qt does not draw SVG symbols
     _measure_rows_once()
     return ziamath
 
 
 def _measure_rows_once() -> None:
-    """Keep ziamath's time from doubling with each level of nesting.
+    """Patches ziamath so that its time does not double with each level of nesting.
 
-    It lays every row out twice, first to measure it without what stretches, and in that pass each row within twice
-    again. There the inner measure only tells how far a sign stretches that does not count.
+    It lays out every row twice, the first time to measure it without stretchy signs, and so on for each row inside.
+    Within that first pass the inner measurement only sets the size of stretchy signs, which do not count there.
     """
     from ziamath.nodes.mrow import Mrow  # as in ``_library``
 

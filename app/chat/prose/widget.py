@@ -1,7 +1,7 @@
-"""Shows a text, Markdown or plain, as one widget: selection runs through all of it. Knows nothing of conversations.
+"""A widget that shows a text, Markdown or plain, with one selection across all of it. Knows no conversations.
 
-Laid out once for a width, what is long a little at a time. Only what is in sight is drawn. Nothing is loaded, whatever
-the text names. Formulas and the colours of programs come later, from ``aside``.
+The layout is made once per width, that of long texts a little at a time. Only the visible part is drawn. No resources
+that the text names are loaded. Formulas and the colours of programs arrive later, from ``aside``.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ from app.state.run.text_map import TextMap
 from app.system.i18n import tr
 
 AT_ONCE, AGAIN_AT_ONCE, SLICE = 0.06, 0.03, 0.008
-"""Seconds of layout when a text is set, when its width changes, and each time that Qt has nothing else to do."""
+"""Seconds of layout when a text is set, when its width changes, and each time that Qt is idle."""
 MOST_DESCRIBED = 20_000
 
 
 class Prose(QWidget):
-    """``set_text`` shows a text. ``tab_stops`` are the widget and its buttons, in order."""
+    """Shows the text given to ``set_text``. ``tab_stops`` are the widget and its controls, in order."""
 
     link_asked = Signal(str)
-    rebuilt = Signal()  # other buttons than before
+    rebuilt = Signal()  # the controls changed
 
     def __init__(self, name: str, *, markdown: bool = True, quoted: bool = False) -> None:
         super().__init__()
         self._text = ""
         self._markdown = markdown
-        self._quoted = quoted  # set apart from other texts by a line beside it
+        self._quoted = quoted  # with a vertical line at its left
         self._style = Style.now()
         self._whole = False
         self._sheet = Sheet((), self._style)
@@ -88,11 +88,11 @@ class Prose(QWidget):
     # ---------------------------------------------------------------- what is shown
 
     def text(self) -> str:
-        """The text as it was given: the Markdown source."""
+        """Returns the text as it was given: the Markdown source."""
         return self._text
 
     def set_text(self, text: str) -> None:
-        """Show another text; nothing happens for the same one."""
+        """Shows another text; does nothing for the same one."""
         if text != self._text:
             self._text = text
             self._whole = False
@@ -108,27 +108,27 @@ class Prose(QWidget):
 
     @property
     def rows(self) -> tuple[ProseRow, ...]:
-        """What has been read."""
+        """The rows that have been read."""
         return tuple(row for piece in self.pieces for row in piece.rows)
 
     @property
     def pieces(self) -> list[Piece]:
-        """The stretches of the text that have been read, in order."""
+        """The pieces of the text that have been read, in order."""
         return self._sheet.pieces
 
     @property
     def is_settled(self) -> bool:
-        """Whether all of the text is laid out, and all pictures and colours are there."""
+        """True if all of the text is laid out, with all pictures and colours."""
         is_quiet = not (self._working.isActive() or self._arrivals.jobs)
         return self._sheet.is_done and is_quiet and not any(piece.is_waiting for piece in self.pieces)
 
     @property
     def copy_buttons(self) -> list[QPushButton]:
-        """One for each program."""
+        """The copy buttons, one for each program."""
         return self._controls.copy_buttons
 
     def tab_stops(self) -> list[QWidget]:
-        """The text, then what can be pressed in it."""
+        """Returns this widget, then its controls, in tab order."""
         return [self, *self._controls.in_order(self.pieces), self.show_all]
 
     def _build(self) -> None:
@@ -153,7 +153,7 @@ class Prose(QWidget):
         self.update()
 
     def _find_controls(self) -> None:
-        """Buttons of the programs that have been read since; links are looked for anew."""
+        """Adds buttons for newly read programs, and looks for links again."""
         self._controls.add_buttons(self.pieces)
         self._links.look_again()
 
@@ -173,7 +173,7 @@ class Prose(QWidget):
         return self._height
 
     def sizeHint(self) -> QSize:
-        return QSize(480, self._height)  # asks for no layout: only the width that it will get is worth one
+        return QSize(480, self._height)  # without a layout, which is only worth making for the final width
 
     def minimumSizeHint(self) -> QSize:
         return QSize(120, self._style.pixels)
@@ -194,7 +194,7 @@ class Prose(QWidget):
         return self._sheet.height + below
 
     def _lay_out(self, width: int) -> None:
-        """For another width: what can be done at once; the rest is left to ``_work``."""
+        """Lays out for another width as far as possible at once; leaves the rest to ``_work``."""
         if width == self._laid_for:
             return
         self._sheet.set_width(PAD, max(80, width - 2 * PAD))
@@ -205,7 +205,7 @@ class Prose(QWidget):
 
     @Slot()
     def _work(self) -> None:
-        """Go on with the layout."""
+        """Continues the layout."""
         self._sheet.lay_out(SLICE)
         self._find_controls()
         if self._sheet.is_done:
@@ -216,7 +216,7 @@ class Prose(QWidget):
 
     @Slot()
     def _take(self) -> None:
-        """Put in what has come; what is selected stays so."""
+        """Puts in finished pictures and colours; keeps the selection."""
         held = self._selection.hold()
         self._arrivals.put_in(is_all=self._sheet.take(self._arrivals.jobs, SLICE))
         self._selection.restore(held)
@@ -229,7 +229,7 @@ class Prose(QWidget):
         self.update()
 
     def _put_controls(self) -> None:
-        """Buttons and scroll bars to where the layout for the present width has them."""
+        """Moves buttons and scroll bars to their places in the layout."""
         if self._controls.put(self._sheet.shown):
             chain_tabs(self, self.tab_stops()[1:])
         if not self.show_all.isHidden():
@@ -239,12 +239,12 @@ class Prose(QWidget):
     # ---------------------------------------------------------------- painting
 
     def token_rects(self, written: TextMap) -> dict[int, QRectF]:
-        """Where the tokens stand that this text ends with; none where its end is not laid out, or not shown."""
+        """Returns the rectangles of the tokens at the end of this text; empty if its end is not laid out or shown."""
         is_whole = self._sheet.is_done and self.show_all.isHidden()
         return token_rects(self._sheet.shown, written) if is_whole else {}
 
     def lend(self, area: QRect) -> QPixmap:
-        """A picture of an area, without background, for somebody else to paint there until the next ``lend``."""
+        """Returns a picture of an area without background, for another widget to paint until the next ``lend``."""
         scale = self.devicePixelRatioF()
         picture = QPixmap(area.size() * scale)
         picture.setDevicePixelRatio(scale)
@@ -279,19 +279,19 @@ class Prose(QWidget):
     # ---------------------------------------------------------------- selection
 
     def selected_text(self) -> str:
-        """What is selected, as it is copied; empty without a selection."""
+        """Returns the selected text as it is copied; empty without a selection."""
         return self._selection.text()
 
     @Slot()
     def select_all(self) -> None:
-        """Select the whole text, also what will only be laid out."""
+        """Selects the whole text, including the part not yet laid out."""
         if self.pieces:
             self._selection.select_all()
             self.update()
 
     @Slot()
     def copy(self) -> None:
-        """Copy what is selected, or the source of all of it."""
+        """Copies the selection, or without one the source of the whole text."""
         QGuiApplication.clipboard().setText(self.selected_text() or self._text)
 
     def _link_at(self, point: QPointF) -> str:
@@ -333,7 +333,7 @@ class Prose(QWidget):
             self.update()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """A wheel turned sideways moves the box under the pointer."""
+        """Scrolls the box under the pointer sideways, by a horizontal wheel or with Shift."""
         sideways = event.pixelDelta().x() or event.angleDelta().x() // 2
         if event.modifiers() & Qt.KeyboardModifier.ShiftModifier and not sideways:
             sideways = event.angleDelta().y() // 2
@@ -370,7 +370,7 @@ class Prose(QWidget):
         self.update()
 
     def focusNextPrevChild(self, forward: bool) -> bool:
-        """Tab goes through the links before it goes on."""
+        """Moves Tab through the links before it leaves the widget."""
         if self.hasFocus() and self._links.step(1 if forward else -1):
             self._by_keyboard = True
             self.update()
@@ -378,7 +378,7 @@ class Prose(QWidget):
         return super().focusNextPrevChild(forward)
 
     def focused_rect(self) -> QRect:
-        """What has the keyboard: a link, or all of the text."""
+        """Returns the rectangle with the focus: the line of a link, or the whole text."""
         ringed = self._ring()
         return self.rect() if ringed is None else self.pieces[ringed[0]].rect_of(ringed[1].start)
 
