@@ -321,7 +321,7 @@ class Tour:
             wait_for(lambda asked=asked: not asked.is_alive(), "an answer")
         self.backend.hold_after(6)
         asked, waits = (Client(context.server.state, prompt) for prompt in (PROMPT, "Sort the letters of darkroom."))
-        wait_for(lambda: context.server.under_way == 2, "two requests")
+        wait_for(lambda: context.server.unfinished == 2, "two requests")
         wait_for(lambda: any(len(one.trace.steps) > 2 for one in context.server.requests[:2] if one.trace), "steps")
         settle()
         self.shoot("server")

@@ -95,9 +95,9 @@ class ServerLink(QObject):
         return bool(self.state.url) and path_or_id.partition("#")[0].rstrip("/") == self.state.url
 
     @property
-    def under_way(self) -> int:
+    def unfinished(self) -> int:
         """The number of requests that are waiting or running."""
-        return sum(is_under_way(request) for request in self.requests)
+        return sum(is_unfinished(request) for request in self.requests)
 
     @property
     def is_alive(self) -> bool:
@@ -225,11 +225,11 @@ class ServerLink(QObject):
         if found != self.requests:
             self.requests = found
             self.requests_changed.emit()
-        if any(map(is_under_way, found)):
+        if any(map(is_unfinished, found)):
             self._wait_to_look()
 
 
-def is_under_way(request: LiveRequest) -> bool:
+def is_unfinished(request: LiveRequest) -> bool:
     """True if a request is waiting or running."""
     return request.state in ("waiting", "running")
 

@@ -98,7 +98,7 @@ class GridView(QWidget):
     # ---------------------------------------------------------------- motion
 
     def set_still(self, still: bool) -> None:
-        """Set whether changes are never tinted, even if motion is not reduced; a tint that is under way ends."""
+        """Set whether changes are never tinted, even if motion is not reduced; a running tint ends."""
         self._is_still = still
         self._end_motion()
 

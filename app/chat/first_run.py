@@ -119,7 +119,7 @@ class FirstRun(QWidget):
         canvas.setColumns(COLUMNS)
         canvas.set_legend(False)
         canvas.set_font(canvas_font(TEXT))
-        canvas.set_calm(False)  # the noise is what is told of
+        canvas.set_calm(False)  # the captions are about the noise
         layout = self._stage.layout()
         assert layout is not None
         layout.addWidget(canvas)

@@ -10,7 +10,7 @@ from app.cli import terminal
 from app.cli.loading import ChosenBackend
 from engine import SIGHT, SafelightError
 from engine.pictures import read_picture
-from engine.service import LoadRequest, load_beside, read_rows
+from engine.service import LoadRequest, load_sibling, read_rows
 from engine.tasks import sudoku
 from engine.tasks.sudoku_pictures.reading import ReadBoard
 
@@ -24,7 +24,7 @@ def read(args: argparse.Namespace) -> ReadBoard:
     picture, never = read_picture(Path(args.image)), threading.Event()
     as_it_is = argparse.Namespace(device=args.device, dtype="auto", quantization="auto")  # the options are the solver's
     with terminal.note(f"Loading {SIGHT} …"):
-        runner = load_beside(ChosenBackend(as_it_is), LoadRequest(SIGHT, SIGHT, args.threads), lambda _share: None)
+        runner = load_sibling(ChosenBackend(as_it_is), LoadRequest(SIGHT, SIGHT, args.threads), lambda _share: None)
     assert runner is not None  # loading is never cancelled
     rows = []
     with terminal.progress(f"Reading {Path(args.image).name}") as show:

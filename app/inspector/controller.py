@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
 import engine
-from app.bridge.server_link import is_under_way
+from app.bridge.server_link import is_unfinished
 from app.context import INSPECTOR, AppContext
 from app.inspector.compare.view import Compare
 from app.inspector.forks.panel import ForkPanel
@@ -292,7 +292,7 @@ class InspectorController(QObject):
         served = self._served
         if served is not None:
             self.page.refresh()
-            if not is_under_way(served):
+            if not is_unfinished(served):
                 self.page.run_ended()
 
     @property

@@ -21,7 +21,7 @@ from app.inspector.answers.panel import ReadAnswers
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.canvas.map import StepMap
 from app.inspector.canvas.prompt_pictures import PromptPictures
-from app.inspector.cell.history import Biography
+from app.inspector.cell.history import CellHistory
 from app.inspector.cell.text import RenderedText
 from app.inspector.export_dialog import ExportDialog
 from app.inspector.keys import Keys, keeps
@@ -182,7 +182,7 @@ class InspectorPage(QWidget):
 
     def _linked_views(self) -> QWidget:
         """Returns the cell's history, shown if there is room. Adds the map, the text and the order as tabs."""
-        history = Biography(self.player)
+        history = CellHistory(self.player)
         for part in (self.answers, self.task):
             self.keys.watch(part)
         self.map, self.order = StepMap(self.player), OrderView(self.player, self.overview)

@@ -29,7 +29,7 @@ TurnPath = Sequence[tuple[Turn, Answer]]
 STATUSES: dict[str, Status] = {"done": "done", "stopped": "stopped", "failed": "failed"}
 
 
-class Keeper:
+class ConversationStore:
     """Writes the changes of conversations to one library.
 
     Every method may raise ``LibraryError`` and can then be called again: nothing is stored twice, even if the failure

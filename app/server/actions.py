@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QGuiApplication
 
-from app.bridge.server_link import is_under_way
+from app.bridge.server_link import is_unfinished
 from app.context import AppContext, Lazy
 from app.design.action import Action
 from app.system.i18n import tr
@@ -27,7 +27,7 @@ def actions(context: AppContext, _page: Lazy[ServerController]) -> list[Action]:
 
     def stop() -> None:
         for request in server.requests:
-            if is_under_way(request):
+            if is_unfinished(request):
                 request.cancel()
         context.backend.scheduler.wake()
 
@@ -35,7 +35,7 @@ def actions(context: AppContext, _page: Lazy[ServerController]) -> list[Action]:
         return "" if server.is_on else tr("The server is off")
 
     def answers() -> str:
-        return "" if server.under_way else tr("No request is under way")
+        return "" if server.unfinished else tr("No request is under way")
 
     return [
         Action("serve", tr("Switch the server on or off"), section, switch),

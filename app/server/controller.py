@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Slot
 
-from app.bridge.server_link import is_under_way
+from app.bridge.server_link import is_unfinished
 from app.context import AppContext
 from app.server import words
 from app.server.page import ServerPage
@@ -95,7 +95,7 @@ class ServerController(QObject):
     def _inspect(self, request: LiveRequest) -> None:
         trace = request.trace
         if trace is not None:
-            self._context.inspect(trace, is_live=is_under_way(request), place=len(trace.entries))
+            self._context.inspect(trace, is_live=is_unfinished(request), place=len(trace.entries))
 
     @Slot(object)
     def _stop(self, request: LiveRequest) -> None:

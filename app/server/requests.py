@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFrame, QWidget
 
-from app.bridge.server_link import is_under_way
+from app.bridge.server_link import is_unfinished
 from app.design.controls import FocusGroup, button, label
 from app.design.layouts import column_of, row_of
 from app.server import words
@@ -66,7 +66,7 @@ class RequestRow(QFrame):
             self.setAccessibleName(f"{self.title.text()}, {self.time.text()}, {state}, {facts}")
         which = f"{self.title.text()}, {self.time.text()}"
         with self._acts:
-            self.stop.setVisible(is_under_way(request))
+            self.stop.setVisible(is_unfinished(request))
             self.stop.setAccessibleName(tr("Stop: {request}", request=which))
             can = request.trace is not None and request.trace.header.canvas_length > 0
             self.inspect.setEnabled(can)
@@ -78,7 +78,7 @@ class RequestRow(QFrame):
     def _uninspected(self) -> str:
         if self.request.trace is not None:
             return tr("The server that runs the model sends text alone, so there is nothing to look at")
-        if is_under_way(self.request):
+        if is_unfinished(self.request):
             return tr("Its run has not begun yet")
         return tr("It ended before a run began, so there is nothing to look at")
 

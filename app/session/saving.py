@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app.library import GoneError, LibraryError
-from app.library.conversations import Keeper
+from app.library.conversations import ConversationStore
 from app.session import rescue
 from app.session.unsaved import Unsaved
 from app.state.chat.conversation import ChatState
@@ -32,7 +32,7 @@ class Saving(QObject):
     failed = Signal(str, str)  # a sentence, and details
     problem_changed = Signal(str)  # why something on screen is not saved; empty once all is
 
-    def __init__(self, stored: Keeper) -> None:
+    def __init__(self, stored: ConversationStore) -> None:
         super().__init__()
         self.problem = ""
         self._stored = stored

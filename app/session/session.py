@@ -16,7 +16,7 @@ from PySide6.QtCore import QObject, Signal, Slot
 from app.bridge.background import Background
 from app.bridge.engine_thread import EngineLink
 from app.library import Library, LibraryError
-from app.library.conversations import Keeper
+from app.library.conversations import ConversationStore
 from app.presets.preset import DEFAULT
 from app.session import rescue
 from app.session.saving import Saving
@@ -96,7 +96,7 @@ class Session(QObject):
         self.library = library
         self.chat = ChatState(preset=DEFAULT)
         self.think = False
-        self._stored = Keeper(library)
+        self._stored = ConversationStore(library)
         self.saving = Saving(self._stored)
         self.saving.failed.connect(self.failed)
         self.saving.problem_changed.connect(self._saved_or_not)

@@ -97,7 +97,7 @@ class Indicators(QObject):
     @Slot()
     def _show_server(self) -> None:
         server = self._context.server
-        self._status.show_server(status_text(server.under_way) if server.is_on else "")
+        self._status.show_server(status_text(server.unfinished) if server.is_on else "")
 
     # ---------------------------------------------------------------- figures
 

@@ -6,7 +6,6 @@ Requests and replies are plain data; those of a run carry its id.
 from __future__ import annotations
 
 from engine.service.backend import Backend, RunSteps, run_alone
-from engine.service.beside import Runner, load_beside
 from engine.service.capabilities import Capabilities
 from engine.service.decisions import DecisionReads, DecisionUsage, decision_requests
 from engine.service.local import LocalBackend
@@ -49,6 +48,7 @@ from engine.service.requests import (
 )
 from engine.service.routing import BackendRouter
 from engine.service.scheduler import BusyError, Outlet, Scheduler
+from engine.service.sibling import Runner, load_sibling
 
 __all__ = [
     "AdapterChanged",
@@ -95,7 +95,7 @@ __all__ = [
     "TraceNotKept",
     "decision_requests",
     "is_remote",
-    "load_beside",
+    "load_sibling",
     "read_rows",
     "run_alone",
 ]

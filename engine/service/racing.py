@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from engine.errors import SafelightError, Sentence
 from engine.events import PrefillFinished
 from engine.service.backend import Backend, RunSteps, performed, run_alone
-from engine.service.beside import Runner, load_beside
 from engine.service.failures import explained
 from engine.service.replies import (
     LanePassed,
@@ -29,6 +28,7 @@ from engine.service.replies import (
     ServiceReply,
 )
 from engine.service.requests import Lane, LoadRequest, RaceRequest, RunRequest, is_remote
+from engine.service.sibling import Runner, load_sibling
 from engine.trace.header import new_id
 
 POLL_SECONDS = 0.02  # between two checks whether a client has room again
@@ -175,7 +175,7 @@ class Racing:
             SafelightError: it cannot be loaded.
         """
         load = LoadRequest(lane.model, lane.title, request.threads, lane.adapter or None, cancel=request.cancel)
-        return load_beside(self._backend, load, lambda share: put(RaceLoading(request.race_id, lane.title, share)))
+        return load_sibling(self._backend, load, lambda share: put(RaceLoading(request.race_id, lane.title, share)))
 
 
 def _run_of(request: RaceRequest, lane: Lane, model: LoadedModel) -> RunRequest:

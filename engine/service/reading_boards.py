@@ -10,10 +10,10 @@ from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, StepFinished
 from engine.pictures import Picture
 from engine.service.backend import Backend, run_alone
-from engine.service.beside import Runner, load_beside
 from engine.service.failures import explained
 from engine.service.replies import BoardAdvanced, BoardEnded, LoadedModel, RunAdvanced, RunEnded, ServiceReply
 from engine.service.requests import BoardRequest, LoadRequest, RunRequest
+from engine.service.sibling import Runner, load_sibling
 from engine.tasks.sudoku_pictures import EMPTY, IMAGE_TOKENS, ROW_QUESTIONS, row_of
 from engine.tasks.sudoku_pictures.reading import ReadBoard, ReadRow
 from engine.text.message import image_of
@@ -48,7 +48,7 @@ def _read(
     runner = Runner(backend, present) if present is not None and is_here else None
     if runner is None:
         load = LoadRequest(SIGHT, TITLE, request.threads, cancel=request.cancel)
-        runner = load_beside(backend, load, lambda _share: None)
+        runner = load_sibling(backend, load, lambda _share: None)
     if runner is None:
         return None
     try:

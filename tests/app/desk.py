@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Slot
 
 from app.bridge.engine_thread import EngineLink
 from app.library import Library
-from app.library.conversations import Keeper
+from app.library.conversations import ConversationStore
 from app.session import rescue
 from app.session.session import Session
 from app.settings.values import SettingsValues
@@ -83,7 +83,7 @@ def stored(folder: Path) -> dict[str, list[Any]]:
     """All conversations as a start of the app would find them, by title."""
     library = Library.open(folder)
     assert rescue.bring_in(library) == "" or library.summaries()
-    found = [(summary.title, shape(Keeper(library).open(summary.id))) for summary in library.summaries()]
+    found = [(summary.title, shape(ConversationStore(library).open(summary.id))) for summary in library.summaries()]
     library.close()
     assert len(dict(found)) == len(found)
     return dict(found)

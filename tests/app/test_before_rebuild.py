@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from app.library import Library
-from app.library.conversations import Keeper
+from app.library.conversations import ConversationStore
 from app.models.local_folders import LocalFolders
 from app.presets.store import PresetStore
 from app.settings import store
@@ -100,7 +100,7 @@ def test_the_files_hold_all_that_a_conversation_can_have() -> None:
 
 
 def test_the_tree_is_on_show_as_it_was_left(library: Library) -> None:
-    keeper = Keeper(library)
+    keeper = ConversationStore(library)
     for conversation in EXPECTED["conversations"]:
         chat = keeper.open(conversation["summary"]["id"])
         assert chat.system_prompt == conversation["summary"]["system_prompt"]
@@ -113,7 +113,7 @@ def test_the_tree_is_on_show_as_it_was_left(library: Library) -> None:
 
 def test_an_answer_knows_its_trace_and_settings(library: Library) -> None:
     (run,) = [told for told in TRACES.values() if told["kind"] == "chat"]
-    (answer,) = [turn.answer for turn in Keeper(library).open(1).turns]
+    (answer,) = [turn.answer for turn in ConversationStore(library).open(1).turns]
     assert answer.trace_id == run["header"]["id"]
     assert answer.text == run["text"]
     for setting in SAMPLER:

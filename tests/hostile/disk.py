@@ -31,7 +31,7 @@ from typing import Any
 from PySide6.QtCore import QCoreApplication, QEventLoop, QSettings
 
 from app.library import Library
-from app.library.conversations import Keeper
+from app.library.conversations import ConversationStore
 from app.presets.preset import Preset
 from app.presets.store import PresetStore
 from app.session import rescue, saving
@@ -337,7 +337,7 @@ class Round:
         rescued = rescue.bring_in(library)
         there = [
             (shape(chat), chat.system_prompt)
-            for chat in (Keeper(library).open(summary.id) for summary in library.summaries())
+            for chat in (ConversationStore(library).open(summary.id) for summary in library.summaries())
             if chat.turns
         ]
         library.close()

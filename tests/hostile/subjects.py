@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 
 from app.bridge.engine_thread import EngineLink
 from app.library import Library
-from app.library.conversations import Keeper
+from app.library.conversations import ConversationStore
 from app.presets.preset import Preset
 from app.presets.store import PresetStore
 from app.session.session import Session
@@ -110,7 +110,7 @@ class Chat(Subject):
     def _lost_turns(self, library: Library, told: Facts) -> Iterator[str]:
         found: dict[str, Any] = {}
         for summary in library.summaries():
-            chat = Keeper(library).open(summary.id)
+            chat = ConversationStore(library).open(summary.id)
             for turn in chat.turns:
                 found[turn.prompt] = turn
         gone = {fact["removing"] for fact in told if "removing" in fact}

@@ -22,7 +22,7 @@ from app.system.i18n import tr
 WIDE = 880  # pixels at 100 %; from this width on the table is next to the chart
 
 
-class Biography(QWidget):
+class CellHistory(QWidget):
     """The chart, description and candidate table of one position."""
 
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:

@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor
 from app.design import themes
 from app.design.fonts import set_text_percent
 from app.design.tokens import DARKROOM, PAPER, color, luminance
-from app.inspector.cell.history import Biography
+from app.inspector.cell.history import CellHistory
 from app.inspector.cell.rank_paths import Plot, color_of_tokens, line_colors
 from app.inspector.words import history_in_words, moment_in_words, probability, quoted
 from app.player.player import Player
@@ -60,8 +60,8 @@ def player(qapp) -> Player:  # noqa: ARG001 - a timer needs it
 
 
 @pytest.fixture
-def view(qtbot, player) -> Biography:
-    view = Biography(player)
+def view(qtbot, player) -> CellHistory:
+    view = CellHistory(player)
     qtbot.addWidget(view)
     view.resize(480, 760)
     view.show()
@@ -211,7 +211,7 @@ def test_plot_places():
 # -------------------------------------------------------------------------------------------------------- widget
 
 
-def column_of(view: Biography, step: int) -> QPoint:
+def column_of(view: CellHistory, step: int) -> QPoint:
     return QPoint(view.chart.x_of(step) + view.chart.column // 2, 60)
 
 
@@ -325,7 +325,7 @@ def test_only_the_cursor_is_painted_anew(view, player, monkeypatch):
     assert len(drawn) == 1
 
 
-def place_of(view: Biography, part) -> QPoint:
+def place_of(view: CellHistory, part) -> QPoint:
     return part.mapTo(view.area.widget(), QPoint(0, 0))
 
 

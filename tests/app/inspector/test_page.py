@@ -26,7 +26,6 @@ from app.design.stylesheet import chrome
 from app.design.tokens import DARKROOM, PAPER
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.canvas.layers import LAYERS, Seen, heat
-from app.inspector.cell.history import Biography
 from app.inspector.page import InspectorPage
 from app.player.player import NOTHING
 from app.state.run.canvas import CellState
@@ -266,7 +265,7 @@ def test_a_verified_block_has_its_causal_probabilities_in_layer_tip_and_history(
     assert (shown.low, shown.high) == ("100 %", "0 %")
     assert f"Causal probability: {wanted[9]:.1%}" in page.canvas.view.cell_text(9)
     assert not any("Causal" in line for line in page.canvas.view.cell_text(0))
-    told = page.findChild(Biography).sentence.text()
+    told = page.findChild(CellHistory).sentence.text()
     assert re.search(r"Causal probability: [\d.]+ % at step 3, [\d.]+ % at step 5, [\d.]+ % at step 6\.", told), told
     again = heat("causal", seen_at(page, 4))
     assert np.flatnonzero(np.isnan(again.shares)).tolist() == [0, 4, 5, 9, 15]

@@ -14,7 +14,7 @@ import pytest
 
 from app.library import Attachment, Library, LibraryError, NewMessage, Summary, opening, salvage, schema
 from app.library import library as whole_library
-from app.library.conversations import Keeper
+from app.library.conversations import ConversationStore
 from app.library.errors import IndexDamagedError
 
 COUNT = 12
@@ -67,7 +67,7 @@ def shown(library: Library) -> dict[int, str]:
     """What a window shows of each of the twelve, by its place; all of the tree."""
     said: dict[int, str] = {}
     for summary in library.summaries():
-        chat = Keeper(library).open(summary.id)
+        chat = ConversationStore(library).open(summary.id)
         parts = [summary.title]
         for turn in chat.turns:
             parts += [turn.prompt, *(file.text for file in turn.attachments)]
@@ -103,7 +103,7 @@ def test_a_flipped_bit_in_a_text_keeps_nothing_from_opening(file, folder, word):
 def test_attachments_that_cannot_be_read_are_shown_as_they_are(file, folder):
     change(file, "UPDATE messages SET attachments = '[[\"a.txt\", 5' WHERE id = 1")
     library = Library.open(folder)
-    (turn,) = Keeper(library).open(1).turns
+    (turn,) = ConversationStore(library).open(1).turns
     assert [file.text for file in turn.attachments] == ['[["a.txt", 5']
     library.close()
 
@@ -165,7 +165,7 @@ def test_settings_of_any_kind_open(file, folder, settings):
     change(file, "UPDATE messages SET settings = ?, figures = ?", values=(settings, settings))
     library = Library.open(folder)
     for summary in library.summaries():
-        for answer in Keeper(library).open(summary.id).turns[0].answers.items:
+        for answer in ConversationStore(library).open(summary.id).turns[0].answers.items:
             assert (answer.config.max_new_tokens, answer.trace_id, answer.figures.steps) == (256, "", 0)
     library.close()
 

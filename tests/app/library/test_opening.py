@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.library import Library, LibraryError, NewMessage, opening, schema
-from app.library.conversations import Keeper
+from app.library.conversations import ConversationStore
 from app.library.listing import group
 from app.state.chat.conversation import Answer, ChatState
 from engine import GenerationConfig, SafelightError
@@ -73,7 +73,7 @@ def test_conversations_of_a_clock_that_is_set_wrong_are_sound(folder, monkeypatc
         library = Library.open(folder)
         assert library.notice == ""
         chat, answer = ChatState(), Answer("a model", 0, GenerationConfig())
-        Keeper(library).ask(chat, [(chat.ask("a question", answer), answer)], "a model")
+        ConversationStore(library).ask(chat, [(chat.ask("a question", answer), answer)], "a model")
         found = library.summaries()
         assert len(found) == start
         assert sum(len(one.summaries) for one in group(found, this_moment())) == start

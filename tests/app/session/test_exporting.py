@@ -10,7 +10,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.library import Library, LibraryError, NewMessage, Whole, store, transfer
-from app.library.conversations import Keeper
+from app.library.conversations import ConversationStore
 from app.session import exporting as module
 from app.session.exporting import Exporting
 
@@ -90,7 +90,11 @@ def test_what_is_too_long_to_be_opened_can_be_exported(
     qtbot: QtBot, library: Library, talk: int, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "MOST_MESSAGES", 250)
-    for act in (lambda: Keeper(library).open(talk), lambda: library.duplicate(talk), lambda: library.whole(talk)):
+    for act in (
+        lambda: ConversationStore(library).open(talk),
+        lambda: library.duplicate(talk),
+        lambda: library.whole(talk),
+    ):
         with pytest.raises(LibraryError, match="has 251 messages; up to 250 can be opened"):
             act()
     assert [summary.title for summary in library.summaries()] == ["talk"]
@@ -99,7 +103,7 @@ def test_what_is_too_long_to_be_opened_can_be_exported(
         exporting.begin(talk, form, tmp_path / "talk.out")
     assert "answer 124" in (tmp_path / "talk.out").read_text(encoding="utf-8")
     monkeypatch.setattr(store, "MOST_MESSAGES", 251)
-    assert len(Keeper(library).open(talk).turns) == 125
+    assert len(ConversationStore(library).open(talk).turns) == 125
 
 
 def test_what_import_accepts_can_be_opened_and_gone_on_with() -> None:

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from app.library import Library, LibraryError, NewMessage, transfer
 from app.library import library as whole_library
-from app.library.conversations import Keeper
+from app.library.conversations import ConversationStore
 from app.session.importing import Importing
 
 
@@ -57,7 +57,7 @@ def test_a_file_is_read_in_a_thread_and_opened(
     assert threads == ["import"]
     (summary,) = library.summaries()
     assert told.args == [summary.id]
-    assert len(Keeper(library).open(summary.id).turns) == 225
+    assert len(ConversationStore(library).open(summary.id).turns) == 225
     with qtbot.waitSignal(importing.imported):  # and another after it
         importing.begin(path)
 
@@ -163,7 +163,7 @@ def test_more_messages_than_can_be_opened_at_once_are_refused(exported: dict[str
 def test_what_is_imported_opens(library: Library, exported: dict[str, Any], settings: str) -> None:
     exported["messages"][1] |= {"settings": settings, "figures": settings, "seed": 2**63 - 1}
     id = library.take(transfer.from_json(json.dumps(exported)))
-    (turn,) = Keeper(library).open(id).turns
+    (turn,) = ConversationStore(library).open(id).turns
     assert turn.answer.text == "an answer"
     assert turn.answer.trace_id == ""
     assert transfer.from_json(transfer.to_json(library.whole(id))).messages[1].settings == settings

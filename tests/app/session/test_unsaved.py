@@ -16,7 +16,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.library import Library, LibraryError, NewMessage, opening, transfer
-from app.library.conversations import Keeper
+from app.library.conversations import ConversationStore
 from app.session import rescue, saving
 from app.state.chat.attachment import AttachedPicture
 from engine import SKILLS, SafelightError
@@ -235,7 +235,7 @@ def test_what_cannot_be_saved_at_the_end_is_there_at_the_next_start(
     lock.let_go()
     again = Library.open(folder)
     assert "2 conversations" in rescue.bring_in(again)
-    shapes = [shape(Keeper(again).open(summary.id)) for summary in again.summaries()]
+    shapes = [shape(ConversationStore(again).open(summary.id)) for summary in again.summaries()]
     assert all(shape(chat) in shapes for chat in (one, desk.session.chat))
     assert len(shapes) == 3  # and what was saved before stands
     assert sorted(summary.system_prompt for summary in again.summaries()) == ["", "Be brief.", "Be long."]

@@ -24,7 +24,7 @@ from random import Random
 from typing import Any
 
 from app.library import Attachment, Library, NewMessage, transfer
-from app.library.conversations import Keeper
+from app.library.conversations import ConversationStore
 from app.library.errors import IndexDamagedError
 from app.state.chat.attachment import AttachedPicture
 from app.state.chat.conversation import ChatState
@@ -351,7 +351,7 @@ def _use(folder: Path, untouched: set[int]) -> float:
         said = ""
         for summary in summaries:
             began = time.thread_time()
-            said += summary.title + _walk(Keeper(library).open(summary.id))
+            said += summary.title + _walk(ConversationStore(library).open(summary.id))
             longest = max(longest, time.thread_time() - began)
         for place in untouched:
             for word in (f"title{place} ", f"prompt{place} number3", f"answer{place} version1", f"file{place} "):
@@ -463,7 +463,7 @@ def _bring_in(library: Library, path: Path) -> float:
             break
         longest = max(longest, time.thread_time() - began)
     began = time.thread_time()
-    _walk(Keeper(library).open(id))
+    _walk(ConversationStore(library).open(id))
     longest = max(longest, time.thread_time() - began)
     again = transfer.from_json(transfer.to_json(library.whole(id)))
     assert len(again.messages) == len(whole.messages)

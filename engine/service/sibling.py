@@ -20,7 +20,7 @@ class Runner:
     model: LoadedModel
 
 
-def load_beside(backend: Backend, request: LoadRequest, progress: Callable[[float], object]) -> Runner | None:
+def load_sibling(backend: Backend, request: LoadRequest, progress: Callable[[float], object]) -> Runner | None:
     """Loads a model in a ``sibling`` of a backend; returns None if the request was cancelled meanwhile.
 
     Args:
