@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ("ARCHITECTURE.md", "SECURITY.md", "README.md")
+DOCUMENTS = (
+    "ARCHITECTURE.md",
+    "SECURITY.md",
+    "README.md",
+    *(f"{room}/README.md" for room in ("app", "engine", "engine/decoding", "engine/models", "engine/service", "tests")),
+)
 TOP = ("app", "engine", "assets", "packaging", "tests")
 PATH = re.compile(rf"({'|'.join(TOP)})/.*|[\w/*-]+\.(py|md|toml|png|gif)|([\w-]+/)?test_[\w*]+")
 FOREIGN = {"tokenizers", "transformers"}  # other people's libraries

@@ -26,6 +26,7 @@ from app.design.stylesheet import chrome
 from app.design.tokens import DARKROOM, PAPER
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.canvas.layers import LAYERS, Seen, heat
+from app.inspector.cell.history import CellHistory
 from app.inspector.page import InspectorPage
 from app.player.player import NOTHING
 from app.state.run.canvas import CellState

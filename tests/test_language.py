@@ -1,0 +1,128 @@
+"""Plain English in ``engine`` and ``app``: what docstrings, comments and names must not say (ARCHITECTURE, English).
+
+Run as a program, it lists what is left in the files or folders that are named: ``python tests/test_language.py app``.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+MOST_WORDS = 40  # of a sentence
+
+OPENING = re.compile(
+    r"(Of|Those|These|Its|Their|The same|What|Whether|Where|How|Which|That which|All that|In the|By|To|For|From|With|As"
+    r"|On|At|Nothing|None|Nobody|Never|No longer)\b"
+)
+PHRASE = re.compile(
+    r"\b(tolds?|tells?|telling|deeds?|keepers?|ways?|beside|on show|under way|what there is|comes to an?|as told|lest"
+    r"|give or take|has its say|at hand|taken up|put on|let go|whatever there is|to be had|it does without)\b",
+    re.IGNORECASE,
+)
+NAMES = frozenset(
+    [
+        "told",
+        "tell",
+        "tells",
+        "telling",
+        "deed",
+        "deeds",
+        "keeper",
+        "keepers",
+        "biography",
+        "beside",
+        "spent",
+        "trial",
+        "iteration",
+        "proposal",
+        "unmasked",
+        "flip",
+        "way",
+        "ways",
+        "garbage",
+        "hall",
+    ]
+)
+NODES = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
+
+
+class Fault(NamedTuple):
+    """A name or a text that is not plain."""
+
+    path: str
+    line: int
+    said: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line} {self.said}"
+
+
+def faults(path: Path) -> Iterator[Fault]:
+    source = path.read_text(encoding="utf-8")
+    place = path.relative_to(ROOT).as_posix()
+    for node in ast.walk(ast.parse(source)):
+        for name in _names(node):
+            if found := NAMES & set(re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower().split("_")):
+                yield Fault(place, getattr(node, "lineno", 0), f"name {name}: {', '.join(sorted(found))}")
+        if isinstance(node, NODES) and (text := ast.get_docstring(node)):
+            line = node.body[0].lineno
+            if opening := OPENING.match(text):
+                yield Fault(place, line, f"docstring begins with {opening[0]!r}")
+            yield from (Fault(place, line, f"docstring {said}") for said in _unplain(text))
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT and not token.string.startswith(("# noqa", "# type:", "# mypy:")):
+            yield from (Fault(place, token.start[0], f"comment {said}") for said in _unplain(token.string))
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    """Yields the names that a node defines."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        yield node.attr
+
+
+def _unplain(text: str) -> Iterator[str]:
+    """Yields the phrases of a text that are ruled out, and the beginnings of its sentences that are too long."""
+    prose = re.sub(r"``.*?``|`[^`]*`", "x", text, flags=re.DOTALL)  # code is no prose
+    for phrase in PHRASE.finditer(prose):
+        yield f"says {phrase[0]!r}"
+    for sentence in re.split(r"[.!?:;](?=\s)|\n\s*\n|\n\s*[-*\d]", prose):
+        words = sentence.split()
+        if len(words) > MOST_WORDS:
+            yield f"has a sentence of {len(words)} words: {' '.join(words[:8])} …"
+
+
+def in_folders(names: list[str]) -> list[Fault]:
+    places = [ROOT / name for name in names]
+    files = [file for place in places for file in ([place] if place.is_file() else sorted(place.rglob("*.py")))]
+    return [fault for file in files for fault in faults(file)]
+
+
+def test_the_code_is_in_plain_english() -> None:
+    found = in_folders(["engine", "app"])
+    assert not found, "\n".join(map(str, found))
+
+
+def test_what_is_ruled_out_is_found(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    file = tmp_path / "some.py"
+    long = " ".join(["word"] * (MOST_WORDS + 1))
+    file.write_text(f'"""Whether it is."""\ndef told(x):\n    """Returns ``way``, and tells it."""\n    # {long}\n')
+    assert [fault.line for fault in faults(file)] == [1, 2, 3, 4]
+
+
+if __name__ == "__main__":
+    left = in_folders(sys.argv[1:] or ["engine", "app"])
+    print(*left, f"{len(left)} places", sep="\n")
