@@ -45,6 +45,7 @@ examples:
 LAUNCH = "from app.main import measure_first_paint; print(measure_first_paint())"
 LONGEST_LAUNCH = 120.0  # seconds
 LEAST_PAUSE = 1.0  # seconds between two lines of progress
+Row = tuple[str, str, str]  # measure, value, unit
 
 
 def add(commands: options.Commands) -> None:
@@ -283,15 +284,7 @@ def _print_shape(result: ShapeResult) -> None:
         ),
         *((f"error of {layer} against the oracle", f"{100 * e:.2f}", "%") for layer, e in result.oracle_error.items()),
     ]
-    if result.peak_memory_mb is not None:
-        rows.append(("peak memory", f"{result.peak_memory_mb / 1e3:.2f}", f"GB, {result.peak_memory_note}"))
-    if result.plan_bytes is not None:
-        share = "" if result.peak_of_plan is None else f"; the peak is {100 * result.peak_of_plan:.1f} % of it"
-        rows.append(("planned", f"{result.plan_bytes / 1e9:.2f}", f"GB{share}"))
-    if result.device_memory_mb is not None:
-        rows.append(
-            ("taken on the device", f"{result.device_memory_mb / 1e3:.2f}", "GB, by all programs, contexts included")
-        )
+    rows += _memory_rows(result)
     if result.compared is not None:
         theirs = result.compared["step_ms"]
         rows.append(
@@ -314,13 +307,20 @@ def _print_decoding(result: DecodingResult) -> None:
         ("weights read a pass", f"{result.weight_bytes / 1e9:.2f}", "GB"),
         ("a copy on this device", f"{result.bandwidth_gb_s:.0f}", "GB/s, read and written"),
     ]
+    _print_rows(f"{result.shape} with random weights on {result.device}", rows + _memory_rows(result))
+
+
+def _memory_rows(result: ShapeResult | DecodingResult) -> list[Row]:
+    rows = []
     if result.peak_memory_mb is not None:
         rows.append(("peak memory", f"{result.peak_memory_mb / 1e3:.2f}", f"GB, {result.peak_memory_note}"))
     if result.plan_bytes is not None:
-        rows.append(("planned", f"{result.plan_bytes / 1e9:.2f}", "GB"))
+        share = "" if result.peak_of_plan is None else f"; the peak is {100 * result.peak_of_plan:.1f} % of it"
+        rows.append(("planned", f"{result.plan_bytes / 1e9:.2f}", f"GB{share}"))
     if result.device_memory_mb is not None:
-        rows.append(("taken on the device", f"{result.device_memory_mb / 1e3:.2f}", "GB, by all programs"))
-    _print_rows(f"{result.shape} with random weights on {result.device}", rows)
+        taken = f"{result.device_memory_mb / 1e3:.2f}"
+        rows.append(("taken on the device", taken, "GB, by all programs, contexts included"))
+    return rows
 
 
 def _print_table(result: BenchResult, launch: float | None) -> None:
@@ -359,7 +359,7 @@ def _print_parallel(result: ParallelResult) -> None:
     terminal.console(sys.stdout).print(table)
 
 
-def _print_rows(title: str, rows: list[tuple[str, str, str]]) -> None:
+def _print_rows(title: str, rows: list[Row]) -> None:
     """Prints a table of measures with their values and units."""
     table = terminal.table(title, "measure", "value", "unit")
     table.columns[2].justify = "left"

@@ -77,30 +77,7 @@ def run(args: argparse.Namespace) -> int:
     answered = (remotely if is_remote(named) else _here)(args, prompt, pictures, changes, wanted)
     outcome, config = answered.outcome, answered.config
     if args.json:
-        running.print_json(
-            {
-                "prompt": prompt,
-                "text": outcome.text,
-                **({"thinking": outcome.thinking} if args.think else {}),
-                "reason": outcome.reason,
-                "blocks": outcome.blocks,
-                "steps": outcome.steps,
-                "tokens": outcome.length,
-                "decoder": config.decoder or answered.own_decoder,
-                "tokens_per_forward": outcome.tokens_per_forward,
-                "seconds": outcome.seconds,
-                "prefill_seconds": outcome.prefill_seconds,
-                "load_seconds": answered.load_seconds,
-                "seed": answered.seed,
-                **({"images": answered.image_sizes} if pictures else {}),
-                **({} if wanted is None else {"format": wanted.kind}),
-                **({"rounds": outcome.rounds} if wanted is not None and not config.grows else {}),
-                **({"why": outcome.why} if outcome.why else {}),
-                **(_verified(outcome) if config.verify and wanted is None else {}),
-                **answered.names,
-                "device": answered.device,
-            }
-        )
+        running.print_json(_record(args, prompt, answered, wanted))
     elif outcome.text:
         print(terminal.printable(outcome.text) if sys.stdout.isatty() else outcome.text, flush=True)
     if outcome.stopped:
@@ -121,6 +98,35 @@ def run(args: argparse.Namespace) -> int:
     elif not outcome.text.strip():
         terminal.say("the answer is empty: the model ended the text at once; try another seed or a longer question")
     return 0
+
+
+def _record(
+    args: argparse.Namespace, prompt: str, answered: AnsweredPrompt, wanted: OutputFormat | None
+) -> dict[str, object]:
+    """Returns what ``--json`` prints."""
+    outcome, config = answered.outcome, answered.config
+    return {
+        "prompt": prompt,
+        "text": outcome.text,
+        **({"thinking": outcome.thinking} if args.think else {}),
+        "reason": outcome.reason,
+        "blocks": outcome.blocks,
+        "steps": outcome.steps,
+        "tokens": outcome.length,
+        "decoder": config.decoder or answered.own_decoder,
+        "tokens_per_forward": outcome.tokens_per_forward,
+        "seconds": outcome.seconds,
+        "prefill_seconds": outcome.prefill_seconds,
+        "load_seconds": answered.load_seconds,
+        "seed": answered.seed,
+        **({"images": answered.image_sizes} if args.image else {}),
+        **({} if wanted is None else {"format": wanted.kind}),
+        **({"rounds": outcome.rounds} if wanted is not None and not config.grows else {}),
+        **({"why": outcome.why} if outcome.why else {}),
+        **(_verified(outcome) if config.verify and wanted is None else {}),
+        **answered.names,
+        "device": answered.device,
+    }
 
 
 def _here(

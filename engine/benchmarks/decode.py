@@ -13,14 +13,21 @@ from typing import Any
 
 import torch
 
-from engine import kernels
-from engine.benchmarks.generation import device_name, peak_memory_mb
+from engine.benchmarks.measuring import (
+    bytes_of,
+    copy_bandwidth,
+    forget_peak,
+    memory_figures,
+    percentile_95,
+    prefilled,
+    require_context,
+    subject_figures,
+    timed,
+)
 from engine.benchmarks.random_network import Report, randomised, silent
-from engine.benchmarks.step import copy_bandwidth, forget_peak, timed
 from engine.config import ModelConfig
 from engine.errors import SafelightError
 from engine.memory.device import Placement
-from engine.memory.plan import device_memory
 from engine.models.registry import Family
 from engine.quant import Precision
 
@@ -54,6 +61,7 @@ class DecodingResult:
     peak_memory_mb: float | None
     peak_memory_note: str
     plan_bytes: int | None  # planned memory of the whole
+    peak_of_plan: float | None  # the peak over the plan; None if one is unknown, or they do not count the same
     device_memory_mb: float | None  # used on a GPU by all programs
 
     def as_dict(self) -> dict[str, Any]:
@@ -83,51 +91,33 @@ def measure_decoding(
     Raises:
         SafelightError: the context does not fit the model, the device is too small, or logits are not finite.
     """
-    most = config.max_position_embeddings - max(ROWS)
-    if not 0 <= context <= most:
-        raise SafelightError(f"the context must be between 0 and {most} tokens for this shape, not {context}")
+    require_context(context, config, max(ROWS))
     device = placement.device
     bandwidth = copy_bandwidth(device)
     with torch.device("meta"):
         empty = family.build(config)
     network = randomised(empty, precision, placement, 0, report)
     forget_peak(device)
-    cache = network.new_cache()
-    cache.reserve(context + max(ROWS))
-    for start in range(0, context, cache.piece):
-        network.prefill(torch.arange(start, min(start + cache.piece, context)) % config.vocab_size, cache)
+    cache, _ = prefilled(network, context, max(ROWS))
     report(f"prefilled {context} tokens")
-    weight_bytes = _bytes_of(network)
+    weight_bytes = bytes_of(network)
     if getattr(network, "lm_head", None) is not None:
-        weight_bytes -= _bytes_of(network.get_submodule("embed_tokens"))
+        weight_bytes -= bytes_of(network.get_submodule("embed_tokens"))
 
     def timed_pass(rows: int) -> PassTime:
         ids = torch.arange(rows, device=device) % config.vocab_size
         if not network.decode(ids, cache, 0).isfinite().all():
             raise SafelightError(f"a pass gave logits that are no numbers on {device}: a kernel is wrong")
-        each = sorted(timed(device, lambda: network.decode(ids, cache, 0), passes))
+        each = timed(device, lambda: network.decode(ids, cache, 0), passes)
         median, rate = statistics.median(each), weight_bytes / (statistics.median(each) / 1e3)  # ms, bytes/s
         report(f"took {passes} passes of {rows} rows, {median:.0f} ms each")
-        return PassTime(rows, median, each[int(0.95 * (len(each) - 1))], rate / 1e9, rate / bandwidth)
+        return PassTime(rows, median, percentile_95(each), rate / 1e9, rate / bandwidth)
 
     times = [timed_pass(rows) for rows in ROWS]
-    memory, note = peak_memory_mb(device)
-    taken = device_memory(device)
     return DecodingResult(
-        shape=name,
-        device=device_name(device),
-        precision=precision.as_dict(),
-        context=context,
-        plain_reason=kernels.why_plain(device),
         passes=times,
         weight_bytes=weight_bytes,
         bandwidth_gb_s=bandwidth / 1e9,
-        peak_memory_mb=memory,
-        peak_memory_note=note,
-        plan_bytes=plan_bytes,
-        device_memory_mb=None if taken is None else taken[0] / 1e6,
+        **subject_figures(name, precision, device, context),
+        **memory_figures(device, plan_bytes),
     )
-
-
-def _bytes_of(module: torch.nn.Module) -> int:
-    return sum(tensor.nbytes for tensor in [*module.parameters(), *module.buffers()])

@@ -5,19 +5,17 @@ Times come from the events of real runs; loading is timed by ``load_model``. One
 
 from __future__ import annotations
 
-import ctypes
-import platform
 import random
 import statistics
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
+from engine.benchmarks.measuring import device_name, peak_memory_mb
 from engine.catalog import SKILLS, SUDOKU
 from engine.config import GenerationConfig
 from engine.decoding.generate import generate
@@ -129,10 +127,6 @@ def measure(
         if progress is not None:
             progress(index + 1, runs)
 
-    prefill = [event.seconds for event in events if isinstance(event, PrefillFinished)]
-    steps = [event.seconds for event in events if isinstance(event, StepFinished)]
-    canvases = [event.steps for event in events if isinstance(event, CanvasCommitted)]
-    tokens = sum(len(event.tokens) for event in events if isinstance(event, GenerationFinished))
     memory, memory_note = peak_memory_mb(model.device)
     return BenchResult(
         model=model.name,
@@ -141,60 +135,25 @@ def measure(
         threads=torch.get_num_threads(),
         parameters=model.parameter_count,
         load_seconds=model.load_seconds,
-        prefill_ms=1000 * statistics.median(prefill),
-        step_ms_median=1000 * statistics.median(steps),
-        step_ms_p95=1000 * float(np.percentile(steps, 95)),
-        steps_per_canvas_mean=statistics.fmean(canvases),
-        steps_per_canvas_median=float(statistics.median(canvases)),
-        tokens_per_forward=tokens / len(steps),
-        tokens_per_second=tokens / seconds,
         peak_memory_mb=memory,
         peak_memory_note=memory_note,
         runs=runs,
+        **_figures(events, seconds),
     )
 
 
-def peak_memory_mb(device: torch.device) -> tuple[float | None, str]:
-    """Returns the peak memory so far, in MB of 10**6 bytes, and what that number measures, or why there is none."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 1e6, "allocated by torch on the device"
-    if sys.platform == "win32":
-        return _windows_peak()
-    try:
-        import resource  # not on every system
-    except ImportError:
-        return None, f"{platform.system()} does not tell a process its peak memory"
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak * (1 if sys.platform == "darwin" else 1024) / 1e6, "resident memory of this process"
-
-
-def _windows_peak() -> tuple[float | None, str]:
-    """Returns PeakWorkingSetSize of this process, by psapi."""
-
-    class Counters(ctypes.Structure):  # PROCESS_MEMORY_COUNTERS
-        _fields_ = (
-            ("cb", ctypes.c_uint32),
-            ("page_faults", ctypes.c_uint32),
-            ("peak_working_set", ctypes.c_size_t),
-            *((f"other_{index}", ctypes.c_size_t) for index in range(7)),
-        )
-
-    try:
-        windll: Any = ctypes.windll  # type: ignore[attr-defined, unused-ignore]
-        current, query = windll.kernel32.GetCurrentProcess, windll.psapi.GetProcessMemoryInfo
-        current.restype = ctypes.c_void_p
-        query.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32)
-        counters = Counters()
-        counters.cb = ctypes.sizeof(counters)
-        if not query(current(), ctypes.byref(counters), counters.cb):
-            return None, "Windows did not tell the peak working set"
-        return int(counters.peak_working_set) / 1e6, "peak working set of this process"
-    except (AttributeError, OSError) as error:
-        return None, f"Windows did not tell the peak working set ({error})"
-
-
-def device_name(device: torch.device) -> str:
-    """Returns the device's display name."""
-    if device.type == "cuda":
-        return f"{device} ({torch.cuda.get_device_name(device)})"
-    return str(device)
+def _figures(events: Sequence[Event], seconds: float) -> dict[str, float]:
+    """Returns the fields of the result that come from the events of all runs, which took ``seconds``."""
+    prefill = [event.seconds for event in events if isinstance(event, PrefillFinished)]
+    steps = [event.seconds for event in events if isinstance(event, StepFinished)]
+    canvases = [event.steps for event in events if isinstance(event, CanvasCommitted)]
+    tokens = sum(len(event.tokens) for event in events if isinstance(event, GenerationFinished))
+    return {
+        "prefill_ms": 1000 * statistics.median(prefill),
+        "step_ms_median": 1000 * statistics.median(steps),
+        "step_ms_p95": 1000 * float(np.percentile(steps, 95)),
+        "steps_per_canvas_mean": statistics.fmean(canvases),
+        "steps_per_canvas_median": float(statistics.median(canvases)),
+        "tokens_per_forward": tokens / len(steps),
+        "tokens_per_second": tokens / seconds,
+    }

@@ -45,7 +45,7 @@ def joint_step_times(programs: Sequence[StepProgram], steps: int, report: Report
     for count in counts:
         together = programs[:count]
         for program in together:
-            program.begin(_noise(program), None, config)
+            program.begin(noise(program), None, config)
         times = [_step_ms(together, step) for step in range(warm_up + steps)][warm_up:]
         median = statistics.median(times)
         first = found[0].step_ms_median if found else median
@@ -78,5 +78,6 @@ def _step_ms(programs: Sequence[StepProgram], step: int) -> float:
     return ms
 
 
-def _noise(program: StepProgram) -> Tensor:
+def noise(program: StepProgram) -> Tensor:
+    """Returns a random canvas, shape (length,)."""
     return torch.randint(program.network.config.vocab_size, (program.length,), device=program.network.device)

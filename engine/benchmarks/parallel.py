@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.benchmarks.generation import device_name, prompts
+from engine.benchmarks.generation import prompts
+from engine.benchmarks.measuring import device_name
 from engine.config import GenerationConfig
 from engine.decoding.generate import decode
 from engine.decoding.protocols import Pass

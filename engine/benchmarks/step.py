@@ -18,9 +18,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine import kernels
-from engine.benchmarks.generation import device_name, peak_memory_mb
-from engine.benchmarks.joint_step import JointStepTime, copied, joint_step_times
+from engine.benchmarks.joint_step import JointStepTime, copied, joint_step_times, noise
+from engine.benchmarks.measuring import (
+    bytes_of,
+    copy_bandwidth,
+    forget_peak,
+    memory_figures,
+    percentile_95,
+    prefilled,
+    require_context,
+    subject_figures,
+    timed,
+)
 from engine.benchmarks.random_network import Report, random_network, silent
 from engine.checks.network_checks import network_checks
 from engine.checks.oracle import judge
@@ -28,16 +37,13 @@ from engine.config import GenerationConfig, ModelConfig
 from engine.decoding.step_program import CAPTURE_ERRORS, StepProgram
 from engine.errors import SafelightError
 from engine.layers.attention import Attention
-from engine.layers.kv_cache import KVCache
 from engine.layers.mlp import GatedMLP
 from engine.memory.device import Placement
-from engine.memory.plan import device_memory
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import BF16, Activations, Precision
 
 STEPS = 16  # forced steps of a canvas
 ROUNDS = 5
-COPY_BYTES = 1 << 30  # size of the copy that measures memory bandwidth, on a GPU
 
 
 @dataclass(frozen=True)
@@ -107,53 +113,41 @@ def measure_shape(
         SafelightError: the context does not fit the model, the device is too small, a kernel is wrong, or a step's
             logits are not finite.
     """
-    if not 0 <= context <= config.max_position_embeddings - config.canvas_length:
-        most = config.max_position_embeddings - config.canvas_length
-        raise SafelightError(f"the context must be between 0 and {most} tokens for this shape, not {context}")
+    require_context(context, config, config.canvas_length)
     bandwidth = copy_bandwidth(placement.device)
     network = random_network(config, precision, placement, 0, report, activations)
     reached("building")
+    rows = 2 * config.canvas_length  # of the cache, after the context
     with torch.inference_mode():
         errors = check_layers(network, activations)
         report("checked its kernels against the oracle")
         forget_peak(placement.device)
-        cache, prefill_ms = _prefilled(network, placement.device, context)
+        cache, prefill_ms = prefilled(network, context, rows)
         report(f"prefilled {context} tokens")
         reached("prefill")
-        others = [copied(network, cache, context + 2 * config.canvas_length) for _ in range(parallel - 1)]
-        programs = [
-            StepProgram(network, each, config.canvas_length, activations=activations) for each in (cache, *others)
-        ]
+        caches = [cache, *(copied(network, cache, context + rows) for _ in range(parallel - 1))]
+        programs = [StepProgram(network, each, config.canvas_length, activations=activations) for each in caches]
         took = _time_program(programs[0], steps, rounds, report)
         reached("steps")
-        together = joint_step_times(programs, steps, report) if others else []
-    median = statistics.median(took.steps)
+        together = joint_step_times(programs, steps, report) if parallel > 1 else []
     return ShapeResult(
-        shape=name,
-        device=device_name(placement.device),
-        precision=precision.as_dict(),
         int8=activations.int8,
         fp4=activations.experts,
-        context=context,
         canvas=config.canvas_length,
         graph=bool(programs[0].graphs),
-        plain_reason=kernels.why_plain(placement.device),
         oracle_error=errors,
         prefill_ms=prefill_ms,
-        step_ms_median=median,
-        step_ms_p95=sorted(took.steps)[int(0.95 * (len(took.steps) - 1))],
-        commit_and_step_ms_median=statistics.median(took.first_steps),
-        parts_ms={**took.parts, "gaps": median - sum(took.parts.values())},
-        tokens_per_second=config.canvas_length / (STEPS * median / 1e3),
         together=together,
-        **_bandwidth(network, bandwidth, median),
-        **_memory(placement.device, plan_bytes),
+        **subject_figures(name, precision, placement.device, context),
+        **took.figures(config.canvas_length),
+        **_bandwidth(network, bandwidth, took.median),
+        **memory_figures(placement.device, plan_bytes),
     )
 
 
 def _bandwidth(network: DiffusionGemma, bandwidth: float, milliseconds: float) -> dict[str, Any]:
     """Returns the figures of a step's weights, for a copy's bandwidth in bytes/s and a step's time."""
-    weight_bytes = sum(t.nbytes for t in [*network.parameters(), *network.buffers()])
+    weight_bytes = bytes_of(network)
     return {
         "weight_bytes": weight_bytes,
         "bandwidth_gb_s": bandwidth / 1e9,
@@ -162,31 +156,8 @@ def _bandwidth(network: DiffusionGemma, bandwidth: float, milliseconds: float) -
     }
 
 
-def _memory(device: torch.device, plan_bytes: int | None) -> dict[str, Any]:
-    memory, note = peak_memory_mb(device)
-    taken = device_memory(device)
-    return {
-        "peak_memory_mb": memory,
-        "peak_memory_note": note,
-        "plan_bytes": plan_bytes,
-        "peak_of_plan": 1e6 * memory / plan_bytes if memory and plan_bytes and device.type == "cpu" else None,
-        "device_memory_mb": None if taken is None else taken[0] / 1e6,
-    }
-
-
-def _prefilled(network: DiffusionGemma, device: torch.device, context: int) -> tuple[KVCache, float]:
-    """Returns a cache of ``context`` tokens with room for two canvases, and the milliseconds that prefill took."""
-    config = network.config
-    for _ in range(2 if device.type == "cuda" else 1):  # the first run builds its kernels
-        cache = network.new_cache()
-        cache.reserve(context + 2 * config.canvas_length)
-        _wait(device)
-        started = time.perf_counter()
-        for start in range(0, context, cache.piece):
-            network.prefill(torch.arange(start, min(start + cache.piece, context)) % config.vocab_size, cache)
-        _wait(device)
-        milliseconds = 1e3 * (time.perf_counter() - started)
-    return cache, milliseconds
+def _has_graphs(device: torch.device) -> bool:
+    return device.type == "cuda"
 
 
 @dataclass(frozen=True)
@@ -196,6 +167,20 @@ class _StepTimes:
     steps: list[float]
     first_steps: list[float]
     parts: dict[str, float]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.steps)
+
+    def figures(self, canvas: int) -> dict[str, Any]:
+        """Returns the fields of the result that are about a step's time, over ``canvas`` tokens."""
+        return {
+            "step_ms_median": self.median,
+            "step_ms_p95": percentile_95(self.steps),
+            "commit_and_step_ms_median": statistics.median(self.first_steps),
+            "tokens_per_second": canvas / (STEPS * self.median / 1e3),
+            "parts_ms": {**self.parts, "gaps": self.median - sum(self.parts.values())},
+        }
 
 
 def _time_program(program: StepProgram, steps: int, rounds: int | None, report: Report) -> _StepTimes:
@@ -237,45 +222,12 @@ def check_layers(network: DiffusionGemma, activations: Activations = BF16) -> di
     return errors
 
 
-def copy_bandwidth(device: torch.device) -> float:
-    """Returns the bytes per second, read and written, of a large copy on the device."""
-    size = COPY_BYTES if device.type == "cuda" else COPY_BYTES // 16
-    source = torch.zeros(size, dtype=torch.uint8, device=device)
-    target = torch.empty_like(source)
-    return 2 * size / (statistics.median(timed(device, lambda: target.copy_(source), 5)) / 1e3)
-
-
-def forget_peak(device: torch.device) -> None:
-    """Resets the peak, so that copying, building and the oracles do not count for a run."""
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(device)
-
-
-def timed(device: torch.device, work: Callable[[], object], count: int) -> list[float]:
-    """Returns the milliseconds of each of ``count`` runs, after one that warms up."""
-    work()
-    times = []
-    for _ in range(count):
-        _wait(device)
-        started = time.perf_counter()
-        work()
-        _wait(device)
-        times.append(1e3 * (time.perf_counter() - started))
-    return times
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 def _time_steps(program: StepProgram, config: GenerationConfig, turns: range, report: Report) -> list[float]:
     """Returns the milliseconds of every step, from launch until its result is on the host. Turn 0 is not counted."""
     times: list[float] = []
     program.seed(0)
     for turn in turns:
-        program.begin(_noise(program), None, config)
+        program.begin(noise(program), None, config)
         for step in range(config.max_denoising_steps):
             ms = _step_ms(program, step)
             if turn:
@@ -289,7 +241,7 @@ def _time_first_steps(program: StepProgram, config: GenerationConfig, turns: ran
     context."""
     times = []
     for turn in turns:
-        program.begin(_noise(program), None, config, committed=_noise(program))
+        program.begin(noise(program), None, config, committed=noise(program))
         ms = _step_ms(program, 0)
         if turn:
             times.append(ms)
@@ -304,11 +256,6 @@ def _step_ms(program: StepProgram, step: int) -> float:
     if not result.finite:
         raise SafelightError(f"a step gave logits that are no numbers on {program.network.device}: a kernel is wrong")
     return ms
-
-
-def _noise(program: StepProgram) -> Tensor:
-    choices = program.network.config.vocab_size
-    return torch.randint(choices, (program.length,), device=program.network.device)
 
 
 def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, float]:
@@ -400,7 +347,7 @@ def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callabl
     methods = () if fused is None else ("attention", "dense", "experts")  # these bypass the modules
     for part in methods:
         setattr(fused, part, remembering(part))
-    program.begin(_noise(program), None, config)
+    program.begin(noise(program), None, config)
     program.run_step()
     for handle in handles:
         handle.remove()
@@ -420,7 +367,3 @@ def _replayable(program: StepProgram, work: Callable[[], object]) -> Callable[[]
     with torch.cuda.graph(graph, capture_error_mode=CAPTURE_ERRORS):
         work()
     return graph.replay
-
-
-def _has_graphs(device: torch.device) -> bool:
-    return device.type == "cuda"

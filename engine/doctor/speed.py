@@ -9,7 +9,8 @@ from functools import partial
 import torch
 
 from engine.benchmarks.generation import measure
-from engine.benchmarks.step import copy_bandwidth, measure_shape
+from engine.benchmarks.measuring import copy_bandwidth
+from engine.benchmarks.step import measure_shape
 from engine.catalog import SKILLS
 from engine.doctor.reporter import Found, Reporter
 from engine.doctor.shapes import REAL, real

@@ -109,12 +109,7 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
         SafelightError: the context is out of range, or the precision does not suit the shape.
     """
     config, notes = model.config, list(model.notes)
-    most = config.max_position_embeddings
-    context = min(CONTEXT, most) if context is None else context
-    if not 1 <= context <= most:
-        asked = quoted(context)
-        raise SafelightError(f"the context must be from 1 to {most} tokens, this model's positions, not {asked}")
-
+    context = _context_of(config, context)
     is_cpu, plain = place.device.type == "cpu", kernels.why_plain(place.device)
     by_halves = is_cpu and model.is_bf16 and has_bf16_units() and _numbers(model) >= LEAST_IN_BF16
 
@@ -137,15 +132,12 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
     if name not in choices:  # raises, naming the layer that cannot be packed
         footprint.weights(model.build, config, PRECISIONS[name], place.dtype)
     chosen = choices[name]
-    if plain and chosen.is_packed and (config.denoises or not is_cpu):
-        slow = "a step takes seconds" if is_cpu else "the plain path is slow and needs more workspace"
-        notes.append(f"{plain}: with packed weights {slow}")
-    if windows.IS_WINDOWS and not is_cpu:
-        notes.append(f"of the card, {_gb(DESKTOP)} are left to the desktop")
+    notes += _of_place(is_cpu, plain if chosen.is_packed and (config.denoises or not is_cpu) else None)
     counted = parts(chosen, context)
     if config.vision is not None and not is_cpu:
         tower = footprint.weights(model.build, config, chosen, mode(chosen).dtype)["vision"]
         notes.append(_of_images(config.vision, tower, mode(chosen).dtype.itemsize, sum(counted.values())))
+    most = config.max_position_embeddings
     room = _Choices(total, choices, min(config.canvas_length, most), most, free)
     longest = room.longest(name)
     return Plan(
@@ -162,6 +154,15 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
         advice=_advice(room, name, context, longest),
         notes=tuple(notes),
     )
+
+
+def _context_of(config: ModelConfig, asked: int | None) -> int:
+    most = config.max_position_embeddings
+    context = min(CONTEXT, most) if asked is None else asked
+    if not 1 <= context <= most:
+        many = quoted(context)
+        raise SafelightError(f"the context must be from 1 to {most} tokens, this model's positions, not {many}")
+    return context
 
 
 def _free_and_whole(place: Placement) -> tuple[int, int]:
@@ -248,6 +249,17 @@ def _packable(model: Subject, dtype: torch.dtype) -> dict[str, Precision]:
 
 def _of(precision: Precision, config: ModelConfig) -> Precision:
     return precision if config.num_experts else precision.for_dense()
+
+
+def _of_place(is_cpu: bool, plain: str | None) -> list[str]:
+    """Returns notes on a place, where packed weights are computed without kernels for the reason ``plain``."""
+    notes = []
+    if plain:
+        slow = "a step takes seconds" if is_cpu else "the plain path is slow and needs more workspace"
+        notes.append(f"{plain}: with packed weights {slow}")
+    if windows.IS_WINDOWS and not is_cpu:
+        notes.append(f"of the card, {_gb(DESKTOP)} are left to the desktop")
+    return notes
 
 
 def _of_images(vision: VisionConfig, tower: int, itemsize: int, others: int) -> str:

@@ -14,8 +14,9 @@ from engine.errors import SafelightError, quoted
 from engine.models.causal.config import CausalConfig, LinearScaling, Llama3Scaling, QueryScaling, RopeScaling, Yarn
 
 BLOCK = 32  # positions shown at once if tokens are not decoded in blocks; from WeDLM's and Nemotron's training
-FULL: Final = "full_attention"
-SLIDING: Final = "sliding_attention"
+FULL: Final[LayerKind] = "full_attention"
+SLIDING: Final[LayerKind] = "sliding_attention"
+Activation = Literal["silu", "gelu_pytorch_tanh"]
 
 
 def read_causal(
@@ -32,7 +33,7 @@ def read_causal(
     kinds: Sequence[LayerKind] | None = None,
     near_theta: float | None = None,
     turns: Sequence[bool] | None = None,
-    activation: Literal["silu", "gelu_pytorch_tanh"] = "silu",
+    activation: Activation = "silu",
 ) -> CausalConfig:
     """Returns the shape that a parsed ``config.json`` describes.
 
@@ -47,42 +48,28 @@ def read_causal(
     Raises:
         SafelightError: a missing field, or a value that this engine does not implement.
     """
-
-    def need(name: str) -> Any:
-        if raw.get(name) is None:
-            raise SafelightError(f"config.json: {name} is missing")
-        return raw[name]
-
-    count, heads, hidden = need("num_hidden_layers"), need("num_attention_heads"), need("hidden_size")
-    check_whole("config.json: num_hidden_layers", count, 1, MOST_LAYERS)
-    check_whole("config.json: num_attention_heads", heads, 1, MOST_HEADS)
-    check_whole("config.json: hidden_size", hidden, 1, MOST_HEADS * MOST_HEAD_DIM)
-    if kinds is None:
-        _check_kinds(raw, count, has_window)
-    _check_mlp(raw, activation)
+    kinds = kinds or _full_kinds(raw, has_window)
+    heads = _need_whole(raw, "num_attention_heads", MOST_HEADS)
+    hidden = _need_whole(raw, "hidden_size", MOST_HEADS * MOST_HEAD_DIM)
     theta, rope_scaling, query_scaling = _read_rope(raw, rope_theta)
-    head_dim, kv_heads = raw.get("head_dim") or hidden // heads, raw.get("num_key_value_heads") or heads
-    near = theta if near_theta is None else near_theta
-    layers = tuple(
-        LayerConfig(kind, head_dim, kv_heads, theta if kind == FULL else near, float(does_turn))
-        for kind, does_turn in zip(kinds or (FULL,) * count, turns or (True,) * count, strict=True)
-    )
-    positions, slides = need("max_position_embeddings"), any(each.is_sliding for each in layers)
+    head = raw.get("head_dim") or hidden // heads, raw.get("num_key_value_heads") or heads
+    layers = _layers(kinds, turns, head, {FULL: theta, SLIDING: _or(near_theta, theta)})
+    positions, slides = _need(raw, "max_position_embeddings"), SLIDING in kinds
     return CausalConfig(
-        vocab_size=need("vocab_size"),
+        vocab_size=_need(raw, "vocab_size"),
         hidden_size=hidden,
-        intermediate_size=need("intermediate_size"),
+        intermediate_size=_need(raw, "intermediate_size"),
         num_attention_heads=heads,
         layers=layers,
-        sliding_window=need("sliding_window") if slides else positions,
+        sliding_window=_need(raw, "sliding_window") if slides else positions,
         num_experts=0,
         top_k_experts=0,
         moe_intermediate_size=0,
         canvas_length=_or(raw.get("block_size"), canvas_length),
         max_position_embeddings=positions,
         rms_norm_eps=_or(raw.get("rms_norm_eps"), 1e-6),
-        bos_token_id=_or(_first(raw.get("bos_token_id")), 0),
-        pad_token_id=_or(_first(raw.get("pad_token_id")), _or(_first(raw.get("eos_token_id")), 0)),
+        bos_token_id=_token_in(raw, "bos_token_id"),
+        pad_token_id=_token_in(raw, "pad_token_id", "eos_token_id"),
         attention_bias=attention_bias,
         output_bias=output_bias,
         query_key_norm=query_key_norm,
@@ -90,16 +77,37 @@ def read_causal(
         mask_token_id=_or(raw.get("mask_token_id"), mask_token_id),
         rope_scaling=rope_scaling,
         query_scaling=query_scaling,
-        activation=activation,
+        activation=_check_mlp(raw, activation),
     )
 
 
-def _check_mlp(raw: dict[str, Any], activation: str) -> None:
+def _layers(
+    kinds: Sequence[LayerKind], turns: Sequence[bool] | None, head: tuple[int, int], thetas: dict[LayerKind, float]
+) -> tuple[LayerConfig, ...]:
+    """Returns a config for each layer; ``head``: numbers of a head, and heads of keys and values."""
+    pairs = zip(kinds, turns or [True] * len(kinds), strict=True)
+    return tuple(LayerConfig(kind, *head, thetas[kind], float(does_turn)) for kind, does_turn in pairs)
+
+
+def _need(raw: dict[str, Any], name: str) -> Any:
+    if raw.get(name) is None:
+        raise SafelightError(f"config.json: {name} is missing")
+    return raw[name]
+
+
+def _need_whole(raw: dict[str, Any], name: str, most: int) -> int:
+    value: int = _need(raw, name)
+    check_whole(f"config.json: {name}", value, 1, most)
+    return value
+
+
+def _check_mlp(raw: dict[str, Any], activation: Activation) -> Activation:
     found = _or(raw.get("hidden_act"), _or(raw.get("hidden_activation"), activation))
     if found != activation:
         raise SafelightError(f"config.json: hidden_act {quoted(found)} is not supported, only {activation!r}")
     if raw.get("mlp_bias"):
         raise SafelightError("config.json: mlp_bias is not supported")
+    return activation
 
 
 def read_kinds(raw: dict[str, Any], default: Callable[[int], LayerKind]) -> tuple[LayerKind, ...]:
@@ -147,17 +155,20 @@ def _or(value: Any, default: Any) -> Any:
     return default if value is None else value
 
 
-def _first(value: Any) -> Any:
-    return (value[0] if value else None) if isinstance(value, list) else value
+def _token_in(raw: dict[str, Any], *names: str) -> Any:
+    """Returns the first token id that a field holds, alone or in a list; 0 without one."""
+    values = (raw.get(name) for name in names)
+    firsts = ((value[0] if value else None) if isinstance(value, list) else value for value in values)
+    return next((first for first in firsts if first is not None), 0)
 
 
-def _check_kinds(raw: dict[str, Any], count: int, has_window: bool) -> None:
-    """Checks that all layers have full attention.
+def _full_kinds(raw: dict[str, Any], has_window: bool) -> tuple[LayerKind, ...]:
+    """Returns the kinds of layers that all have full attention.
 
     Raises:
         SafelightError: a layer has a sliding window.
     """
-    kinds = raw.get("layer_types")
+    count, kinds = _need_whole(raw, "num_hidden_layers", MOST_LAYERS), raw.get("layer_types")
     if kinds is None:
         first = raw.get("max_window_layers")  # the layer from which the window is used
         begins = not (isinstance(first, int) and first >= count)
@@ -166,6 +177,7 @@ def _check_kinds(raw: dict[str, Any], count: int, has_window: bool) -> None:
         slides = not isinstance(kinds, list) or any(kind != "full_attention" for kind in kinds)
     if slides:
         raise SafelightError("config.json: a sliding window is not supported here, only full attention in every layer")
+    return (FULL,) * count
 
 
 def _read_rope(raw: dict[str, Any], theta: float) -> tuple[float, RopeScaling | None, QueryScaling | None]:

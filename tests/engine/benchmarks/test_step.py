@@ -202,7 +202,7 @@ def test_a_step_that_is_no_number_is_told(placement: Placement, monkeypatch: pyt
 def test_the_peak_is_of_the_steps_alone(placement: Placement, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the copies that measure the bandwidth nor the building nor the oracles are in it."""
     order: list[str] = []
-    for name in ("copy_bandwidth", "random_network", "check_layers", "forget_peak", "_time_steps", "peak_memory_mb"):
+    for name in ("copy_bandwidth", "random_network", "check_layers", "forget_peak", "_time_steps", "memory_figures"):
         real = getattr(step, name)
 
         def told(*arguments: object, _real: Any = real, _name: str = name) -> object:
@@ -217,7 +217,7 @@ def test_the_peak_is_of_the_steps_alone(placement: Placement, monkeypatch: pytes
         "check_layers",
         "forget_peak",
         "_time_steps",
-        "peak_memory_mb",
+        "memory_figures",
     ]
 
 
