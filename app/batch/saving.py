@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal, Slot
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QObject, QStandardPaths, Signal, Slot
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.bridge.background import Background
-from app.design.saving import ask_target
 
 Write = Callable[[Path], object]
 """Writes a file; called in a thread. Raises SafelightError."""
@@ -55,3 +54,20 @@ class Saver(QObject):
     def _end(self, path: Path) -> None:
         self.folder = str(path.parent)
         self.saved.emit(path)
+
+
+def ask_target(parent: QWidget, title: str, folder: str, name: str, suffix: str) -> Path | None:
+    """Returns the path that the user chose, with the suffix added if missing; None if no path was chosen.
+
+    Args:
+        folder: where the dialog begins; empty for the user's documents.
+        name: the suggested file name, without the suffix.
+    """
+    documents = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
+    offered = str(Path(folder or documents or Path.home()) / f"{name}.{suffix}")
+    found = QFileDialog.getSaveFileName(parent.window(), title, offered, f"{suffix.upper()} (*.{suffix})")[0]
+    if not found:
+        return None
+    path = Path(found)
+    named = path.with_suffix(f".{suffix}")
+    return path if path.suffix or named.exists() else named  # the dialog asked only about the typed name

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-import app.window.sidebar.actions
 from app.context import AppContext
 from app.design.action import Action, Actions
 from app.system.i18n import tr
@@ -36,7 +35,7 @@ def all_actions(
     last = application[0].section
     return Actions(
         [
-            *app.window.sidebar.actions.actions(context, conversations, topbar),
+            *_conversations(context, conversations, topbar),
             *(action for action in of_pages if action.section != last),
             *_view(context, topbar, appearance),
             *(action for action in of_pages if action.section == last),
@@ -76,4 +75,29 @@ def _application(context: AppContext, topbar: TopBar, dialogs: Dialogs, close: C
         Action("shortcuts", tr("Show the shortcuts"), section, dialogs.open_shortcuts, ("?", "F1")),
         Action("diagnostics", tr("Copy diagnostics"), section, lambda: dialogs.act("copy_diagnostics")),
         Action("quit", tr("Quit"), section, close, ("Ctrl+Q",)),
+    ]
+
+
+def _conversations(context: AppContext, controller: SidebarController, topbar: TopBar) -> list[Action]:
+    """Returns the actions on the shown conversation and on the list."""
+    section, session = tr("Conversations"), context.session
+
+    def stored() -> str:
+        return "" if session.conversation is not None else tr("This conversation is still empty")
+
+    def export(form: str) -> None:
+        if session.conversation is not None:
+            controller.export(session.conversation, form)
+
+    def search() -> None:
+        topbar.sidebar.setChecked(True)
+        controller.sidebar.focus_search()
+
+    return [
+        Action("new", tr("New chat"), section, controller.sidebar.new_asked.emit, ("Ctrl+N",)),
+        Action("search", tr("Search the conversations"), section, search, ("Ctrl+Shift+F",)),
+        Action("export-markdown", tr("Export as Markdown"), section, lambda: export("markdown"), enabled=stored),
+        Action("export-html", tr("Export as a web page"), section, lambda: export("html"), enabled=stored),
+        Action("export-json", tr("Export as JSON"), section, lambda: export("json"), enabled=stored),
+        Action("import", tr("Import a conversation"), section, controller.bring_in),
     ]

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoding import sampling
-from engine.decoding.stopping import StableAndConfident
 from engine.errors import SafelightError
 from engine.events import step_number
 from engine.forks import Shares
@@ -240,3 +239,25 @@ def check_cells(name: str, cells: Edits, length: int, vocab_size: int) -> None:
             raise SafelightError(f"{name} position {position} is outside the canvas of {length} tokens")
         if not 0 <= token < vocab_size:
             raise SafelightError(f"{name} has token id {token}; the vocabulary has {vocab_size} tokens")
+
+
+@dataclass(frozen=True)
+class StableAndConfident:
+    """Argmax unchanged over ``stability_threshold`` steps, and mean entropy (nats) below ``confidence_threshold``.
+
+    It is called with the argmax canvases so far (oldest first, the current one last), each (..., C), and the entropy
+    (..., C); it returns bools (...,) that are True for finished canvases.
+    """
+
+    stability_threshold: int
+    confidence_threshold: float
+
+    def __call__(self, argmax_history: Sequence[Tensor], entropy: Tensor) -> Tensor:
+        confident = entropy.mean(dim=-1) < self.confidence_threshold
+        if not self.stability_threshold:
+            return confident
+        earlier = argmax_history[:-1][-self.stability_threshold :]
+        if len(earlier) < self.stability_threshold:
+            return torch.zeros_like(confident)
+        unchanged = [(canvas == argmax_history[-1]).all(dim=-1) for canvas in earlier]
+        return confident & torch.stack(unchanged).all(dim=0)

@@ -11,22 +11,18 @@ from engine.adapters.targets import Targets
 from engine.config import BLOCK_DIFFUSION, GenerationConfig, ModelConfig
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
-from engine.models.causal.layout import SEEING_NAMES, SEEING_TARGETS
+from engine.models.causal.layout import SEEING, TEXT
 from engine.models.causal.network import build as build_causal
 from engine.models.diffusion_gemma import config as diffusion_gemma
 from engine.models.diffusion_gemma import layout as gemma_layout
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.gemma3 import config as gemma3
-from engine.models.gemma3 import layout as gemma3_layout
 from engine.models.llama import config as llama
-from engine.models.llama import layout as llama_layout
-from engine.models.mask_token import mask_token_in
 from engine.models.mistral import config as mistral
 from engine.models.nemotron import config as nemotron
-from engine.models.nemotron import layout as nemotron_layout
 from engine.models.network import Network
 from engine.models.qwen import config as qwen
-from engine.models.qwen import layout as qwen_layout
+from engine.text.tokenizer import Tokenizer
 from engine.weights.layout import Names
 
 _ANSWER = GenerationConfig(max_new_tokens=1024, eos_token_ids=())
@@ -81,13 +77,12 @@ class Family:
 def _autoregressive(
     model_type: str,
     read_config: Callable[[dict[str, Any]], ModelConfig],
-    names: Names,
-    targets: Targets,
+    layout: tuple[Names, Targets] = TEXT,
     tried: str = LAYOUT_ONLY,
 ) -> Family:
     """Returns a family of dense causal models that write a token at a time."""
     decoder = "autoregressive"
-    return Family(model_type, read_config, build_causal, names, targets, (decoder,), decoder, _ANSWER, tried)
+    return Family(model_type, read_config, build_causal, *layout, (decoder,), decoder, _ANSWER, tried)
 
 
 FAMILIES = {
@@ -104,24 +99,21 @@ FAMILIES = {
             defaults=GenerationConfig(),
             starts_with_bos=True,
         ),
-        _autoregressive(
-            "qwen2", qwen.read_qwen2, qwen_layout.NAMES, qwen_layout.TARGETS, "Qwen2.5-Coder 0.5B and 1.5B"
-        ),
-        _autoregressive("qwen3", qwen.read_qwen3, qwen_layout.NAMES, qwen_layout.TARGETS),
-        _autoregressive("llama", llama.read_llama, llama_layout.NAMES, llama_layout.TARGETS, "SmolLM2 135M"),
-        _autoregressive("smollm3", llama.read_smollm3, llama_layout.NAMES, llama_layout.TARGETS),
-        _autoregressive("mistral", mistral.read_mistral, llama_layout.NAMES, llama_layout.TARGETS),
-        _autoregressive("ministral", mistral.read_mistral, llama_layout.NAMES, llama_layout.TARGETS),
-        _autoregressive("ministral3", mistral.read_ministral3, llama_layout.NAMES, llama_layout.TARGETS),
-        _autoregressive("mistral3", mistral.read_mistral3, SEEING_NAMES, SEEING_TARGETS),
-        _autoregressive("gemma3_text", gemma3.read_text, gemma3_layout.NAMES, gemma3_layout.TARGETS, "Gemma 3 270M"),
-        _autoregressive("gemma3", gemma3.read_seeing, SEEING_NAMES, SEEING_TARGETS),
+        _autoregressive("qwen2", qwen.read_qwen2, tried="Qwen2.5-Coder 0.5B and 1.5B"),
+        _autoregressive("qwen3", qwen.read_qwen3),
+        _autoregressive("llama", llama.read_llama, tried="SmolLM2 135M"),
+        _autoregressive("smollm3", llama.read_smollm3),
+        _autoregressive("mistral", mistral.read_mistral),
+        _autoregressive("ministral", mistral.read_mistral),
+        _autoregressive("ministral3", mistral.read_ministral3),
+        _autoregressive("mistral3", mistral.read_mistral3, SEEING),
+        _autoregressive("gemma3_text", gemma3.read_text, tried="Gemma 3 270M"),
+        _autoregressive("gemma3", gemma3.read_seeing, SEEING),
         Family(
             "wedlm",
             qwen.read_wedlm,
             build_causal,
-            qwen_layout.NAMES,
-            qwen_layout.TARGETS,
+            *TEXT,
             decoders=("causal_parallel", "autoregressive"),
             default_decoder="causal_parallel",
             defaults=_ANSWER.replace(sampling_temperature=0.2),
@@ -131,8 +123,7 @@ FAMILIES = {
             "sdar",
             qwen.read_sdar,
             build_causal,
-            qwen_layout.NAMES,
-            qwen_layout.TARGETS,
+            *TEXT,
             decoders=("block_causal",),
             default_decoder="block_causal",
             defaults=_ANSWER.replace(accept_probability=0.85, entropy_bound=0.35),
@@ -141,8 +132,8 @@ FAMILIES = {
             "nemotron_labs_diffusion",
             nemotron.read_config,
             build_causal,
-            nemotron_layout.NAMES,
-            nemotron_layout.TARGETS,
+            nemotron.NAMES,
+            nemotron.TARGETS,
             decoders=("masked_diffusion", "autoregressive", "self_speculation"),
             default_decoder="masked_diffusion",
             defaults=_ANSWER,
@@ -173,3 +164,29 @@ def config_in(folder: Path) -> ModelConfig:
     """
     raw = read_json(folder / "config.json")
     return family_of(raw).read_in(folder, raw)
+
+
+def mask_token_in(folder: Path) -> int | None:
+    """Returns the id of ``mask_token`` in a folder's ``tokenizer_config.json``; None if its files do not say.
+
+    The id stands in the same file, or is the tokenizer's, which is slow to read.
+
+    Raises:
+        SafelightError: a file is damaged.
+    """
+    path = folder / "tokenizer_config.json"
+    settings = read_json(path) if path.exists() else {}
+    token = _content(settings.get("mask_token"))
+    known = settings.get("added_tokens_decoder")
+    for number, entry in known.items() if isinstance(known, dict) else ():
+        if token is not None and _content(entry) == token and number.isdecimal() and len(number) < 10:
+            return int(number)
+    if token is None or not (folder / "tokenizer.json").exists():
+        return None
+    return Tokenizer.from_folder(folder).token_id(token)
+
+
+def _content(token: Any) -> str | None:
+    """Returns a token's text, given by itself or in an object."""
+    token = token.get("content") if isinstance(token, dict) else token
+    return token if isinstance(token, str) else None

@@ -33,8 +33,10 @@ def targets(body: str) -> Targets:
     return Targets(_LAYERS, prefixes=((body, "causal"),))
 
 
-SEEING_NAMES = names(
-    "language_model.model.", "language_model.lm_head.", skipped=("vision_tower.", "multi_modal_projector.")
+TEXT = names("model."), targets("model.")
+"""Tensor names, and targets of adapters, as most families publish their models of text."""
+SEEING = (
+    names("language_model.model.", "language_model.lm_head.", skipped=("vision_tower.", "multi_modal_projector.")),
+    targets("model.language_model."),  # transformers' name of the module that it loads them into
 )
-"""Tensor names of the text part of models that see, as Gemma 3 and Mistral publish them."""
-SEEING_TARGETS = targets("model.language_model.")  # transformers' name of the module that it loads them into
+"""Those of the text part of models that see, as Gemma 3 and Mistral publish them."""

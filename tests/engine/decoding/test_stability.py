@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from engine import GenerationConfig
+from engine.decoding.sampler import StableAndConfident
 from engine.decoding.step_program import StepProgram
-from engine.decoding.stopping import StableAndConfident
 from engine.kernels.reference_step import VocabularyResult
 from tests.engine.tiny import CANVAS, network, tokens
 

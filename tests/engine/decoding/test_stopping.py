@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from engine.decoding.stopping import StableAndConfident
+from engine.decoding.sampler import StableAndConfident
 
 A, B = torch.tensor([1, 2, 3]), torch.tensor([1, 2, 4])
 SURE, UNSURE = torch.tensor([0.0, 0.001, 0.002]), torch.tensor([0.0, 0.0, 0.03])

@@ -13,9 +13,8 @@ from tokenizers import Tokenizer as FastTokenizer
 from tokenizers import decoders, models
 
 from engine.events import CanvasCommitted, PrefillFinished
-from engine.server.answer import AnswerSettings, ServedAnswer
+from engine.server.answer import AnswerSettings, ServedAnswer, StopFinder
 from engine.server.live import MOST_ENDED, MOST_EVENTS, LiveRequests
-from engine.server.stopping import StopFinder
 from engine.text.output import ContentPart, OutputPart
 from engine.text.tokenizer import Tokenizer
 from engine.trace import Trace
