@@ -25,7 +25,7 @@ from app.session.session import Session
 from app.settings import store
 from app.system.folders import Folders
 from app.system.i18n import tr
-from engine import EMBEDDED, SKILLS, Recording, catalog
+from engine import EMBEDDED, SKILLS, Recording
 from engine.service import (
     AdapterChanged,
     LoadedModel,
@@ -161,8 +161,6 @@ class AppContext(QObject):
         self.model: LoadedModel | None = None
         self.loading: Loading | None = None
         self._lender: ModelChoice | None = None  # the user's own model, while a page borrows another
-        # The last model that the engine reported, while another is being loaded.
-        self._held: LoadedModel | None = None
         self._unloads = 0  # requested and not done yet
         self.models: Sequence[tuple[str, str]] = ()  # models that can be loaded: paths or ids, and titles
         self._busy: list[Busy] = []
@@ -286,7 +284,7 @@ class AppContext(QObject):
         """Announces that a model is going to be loaded."""
         pending = otherwise if self.loading is None else self.loading.otherwise or otherwise
         if self.model is not None:
-            self._held, pending = self.model, self.choice
+            pending = self.choice
         self.loading = Loading(path_or_id, self.title_of(path_or_id), tr("Starting the engine"), otherwise=pending)
         self._change_model(None)
         return self.loading
@@ -300,7 +298,7 @@ class AppContext(QObject):
     def unload(self) -> None:
         """Unloads the model and frees its memory; while a model is being loaded, returns to the previous one."""
         before = None if self.loading is None else self.loading.otherwise
-        self.loading = self._held = None
+        self.loading = None
         if before is None:
             self._lender = None
             self._unloads += 1
@@ -310,8 +308,9 @@ class AppContext(QObject):
 
     def _load_failed(self, failed: LoadFailed, loading: Loading) -> None:
         """Reports a failed load, and returns to the previous model."""
-        held, self._held = (self._held if failed.kept else None), None
-        before = loading.otherwise
+        held, before = failed.model, loading.otherwise
+        if held is not None and ModelChoice(held.path_or_id, held.adapter) != before:
+            held = None  # the engine has loaded it meanwhile, and nobody has seen it
         problem = tr("{model} cannot be loaded: {why}.", model=loading.title, why=tr(failed.message).rstrip("."))
         if held is not None:
             self.say(f"{problem} {tr('{model} stays loaded.', model=held.title)}", failed.details)
@@ -352,7 +351,6 @@ class AppContext(QObject):
             case LoadProgress(stage, share) if self.loading is not None:
                 self.loading = dataclasses.replace(self.loading, stage=tr(stage), share=share)
             case ModelLoaded(model):
-                self._held = None
                 if model.path_or_id == wanted or (self.choice and self.choice.path_or_id == model.path_or_id):
                     self.loading = None
                     self._change_model(model)
@@ -364,9 +362,8 @@ class AppContext(QObject):
                     self._change_model(None)
             case AdapterChanged(_, _, text, details) if text:
                 self.say(tr(text), details)
-            case AdapterChanged(path_or_id, title) if self.model is not None:
-                traits = catalog.traits(self.model.name, path_or_id)
-                self.model = dataclasses.replace(self.model, adapter=path_or_id, adapter_title=title, traits=traits)
+            case AdapterChanged(model=LoadedModel() as model) if self.model is not None:
+                self.model = model
             case TraceNotKept(text):
                 self.say(tr(text))
 

@@ -92,6 +92,7 @@ class LoadFailed:
     message: str
     details: str = ""
     kept: bool = False
+    model: LoadedModel | None = None  # the one that is kept; set by the scheduler
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ class AdapterChanged:
     title: str = ""
     message: str = ""
     details: str = ""
+    model: LoadedModel | None = None  # with its new adapter; set by the scheduler
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from engine import catalog
 from engine.errors import SafelightError, Sentence
 from engine.service.backend import Backend, RunSteps
 from engine.service.capabilities import Capabilities
@@ -139,8 +140,7 @@ class Scheduler:
         self._stop_earlier(request)
 
         def report(reply: LoadReply) -> None:
-            self._note(reply)
-            outlet.put(reply)
+            outlet.put(self._noted(reply))
 
         def load() -> None:
             self._racing.forget()  # their memory may be needed
@@ -237,12 +237,7 @@ class Scheduler:
             self.wake()
 
     def _call(self, outlet: Outlet, call: Callable[[], ServiceReply]) -> None:
-        def perform() -> None:
-            reply = call()
-            self._note(reply)
-            outlet.put(reply)
-
-        self._add(_Call(perform))
+        self._add(_Call(lambda: outlet.put(self._noted(call()))))
 
     def _stop_earlier(self, newest: LoadRequest | None) -> None:
         with self._changed:
@@ -255,8 +250,8 @@ class Scheduler:
                 elif item is not None and item.cancel is not None:
                     item.cancel.set()
 
-    def _note(self, reply: ServiceReply) -> None:
-        """Stores the facts that clients may ask for."""
+    def _noted(self, reply: ServiceReply) -> ServiceReply:
+        """Keeps the model's state up to date; returns the reply, with the model that it leaves loaded."""
         match reply:
             case LoadStarted():
                 self._held, self.model, self.loading = self.model, None, reply
@@ -266,10 +261,14 @@ class Scheduler:
                 self.model, self.loading = model, None
             case LoadFailed(kept=kept):
                 self.model, self.loading = self._held if kept else None, None
+                return dataclasses.replace(reply, model=self.model)
             case ModelUnloaded():
                 self.model = None
             case AdapterChanged(path, title, message) if self.model is not None and not message:
-                self.model = dataclasses.replace(self.model, adapter=path, adapter_title=title)
+                traits = catalog.traits(self.model.name, path)
+                self.model = dataclasses.replace(self.model, adapter=path, adapter_title=title, traits=traits)
+                return dataclasses.replace(reply, model=self.model)
+        return reply
 
     # ---------------------------------------------------------------- the thread
 

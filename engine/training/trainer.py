@@ -25,7 +25,6 @@ from engine.training.recipes.recipe import Feed
 
 # At the end of each question the output of the first two of these layers predicts its answer; in the last two its slot
 # should look there. A question's evidence is looked up one layer before its end looks at what was found.
-# slot is to look there. What a question needs is looked up one layer before its end looks at what was found.
 ASKED, LOOKING, LOOKED = (-3, -2), (-2, -1), 0.3
 LOOKS_UP, FINDS = -4, -3
 

@@ -100,7 +100,6 @@ SUDOKU = Recipe(
 SKILLS = dataclasses.replace(SUDOKU, name="skills", canvas_length=64, max_new_tokens=256, steps=9500)
 # After the skills: decisions, and enough of the skills to build on. Higher rates are unstable. The window holds a whole
 # prompt: with the skills' window a third question is out of sight of the text in all layers but the last.
-# holds a whole prompt: with the skills' a third question is out of sight of the text in all layers but the last.
 DECISIONS = dataclasses.replace(
     SKILLS,
     name="decisions",
@@ -119,7 +118,6 @@ DECISIONS = dataclasses.replace(
     ),
 )
 # After the skills: drawings, photographed Sudokus, and enough of the skills to keep some. A drawing of 128 x 128 pixels
-# takes 64 soft tokens; a Sudoku is read with 280, so that a cell of its grid is almost two of them wide.
 # takes 64 soft tokens; a Sudoku is read with 280, so that a cell of its grid is almost two of them wide.
 SIGHT = dataclasses.replace(
     SKILLS,
