@@ -43,8 +43,6 @@ class AtOnce:
 
 @dataclass(frozen=True)
 class ParallelResult:
-    """The results of the measurement."""
-
     model: str
     device: str
     threads: int  # CPU threads of a pass; 0 on a GPU
@@ -77,8 +75,6 @@ class _Lane:
 
 @dataclass
 class _Turn:
-    """The results of one turn."""
-
     tokens: int = 0
     steps: int = 0
     seconds: float = 0.0

@@ -13,7 +13,6 @@ CONTEXT = 40  # tokens before the canvas
 
 
 def draws(device: torch.device, seed: int) -> torch.Generator:
-    """Returns a seeded generator on a device."""
     return torch.Generator(device=device).manual_seed(seed)
 
 

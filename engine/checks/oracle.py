@@ -33,8 +33,6 @@ class OracleCheck:
 
 @dataclass(frozen=True)
 class OracleResult:
-    """The result of a comparison."""
-
     ok: bool
     error: float  # relative, of the output nearest its tolerance
     said: str  # the problem, in words

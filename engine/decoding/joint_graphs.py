@@ -44,7 +44,6 @@ class JointGraphs:
 
     @staticmethod
     def of_network(network: DiffusionGemma) -> JointGraphs:
-        """Returns the graphs of a network."""
         return _OF_NETWORKS.setdefault(network, JointGraphs())
 
     def replayed(self, programs: Sequence[StepProgram], step: _Step) -> Tensor | None:

@@ -28,7 +28,6 @@ Edits = Sequence[tuple[int, int]]  # (position, token id)
 
 
 def non_finite(block: int, step: int) -> SafelightError:
-    """Returns the error for logits that are not finite."""
     return SafelightError(
         f"the model gave non-finite logits in block {block + 1}, step {step_number(step)}; the weights may be damaged, "
         "or the number type too narrow (use float32 or bfloat16)"

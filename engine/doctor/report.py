@@ -8,8 +8,6 @@ from typing import Any
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of one check."""
-
     name: str
     ok: bool | None  # None: not checked; ``said`` is the reason
     said: str

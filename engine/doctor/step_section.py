@@ -178,7 +178,6 @@ class _Comparison:
         return program, cache
 
     def steps_of(self, program: StepProgram, canvas: Tensor, committed: Tensor | None) -> list[StepFacts]:
-        """Returns the facts of each step of one canvas."""
         program.begin(canvas, None, self.settings(), committed)
         found = []
         for step in range(self.steps):

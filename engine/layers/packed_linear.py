@@ -90,7 +90,6 @@ class PackedTokenTable(nn.Module):
 
 
 def packed_weights(network: nn.Module) -> list[PackedWeight]:
-    """Returns all packed weights of a network."""
     return [module for module in network.modules() if isinstance(module, PackedWeight)]
 
 

@@ -64,7 +64,6 @@ class Mode:
 
     @staticmethod
     def on_device(device: torch.device, dtype: torch.dtype, precision: Precision) -> Mode:
-        """Returns the mode of a model on a device."""
         by_kernels = precision.is_packed and kernels.run_on(device, dtype)
         return Mode(dtype, precision, device.type == "cpu", by_kernels)
 

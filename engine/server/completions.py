@@ -72,8 +72,6 @@ def _prompt(body: CompletionRequest, model: LoadedModel) -> str:
 
 
 class CompletionWriter:
-    """Writes an answer as completions."""
-
     def __init__(self, plan: RunPlan, body: CompletionRequest) -> None:
         self._plan, self._usage, self._top = plan, body.includes_usage, body.logprobs
         self._offset = 0  # of the next token in the text

@@ -33,8 +33,6 @@ class AskedRequest(Strict):
 
 
 class StateMessage(Strict):
-    """A message of the input."""
-
     role: Literal["user", "system", "developer", "assistant"]
     content: Content
     type: Literal["message"] = "message"
@@ -66,8 +64,6 @@ class AskedChoice(Strict):
 
 
 class AskedLevel(Strict):
-    """A level of a score."""
-
     label: str
     description: str | None = None
 

@@ -130,7 +130,6 @@ def _sent(fields: Mapping[str, Any], name: str, where: str) -> SentImage:
 
 
 def _data_of(sent: SentImage) -> bytes:
-    """Returns the bytes of its file."""
     head = _HEAD.match(sent.url)
     if head is None:
         raise ApiError(

@@ -41,8 +41,6 @@ class LiveRequest:
 
 
 class LiveRequests:
-    """The requests of one server."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._active: dict[str, LiveRequest] = {}

@@ -47,8 +47,6 @@ def _plan(context: ServerContext, body: ResponsesRequest) -> RunPlan:
 
 
 class ResponsesWriter:
-    """Writes an answer as responses."""
-
     def __init__(self, plan: RunPlan, body: ResponsesRequest) -> None:
         self._plan, self._body = plan, body.model_copy(update={"input": ""})  # images as text are large
         self._created = time.time()

@@ -56,8 +56,6 @@ class TextOptions(Strict):
 
 
 class ResponsesRequest(NeutralFields):
-    """The fields of a request."""
-
     input: str | Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_MESSAGES)]
     model: ModelName | None = None
     instructions: str | None = None

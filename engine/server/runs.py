@@ -58,7 +58,6 @@ class RunChannel:
         self._wake()
 
     async def get(self) -> ServiceReply:
-        """Returns the next reply."""
         while not self._replies:
             self._arrived.clear()
             if not self._replies:

@@ -53,8 +53,6 @@ NEUTRAL_SAMPLING: dict[str, tuple[tuple[Any, ...], str]] = {
 
 
 class StreamOptions(Strict):
-    """The options of a streamed answer."""
-
     include_usage: bool | None = None
     include_obfuscation: Literal[False] | None = None
     continuous_usage_stats: Literal[False] | None = None
@@ -115,8 +113,6 @@ class SampledRequest(FormattedRequest):
 
 
 class TextPart(Strict):
-    """A part of a message."""
-
     type: Literal["text"]
     text: str
 
@@ -171,8 +167,6 @@ class ChatTool(Strict):
 
 
 class TemplateOptions(Strict):
-    """The options for the chat template."""
-
     enable_thinking: bool | None = None
 
 

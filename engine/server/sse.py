@@ -15,7 +15,6 @@ ALIVE = b": developing\n\n"
 
 
 def event(data: dict[str, Any] | str, name: str | None = None) -> bytes:
-    """Returns one event, with an optional name."""
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     head = "" if name is None else f"event: {name}\n"
     return f"{head}data: {text}\n\n".encode("utf-8", "replace")

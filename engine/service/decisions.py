@@ -186,8 +186,6 @@ class _Room:
 
 @dataclass(frozen=True)
 class DecisionUsage:
-    """The tokens of a decision."""
-
     prompt_tokens: int = 0
     reused_tokens: int = 0  # prompt tokens that had been read before
     answer_tokens: int = 0  # one for each question and read

@@ -71,8 +71,6 @@ class LoadProgress:
 
 @dataclass(frozen=True, eq=False)
 class ModelLoaded:
-    """The model is ready."""
-
     model: LoadedModel
 
 

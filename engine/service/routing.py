@@ -47,7 +47,6 @@ class BackendRouter:
         wanted.load(request, pass_on)
 
     def unload(self) -> ModelUnloaded:
-        """Unloads the model."""
         self._has_model = False
         return self.active.unload()
 

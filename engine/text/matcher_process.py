@@ -53,8 +53,6 @@ class _Vocabulary:
 
 
 class _Matchers:
-    """The matchers of one answer."""
-
     def __init__(self, library: LLTokenizer) -> None:
         self._library = library
         self._all: list[LLMatcher] = []

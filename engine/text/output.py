@@ -204,7 +204,6 @@ class OutputParser:
 
 
 def parse_output(text: str, *, starts_in_thought: bool = False, schemas: Schemas = _NONE) -> Output:
-    """Parses a complete output."""
     parser = OutputParser(starts_in_thought=starts_in_thought, schemas=schemas)
     parts = [*parser.feed(text), *parser.finish()]
     names = {part.index: part.name for part in parts if isinstance(part, ToolCallStarted)}

@@ -134,7 +134,6 @@ class AdapterTrainer:
 
     @property
     def parameter_count(self) -> int:
-        """Returns the number of trained parameters."""
         return sum(p.numel() for p in self.matrices)
 
     def run_steps(self, cancel: Cancel | None = None) -> Iterator[TrainingProgress | TrainingMeasured]:

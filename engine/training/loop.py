@@ -214,7 +214,6 @@ class TrainingLoop(ABC):
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Writes a checkpoint."""
         tensors = gather(self.named, self.average, self.optimizers) | self._more_tensors()
         if not self.ahead:
             tensors["generator"] = self.generator.get_state()

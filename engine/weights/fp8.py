@@ -55,7 +55,6 @@ def read_block(declared: dict[str, Any], source: str) -> Block | None:
 
 
 def tensors(state: State, matrix: Matrix, checkpoint: TensorSource, block: Block | None) -> Layout:
-    """Returns the two tensors of a matrix."""
     (out, inputs), name = matrix.shape, f"{matrix.name}.weight"
     scale = next(
         (found for part in SCALES if (found := f"{matrix.name}.{part}") in checkpoint.headers), f"{name}_scale"

@@ -136,7 +136,6 @@ def digest(path: Path) -> str:
 
 
 def is_store(folder: Path) -> bool:
-    """Returns True if a folder is a finished store."""
     return (folder / MANIFEST).exists()
 
 

@@ -20,7 +20,6 @@ _INNER = re.compile(r"(layers\.\d+\.(?:self_attn|mlp)\.\w+_proj)\.(.+)")
 
 
 def released_name(parameter: str) -> str:
-    """Returns the released name of one of our parameters."""
     if parameter.startswith("vision."):
         return _vision_name(parameter.removeprefix("vision."))
     if parameter.endswith(".causal_layer_scalar"):

@@ -122,6 +122,5 @@ class WalkStates:
 def source_of(
     network: DiffusionGemma, examples: Examples, recipe: AdapterRecipe, generator: torch.Generator
 ) -> StateSource:
-    """Returns the recipe's source of states."""
     kind = WalkStates if recipe.states == "walk" else UniformStates
     return kind(network, examples, recipe, generator)
