@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -12,7 +11,6 @@ from torch import Tensor
 from engine.models.vision.tower import VisionTower
 from engine.training.data.pictures import PicturePool, PictureReads
 from engine.training.loop import initialise_matrices
-from engine.training.recipes.embedded import Recipe
 from engine.training.recipes.recipe import Feed
 from engine.training.sight import cell_loss, probe, sight_loss, soft_tokens
 from engine.training.trainer import AnyPool, Trainer
@@ -20,18 +18,6 @@ from engine.training.trainer import AnyPool, Trainer
 
 class SightTrainer(Trainer):
     """A run of a DiffusionGemma with a tower. The tower and its probe are new, and have their own rates."""
-
-    def __init__(
-        self,
-        recipe: Recipe,
-        folder: Path,
-        seed: int = 0,
-        device: str = "cpu",
-        compiled: bool = False,
-        start: Path | None = None,
-    ) -> None:
-        self.compiled = compiled
-        super().__init__(recipe, folder, seed, device, compiled, start)
 
     def _take_parameters(self, generator: torch.Generator) -> None:
         tower = self.model.vision

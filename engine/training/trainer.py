@@ -62,6 +62,7 @@ class Trainer(TrainingLoop):
         start: Path | None = None,
     ) -> None:
         super().__init__(recipe, folder, seed, device, trained=start is not None)
+        self.compiled = compiled
         generator = torch.Generator().manual_seed(seed)
         self.model = DiffusionGemma(recipe.model_config())
         initialise(self.model, generator)

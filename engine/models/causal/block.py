@@ -77,8 +77,14 @@ class CausalBlock(nn.Module):
         query_scale: Tensor | None = None,
     ) -> Tensor:
         """Runs the layer: x (B, T, H) -> (B, T, H)."""
-        x = x + self.self_attn(self.input_layernorm(x), rope, mask, extend, query_scale)
-        out: Tensor = x + self.mlp(self.post_attention_layernorm(x), x.shape[1])
+        x = x + self._normed(self.self_attn(self.input_layernorm(x), rope, mask, extend, query_scale))
+        return x + self._feed_forward(x)
+
+    def _normed(self, attended: Tensor) -> Tensor:
+        return attended
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.mlp(self.post_attention_layernorm(x), x.shape[1])
         return out
 
 
@@ -90,16 +96,11 @@ class SandwichBlock(CausalBlock):
         self.pre_feedforward_layernorm = norm(config, config.hidden_size)
         self.post_feedforward_layernorm = norm(config, config.hidden_size)
 
-    def forward(
-        self,
-        x: Tensor,
-        rope: tuple[Tensor, Tensor],
-        mask: Tensor | None,
-        extend: Extend,
-        query_scale: Tensor | None = None,
-    ) -> Tensor:
-        """Runs the layer: x (B, T, H) -> (B, T, H)."""
-        x = x + self.post_attention_layernorm(self.self_attn(self.input_layernorm(x), rope, mask, extend, query_scale))
+    def _normed(self, attended: Tensor) -> Tensor:
+        out: Tensor = self.post_attention_layernorm(attended)
+        return out
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
         inner = self.mlp(self.pre_feedforward_layernorm(x), x.shape[1])
-        out: Tensor = x + self.post_feedforward_layernorm(inner)
+        out: Tensor = self.post_feedforward_layernorm(inner)
         return out
