@@ -1,4 +1,4 @@
-"""Block diffusion: denoises a canvas until it converges, commits its argmax, and goes on with the next.
+"""Block diffusion: denoises a canvas until it converges, commits its argmax, and continues with the next.
 
 A stepper takes the steps; see ``stepper``. A run may begin behind known blocks, and may be changed between its steps;
 see ``fork_schedule``.

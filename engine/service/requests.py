@@ -41,7 +41,7 @@ class LoadRequest:
 class RunRequest:
     """One generation; ``cancel`` stops it within one denoising step.
 
-    A chat or a puzzle answers ``messages``, a completion goes on with ``text``. A fork continues ``source`` with
+    A chat or a puzzle answers ``messages``, a completion continues ``text``. A fork continues ``source`` with
     ``changes``; an infill regenerates the ``marks`` in the finished text of ``source``. Forks and infills take the
     prompt and the settings of ``source``, and a fork its seed, too: see ``RunRequest.fork`` and ``RunRequest.infill``.
     A decision reads answers to the questions of ``decision`` from one canvas; its messages are made of them.
