@@ -94,9 +94,6 @@ def _predicted(forward: Decode, drawing: Drawing) -> list[Predicted]:
     return drawing.predicted(logits, drawing.draw(logits))
 
 
-# --- where it ends -----------------------------------------------------------------------------------------------
-
-
 def _end(leading: Sequence[int], config: GenerationConfig, length: int) -> tuple[Literal["eos", "length"] | None, int]:
     """Returns why the run ends with these tokens behind ``length`` others, or None; and how many of them stay."""
     for count, token in enumerate(leading, start=1):

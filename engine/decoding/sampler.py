@@ -68,8 +68,6 @@ class Sampler:
         """
         return _made(config, self.length, self.vocab_size, self.generator, block)
 
-    # --- canvases ----------------------------------------------------------------------------------------------------
-
     def noise(self) -> Tensor:
         """Draws a canvas of noise (C,)."""
         choices = self.vocab_size if self.allowed is None else self.allowed
@@ -128,8 +126,6 @@ class Sampler:
             return None
         positions, ids = self.pinned
         return torch.full((self.length,), -1, dtype=torch.int32, device=ids.device).index_put((positions,), ids.int())
-
-    # --- steps -------------------------------------------------------------------------------------------------------
 
     def scale(self, logits: Tensor, temperature: float, block: int, step: int) -> Tensor:
         """Returns logits (C, V) at a temperature; forbidden tokens at -inf, pinned positions certain of their token."""

@@ -143,8 +143,6 @@ class WrittenBlocks:
         tokens = np.array([self.text[place] for place in range(length)], dtype=np.int32)
         yield GenerationFinished(reason, tokens, self._committed, self.passes, self.seconds, why)
 
-    # --- parts -----------------------------------------------------------------------------------------------------
-
     @property
     def _start(self) -> int:
         """The place of the open block in the text."""

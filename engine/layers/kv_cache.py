@@ -222,8 +222,6 @@ class KVCache:
             layer.visible is None or layer.base <= max(0, length - layer.visible) for layer in self._layers
         )
 
-    # --- images --------------------------------------------------------------------------------------------------
-
     @property
     def image(self) -> ImageRows | None:
         """The image that begins directly after the committed text, if any."""
@@ -242,8 +240,6 @@ class KVCache:
             found += [min(size, edge - start) for start in range(at, edge, size)]
             at = edge
         return found
-
-    # --- reuse ---------------------------------------------------------------------------------------------------
 
     def bind(self, model: object, config: ModelConfig) -> None:
         """Binds the cache to the model that fills it.

@@ -277,9 +277,6 @@ def _of_images(vision: VisionConfig, tower: int, itemsize: int, others: int) -> 
     )
 
 
-# --- advice ------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class _Choices:
     """The possible choices: precisions by name, and contexts from ``least`` to ``most`` tokens."""

@@ -72,8 +72,6 @@ class Network(nn.Module, ABC):
             SafelightError: as ``prefill``; this network has only one of the two, or no positions.
         """
 
-    # --- what is asked for -----------------------------------------------------------------------------------------
-
     def checked_text(self, ids: Tensor, cache: KVCache) -> Tensor:
         """Returns token ids (T,) on the device, which can be appended to a cache.
 

@@ -95,9 +95,6 @@ def routes(context: ServerContext) -> list[Route]:
     ]
 
 
-# --- the model -------------------------------------------------------------------------------------------------------
-
-
 def _as_served(model: LoadedModel) -> LoadedModel:
     """Returns the model as others see it: without the choice of its adapter, and without the adapter's path."""
     adapter = None if model.adapter is None else Path(model.adapter).name
@@ -133,9 +130,6 @@ def _count(context: ServerContext, raw: object) -> int:
         raise ApiError(400, f"{error}.", param="messages") from None
 
 
-# --- pictures --------------------------------------------------------------------------------------------------------
-
-
 def _missing(context: ServerContext, raw: object) -> list[str]:
     """Returns the digests whose pictures are missing."""
     try:
@@ -153,9 +147,6 @@ def _take(context: ServerContext, data: bytes) -> str:
         return context.pictures.take(data).digest
     except SafelightError as error:
         raise ApiError(400, f"{error}.") from None
-
-
-# --- runs ------------------------------------------------------------------------------------------------------------
 
 
 def _read_request(context: ServerContext, raw: object) -> RunRequest:
@@ -196,9 +187,6 @@ def _check_source(source: Recording, model: LoadedModel) -> None:
             param="source",
             code="other_model",
         )
-
-
-# --- influence -------------------------------------------------------------------------------------------------------
 
 
 async def _measure(context: ServerContext, raw: object) -> Response:

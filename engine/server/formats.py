@@ -17,8 +17,6 @@ from engine.server.strict import NeutralFields, Strict
 from engine.service import LoadedModel
 from engine.text.output_format import FormatKind, OutputFormat
 
-# --- requests --------------------------------------------------------------------------------------------------------
-
 
 class NamedSchema(Strict):
     """The schema of ``response_format``; every answer fits it, with or without ``strict``."""
@@ -59,9 +57,6 @@ class FormattedRequest(NeutralFields):
     guided_json: str | dict[str, Any] | None = None
     guided_regex: str | None = None
     guided_choice: list[str] | None = None
-
-
-# --- formats ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -139,8 +139,6 @@ class LocalModel:
         if found is not None:
             yield MemoryUsed(*found)
 
-    # ---------------------------------------------------------------- adapters
-
     def _adapter_of(self, request: RunRequest) -> str | None:
         """Returns the adapter of a run, a folder or an id; None: none."""
         return self._chosen if request.adapter is None else request.adapter or None
@@ -156,8 +154,6 @@ class LocalModel:
             self.load_adapter(model, path)
         self._present = path
         self._recorder.adapter_changed(model.adapter)
-
-    # ---------------------------------------------------------------- influence
 
     def measure(self, request: InfluenceRequest) -> InfluenceMeasured:
         try:

@@ -137,8 +137,6 @@ class Racing:
             pass
         self._warm.add(setup)
 
-    # ---------------------------------------------------------------- models
-
     def _runners(
         self, request: RaceRequest, present: LoadedModel | None, put: Callable[[ServiceReply], object]
     ) -> list[Runner]:

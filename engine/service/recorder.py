@@ -147,8 +147,6 @@ class Recorder:
         warnings, self._warnings = self._warnings, []
         return warnings
 
-    # ---------------------------------------------------------------- for the records
-
     def prepare(self) -> None:
         """Makes the folder, private to the user.
 

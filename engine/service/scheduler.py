@@ -108,8 +108,6 @@ class Scheduler:
         finally:
             threading.stack_size(before)
 
-    # ---------------------------------------------------------------- requests
-
     def run(self, request: RunRequest, outlet: Outlet, most_waiting: int | None = None) -> None:
         """Starts a run; the replies end with ``RunEnded``, the only one of a run that is cancelled while it waits.
 
@@ -269,8 +267,6 @@ class Scheduler:
                 self.model = dataclasses.replace(self.model, adapter=path, adapter_title=title, traits=traits)
                 return dataclasses.replace(reply, model=self.model)
         return reply
-
-    # ---------------------------------------------------------------- the thread
 
     def _serve(self) -> None:
         while self._wait(can_go_on=self._turn()):

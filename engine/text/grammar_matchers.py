@@ -59,9 +59,6 @@ def matchers_of(format: OutputFormat, tokens: GrammarTokens, process: MatcherPro
     return [made]
 
 
-# --- schemas ---------------------------------------------------------------------------------------------------------
-
-
 def _of_schema(schema: Mapping[str, Any], tokens: GrammarTokens, process: MatcherProcess) -> list[Matcher]:
     only = tokens.writable
     cleaned = checked_schema(schema, tokens.written.lacks, None if only is None else f"^{only}$")
@@ -100,9 +97,6 @@ def _inner(schema: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     return [(name, inner) for name, inner in found if isinstance(inner, dict)]
 
 
-# --- texts -----------------------------------------------------------------------------------------------------------
-
-
 def _regex_source(pattern: str, only: str | None) -> str:
     body = f"/{_in_lark(pattern)}/" + ("" if only is None else f" & /{_in_lark(only)}/")
     return f"start: TEXT\nTEXT: {body}"
@@ -120,9 +114,6 @@ def _in_lark(pattern: str) -> str:
     """Returns a pattern that may stand between slashes, in one line."""
     escaped = re.sub(r"\\.|/", lambda found: found[0] if len(found[0]) > 1 else "\\/", pattern, flags=re.DOTALL)
     return escaped.replace("\n", "\\n").replace("\r", "\\r")
-
-
-# --- matchers --------------------------------------------------------------------------------------------------------
 
 
 def allowed_by(matcher: Matcher, tokens: GrammarTokens) -> NDArray[np.bool_]:

@@ -118,8 +118,6 @@ class MatcherProcess:
         self._is_ready = True
         self._least_memory = self._memory()
 
-    # ---------------------------------------------------------------- answers
-
     def begin(self, cancel: Cancel | None) -> None:
         """Starts to serve a new answer, until ``cancel`` is set."""
         self._cancel, self._left = cancel, ANSWER_SECONDS
@@ -170,8 +168,6 @@ class MatcherProcess:
         for stream in (self._jobs, self._answers):
             with contextlib.suppress(OSError):
                 stream.close()
-
-    # ---------------------------------------------------------------- lines
 
     @contextlib.contextmanager
     def _whole(self) -> Iterator[None]:

@@ -90,8 +90,6 @@ class OutputParser:
         self._state = "ended"
         return self._taken()
 
-    # ---------------------------------------------------------------- text
-
     def _take(self, text: str) -> None:
         """Reads text without tags."""
         if self._state == "start":
@@ -119,8 +117,6 @@ class OutputParser:
                 return ""
         self._state = "content"
         return text
-
-    # ---------------------------------------------------------------- tags
 
     def _take_tag(self, tag: str) -> None:
         if tag in (THINK, THINK_END) and not self._counts(tag):
@@ -166,8 +162,6 @@ class OutputParser:
         elif self._state == "thought":
             self._give(ThoughtPart(self._thought.quote()))
 
-    # ---------------------------------------------------------------- states
-
     def _begin_thought(self, *, named: bool, takes_think_end: bool) -> None:
         self._thought.begin(named=named)
         self._state, self._takes_think_end = "thought", takes_think_end
@@ -191,8 +185,6 @@ class OutputParser:
         self._state = "content"
         self._content.cut()
         self._give(ContentPart(self._content.add(text)))
-
-    # ---------------------------------------------------------------- parts
 
     def _give(self, part: ContentPart | ThoughtPart) -> None:
         if part.text:

@@ -148,8 +148,6 @@ class _Check:
         elif isinstance(value, float) and not math.isfinite(value):
             raise _wrong(place, f"has {quoted(value)}, which is no JSON")
 
-    # --- references --------------------------------------------------------------------------------------------------
-
     def _reference(self, value: Any, place: str) -> None:
         if not isinstance(value, str):
             raise _wrong(place, f"must be a text, not {quoted(value)}")
@@ -183,8 +181,6 @@ class _Check:
         if reference[1:] not in self._places:
             raise _wrong(self._references.get(reference, ""), f"refers to {quoted(reference)}; no schema is there")
         return found_at(self._root, reference)
-
-    # --- what multiplies ---------------------------------------------------------------------------------------------
 
     def count_remainders(self, schema: Any, place: str) -> int:
         """Returns the most remainders that a grammar may count for a number anywhere in a schema.

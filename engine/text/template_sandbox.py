@@ -31,8 +31,6 @@ MOST_BITS = 64  # of a whole number in arithmetic
 
 current: ContextVar[TemplateBudget] = ContextVar("budget")
 
-# --- what a template may use -------------------------------------------------------------------------------------
-
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -67,8 +65,6 @@ _METHODS: dict[type, frozenset[str]] = {
 
 _BY_PAIRS = _names("rfind rindex rsplit rpartition strip lstrip rstrip trim")
 """Methods that may compare each character of a text with each of the pattern."""
-
-# --- what it costs -----------------------------------------------------------------------------------------------
 
 
 def _pay(name: str, value: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -188,9 +184,6 @@ def _now(form: str) -> str:
     if not re.fullmatch(r"(?:[^%]|%-?[a-zA-Z%]){0,100}", form):
         raise LimitError("it asks for the time in a form that is not known")
     return datetime.datetime.fromtimestamp(this_moment()).strftime(form)
-
-
-# --- the environment ---------------------------------------------------------------------------------------------
 
 
 class _Formatter(SandboxedFormatter):

@@ -88,8 +88,6 @@ class ToolArguments:
             self._pop()
         self.is_closed = True
 
-    # ---------------------------------------------------------------- text
-
     def _step(self, text: str, place: int) -> int:
         """Reads on from a place; returns the next one."""
         match self._state:
@@ -171,8 +169,6 @@ class ToolArguments:
             self._end_value()
         return place
 
-    # ---------------------------------------------------------------- what is held
-
     def _hold(self, text: str) -> None:
         if self._state not in ("behind key", "behind value"):
             self._held.append(text)
@@ -193,8 +189,6 @@ class ToolArguments:
 
     def _held_text(self) -> str:
         return "".join(self._held).strip()
-
-    # ---------------------------------------------------------------- values
 
     def _next(self) -> None:
         """Begins an entry or an item."""

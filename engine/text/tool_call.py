@@ -104,8 +104,6 @@ class ToolCallReader:
             return "" if _HALF_HEAD.fullmatch(self._held_text()) else self._held_text()
         return self._left_behind() if self._state == "behind" else ""
 
-    # ---------------------------------------------------------------- states
-
     def _add_head(self, text: str) -> str:
         found = re.search(r"[{(]", text)
         head = text[: found.start()] if found else text
@@ -156,8 +154,6 @@ class ToolCallReader:
         written = self._arguments.take()
         if written:
             self._parts.append(ToolCallArguments(self._calls - 1, written))
-
-    # ---------------------------------------------------------------- what is held
 
     def _hold(self, text: str) -> None:
         self._held.append(text)

@@ -79,8 +79,6 @@ class _Rules:
         token = self._token_id(tag)
         return json.dumps(tag) if token is None else f"<[{token}]>"
 
-    # --- values ------------------------------------------------------------------------------------------------------
-
     def _value(self, schema: Any, place: str) -> str:
         if schema is True or schema == {}:
             schema = {"type": list(_ALL)}

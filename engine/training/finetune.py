@@ -290,8 +290,6 @@ def _step_of(line: str) -> float:
     return step if isinstance(step, int) else math.inf
 
 
-# --- which run this is ---------------------------------------------------------------------------------------------
-
 FIXED = ("states", "rank_denoise", "rank_causal", "optimizer", "batch", "form", "puzzles")
 
 

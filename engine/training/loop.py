@@ -158,8 +158,6 @@ class TrainingLoop(ABC):
         """Ends the processes that make rows."""
         self.rows.close()
 
-    # --- parts of a subclass -----------------------------------------------------------------------------------------
-
     @abstractmethod
     def _add_gradients(self) -> dict[str, Tensor]:
         """Runs the backward passes of a step; returns numbers to report, on the device, by name."""
@@ -171,8 +169,6 @@ class TrainingLoop(ABC):
     @abstractmethod
     def _more_tensors(self) -> dict[str, Tensor]:
         """Returns the tensors that a checkpoint must hold besides weights and moments."""
-
-    # --- a step ------------------------------------------------------------------------------------------------------
 
     def _take_step(self) -> float:
         """Takes an optimizer step; returns the share of the rates that it was taken with."""
@@ -210,8 +206,6 @@ class TrainingLoop(ABC):
     def _reseed(self) -> None:
         mixed = np.random.SeedSequence((self.seed, self.step)).generate_state(1, np.uint64)
         self.generator.manual_seed(int(mixed[0] >> 1))
-
-    # --- checkpoints -------------------------------------------------------------------------------------------------
 
     def save(self) -> None:
         tensors = gather(self.named, self.average, self.optimizers) | self._more_tensors()

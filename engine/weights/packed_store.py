@@ -139,9 +139,6 @@ def is_store(folder: Path) -> bool:
     return (folder / MANIFEST).exists()
 
 
-# --- reading -----------------------------------------------------------------------------------------------------
-
-
 def stored(state: State, checkpoint: TensorSource) -> Layout:
     """Returns the store's layout: the network's own names; a packed weight as its scheme's tensors."""
     layout: Layout = {}
@@ -212,9 +209,6 @@ def fill_verified(
                 progress(done / total)
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-# --- writing -----------------------------------------------------------------------------------------------------
 
 
 def shard_of(part: str) -> str:

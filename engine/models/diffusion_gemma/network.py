@@ -87,8 +87,6 @@ class DiffusionGemma(Network):
             self._fused = FusedLayers(self), *place
         return self._fused[0]
 
-    # --- the two modes -------------------------------------------------------------------------------------------
-
     @torch.inference_mode()
     def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
         """Appends tokens to the cache, causally.
@@ -154,8 +152,6 @@ class DiffusionGemma(Network):
         x = self.self_conditioning(self.embed(canvas)[None], soft)
         extends = [cache.writer(index) for index in range(len(self.layers))]
         return self.head(self.run(x, positions, {}, extends)[0])
-
-    # --- parts ---------------------------------------------------------------------------------------------------
 
     def embed(self, ids: Tensor) -> Tensor:
         """Embeds token ids (...) -> embeddings times sqrt(H), (..., H)."""

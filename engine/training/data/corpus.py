@@ -17,8 +17,6 @@ from engine.text.chat_template import ChatTemplate
 from engine.training.data.rollout import TrainingBatch
 from engine.training.minimal import read_lines
 
-# --- tokenizer --------------------------------------------------------------------------------------------------------
-
 SPECIAL = ("<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<|turn>system", "<|turn>user", "<|turn>model", "<turn|>")
 CHARACTERS = "\n" + "".join(map(chr, range(32, 127))) + "·•°±×÷«»¿¡éèàäöüßñçøåπ→"
 
@@ -67,8 +65,6 @@ def write_tokenizer(folder: Path, more: Sequence[str] = ()) -> None:
     write_text(folder / "chat_template.jinja", (SEEING_TEMPLATE if more else CHAT_TEMPLATE) + "\n")
 
 
-# --- prompts and batches ----------------------------------------------------------------------------------------------
-
 EOS, PAD = 1, 0
 _MARK = "\0"
 _TEMPLATE = ChatTemplate(CHAT_TEMPLATE, {"bos_token": "<bos>"})
@@ -91,9 +87,6 @@ def rows_to_batch(
         ids[row, prompt_length - count :] = encoding.ids
         present[row, prompt_length - count :] = True
     return TrainingBatch(torch.from_numpy(ids), torch.from_numpy(present), torch.from_numpy(np.array(targets)))
-
-
-# --- Sudoku --------------------------------------------------------------------------------------------------------
 
 
 class SudokuSource:
@@ -148,9 +141,6 @@ class SudokuSource:
             answer = self.tokenizer.encode(sudoku.rows(solution)).ids
             targets.append(answer + [EOS] * (self.canvas_length - len(answer)))
         return rows_to_batch(self.tokenizer, prompts, targets, self.prompt_length)
-
-
-# --- text skills ---------------------------------------------------------------------------------------------------
 
 
 SHORT_PROMPT = 48  # characters; nearly all prompts are shorter

@@ -152,9 +152,6 @@ class AdapterRun:
                 raise SafelightError(f"{name} must be a whole number of {low} or more, not {getattr(self, name)!r}")
 
 
-# --- records of a run ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class PuzzlesMade:
     """Reports that puzzles for training were made."""
