@@ -179,8 +179,6 @@ class AppContext(QObject):
         self.backend.pacing.computed.connect(self.busy_changed)
         backend.arrived.connect(self.take)
 
-    # ---------------------------------------------------------------- between the parts
-
     @Slot(str, str)
     def say(self, message: str, details: str = "") -> None:
         """Shows the user an error."""
@@ -222,8 +220,6 @@ class AppContext(QObject):
     def close(self) -> None:
         """Stops the current work, ends every thread, and saves. May be called again."""
         self._endings.close()
-
-    # ---------------------------------------------------------------- the model
 
     @property
     def choice(self) -> ModelChoice | None:
@@ -331,8 +327,6 @@ class AppContext(QObject):
         self.model_changed.emit()
         self.busy_changed.emit()
 
-    # ---------------------------------------------------------------- replies
-
     @Slot(object)
     def take(self, replies: list[ServiceReply]) -> None:
         """Applies all pending replies, then notifies the views once."""
@@ -367,8 +361,6 @@ class AppContext(QObject):
             case TraceNotKept(text):
                 self.say(tr(text))
 
-    # ---------------------------------------------------------------- availability
-
     def register_busy(self, busy: Busy) -> None:
         """Includes a component in ``reason_to_wait`` and ``stop``."""
         self._busy.append(busy)
@@ -393,8 +385,6 @@ class AppContext(QObject):
         for busy in self._busy:
             if busy.reason_to_wait():
                 busy.stop()
-
-    # ---------------------------------------------------------------- settings
 
     @Slot()
     def apply_values(self) -> None:

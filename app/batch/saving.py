@@ -42,8 +42,6 @@ class Saver(QObject):
             self.write(path, write)
 
     def write(self, path: Path, write: Write) -> None:
-        """Writes the file."""
-
         def job() -> Path:
             write(path)
             return path

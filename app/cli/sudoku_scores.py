@@ -171,9 +171,6 @@ class Ticker:
             sys.stderr.flush()
 
 
-# --- one puzzle, and the table of many -------------------------------------------------------------------------------
-
-
 def contender(model: Model) -> str:
     """Returns the name of the model, with its adapter's if it has one."""
     return model.name if model.adapter is None else f"{model.name} + {model.adapter.name}"

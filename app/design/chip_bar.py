@@ -45,7 +45,6 @@ class ChipBar(QWidget):
         self.setVisible(bool(chips))
 
     def _drop(self, place: int) -> None:
-        """Removes one chip."""
         raise NotImplementedError
 
     @Slot()

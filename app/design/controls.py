@@ -180,7 +180,6 @@ class FlowLayout(QLayout):
         self._items.append(item)
 
     def insertWidget(self, index: int, widget: QWidget) -> None:
-        """Inserts a widget at ``index``."""
         self.addWidget(widget)
         self._items.insert(index, self._items.pop())
 

@@ -70,7 +70,6 @@ class FigureTable(QTableWidget):
         self._share_width()
 
     def texts(self) -> list[tuple[str, ...]]:
-        """Returns the texts of the table."""
         return [
             tuple(item.text() if (item := self.item(row, column)) else "" for column in range(self.columnCount()))
             for row in range(self.rowCount())
@@ -104,8 +103,6 @@ class FigureTable(QTableWidget):
     def _alignment(self, column: int) -> Qt.AlignmentFlag:
         side = Qt.AlignmentFlag.AlignLeft if column < self._names else Qt.AlignmentFlag.AlignRight
         return side | Qt.AlignmentFlag.AlignVCenter
-
-    # ---------------------------------------------------------------- size
 
     def _share_width(self) -> None:
         """Gives number columns the width they need and the last name column the rest, with a minimum; below that it

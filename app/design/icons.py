@@ -73,7 +73,6 @@ def load() -> None:
 
 
 def is_loaded() -> bool:
-    """True if the family is loaded."""
     return _font is not None
 
 

@@ -16,7 +16,6 @@ changed = _published.changed
 
 
 def is_reduced() -> bool:
-    """Returns True if motion is reduced."""
     return _is_reduced
 
 

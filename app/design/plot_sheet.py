@@ -118,8 +118,6 @@ class PlotSheet(QWidget):
             for text, y in (("0", area.bottom()), (top, high + metrics.ascent() / 2)):
                 painter.drawText(QPointF(area.left() - 6 - metrics.horizontalAdvance(text), y), text)
 
-    # ---------------------------------------------------------------- the mark
-
     def pixel(self, x: float) -> float:
         """Returns the pixels from the left of a position on the axis."""
         area, (low, high) = self._areas[0], self._span
@@ -148,8 +146,6 @@ class PlotSheet(QWidget):
                 top, bottom = self._areas[0].top(), self._areas[-1].bottom()
                 painter.fillRect(QRectF(self._mark - 0.75, top, 1.5, bottom - top), color(themes.current().accent))
         painter.end()
-
-    # ---------------------------------------------------------------- pointing
 
     def _axis_at(self, pixel: float) -> float | None:
         if self._picture is None or not self._areas:

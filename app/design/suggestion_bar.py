@@ -39,7 +39,6 @@ class SuggestionBar(QWidget):
 
     @property
     def prompts(self) -> list[str]:
-        """Returns the prompts of the chips."""
         return [prompt for _, prompt in self._suggestions]
 
     def offer(self, suggestions: Sequence[tuple[str, str]]) -> bool:

@@ -95,8 +95,6 @@ class Saving(QObject):
     def _try_again(self) -> None:
         self.save(RETRY_SECONDS)
 
-    # ---------------------------------------------------------------- the end
-
     def may_close(self) -> bool:
         """Returns True if closing now loses no change. If it would, warns and returns False, but only once."""
         self.save()

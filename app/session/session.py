@@ -110,8 +110,6 @@ class Session(QObject):
         self._is_closed = False
         library.notice = " ".join(said for said in (library.notice, rescue.bring_in(library)) if said)
 
-    # ---------------------------------------------------------------- the shown conversation
-
     @property
     def conversation(self) -> int | None:
         """The library's id of the shown conversation; None until its first prompt is stored."""
@@ -178,8 +176,6 @@ class Session(QObject):
         if self.chat.active is None:
             return tr("An answer in another conversation is developing; Esc stops it")
         return tr("The answer is developing; Esc stops it")
-
-    # ---------------------------------------------------------------- asking
 
     def ask(
         self,
@@ -282,8 +278,6 @@ class Session(QObject):
         """Stops the current answer within one denoising step; its text so far stays."""
         self._link.stop()
 
-    # ---------------------------------------------------------------- replies
-
     def take(self, replies: list[ServiceReply]) -> None:
         """Applies and stores the replies of the current run, and emits ``progressed`` once."""
         run = self._run
@@ -344,8 +338,6 @@ class Session(QObject):
             self.library.release(chat.id)
             self._stored.delete(chat)
 
-    # ---------------------------------------------------------------- versions and deletion
-
     @Slot(object, int)
     def choose_answer(self, turn: Turn, index: int) -> None:
         """Shows another version of an answer, with the turns after it."""
@@ -402,8 +394,6 @@ class Session(QObject):
         removed.branch.put_back(removed.item, removed.place)
         self._keep("put back", removed.item, removed.chat, lambda: self._stored.put_back(removed.item))
         self.path_changed.emit()
-
-    # ---------------------------------------------------------------- the end
 
     def close(self) -> None:
         """Saves and closes the library; deletions become final. May be called twice."""

@@ -79,7 +79,6 @@ def _application(context: AppContext, topbar: TopBar, dialogs: Dialogs, close: C
 
 
 def _conversations(context: AppContext, controller: SidebarController, topbar: TopBar) -> list[Action]:
-    """Returns the actions on the shown conversation and on the list."""
     section, session = tr("Conversations"), context.session
 
     def stored() -> str:

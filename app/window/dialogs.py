@@ -50,7 +50,6 @@ class Dialogs(QObject):
         self.open_setting("")
 
     def open_setting(self, name: str) -> None:
-        """Opens the settings at the setting of this name."""
         from app.settings.dialog import SettingsDialog, style  # not needed at start
 
         context = self._context
@@ -91,8 +90,6 @@ class Dialogs(QObject):
         themes.changed.connect(dress)
         dialog.destroyed.connect(lambda: themes.changed.disconnect(dress))
         dialog.finished.connect(dialog.deleteLater)
-
-    # ---------------------------------------------------------------- the settings
 
     @Slot(str)
     def _preference_changed(self, name: str) -> None:

@@ -56,8 +56,6 @@ class Indicators(QObject):
         """Stops updating the memory."""
         self._memory.stop()
 
-    # ---------------------------------------------------------------- the model
-
     @Slot()
     def show_model(self) -> None:
         """Shows which model is loaded or being loaded."""
@@ -98,8 +96,6 @@ class Indicators(QObject):
     def _show_server(self) -> None:
         server = self._context.server
         self._status.show_server(status_text(server.unfinished) if server.is_on else "")
-
-    # ---------------------------------------------------------------- figures
 
     @Slot(object)
     def _take(self, replies: list[ServiceReply]) -> None:

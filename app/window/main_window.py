@@ -82,8 +82,6 @@ class MainWindow(QMainWindow):
         self.notices.begin()
         attempt(context, tr("The conversations could not be listed"), self.conversations.refresh)
 
-    # ---------------------------------------------------------------- building
-
     def _lay_out(self) -> None:
         self._sidebar_line = Hairline(Qt.Orientation.Vertical)
         body = row_of(self.sidebar, self._sidebar_line, (self.pages.stack, 1), self.strip, spacing=0)
@@ -122,11 +120,8 @@ class MainWindow(QMainWindow):
         if page in self.pages.by_name:
             self.show_page(page)
 
-    # ---------------------------------------------------------------- the shown page
-
     @Slot(str)
     def show_page(self, page: str) -> None:
-        """Shows a page, by its name."""
         self.topbar.show_page(page)
         self.dialogs.page = page
         self.notices.notice.hide()
@@ -175,8 +170,6 @@ class MainWindow(QMainWindow):
     @Slot()
     def _dress(self) -> None:
         self.setStyleSheet(chrome(themes.current(), style, statusbar.style, sidebar.style))
-
-    # ---------------------------------------------------------------- Qt's events
 
     @Slot()
     def _after_first_paint(self) -> None:

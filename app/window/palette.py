@@ -179,7 +179,6 @@ class Palette(QDialog):
 
     @property
     def current(self) -> Action | None:
-        """Returns the selected action."""
         found: Action | None = self.list.currentIndex().data(ACTION)
         return found
 

@@ -39,8 +39,6 @@ class Reopening(QObject):
         context.session.path_changed.connect(self._note)
         context.busy_changed.connect(self._note_model)
 
-    # ---------------------------------------------------------------- the model
-
     def expect_model(self, model: str | None = None) -> None:
         """Announces the model of the start: this one, or else the last loaded one."""
         self._first = self._last_model() if model is None else ModelChoice(model)
@@ -79,8 +77,6 @@ class Reopening(QObject):
         store.write_model(self._settings, choice.path_or_id, choice.adapter)
         if store.read_loading(self._settings):
             store.write_loading(self._settings, None)
-
-    # ---------------------------------------------------------------- the conversation
 
     @Slot()
     def reopen(self) -> None:

@@ -125,8 +125,6 @@ class StatusBar(QWidget):
         made.clicked.connect(self.server_asked)
         return made
 
-    # ---------------------------------------------------------------- what is shown
-
     def show_server(self, text: str) -> None:
         """Shows that the local server is on; hides it for an empty text."""
         self._set_text("server", FigureText(text) if text else NOTHING)
@@ -220,8 +218,6 @@ class StatusBar(QWidget):
         if self._texts[name] != figure:
             self._texts[name] = figure
             self._fit()
-
-    # ---------------------------------------------------------------- fitting
 
     def sizeHint(self) -> QSize:
         return QSize(640, self.height())

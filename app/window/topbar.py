@@ -127,7 +127,6 @@ class TopBar(QWidget):
         self.page_menu.setVisible(not has_room)
 
     def show_page(self, page: str) -> None:
-        """Shows which page is current."""
         for name, tool in self.pages.items():
             tool.setChecked(name == page)
             if name == page:

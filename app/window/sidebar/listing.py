@@ -79,8 +79,6 @@ class ConversationList(QListView):
         self.painting.closeEditor.connect(self._edited)
         themes.changed.connect(self._take_text_size)
 
-    # ---------------------------------------------------------------- what is shown
-
     def show_conversations(self, summaries: Sequence[Summary], current: int | None, now: float) -> None:
         """Replaces the rows; scroll position and cursor stay. Delayed while a title is being edited."""
         if self._is_editing():
@@ -121,8 +119,6 @@ class ConversationList(QListView):
         first = self.rows.summary(self.rows.nearest(0))
         if first is not None:
             self.chosen.emit(first.id, "open")
-
-    # ---------------------------------------------------------------- keys and mouse
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         summary = self.rows.summary(self.currentIndex())
@@ -181,8 +177,6 @@ class ConversationList(QListView):
     def currentChanged(self, current: Index, previous: Index) -> None:
         super().currentChanged(current, previous)
         self._place_button()
-
-    # ---------------------------------------------------------------- internals
 
     def _is_editing(self) -> bool:
         return self.state() == QAbstractItemView.State.EditingState

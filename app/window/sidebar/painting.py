@@ -48,8 +48,6 @@ class RowPainter(QStyledItemDelegate):
         self._found_row = title + snippet + 2 * SPACE_2 + 2
         self._header_row = snippet + SPACE_4 + SPACE_1
 
-    # ---------------------------------------------------------------- geometry
-
     def sizeHint(self, _option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> QSize:
         row = self._rows.rows[index.row()]
         if isinstance(row, str):
@@ -63,8 +61,6 @@ class RowPainter(QStyledItemDelegate):
     def _title_rect(self, row: QRect) -> QRect:
         height = self._plain_row if row.height() < self._found_row else self._title_height + 2 * SPACE_2
         return QRect(row.left() + LEFT, row.top(), row.width() - LEFT - RIGHT, height)
-
-    # ---------------------------------------------------------------- painting
 
     def paint(
         self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
@@ -154,8 +150,6 @@ class RowPainter(QStyledItemDelegate):
             part.format = found
             made.append(part)
         return made
-
-    # ---------------------------------------------------------------- renaming
 
     def createEditor(
         self, parent: QWidget, _option: QStyleOptionViewItem, _index: QModelIndex | QPersistentModelIndex

@@ -63,8 +63,6 @@ class ConversationRows(QAbstractListModel):
             return QModelIndex()
         return self.index(next((place for place in places if place >= row), max(places)))
 
-    # ---------------------------------------------------------------- Qt's model interface
-
     def rowCount(self, parent: Index = NO_INDEX) -> int:
         return 0 if parent.isValid() else len(self.rows)
 

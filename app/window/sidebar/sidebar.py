@@ -112,8 +112,6 @@ class Sidebar(QWidget):
         if self.nothing_found.action is not None:
             self.nothing_found.action.clicked.connect(self._clear_search)
 
-    # ---------------------------------------------------------------- what is shown
-
     def show_conversations(self, summaries: Sequence[Summary], current: int | None, now: float) -> None:
         """Shows conversations in the given order, under headers.
 
@@ -135,11 +133,8 @@ class Sidebar(QWidget):
             self.new.setFocus()
 
     def focus_search(self) -> None:
-        """Focuses the search field."""
         self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.search.selectAll()
-
-    # ---------------------------------------------------------------- internals
 
     @Slot(int, str)
     def _do(self, id: int, choice: str) -> None:

@@ -24,7 +24,6 @@ class Line(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def set_text(self, text: str) -> None:
-        """Shows another text."""
         self.text = text
         self.setAccessibleName(text)
         self.setToolTip(text)
