@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QSettings, QTimer, Slot
+from PySide6.QtCore import QObject, QSettings, Slot
 from PySide6.QtWidgets import QApplication
 
 from app.design.fonts import set_text_percent
@@ -10,6 +10,7 @@ from app.design.stylesheet import apply_theme, system_theme
 from app.design.tokens import DARKROOM, PAPER, Theme
 from app.settings import store
 from app.settings.preferences import TEXT_PERCENT, Preferences
+from app.system.timers import single_shot
 
 STEP_MS = 30  # further steps of the text size within this time are applied together: restyling all widgets takes longer
 
@@ -22,10 +23,7 @@ class Appearance(QObject):
         super().__init__()
         self._settings = settings
         self.preferences = store.read_preferences(settings) if preferences is None else preferences
-        self._stepping = QTimer(self)
-        self._stepping.setSingleShot(True)
-        self._stepping.setInterval(STEP_MS)
-        self._stepping.timeout.connect(self._dress)
+        self._stepping = single_shot(self, self._dress, STEP_MS)
         QApplication.styleHints().colorSchemeChanged.connect(self._dress)
         self._dress()
 

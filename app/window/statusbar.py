@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QLabel, QLayout, QPushButton, QSizePolicy, QWidget
 
@@ -17,6 +17,7 @@ from app.state.run.figures import rate_text, seconds_text
 from app.state.run.stats import RunStats
 from app.system.i18n import tr, trn
 from app.system.memory_use import size
+from app.system.timers import single_shot
 
 HEIGHT = 28  # pixels, at 100 %
 MARGIN, GAP = 16, 16
@@ -115,9 +116,7 @@ class StatusBar(QWidget):
             if field.name == "steps":
                 row.addStretch(1)
             row.addWidget(made)
-        self._saved = QTimer(self)
-        self._saved.setSingleShot(True)
-        self._saved.timeout.connect(self._forget_saved)
+        self._saved = single_shot(self, self._forget_saved)
         self._fit_height()
 
     def _server(self) -> QPushButton:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QLineEdit, QToolButton, QWidget
 
 from app.system.i18n import tr
+from app.system.timers import single_shot
 
 REST_MS = 150
 CROSS = 24  # pixels; the button at the field's right is a square
@@ -53,10 +54,7 @@ class SearchField(QLineEdit):
         self.cross = ClearButton(self)
         self.cross.clicked.connect(self.clear)
         self.cross.hide()
-        self._rest = QTimer(self)
-        self._rest.setSingleShot(True)
-        self._rest.setInterval(REST_MS)
-        self._rest.timeout.connect(self._search)
+        self._rest = single_shot(self, self._search, REST_MS)
         self.textChanged.connect(self._changed)
 
     def event(self, event: QEvent) -> bool:

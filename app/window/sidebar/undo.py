@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QSize, Qt, Signal, Slot
 from PySide6.QtGui import QAccessible, QAccessibleEvent, QKeySequence, QPainter, QPaintEvent, QShortcut
 from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from app.design.controls import button
 from app.design.layouts import row_of
 from app.system.i18n import tr
+from app.system.timers import single_shot
 
 STAYS_MS = 10_000
 
@@ -53,10 +54,7 @@ class UndoBar(QFrame):
         self.button = button(tr("Undo"), tr("Undo the deletion"), tip=tr("Ctrl+Z"))
         self.button.clicked.connect(self.undo)
         self.setLayout(row_of((self.line, 1), self.button, margins=(12, 4, 12, 4), spacing=8))
-        self.timer = QTimer(self)
-        self.timer.setSingleShot(True)
-        self.timer.setInterval(STAYS_MS)
-        self.timer.timeout.connect(self._expire)
+        self.timer = single_shot(self, self._expire, STAYS_MS)
         self.shortcut = QShortcut(QKeySequence(QKeySequence.StandardKey.Undo), self)
         self.shortcut.activated.connect(self.undo)
         self._show()
