@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from engine.config import check_real, check_whole
+from engine.declared import check_real, check_whole
 from engine.errors import SafelightError, quoted
 from engine.trace.format import MOST_TOKENS, PayloadError
 
