@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
@@ -21,6 +21,7 @@ from app.library.records import (
     Summary,
     Whole,
     insert_message,
+    insert_row,
     message_of,
     storable,
     summary_of,
@@ -187,18 +188,7 @@ class Store:
     # ---------------------------------------------------------------- statements
 
     def _insert(self, summary: Summary) -> int:
-        row = (
-            storable(summary.title),
-            summary.created,
-            summary.updated,
-            summary.pinned,
-            storable(summary.system_prompt),
-            storable(summary.preset),
-            storable(summary.model),
-        )
-        columns = SUMMARY_COLUMNS.removeprefix("id, ")
-        made = self._connection.execute(f"INSERT INTO conversations ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-        return made.lastrowid or 0
+        return insert_row(self._connection, "conversations", SUMMARY_COLUMNS.removeprefix("id, "), vars(summary))
 
     def _insert_all(
         self, conversation: int, messages: Iterable[StoredMessage], given: dict[int | None, int | None]
@@ -225,7 +215,7 @@ class Store:
         else:
             self._connection.execute("UPDATE messages SET child_shown = ? WHERE id = ?", (id, parent))
 
-    def _set(self, table: str, id: int, gone: str, **columns: str | int | None) -> None:
+    def _set(self, table: str, id: int, gone: str, columns: Mapping[str, object]) -> None:
         given = {
             name: storable(value) if isinstance(value, str) else value
             for name, value in columns.items()
