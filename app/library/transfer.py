@@ -11,7 +11,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from app.library.errors import LibraryError
 from app.library.pages import to_html, to_markdown
@@ -44,8 +44,6 @@ MOST_MESSAGES = 10_000  # per file, since a conversation is read as a whole when
 MOST_PICTURES = 4_000  # per file, since each is read when the conversation is opened
 MOST_ATTACHMENTS = 100  # per message; the composer takes ten
 
-Value = TypeVar("Value")
-
 
 class Fields:
     """Typed access to the fields of one object; ``place`` names it in error messages.
@@ -63,11 +61,15 @@ class Fields:
         """Returns an error that names the field."""
         return LibraryError(f"{self.place} is damaged: “{name}” {why}. Export the conversation again")
 
+    def _checked(self, name: str, why: str, is_valid: Callable[[Any], bool]) -> Any:
+        value = self._raw.get(name)
+        if not is_valid(value):
+            raise self.wrong(name, why)
+        return value
+
     def text(self, name: str, most: int = LONGEST_TEXT) -> str:
         """Returns a text of at most ``most`` characters; may be empty."""
-        value = self._raw.get(name)
-        if not isinstance(value, str):
-            raise self.wrong(name, "must be a text")
+        value: str = self._checked(name, "must be a text", lambda value: isinstance(value, str))
         if len(value) > most:
             raise self.wrong(name, f"is longer than {most:,} characters")
         return value
@@ -87,49 +89,38 @@ class Fields:
 
     def time(self, name: str) -> float:
         """Returns a time in seconds since 1970; NaN is refused."""
-        value = self._raw.get(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= LATEST:
-            raise self.wrong(name, "must be a time in seconds")
-        return float(value)
+        why = "must be a time in seconds"
+        return float(self._checked(name, why, lambda value: type(value) in (int, float) and 0 <= value <= LATEST))
 
     def truth(self, name: str) -> bool:
-        """Returns True or False."""
-        value = self._raw.get(name)
-        if not isinstance(value, bool):
-            raise self.wrong(name, "must be true or false")
-        return value
+        return bool(self._checked(name, "must be true or false", lambda value: isinstance(value, bool)))
 
     def whole(self, name: str) -> int:
         """Returns a whole number from 0 to ``LARGEST_SEED``."""
-        value = self._raw.get(name)
-        if type(value) is not int or not 0 <= value <= LARGEST_SEED:
-            raise self.wrong(name, "must be a whole number")
-        return value
+        why = "must be a whole number"
+        return int(self._checked(name, why, lambda value: type(value) is int and 0 <= value <= LARGEST_SEED))
 
     def whole_or_none(self, name: str) -> int | None:
         """Returns a whole number as ``whole``, or None for null or a missing field."""
         return self.whole(name) if self._raw.get(name) is not None else None
 
-    def all(self, declared: Mapping[str, Callable[[Fields, str], Any]]) -> dict[str, Any]:
-        """Returns fields by their names; each is read as it is declared."""
-        return {name: read(self, name) for name, read in declared.items()}
-
-    def one_of(self, name: str, allowed: Sequence[Value]) -> Value:
-        """Returns a value that must be one of ``allowed``, type included."""
-        value = self._raw.get(name)
-        for other in allowed:
-            if type(value) is type(other) and value == other:
-                return other
-        raise self.wrong(name, f"must be one of {', '.join(map(str, allowed))}")
+    def one_of(self, name: str, allowed: Sequence[object]) -> Any:
+        """Returns a value that must be one of ``allowed``, which have one type."""
+        why = f"must be one of {', '.join(map(str, allowed))}"
+        return self._checked(name, why, lambda value: type(value) is type(allowed[0]) and value in allowed)
 
     def items(self, name: str, most: int, *, is_optional: bool = False) -> list[object]:
         """Returns a list of at most ``most`` items; an empty one if it is missing and ``is_optional``."""
-        value = self._raw.get(name, [] if is_optional else None)
-        if not isinstance(value, list):
-            raise self.wrong(name, "must be a list")
+        if is_optional and name not in self._raw:
+            return []
+        value: list[object] = self._checked(name, "must be a list", lambda value: isinstance(value, list))
         if len(value) > most:
             raise self.wrong(name, f"holds more than {most:,}")
         return value
+
+    def all(self, declared: Mapping[str, Callable[[Fields, str], Any]]) -> dict[str, Any]:
+        """Returns fields by their names; each is read as it is declared."""
+        return {name: read(self, name) for name, read in declared.items()}
 
 
 SUMMARY_FIELDS: dict[str, Callable[[Fields, str], Any]] = {
@@ -232,12 +223,13 @@ def _message(fields: Fields, known: set[int]) -> StoredMessage:
             for item in fields.items("attachments", MOST_ATTACHMENTS)
             for file in [Fields(item, f"{fields.place}, attachment")]
         ),
-        pictures=_attached(fields.items("pictures", MOST_IMAGES, is_optional=True), fields),
+        pictures=_attached(fields),
         id=id,
     )
 
 
-def _attached(raw: list[object], fields: Fields) -> tuple[AttachedPicture, ...]:
+def _attached(fields: Fields) -> tuple[AttachedPicture, ...]:
+    raw = fields.items("pictures", MOST_IMAGES, is_optional=True)
     try:
         return tuple(map(AttachedPicture.from_json, raw))
     except SafelightError as error:
