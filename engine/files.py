@@ -149,6 +149,15 @@ def parse_json(
     return raw
 
 
+def storable(text: str) -> str:
+    """Returns a text without lone surrogates, which JSON and tokenizers can produce but no file can store."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """Switches Python's cycle collector off: JSON has no cycles, and searching for them takes longer than parsing."""

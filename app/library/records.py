@@ -13,7 +13,7 @@ from app.library.errors import LibraryError
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.system.i18n import tr
 from engine import SafelightError
-from engine.files import parse_json
+from engine.files import parse_json, storable
 from engine.pictures import Picture
 
 Role = Literal["user", "assistant"]
@@ -93,15 +93,6 @@ WRITTEN_COLUMNS = (
 )
 MESSAGE_COLUMNS = f"{WRITTEN_COLUMNS}, id"
 _MESSAGE_NAMES = MESSAGE_COLUMNS.split(", ")
-
-
-def storable(text: str) -> str:
-    """Returns the text without lone surrogates, which a tokenizer can produce but no file can store."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def summary_of(row: Sequence[Any], snippet: str = "") -> Summary:

@@ -23,11 +23,11 @@ from app.library.records import (
     insert_message,
     insert_row,
     message_of,
-    storable,
     summary_of,
     with_shown,
 )
 from app.library.search import look_up
+from engine.files import storable
 
 GONE = "this conversation was deleted in another window. Choose another one"
 GONE_MESSAGE = "this message was deleted in another window. Open the conversation again"

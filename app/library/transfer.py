@@ -28,11 +28,10 @@ from app.library.records import (
     Summary,
     Whole,
     details_of,
-    storable,
 )
 from app.state.chat.attachment import AttachedPicture, Attachment
 from engine import SafelightError
-from engine.files import parse_json, read_bytes, write_text
+from engine.files import parse_json, read_bytes, storable, write_text
 from engine.pictures import MOST_BYTES, Picture
 from engine.text.message import MOST_IMAGES
 

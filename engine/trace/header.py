@@ -16,7 +16,7 @@ from typing import Any
 from engine.clock import this_moment
 from engine.config import LARGEST_SEED, GenerationConfig
 from engine.errors import SafelightError
-from engine.files import parse_json
+from engine.files import parse_json, storable
 from engine.forks import Fork, Mark
 from engine.tasks.decisions.forms import decision_from_json, decision_to_json
 from engine.tasks.decisions.layout import Slot
@@ -217,7 +217,7 @@ def text(raw: Mapping[str, Any], name: str, most: int | None = None) -> str:
         raise PayloadError(f"its {name} is no text")
     if most is not None and len(value) > most:
         raise PayloadError(f"its {name} is longer than {most:,} characters")
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return storable(value)
 
 
 def whole(raw: Mapping[str, Any], name: str, low: int, high: int = MOST_WHOLE) -> int:

@@ -229,25 +229,21 @@ class _Heads:
 # --- in words --------------------------------------------------------------------------------------------------------
 
 
+_PLACES: dict[Kind, str] = {
+    "step": "at step {step} of block {block}",
+    "canvas": "at the beginning of block {block}",
+    "pins": "before step {step} of block {block}",
+    "verify": "where block {block} is verified",
+    "slots": "at read {block}",
+    "commit": "at the end of block {block}",
+    "prefill": "at the prompt",
+    "text": "in the middle of the text",
+    "end": "at the end of the run",
+}
+
+
 def where(entry: Entry) -> str:
-    match entry.kind:
-        case "step":
-            return f"at step {step_number(entry.step)} of block {entry.block + 1}"
-        case "canvas":
-            return f"at the beginning of block {entry.block + 1}"
-        case "pins":
-            return f"before step {step_number(entry.step)} of block {entry.block + 1}"
-        case "verify":
-            return f"where block {entry.block + 1} is verified"
-        case "slots":
-            return f"at read {entry.block + 1}"
-        case "commit":
-            return f"at the end of block {entry.block + 1}"
-        case "prefill":
-            return "at the prompt"
-        case "text":
-            return "in the middle of the text"
-    return "at the end of the run"
+    return _PLACES[entry.kind].format(step=step_number(entry.step), block=entry.block + 1)
 
 
 def _reach(entries: list[Entry]) -> str:

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.errors import SafelightError, Sentence
+from engine.config import MOST_POSITIONS
+from engine.errors import SafelightError
 from engine.files import JSON_BYTES, parse_json
 from engine.hub.wire import Exchange
 from engine.service.remote import problems
@@ -22,6 +23,19 @@ LONGEST_KEY = 4_096
 
 Check = Callable[[], None]
 """Raises whatever is to end the request; called while it is waited for."""
+
+
+def field_of(raw: Any, *names: str) -> Any:
+    """Returns a field of an object, or of one inside it; None without one."""
+    for name in names:
+        raw = raw.get(name) if isinstance(raw, dict) else None
+    return raw
+
+
+def count_of(raw: Any, *names: str, most: int = MOST_POSITIONS) -> int | None:
+    """Returns a field as ``field_of`` if it is a number of tokens."""
+    found = field_of(raw, *names)
+    return found if type(found) is int and 0 <= found <= most else None
 
 
 @dataclass(frozen=True)
@@ -89,16 +103,11 @@ class Calls:
     def _whole(self, url: str, body: Any, most: int, check: Check, seconds: float | None = None) -> bytes:
         seconds = self.patience.short if seconds is None else seconds
         ends = time.monotonic() + seconds
-        parts, size = [], 0
         with self.asking(url, body, "application/json", check, seconds) as answer, self._in_words():
-            for piece in answer.pieces(ends - time.monotonic()):
-                parts.append(piece)
-                size += len(piece)
-                if size > most:
-                    raise RemoteError(
-                        Sentence("The server at {where} sends more than can be read.", where=self.address.origin)
-                    )
-        return b"".join(parts)
+            found = answer.whole(most, ends - time.monotonic())
+        if found is None:
+            raise RemoteError("The server at {where} sends more than can be read.", where=self.address.origin)
+        return found
 
     def refusal(self, url: str, body: Any, check: Check = no_check) -> tuple[int, bytes]:
         """Returns the HTTP status of the answer to a POST of ``body`` as JSON, and the beginning of its error.
@@ -168,9 +177,7 @@ class Calls:
         if self.key:
             if len(self.key) > LONGEST_KEY or not self.key.isascii() or not self.key.isprintable() or " " in self.key:
                 raise problems.KeyRefusedError(
-                    Sentence(
-                        "The key of {where} has characters that no key has. Enter it again.", where=self.address.origin
-                    )
+                    "The key of {where} has characters that no key has. Enter it again.", where=self.address.origin
                 )
             sent["Authorization"] = f"Bearer {self.key}"
         return sent

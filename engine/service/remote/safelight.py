@@ -10,7 +10,7 @@ from engine.errors import SafelightError, Sentence
 from engine.events import Event, Influence
 from engine.pictures import Picture
 from engine.service.remote import problems
-from engine.service.remote.calls import Calls, Check, no_check
+from engine.service.remote.calls import Calls, Check, count_of, field_of, no_check
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
 from engine.service.replies import AdapterChanged, LoadedModel
 from engine.service.requests import AdapterRequest, InfluenceRequest, RunRequest
@@ -108,7 +108,7 @@ class SafelightModel:
         raw = self._calls.post_json(
             self._url("pictures/missing"), {"digests": [picture.digest for picture in pictures]}, check
         )
-        missing = raw.get("missing") if isinstance(raw, dict) else None
+        missing = field_of(raw, "missing")
         if not isinstance(missing, list):
             raise problems.strange(self._calls.address)
         for picture in pictures:
@@ -144,9 +144,8 @@ class SafelightModel:
 
     def count_tokens(self, messages: Sequence[Message]) -> int:
         body = {"messages": [dict(message) for message in messages]}
-        raw = self._calls.post_json(self._url("tokens/count"), body)
-        found = raw.get("tokens") if isinstance(raw, dict) else None
-        if type(found) is not int or not 0 <= found <= MOST_ANSWER:
+        found = count_of(self._calls.post_json(self._url("tokens/count"), body), "tokens", most=MOST_ANSWER)
+        if found is None:
             raise problems.strange(self._calls.address)
         return found
 
@@ -168,4 +167,4 @@ def _options(decision: Decision | None) -> list[int]:
 
 
 def _no_prompt(_request: RunRequest) -> list[int]:
-    raise RemoteError(Sentence("The prompt's tokens are known to the server alone."))
+    raise RemoteError("The prompt's tokens are known to the server alone.")

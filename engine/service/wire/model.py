@@ -19,6 +19,7 @@ from engine.service.replies import LoadedModel
 from engine.service.wire.fields import fields, flag, items, reading, real, string, whole
 from engine.text.reply import Reply
 from engine.trace.header import MOST_NAME, read_config
+from engine.trace.live import by_number, is_never_special
 
 DIALECT = 1  # raised by changes that an older reader must not ignore
 MOST_PARAMETERS, MOST_RUNS, MOST_DECODERS = 10**15, 10**6, 64
@@ -76,8 +77,8 @@ def model_from_json(raw: Any, path_or_id: str) -> LoadedModel:
         reads_system=flag(raw, "reads_system"),
         reads_history=flag(raw, "reads_history"),
         reads_tools=flag(raw, "reads_tools"),
-        piece=_by_number,
-        is_special=_is_never_special,
+        piece=by_number,
+        is_special=is_never_special,
         decode=_numbers,
         write=_written,
         encode=_refuse,
@@ -122,16 +123,8 @@ def _traits(raw: Any) -> Traits:
     )
 
 
-def _by_number(token: int) -> str:
-    return f"<{token}>"
-
-
-def _is_never_special(_token: int) -> bool:
-    return False
-
-
 def _written(ids: Iterable[int]) -> str:
-    return "".join(_by_number(int(token)) for token in ids)
+    return "".join(by_number(int(token)) for token in ids)
 
 
 def _numbers(ids: Iterable[int]) -> Reply:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import SafelightError, quoted
+from engine.files import storable
 from engine.tasks.decisions.questions import MOST_QUESTIONS, Decision, OneOf, Option, Question, Score, YesNo
 
 SIDES = ("true", "false")
@@ -128,7 +129,7 @@ def _described(name: str, raw: Any) -> Mapping[str, str]:
 def _text(name: str, field: str, raw: Any) -> str:
     if not isinstance(raw, str):
         raise _bad(name, f"needs a text as {field}, not {quoted(raw)}")
-    return raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # tokenizers do not accept lone surrogates
+    return storable(raw)
 
 
 def _whole(field: str, raw: Any) -> int:
