@@ -137,7 +137,8 @@ class TraceHeader:
 
     def to_json(self) -> bytes:
         """Returns the HEAD record's payload."""
-        bare = dataclasses.replace(self, messages=_plain(self.messages), decision=None, output_format=None)
+        messages = tuple(map(dict[str, Any], self.messages))
+        bare = dataclasses.replace(self, messages=messages, decision=None, output_format=None)
         raw = dataclasses.asdict(bare)
         for name in ("decision", "slots", "output_format"):  # missing in other runs
             del raw[name]
@@ -288,10 +289,6 @@ def _read_slots(raw: Any, decision: Decision, canvas_length: int) -> tuple[Slot,
             raise PayloadError("its slots do not go with its questions")
         slots.append(Slot(whole(slot, "position", 0, canvas_length - 1), labels))
     return tuple(slots)
-
-
-def _plain(messages: tuple[Message, ...]) -> tuple[dict[str, Any], ...]:
-    return tuple(dict(message) for message in messages)
 
 
 def _read_messages(raw: Any) -> tuple[Message, ...]:

@@ -27,9 +27,8 @@ from engine.service.wire.measurement import (
     influence_to_json,
 )
 from engine.service.wire.model import DIALECT, model_from_json, model_to_json
-from engine.service.wire.pictures import digests_from_json
 from engine.service.wire.request import messages_from_json, request_from_json, request_to_json
-from engine.service.wire.source import source_from_json, source_to_json
+from engine.service.wire.source import digests_from_json, source_from_json, source_to_json
 from engine.service.wire.stream import CONTENT_TYPE, Ended, ReplyReader, ReplyWriter, decode_event, encode_event
 
 __all__ = [
