@@ -159,18 +159,12 @@ class Store:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Runs a transaction that locks for writing at its beginning, so that it can wait for another's end."""
+        """Runs a transaction, with errors as sentences."""
         with self._explained():
             if self._patient_until is not None:
                 opening.wait_until(self._connection, self._patient_until)
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
+            with schema.transaction(self._connection):
                 yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:  # SQLite ends it itself if the disk is full
-                    self._connection.execute("ROLLBACK")
-                raise
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from engine.catalog import Traits
@@ -154,8 +154,8 @@ def _describe(model: RemoteModel, title: str, count: functools.partial[int], *, 
         vocab_size=0,
         piece=by_number,
         is_special=is_never_special,
-        decode=_nothing,
-        write=_unwritten,
+        decode=lambda _ids: Reply(""),
+        write=lambda _ids: "",
         count_tokens=count,
         encode=_no_tokens,
         prompt_ids=_no_tokens,
@@ -168,14 +168,6 @@ def _describe(model: RemoteModel, title: str, count: functools.partial[int], *, 
         decoders=("autoregressive",) if "sampling_temperature" in settings else (),
         settings=settings,
     )
-
-
-def _nothing(_ids: Iterable[int]) -> Reply:
-    return Reply("")
-
-
-def _unwritten(_ids: Iterable[int]) -> str:
-    return ""
 
 
 def _no_tokens(_given: object) -> list[int]:

@@ -73,7 +73,7 @@ def model_from_json(raw: Any, path_or_id: str) -> LoadedModel:
         **plain,
         piece=by_number,
         is_special=is_never_special,
-        decode=_numbers,
+        decode=lambda ids: Reply(_written(ids)),
         write=_written,
         encode=_refuse,
         count_tokens=_refuse,
@@ -119,10 +119,6 @@ def _traits(raw: Any) -> Traits:
 
 def _written(ids: Iterable[int]) -> str:
     return "".join(by_number(int(token)) for token in ids)
-
-
-def _numbers(ids: Iterable[int]) -> Reply:
-    return Reply(_written(ids))
 
 
 def _refuse(_given: object) -> NoReturn:
