@@ -105,7 +105,6 @@ class ByteCounter:
         self.check()
 
     def report(self) -> None:
-        """Reports at once."""
         now = self._reported = time.monotonic()
         self._samples.append((now, self._done))
         while now - self._samples[0][0] > SPEED_SECONDS:

@@ -11,8 +11,7 @@ from engine.server.context import ServerContext
 from engine.server.runs import ServedRun
 from engine.server.sse import joined, send_stream
 from engine.service import RunAdvanced, RunEnded, RunRequest
-from engine.service.wire import CONTENT_TYPE, ReplyWriter
-from engine.service.wire.stream import IDLE
+from engine.service.wire.stream import CONTENT_TYPE, IDLE, ReplyWriter
 
 
 class ReplyStream:

@@ -84,7 +84,6 @@ class Codec:
 
     @staticmethod
     def for_header(header: TraceHeader) -> Codec:
-        """Returns the codec of the run with a header."""
         decision = header.decision
         options = () if decision is None else tuple(len(question.options) for question in decision.questions)
         return Codec(header.canvas_length, header.model.vocab_size, options)

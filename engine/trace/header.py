@@ -120,7 +120,6 @@ class TraceHeader:
 
     @property
     def created_at(self) -> datetime:
-        """``created`` as a datetime."""
         return datetime.fromisoformat(self.created)
 
     @property

@@ -15,15 +15,10 @@ from engine.service.remote.problems import WIRE_ERRORS, RemoteError
 from engine.service.replies import AdapterChanged, LoadedModel
 from engine.service.requests import AdapterRequest, InfluenceRequest, RunRequest
 from engine.service.run_task import with_unmarked
-from engine.service.wire import (
-    CONTENT_TYPE,
-    Ended,
-    ReplyReader,
-    influence_from_json,
-    influence_request_to_json,
-    model_from_json,
-    request_to_json,
-)
+from engine.service.wire.measurement import influence_from_json, influence_request_to_json
+from engine.service.wire.model import model_from_json
+from engine.service.wire.request import request_to_json
+from engine.service.wire.stream import CONTENT_TYPE, Ended, ReplyReader
 from engine.tasks.decisions.questions import Decision
 from engine.text.message import Message, image_digests
 from engine.text.reply import read_reply

@@ -52,7 +52,6 @@ def real(raw: Mapping[str, Any], name: str, low: float = 0.0) -> float:
 
 
 def flag(raw: Mapping[str, Any], name: str, default: bool = False) -> bool:
-    """Returns True or False."""
     value = raw.get(name, default)
     check_flag(name, value)
     return value is True

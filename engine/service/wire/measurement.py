@@ -58,7 +58,6 @@ def influence_request_from_json(raw: Any, find: FindPicture = none_sent) -> Infl
 
 
 def influence_to_json(found: Influence) -> dict[str, Any]:
-    """Returns a result as JSON."""
     return {
         "position": found.position,
         "token": found.token,

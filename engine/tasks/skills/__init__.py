@@ -32,7 +32,6 @@ __all__ = [
     "SMALL_TALK",
     "WORDS",
     "Example",
-    "Skill",
     "Split",
     "check",
     "examples",
