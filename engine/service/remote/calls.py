@@ -70,37 +70,17 @@ class Calls:
     is_allowed: Callable[[str], bool] = anywhere
     patience: RemotePatience = PATIENCE
 
-    def get(self, url: str, check: Check = no_check, most: int = JSON_BYTES) -> bytes:
-        """Returns the whole body of an answer.
+    def whole(
+        self, url: str, body: Any = None, check: Check = no_check, seconds: float | None = None, most: int = JSON_BYTES
+    ) -> bytes:
+        """Returns the whole body of the answer to a GET, or to a POST of ``body``.
+
+        Args:
+            seconds: the wait for the answer; None: as for any.
 
         Raises:
             RemoteError: there is none.
         """
-        return self._whole(url, None, most, check)
-
-    def get_json(self, url: str, check: Check = no_check) -> Any:
-        """Returns an answer as JSON.
-
-        Raises:
-            RemoteError: as ``get``, or it is no JSON.
-        """
-        return self._parse(self.get(url, check))
-
-    def post_json(self, url: str, body: Any, check: Check = no_check, seconds: float | None = None) -> Any:
-        """Returns the answer to a POST as JSON; raises as ``get_json``.
-
-        Args:
-            seconds: the wait for the answer; None: as for any.
-        """
-        return self._parse(self._whole(url, body, JSON_BYTES, check, seconds))
-
-    def _parse(self, body: bytes) -> Any:
-        try:
-            return parse_json(body.decode(), "the answer", surrogates=True)
-        except (SafelightError, UnicodeDecodeError):
-            raise problems.strange(self.address) from None
-
-    def _whole(self, url: str, body: Any, most: int, check: Check, seconds: float | None = None) -> bytes:
         seconds = self.patience.short if seconds is None else seconds
         ends = time.monotonic() + seconds
         with self.asking(url, body, "application/json", check, seconds) as answer, self._in_words():
@@ -108,6 +88,18 @@ class Calls:
         if found is None:
             raise RemoteError("The server at {where} sends more than can be read.", where=self.address.origin)
         return found
+
+    def json(self, url: str, body: Any = None, check: Check = no_check, seconds: float | None = None) -> Any:
+        """Returns the answer as JSON; arguments as in ``whole``.
+
+        Raises:
+            RemoteError: as ``whole``, or it is no JSON.
+        """
+        answer = self.whole(url, body, check, seconds)
+        try:
+            return parse_json(answer.decode(), "the answer", surrogates=True)
+        except (SafelightError, UnicodeDecodeError):
+            raise problems.strange(self.address) from None
 
     def refusal(self, url: str, body: Any, check: Check = no_check) -> tuple[int, bytes]:
         """Returns the HTTP status of the answer to a POST of ``body`` as JSON, and the beginning of its error.

@@ -89,7 +89,7 @@ def probe(
 
 
 def models_of(calls: Calls, check: Check = no_check) -> tuple[RemoteModel, ...]:
-    raw = calls.get_json(calls.address.base + "/models", check)
+    raw = calls.json(calls.address.base + "/models", check=check)
     listed = field_of(raw, "data")
     if not isinstance(listed, list) or len(listed) > MOST_MODELS:
         raise problems.strange(calls.address)

@@ -190,7 +190,7 @@ def count_tokens(calls: Calls, kind: ServerKind, messages: Sequence[Message], *,
         "add_generation_prompt": True,
     }
     try:
-        raw = calls.post_json(calls.address.root + "/tokenize", body, check)
+        raw = calls.json(calls.address.root + "/tokenize", body, check)
     except RemoteError:
         return estimate(messages)
     found = count_of(raw, "count")

@@ -41,11 +41,11 @@ class SafelightModel:
             SafelightError: the answer is no such description.
         """
         self._calls = calls
-        described = model_from_json(calls.get_json(self._url("model"), check), str(calls.address))
+        described = model_from_json(calls.json(self._url("model"), check=check), str(calls.address))
         tokenizer = tokenizers.get(described.fingerprint)
         if tokenizer is None:
             tokenizer = Tokenizer.from_bytes(
-                calls.get(self._url("tokenizer"), check, FILE_BYTES), "the server's tokenizer"
+                calls.whole(self._url("tokenizer"), check=check, most=FILE_BYTES), "the server's tokenizer"
             )
             tokenizers.clear()  # one is enough, for returning to a model
             if described.fingerprint:
@@ -100,7 +100,7 @@ class SafelightModel:
         """Sends the pictures that the server lacks; it has most of them from the turn before."""
         if not pictures:
             return
-        raw = self._calls.post_json(
+        raw = self._calls.json(
             self._url("pictures/missing"), {"digests": [picture.digest for picture in pictures]}, check
         )
         missing = field_of(raw, "missing")
@@ -108,7 +108,7 @@ class SafelightModel:
             raise problems.strange(self._calls.address)
         for picture in pictures:
             if picture.digest in missing:
-                self._calls.post_json(self._url("pictures"), picture.data, check, self._calls.patience.answer)
+                self._calls.json(self._url("pictures"), picture.data, check, self._calls.patience.answer)
 
     def _parts(self, pieces: Iterator[bytes]) -> Iterator[TraceHeader | Event]:
         """Yields the parts of the stream, until the run is over.
@@ -139,7 +139,7 @@ class SafelightModel:
 
     def count_tokens(self, messages: Sequence[Message]) -> int:
         body = {"messages": [dict(message) for message in messages]}
-        found = count_of(self._calls.post_json(self._url("tokens/count"), body), "tokens", most=MOST_ANSWER)
+        found = count_of(self._calls.json(self._url("tokens/count"), body), "tokens", most=MOST_ANSWER)
         if found is None:
             raise problems.strange(self._calls.address)
         return found
@@ -147,7 +147,7 @@ class SafelightModel:
     def measure(self, request: InfluenceRequest, /) -> Influence:
         self._send(request.trace.pictures)
         body, seconds = influence_request_to_json(request), self._calls.patience.measure
-        return influence_from_json(self._calls.post_json(self._url("measure"), body, seconds=seconds))
+        return influence_from_json(self._calls.json(self._url("measure"), body, seconds=seconds))
 
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
         if request.path_or_id == self.loaded.adapter:

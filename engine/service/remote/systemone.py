@@ -57,7 +57,7 @@ def decide(calls: Calls, decision: Decision, pictures: Sequence[Picture], check:
     body = _body(decision, names, calls.address.model)
     if pictures:
         body["images"] = [url_of(picture) for picture in pictures]
-    raw = calls.post_json(_url(calls), body, check, calls.patience.answer)
+    raw = calls.json(_url(calls), body, check, calls.patience.answer)
     seconds = time.monotonic() - asked
     found = [_logprobs(raw, name, question) for name, question in zip(names, decision.questions, strict=True)]
     if None in found:
