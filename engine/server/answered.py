@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 from engine.server.deciding import Decided, DecisionPlan
-from engine.tasks.decisions.answer_form import spread_of, systemone_answer
 from engine.tasks.decisions.answers import TypedAnswer
+from engine.tasks.decisions.forms import spread_of, systemone_answer
 from engine.tasks.decisions.questions import OneOf, Score, YesNo
 
 
