@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from engine.declared import Flag, Share, check_fields, check_whole, ids, one_of, real, whole
+from engine.declared import Flag, Share, check_fields, check_real, check_whole, ids, one_of, real, whole
 from engine.errors import SafelightError, quoted
 
 LayerKind = Literal["sliding_attention", "full_attention"]
@@ -241,7 +241,7 @@ class GenerationConfig:
     max_denoising_steps: Annotated[int, whole(1, 10_000)] = 48
     entropy_bound: Amount = 0.1
     t_max: Positive = 0.8
-    t_min: Positive = 0.4
+    t_min: float = 0.4
     stability_threshold: Annotated[int, whole(0, 1_000)] = 1
     confidence_threshold: Amount = 0.005
     eos_token_ids: Tokens = (1, 106, 50)
@@ -274,6 +274,7 @@ class GenerationConfig:
     thinking_tokens: Annotated[int | None, whole(0, MOST_POSITIONS)] = None
 
     def __post_init__(self) -> None:
+        check_real("t_min", self.t_min, 0.0, exclusive=True)  # first: t_max may have been lowered to it
         check_fields(self)
         if self.t_max < self.t_min:
             raise SafelightError(f"t_max ({self.t_max}) must not be below t_min ({self.t_min})")
