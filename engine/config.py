@@ -101,7 +101,7 @@ class VisionConfig:
     standardize: bool = True  # with the checkpoint's mean and scale
 
     def __post_init__(self) -> None:
-        check_fields(self, "config.json: vision_config.{}")
+        check_fields(self, "config.json: vision_config.")
         for name in ("begin_token_id", "image_token_id", "end_token_id"):
             check_whole(f"config.json: {name} of images", getattr(self, name), 0, MOST_TOKENS)
         if not isinstance(self.standardize, bool):
@@ -153,7 +153,7 @@ class ModelConfig:
     vision: VisionConfig | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self, "config.json: {}")
+        check_fields(self, "config.json: ")
         if not self.layers:
             raise SafelightError("config.json: the model has no layers")
         if self.vision is not None:
@@ -169,7 +169,7 @@ class ModelConfig:
         check_whole("config.json: num_hidden_layers", len(self.layers), 1, MOST_LAYERS)
         for index, layer in enumerate(self.layers):
             where = f"config.json: layer {index}:"
-            check_fields(layer, f"{where} {{}}")
+            check_fields(layer, f"{where} ")
             if layer.head_dim % 2:
                 raise SafelightError(f"{where} has head_dim {layer.head_dim}; it must be even")
             if self.num_attention_heads % layer.num_key_value_heads:

@@ -17,11 +17,11 @@ MOST_REAL = 1e30  # also fits a float on a graphics card
 Check = Callable[[str, Any], None]
 
 
-def check_fields(made: Any, pattern: str = "{}") -> None:
+def check_fields(made: Any, prefix: str = "") -> None:
     """Checks the declared fields of a dataclass; None passes where the field's type has it.
 
     Args:
-        pattern: turns a field's name into its name in messages.
+        prefix: put before a field's name in messages.
 
     Raises:
         SafelightError: a value is out of its bounds, or of another type.
@@ -29,7 +29,7 @@ def check_fields(made: Any, pattern: str = "{}") -> None:
     for name, check, is_optional in _declared(made.__class__):
         value = getattr(made, name)
         if value is not None or not is_optional:
-            check(pattern.format(name), value)
+            check(prefix + name, value)
 
 
 @functools.cache
