@@ -10,8 +10,9 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+from engine.declared import Flag, Share, check_fields, check_real, check_whole, ids, one_of, real, whole
 from engine.errors import SafelightError, quoted
 
 LayerKind = Literal["sliding_attention", "full_attention"]
@@ -20,7 +21,7 @@ MOST_LAYERS = 160  # Llama 405B has 126
 MOST_TOKENS = 2**21  # of a vocabulary
 MOST_POSITIONS = 2**24
 MOST_CANVAS = 65_536
-MOST_HEADS, MOST_HEAD_DIM = 4_096, 16_384
+MOST_HEADS, MOST_HEAD_DIM, MOST_EXPERTS = 4_096, 16_384, 4_096
 MOST_TILE = 128  # pixels along a side of a soft token: 1120 of them are 18 megapixels
 MOST_THREADS = 256  # of a processor
 MOST_NAME = 64  # characters of a decoder's name
@@ -28,38 +29,35 @@ LARGEST_SEED = 2**63 - 1  # of a run; the least is 0
 MOST_PENALTY = 100  # of a repetition; checkpoints have 1.0 to 1.3
 MOST_REWRITES = 16  # of a block's doubtful spans
 IMAGE_TOKENS = (70, 140, 280, 560, 1120)  # budgets of an image that the published model was trained with
-MOST_REAL = 1e30  # also fits a float on a graphics card
 BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
 GROWING = frozenset({"autoregressive", "causal_parallel", "self_speculation"})
 """Decoders whose text grows from left to right: a block is a part of the text as recorded, and is never filled in."""
 REMASKING = ("low_confidence_dynamic", "low_confidence_static", "sequential", "entropy_bounded")
 """Rules, by SDAR's names, for which masks of a block a pass of block-causal decoding writes."""
 DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
-_MOST = {
-    "vocab_size": MOST_TOKENS,
-    "hidden_size": 2**17,
-    "intermediate_size": 2**20,
-    "num_attention_heads": MOST_HEADS,
-    "sliding_window": MOST_POSITIONS,
-    "num_experts": 4_096,
-    "top_k_experts": 4_096,
-    "moe_intermediate_size": 2**20,
-    "canvas_length": MOST_CANVAS,
-    "max_position_embeddings": MOST_POSITIONS,
-}  # several times what published models have
-_MOST_VISION = {
-    "hidden_size": 2**17,
-    "intermediate_size": 2**20,
-    "num_hidden_layers": MOST_LAYERS,
-    "num_attention_heads": MOST_HEADS,
-    "num_key_value_heads": MOST_HEADS,
-    "head_dim": MOST_HEAD_DIM,
-    "patch_size": MOST_TILE,
-    "pooling_kernel_size": MOST_TILE,
-    "position_embedding_size": 2**17,
-}
 _DECODER = re.compile(r"[a-z0-9_]{0,64}")
-_OF_EXPERTS = ("num_experts", "top_k_experts", "moe_intermediate_size")  # all 0: there are none
+
+
+def is_decoder(name: Any) -> bool:
+    """Returns True if a decoder may have this name; the empty name stands for the model's own decoder."""
+    return isinstance(name, str) and _DECODER.fullmatch(name) is not None
+
+
+def _check_decoder(name: str, value: Any) -> None:
+    if not is_decoder(value):
+        raise SafelightError(f"{name} must be a name of at most {MOST_NAME} characters, not {quoted(value)}")
+
+
+Width = Annotated[int, whole(1, 2**17)]  # this and the next: several times what published models have
+Inner = Annotated[int, whole(1, 2**20)]
+Heads = Annotated[int, whole(1, MOST_HEADS)]
+Positions = Annotated[int, whole(1, MOST_POSITIONS)]
+Canvas = Annotated[int, whole(1, MOST_CANVAS)]
+Token = Annotated[int, whole(0, MOST_TOKENS)]
+Tokens = Annotated[tuple[int, ...], ids(MOST_TOKENS, MOST_TOKENS)]
+Amount = Annotated[float, real(0.0)]
+Positive = Annotated[float, real(0.0, exclusive=True)]
+DecoderName = Annotated[str, _check_decoder]
 
 
 @dataclass(frozen=True)
@@ -67,10 +65,10 @@ class LayerConfig:
     """The settings in which sliding and full attention layers differ."""
 
     kind: LayerKind
-    head_dim: int
-    num_key_value_heads: int
-    rope_theta: float
-    partial_rotary_factor: float  # 1.0 rotates the whole head, 0.0 nothing
+    head_dim: Annotated[int, whole(2, MOST_HEAD_DIM)]
+    num_key_value_heads: Heads
+    rope_theta: Positive
+    partial_rotary_factor: Share  # 1.0 rotates the whole head, 0.0 nothing
 
     @property
     def is_sliding(self) -> bool:
@@ -86,29 +84,26 @@ class VisionConfig:
     tokens, and the end token.
     """
 
-    hidden_size: int
-    intermediate_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    num_key_value_heads: int
-    head_dim: int
-    patch_size: int
-    pooling_kernel_size: int
-    position_embedding_size: int
+    hidden_size: Width
+    intermediate_size: Inner
+    num_hidden_layers: Annotated[int, whole(1, MOST_LAYERS)]
+    num_attention_heads: Heads
+    num_key_value_heads: Heads
+    head_dim: Annotated[int, whole(1, MOST_HEAD_DIM)]
+    patch_size: Annotated[int, whole(1, MOST_TILE)]
+    pooling_kernel_size: Annotated[int, whole(1, MOST_TILE)]
+    position_embedding_size: Annotated[int, whole(1, 2**17)]
     begin_token_id: int
     image_token_id: int
     end_token_id: int
-    rope_theta: float = 100.0
-    rms_norm_eps: float = 1e-6
+    rope_theta: Positive = 100.0
+    rms_norm_eps: Positive = 1e-6
     standardize: bool = True  # with the checkpoint's mean and scale
 
     def __post_init__(self) -> None:
-        for name, most in _MOST_VISION.items():
-            check_whole(f"config.json: vision_config.{name}", getattr(self, name), 1, most)
+        check_fields(self, "config.json: vision_config.")
         for name in ("begin_token_id", "image_token_id", "end_token_id"):
             check_whole(f"config.json: {name} of images", getattr(self, name), 0, MOST_TOKENS)
-        for name in ("rope_theta", "rms_norm_eps"):
-            check_real(f"config.json: vision_config.{name}", getattr(self, name), 0.0, exclusive=True)
         if not isinstance(self.standardize, bool):
             raise SafelightError(f"config.json: vision_config.standardize is {quoted(self.standardize)}, not a boolean")
         if self.head_dim % 4:
@@ -140,31 +135,25 @@ class ModelConfig:
     as values. Else it has prefill and prediction only, and every layer has its own values.
     """
 
-    vocab_size: int
-    hidden_size: int
-    intermediate_size: int
-    num_attention_heads: int
+    vocab_size: Annotated[int, whole(1, MOST_TOKENS)]
+    hidden_size: Width
+    intermediate_size: Inner
+    num_attention_heads: Heads
     layers: tuple[LayerConfig, ...]
-    sliding_window: int
-    num_experts: int
-    top_k_experts: int
-    moe_intermediate_size: int
-    canvas_length: int
-    max_position_embeddings: int
-    rms_norm_eps: float = 1e-6
-    final_logit_softcapping: float = 30.0
-    bos_token_id: int = 2
-    pad_token_id: int = 0
+    sliding_window: Positions
+    num_experts: Annotated[int, whole(0, MOST_EXPERTS)]
+    top_k_experts: Annotated[int, whole(0, MOST_EXPERTS)]
+    moe_intermediate_size: Annotated[int, whole(0, 2**20)]
+    canvas_length: Canvas
+    max_position_embeddings: Positions
+    rms_norm_eps: Positive = 1e-6
+    final_logit_softcapping: Positive = 30.0
+    bos_token_id: Token = 2
+    pad_token_id: Token = 0
     vision: VisionConfig | None = None
 
     def __post_init__(self) -> None:
-        for name, most in _MOST.items():
-            least = 0 if name in _OF_EXPERTS else 1
-            check_whole(f"config.json: {name}", getattr(self, name), least, most)
-        for name in ("bos_token_id", "pad_token_id"):
-            check_whole(f"config.json: {name}", getattr(self, name), 0, MOST_TOKENS)
-        for name in ("rms_norm_eps", "final_logit_softcapping"):
-            check_real(f"config.json: {name}", getattr(self, name), 0.0, exclusive=True)
+        check_fields(self, "config.json: ")
         if not self.layers:
             raise SafelightError("config.json: the model has no layers")
         if self.vision is not None:
@@ -180,20 +169,13 @@ class ModelConfig:
         check_whole("config.json: num_hidden_layers", len(self.layers), 1, MOST_LAYERS)
         for index, layer in enumerate(self.layers):
             where = f"config.json: layer {index}:"
-            check_whole(f"{where} head_dim", layer.head_dim, 2, MOST_HEAD_DIM)
-            check_whole(f"{where} num_key_value_heads", layer.num_key_value_heads, 1, MOST_HEADS)
-            check_real(f"{where} rope_theta", layer.rope_theta, 0.0, exclusive=True)
-            check_real(f"{where} partial_rotary_factor", layer.partial_rotary_factor, 0.0)
+            check_fields(layer, f"{where} ")
             if layer.head_dim % 2:
                 raise SafelightError(f"{where} has head_dim {layer.head_dim}; it must be even")
             if self.num_attention_heads % layer.num_key_value_heads:
                 raise SafelightError(
                     f"{where} has {layer.num_key_value_heads} key-value heads, which do not divide "
                     f"{self.num_attention_heads} query heads"
-                )
-            if layer.partial_rotary_factor > 1.0:
-                raise SafelightError(
-                    f"{where} partial_rotary_factor must be at most 1, not {layer.partial_rotary_factor}"
                 )
 
     @property
@@ -255,98 +237,49 @@ class GenerationConfig:
             None sets no bound. For the decoders in ``decoding.names.BOUNDING``; see ``decoding.thoughts``.
     """
 
-    max_new_tokens: int = 256
-    max_denoising_steps: int = 48
-    entropy_bound: float = 0.1
-    t_max: float = 0.8
+    max_new_tokens: Positions = 256
+    max_denoising_steps: Annotated[int, whole(1, 10_000)] = 48
+    entropy_bound: Amount = 0.1
+    t_max: Positive = 0.8
     t_min: float = 0.4
-    stability_threshold: int = 1
-    confidence_threshold: float = 0.005
-    eos_token_ids: tuple[int, ...] = (1, 106, 50)
-    pad_token_id: int = 0
-    canvas_length: int | None = None
-    seed_canvas: tuple[int, ...] | None = None
+    stability_threshold: Annotated[int, whole(0, 1_000)] = 1
+    confidence_threshold: Amount = 0.005
+    eos_token_ids: Tokens = (1, 106, 50)
+    pad_token_id: Token = 0
+    canvas_length: Annotated[int | None, whole(1, MOST_CANVAS)] = None
+    seed_canvas: Annotated[tuple[int, ...] | None, ids(MOST_CANVAS, MOST_TOKENS)] = None
     pinned: tuple[tuple[int, int], ...] = ()
-    allowed_tokens: tuple[int, ...] | None = None
-    top_k: int = 0
-    banned_tokens: tuple[int, ...] = ()
-    decoder: str = ""
-    thought_decoder: str = ""
-    answer_decoder: str = ""
-    rescue: bool = False
-    rescue_probability: float = 0.5
-    verify: bool = False
-    verify_probability: float = 0.1
-    verify_rewrites: int = 0
-    sampling_temperature: float = 0.0
-    sampling_top_k: int = 0
-    sampling_top_p: float = 1.0
-    sampling_min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    window: int = 16
-    entropy_threshold: float = 0.4
-    distance_penalty: float = 0.02
-    accept_probability: float = 0.9
-    remasking: str = REMASKING[0]
-    image_tokens: int = 280
-    thinking_tokens: int | None = None
+    allowed_tokens: Annotated[tuple[int, ...] | None, ids(MOST_TOKENS, MOST_TOKENS)] = None
+    top_k: Annotated[int, whole(0, 64)] = 0
+    banned_tokens: Tokens = ()
+    decoder: DecoderName = ""
+    thought_decoder: DecoderName = ""
+    answer_decoder: DecoderName = ""
+    rescue: Flag = False
+    rescue_probability: Share = 0.5
+    verify: Flag = False
+    verify_probability: Share = 0.1
+    verify_rewrites: Annotated[int, whole(0, MOST_REWRITES)] = 0
+    sampling_temperature: Amount = 0.0
+    sampling_top_k: Annotated[int, whole(0, MOST_TOKENS)] = 0
+    sampling_top_p: Annotated[float, real(0.0, 1.0, exclusive=True)] = 1.0
+    sampling_min_p: Share = 0.0
+    repetition_penalty: Annotated[float, real(0.0, MOST_PENALTY, exclusive=True)] = 1.0
+    window: Annotated[int, whole(1, 1024)] = 16
+    entropy_threshold: Amount = 0.4
+    distance_penalty: Amount = 0.02
+    accept_probability: Amount = 0.9
+    remasking: Annotated[str, one_of(REMASKING)] = REMASKING[0]
+    image_tokens: Annotated[int, one_of(IMAGE_TOKENS)] = 280
+    thinking_tokens: Annotated[int | None, whole(0, MOST_POSITIONS)] = None
 
     def __post_init__(self) -> None:
-        check_whole("max_new_tokens", self.max_new_tokens, 1, MOST_POSITIONS)
-        check_whole("max_denoising_steps", self.max_denoising_steps, 1, 10_000)
-        check_whole("stability_threshold", self.stability_threshold, 0, 1_000)
-        check_whole("top_k", self.top_k, 0, 64)
-        check_real("entropy_bound", self.entropy_bound, 0.0)
-        check_real("confidence_threshold", self.confidence_threshold, 0.0)
-        check_real("t_min", self.t_min, 0.0, exclusive=True)
-        check_real("t_max", self.t_max, 0.0, exclusive=True)
-        for name in ("decoder", "thought_decoder", "answer_decoder"):
-            if not is_decoder(getattr(self, name)):
-                raise SafelightError(
-                    f"{name} must be a name of at most {MOST_NAME} characters, not {quoted(getattr(self, name))}"
-                )
-        for name in ("rescue", "verify"):
-            if not isinstance(getattr(self, name), bool):
-                raise SafelightError(f"{name} must be true or false, not {quoted(getattr(self, name))}")
-        for name in ("rescue_probability", "verify_probability"):
-            check_real(name, getattr(self, name), 0.0)
-            if getattr(self, name) > 1.0:
-                raise SafelightError(f"{name} must be at most 1, not {getattr(self, name)}")
-        check_whole("verify_rewrites", self.verify_rewrites, 0, MOST_REWRITES)
-        if isinstance(self.image_tokens, bool) or self.image_tokens not in IMAGE_TOKENS:
-            budgets = ", ".join(map(str, IMAGE_TOKENS))
-            raise SafelightError(f"image_tokens must be one of {budgets}, not {quoted(self.image_tokens)}")
-        check_whole("sampling_top_k", self.sampling_top_k, 0, MOST_TOKENS)
-        check_whole("window", self.window, 1, 1024)
-        check_real("sampling_temperature", self.sampling_temperature, 0.0)
-        check_real("sampling_top_p", self.sampling_top_p, 0.0, exclusive=True)
-        check_real("sampling_min_p", self.sampling_min_p, 0.0)
-        check_real("repetition_penalty", self.repetition_penalty, 0.0, exclusive=True)
-        check_real("entropy_threshold", self.entropy_threshold, 0.0)
-        check_real("distance_penalty", self.distance_penalty, 0.0)
-        check_real("accept_probability", self.accept_probability, 0.0)
-        for name in ("sampling_top_p", "sampling_min_p"):
-            if getattr(self, name) > 1.0:
-                raise SafelightError(f"{name} must be at most 1, not {getattr(self, name)}")
-        if self.remasking not in REMASKING:
-            raise SafelightError(f"remasking must be one of {', '.join(REMASKING)}, not {quoted(self.remasking)}")
-        if self.repetition_penalty > MOST_PENALTY:
-            raise SafelightError(f"repetition_penalty must be at most {MOST_PENALTY}, not {self.repetition_penalty}")
+        check_real("t_min", self.t_min, 0.0, exclusive=True)  # first: t_max may have been lowered to it
+        check_fields(self)
         if self.t_max < self.t_min:
             raise SafelightError(f"t_max ({self.t_max}) must not be below t_min ({self.t_min})")
-        if self.canvas_length is not None:
-            check_whole("canvas_length", self.canvas_length, 1, MOST_CANVAS)
-        if self.thinking_tokens is not None:
-            check_whole("thinking_tokens", self.thinking_tokens, 0, MOST_POSITIONS)
-        check_whole("pad_token_id", self.pad_token_id, 0, MOST_TOKENS)
-        _tokens("eos_token_ids", self.eos_token_ids, MOST_TOKENS)
-        _tokens("banned_tokens", self.banned_tokens, MOST_TOKENS)
-        if self.seed_canvas is not None:
-            _tokens("seed_canvas", self.seed_canvas, MOST_CANVAS)
-        if self.allowed_tokens is not None:
-            _tokens("allowed_tokens", self.allowed_tokens, MOST_TOKENS)
-            if not self.allowed_tokens:
-                raise SafelightError("allowed_tokens is empty; allow at least one token or leave it out")
+        if self.allowed_tokens == ():
+            raise SafelightError("allowed_tokens is empty; allow at least one token or leave it out")
         _check_pinned(self.pinned)
 
     def replace(self, **changes: Any) -> GenerationConfig:
@@ -405,33 +338,6 @@ class GenerationConfig:
         return (base or GenerationConfig()).replace(**known)
 
 
-def is_decoder(name: Any) -> bool:
-    """Returns True if a decoder may have this name; the empty name stands for the model's own decoder."""
-    return isinstance(name, str) and _DECODER.fullmatch(name) is not None
-
-
-def check_whole(name: str, value: Any, low: int, high: int) -> None:
-    """Checks a whole number.
-
-    Raises:
-        SafelightError: it is no whole number from ``low`` to ``high``.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise SafelightError(f"{name} must be a whole number between {low} and {high}, not {quoted(value)}")
-
-
-def check_real(name: str, value: Any, low: float, *, exclusive: bool = False) -> None:
-    """Checks a real number.
-
-    Raises:
-        SafelightError: it is no finite number of at least ``low``, or, if that is ``exclusive``, above it.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST_REAL:
-        raise SafelightError(f"{name} must be a finite number, not {quoted(value)}")
-    if value < low or (exclusive and value == low):
-        raise SafelightError(f"{name} must be {'above' if exclusive else 'at least'} {low:g}, not {quoted(value)}")
-
-
 def _drawing(raw: dict[str, Any]) -> dict[str, Any]:
     """Reads the settings for drawing tokens as transformers has them. Its ``top_k`` is ``sampling_top_k`` here."""
     known = {f"sampling_{name}": raw[name] for name in ("top_k", "top_p", "min_p") if raw.get(name) is not None}
@@ -441,13 +347,6 @@ def _drawing(raw: dict[str, Any]) -> dict[str, Any]:
         known["sampling_temperature"] = 0.0
     penalty = raw.get("repetition_penalty")
     return known if penalty is None else known | {"repetition_penalty": penalty}
-
-
-def _tokens(name: str, value: Any, most: int) -> None:
-    if not isinstance(value, tuple) or len(value) > most:
-        raise SafelightError(f"{name} must be a tuple of at most {most} token ids, not {quoted(value)}")
-    for token in value:
-        check_whole(f"each of {name}", token, 0, MOST_TOKENS)
 
 
 def _check_pinned(pinned: Any) -> None:

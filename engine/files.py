@@ -35,9 +35,6 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _BARE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 
 
-# --- reading -----------------------------------------------------------------------------------------------------
-
-
 def open_regular(path: Path, *, follow_links: bool = True) -> BinaryIO:
     """Opens a file for reading, unbuffered, if it is a regular one; a pipe or a device could block for ever.
 
@@ -149,6 +146,15 @@ def parse_json(
     return raw
 
 
+def storable(text: str) -> str:
+    """Returns a text without lone surrogates, which JSON and tokenizers can produce but no file can store."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """Switches Python's cycle collector off: JSON has no cycles, and searching for them takes longer than parsing."""
@@ -205,9 +211,6 @@ def _check(raw: Any, name: str, depth: int, surrogates: bool) -> None:
     raise SafelightError(f"{name} is nested deeper than {depth} levels")
 
 
-# --- names -------------------------------------------------------------------------------------------------------
-
-
 def is_bare_name(name: object) -> TypeGuard[str]:
     """Returns True if something from outside may name a file in a folder of ours, on every system.
 
@@ -256,9 +259,6 @@ def clear(folder: Path, is_ours: Callable[[str], bool], last: str) -> None:
         folder.rmdir()
     except OSError as error:
         raise SafelightError(f"{folder} cannot be removed ({error.strerror or error}); remove it by hand") from error
-
-
-# --- writing -----------------------------------------------------------------------------------------------------
 
 
 def private_folder(folder: Path) -> Path:

@@ -19,8 +19,8 @@ from app.cli.stopping import STOPPED, stopping
 from engine import DECIDER, SIGHT, SafelightError, catalog
 from engine.pictures import Picture, read_picture
 from engine.service import is_remote
-from engine.tasks.decisions.answer_form import answer_to_json
 from engine.tasks.decisions.answers import TypedAnswer
+from engine.tasks.decisions.forms import answer_to_json
 from engine.tasks.decisions.question_file import QuestionFile, write_question_file
 from engine.tasks.decisions.questions import Score
 

@@ -17,7 +17,7 @@ from app.cli.deciding import Decider, StateResult, deciding
 from app.cli.part_file import PartFile
 from app.cli.stopping import STOPPED, stopping
 from engine import SafelightError
-from engine.tasks.decisions.answer_form import answer_to_json
+from engine.tasks.decisions.forms import answer_to_json
 from engine.tasks.decisions.question_file import QuestionFile, write_question_file
 from engine.tasks.decisions.questions import Question
 from engine.tasks.decisions.results import ANSWER, guarded, header_line, result_columns, result_line

@@ -12,7 +12,7 @@ from engine import SIGHT, SafelightError
 from engine.pictures import read_picture
 from engine.service import LoadRequest, load_sibling, read_rows
 from engine.tasks import sudoku
-from engine.tasks.sudoku_pictures.reading import ReadBoard
+from engine.tasks.sudoku_pictures import ReadBoard
 
 
 def read(args: argparse.Namespace) -> ReadBoard:

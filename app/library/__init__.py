@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.library.errors import GoneError, LibraryError
 from app.library.library import Library
 from app.library.listing import title_of
-from app.library.records import NewMessage, Role, Status, StoredMessage, Summary, Whole
+from app.library.records import NewMessage, Role, StoredMessage, Summary, Whole
 from app.state.chat.attachment import Attachment
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "LibraryError",
     "NewMessage",
     "Role",
-    "Status",
     "StoredMessage",
     "Summary",
     "Whole",

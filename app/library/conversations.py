@@ -41,8 +41,6 @@ class ConversationStore:
         self._begun: dict[object, float] = {}  # when storing an unstored item was first tried
         self._begun_last = 0.0
 
-    # --- reading -----------------------------------------------------------------------------------------------------
-
     def open(self, conversation: int) -> ChatState:
         """Returns the whole tree of a conversation, with the path that was shown last."""
         children: dict[int | None, list[StoredMessage]] = defaultdict(list)
@@ -65,8 +63,6 @@ class ConversationStore:
                 branch.items.append(turn)
             branch.show(_place_shown(children[parent]))
         return chat
-
-    # --- writing -----------------------------------------------------------------------------------------------------
 
     def ask(self, chat: ChatState, path: TurnPath, model: str) -> None:
         """Stores the turn at the end of a path, unstored turns before it, and a new conversation.
@@ -142,8 +138,6 @@ class ConversationStore:
         """Undoes ``remove``."""
         if item.id is not None:
             self.library.put_back(item.id)
-
-    # --- elsewhere ---------------------------------------------------------------------------------------------------
 
     def whole(self, chat: ChatState) -> Whole:
         """Returns a conversation as it is in memory, for export even if the library cannot be written."""

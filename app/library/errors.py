@@ -50,7 +50,6 @@ def primary_code(fault: sqlite3.Error) -> int | None:
 
 
 def is_damage(fault: sqlite3.Error) -> bool:
-    """Returns True if the file is damaged."""
     return primary_code(fault) in _DAMAGE
 
 

@@ -8,17 +8,12 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from app.library import opening, salvage, schema
 from app.library.claims import Claims
 from app.library.errors import GoneError, IndexDamagedError, LibraryError, explained
-from app.library.records import (
-    NewMessage,
-    Status,
-    Summary,
-    Whole,
-    named_pictures,
-)
+from app.library.records import NewMessage, Status, Summary, Whole, named_pictures
 from app.library.store import BRANCH, GONE, GONE_MESSAGE, Store, pieces
 from app.system.i18n import tr
 from engine.clock import this_moment
@@ -28,6 +23,29 @@ UNDO_SECONDS = 60.0
 """Time for which ``purge`` keeps what another window has deleted and may restore."""
 
 TAKE_OVER_SECONDS = 1.0  # work on salvaged conversations during opening; the rest is in ``Library.left``
+
+
+class SummaryChanges(TypedDict, total=False):
+    """New values of a conversation's fields."""
+
+    title: str | None
+    system_prompt: str | None
+    preset: str | None
+    model: str | None
+    pinned: bool | None
+
+
+class MessageChanges(TypedDict, total=False):
+    """New values of a message's fields."""
+
+    content: str | None
+    thinking: str | None
+    status: Status | None
+    error: str | None
+    figures: str | None
+    settings: str | None
+    model: str | None
+    seed: int | None
 
 
 class Library(Store):
@@ -89,8 +107,6 @@ class Library(Store):
         self._claims.close()
         self._connection.close()
 
-    # ---------------------------------------------------------------- conversations
-
     def create(
         self,
         *,
@@ -112,27 +128,9 @@ class Library(Store):
                     return int(row[0])
             return self._insert(Summary(0, title, now, now, False, system_prompt, preset, model))
 
-    def describe(
-        self,
-        id: int,
-        *,
-        title: str | None = None,
-        system_prompt: str | None = None,
-        preset: str | None = None,
-        model: str | None = None,
-        pinned: bool | None = None,
-    ) -> None:
+    def describe(self, id: int, **columns: Unpack[SummaryChanges]) -> None:
         """Changes the fields that are not None. The time of the last message stays."""
-        self._set(
-            "conversations",
-            id,
-            GONE,
-            title=title,
-            system_prompt=system_prompt,
-            preset=preset,
-            model=model,
-            pinned=pinned,
-        )
+        self._set("conversations", id, GONE, columns)
 
     def delete(self, id: int) -> None:
         """Hides a conversation until ``restore`` or ``purge``."""
@@ -221,8 +219,6 @@ class Library(Store):
             count += 1
         return count
 
-    # ---------------------------------------------------------------- messages
-
     def add(self, conversation: int, message: NewMessage, created: float | None = None) -> int:
         """Stores a message as the shown one among its siblings; returns its id.
 
@@ -250,36 +246,12 @@ class Library(Store):
             self._put_on_show(conversation, message.parent, id)
             return int(id)
 
-    def update(
-        self,
-        id: int,
-        *,
-        content: str | None = None,
-        thinking: str | None = None,
-        status: Status | None = None,
-        error: str | None = None,
-        figures: str | None = None,
-        settings: str | None = None,
-        model: str | None = None,
-        seed: int | None = None,
-    ) -> None:
+    def update(self, id: int, **columns: Unpack[MessageChanges]) -> None:
         """Changes the fields that are not None. Cheap enough for every denoising step.
 
         Search finds the text once the answer has ended.
         """
-        self._set(
-            "messages",
-            id,
-            GONE_MESSAGE,
-            content=content,
-            thinking=thinking,
-            status=status,
-            error=error,
-            figures=figures,
-            settings=settings,
-            model=model,
-            seed=seed,
-        )
+        self._set("messages", id, GONE_MESSAGE, columns)
 
     def show(self, id: int) -> None:
         """Makes a message the shown one among those with the same parent."""
@@ -308,8 +280,6 @@ class Library(Store):
             self._connection.execute("UPDATE messages SET removed = NULL, removed_at = NULL WHERE removed = ?", (id,))
         self._removed.discard(id)
 
-    # ---------------------------------------------------------------- several windows
-
     def claim(self, conversation: int) -> bool:
         """Claims a conversation for answering until ``release`` or the end of this process.
 
@@ -321,8 +291,6 @@ class Library(Store):
     def release(self, conversation: int) -> None:
         """Lets other windows answer the conversation again."""
         self._claims.release(conversation)
-
-    # ---------------------------------------------------------------- at the start
 
     def _tidy(self) -> None:
         """Cleans up after the last session: checks the search index, stops unfinished answers, purges.

@@ -70,8 +70,6 @@ def _months() -> tuple[str, ...]:
     )
 
 
-# --- titles -------------------------------------------------------------------------------------------------------
-
 LONGEST_TITLE = 48  # characters
 SHORTEST_TITLE = 24  # characters; a line is cut within a word rather than shorter than this
 _JOINERS = ("\u200d", "\ufe0f", "\ufe0e")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from app.library.records import (
     LARGEST_SEED,
@@ -20,6 +21,7 @@ from app.library.records import (
 from app.system.i18n import tr
 
 Row = Mapping[str, object]
+TEXTS = ("content", "thinking", "model", "settings", "figures", "error")  # of a message
 
 
 @dataclass(frozen=True)
@@ -71,34 +73,23 @@ def _is_message(row: Row) -> bool:
 
 def _summary(row: Row) -> Summary:
     created = _time(row["created"], _time(row["updated"], 0.0))
-    return Summary(
-        _id(row["id"]),
-        _text(row["title"]),
-        created,
-        _time(row["updated"], created),
-        row["pinned"] == 1,
-        _text(row["system_prompt"]),
-        _text(row["preset"]),
-        _text(row["model"]),
-    )
+    texts = {name: _text(row[name]) for name in ("title", "system_prompt", "preset", "model")}
+    updated = _time(row["updated"], created)
+    return Summary(_id(row["id"]), created=created, updated=updated, pinned=row["pinned"] == 1, **texts)
 
 
 def _message(row: Row, created: float) -> StoredMessage:
     parent, role, seed = row["parent"], row["role"], row["seed"]
     attachments, pictures = attached_of(_text(row["attachments"]))
+    texts: dict[str, Any] = {name: _text(row[name]) for name in TEXTS}
     return StoredMessage(
         parent=_place(parent),
         role=role if role in ROLES else "user" if parent is None else "assistant",
-        content=_text(row["content"]),
-        thinking=_text(row["thinking"]),
         status=row["status"] if row["status"] in STATUSES else "stopped",
-        model=_text(row["model"]),
         seed=seed if isinstance(seed, int) and 0 <= seed <= LARGEST_SEED else None,
-        settings=_text(row["settings"]),
-        figures=_text(row["figures"]),
-        error=_text(row["error"]),
         attachments=attachments,
         pictures=pictures,
+        **texts,
         id=_id(row["id"]),
         created=_time(row["created"], created),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -13,7 +13,7 @@ from app.library.errors import LibraryError
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.system.i18n import tr
 from engine import SafelightError
-from engine.files import parse_json
+from engine.files import parse_json, storable
 from engine.pictures import Picture
 
 Role = Literal["user", "assistant"]
@@ -85,22 +85,12 @@ class Whole:
     pictures: tuple[Picture, ...] = ()  # those that the messages show, each once; without missing ones
 
 
-# --- rows ---------------------------------------------------------------------------------------------------------
-
 SUMMARY_COLUMNS = "id, title, created, updated, pinned, system_prompt, preset, model"
 WRITTEN_COLUMNS = (
     "conversation, parent, created, role, status, seed, model, settings, figures, error, content, thinking, attachments"
 )
 MESSAGE_COLUMNS = f"{WRITTEN_COLUMNS}, id"
-
-
-def storable(text: str) -> str:
-    """Returns the text without lone surrogates, which a tokenizer can produce but no file can store."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+_MESSAGE_NAMES = MESSAGE_COLUMNS.split(", ")
 
 
 def summary_of(row: Sequence[Any], snippet: str = "") -> Summary:
@@ -111,40 +101,9 @@ def summary_of(row: Sequence[Any], snippet: str = "") -> Summary:
 
 def message_of(row: Sequence[Any]) -> StoredMessage:
     """Returns the message in a row of ``MESSAGE_COLUMNS``, which does not say if it is shown."""
-    (
-        conversation,
-        parent,
-        created,
-        role,
-        status,
-        seed,
-        model,
-        settings,
-        figures,
-        error,
-        content,
-        thinking,
-        files,
-        id,
-    ) = row
-    attachments, pictures = attached_of(files)
-    return StoredMessage(
-        parent=parent,
-        role=role,
-        content=content,
-        thinking=thinking,
-        status=status,
-        model=model,
-        seed=seed,
-        settings=settings,
-        figures=figures,
-        error=error,
-        attachments=attachments,
-        pictures=pictures,
-        id=id,
-        conversation=conversation,
-        created=created,
-    )
+    values = dict(zip(_MESSAGE_NAMES, row, strict=True))
+    values["attachments"], values["pictures"] = attached_of(values["attachments"])
+    return StoredMessage(**values)
 
 
 def details_of(text: str, name: str) -> dict[str, Any]:
@@ -190,26 +149,20 @@ def named_pictures(connection: sqlite3.Connection, condition: str = "1", values:
 def insert_message(connection: sqlite3.Connection, conversation: int, created: float, message: NewMessage) -> int:
     """Writes one message; returns its id."""
     attached = [
-        *([storable(file.name), storable(file.text)] for file in message.attachments),
-        *(picture.to_json() | {"name": storable(picture.name)} for picture in message.pictures),
+        *([file.name, file.text] for file in message.attachments),
+        *(picture.to_json() for picture in message.pictures),
     ]
-    row = (
-        conversation,
-        message.parent,
-        created,
-        message.role,
-        message.status,
-        message.seed,
-        storable(message.model),
-        storable(message.settings),
-        storable(message.figures),
-        storable(message.error),
-        storable(message.content),
-        storable(message.thinking),
-        json.dumps(attached, ensure_ascii=False) if attached else "",
-    )
+    values = vars(message) | {"conversation": conversation, "created": created}
+    values["attachments"] = json.dumps(attached, ensure_ascii=False) if attached else ""
+    return insert_row(connection, "messages", WRITTEN_COLUMNS, values)
+
+
+def insert_row(connection: sqlite3.Connection, table: str, columns: str, values: Mapping[str, Any]) -> int:
+    """Writes one row of the named columns; returns its id."""
+    row = [values[name] for name in columns.split(", ")]
+    row = [storable(value) if isinstance(value, str) else value for value in row]
     marks = ", ".join("?" * len(row))
-    return connection.execute(f"INSERT INTO messages ({WRITTEN_COLUMNS}) VALUES ({marks})", row).lastrowid or 0
+    return connection.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", row).lastrowid or 0
 
 
 def with_shown(messages: Iterable[StoredMessage], wanted: dict[int | None, int | None]) -> list[StoredMessage]:

@@ -79,9 +79,6 @@ def read(path: Path) -> Salvaged:
     return Salvaged(mended(best), time.thread_time() <= ends)
 
 
-# --- the file ----------------------------------------------------------------------------------------------------
-
-
 def _bytes(path: Path) -> bytearray:
     """Reads a file; returns nothing if it cannot be read or is larger than ``LARGEST_FILE``."""
     try:
@@ -164,9 +161,6 @@ def _connected(data: bytearray, start: bytes) -> sqlite3.Connection:
     data[: len(start)] = kept
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(len(data), LONGEST_STATEMENT))
     return connection
-
-
-# --- the rows ----------------------------------------------------------------------------------------------------
 
 
 def _read(data: bytearray, size: int, roots: Roots, ends: float) -> SalvagedRows:

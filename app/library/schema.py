@@ -13,7 +13,8 @@ Safelights do not open.
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import cache
 
 APPLICATION_ID = 0x5AFE1167  # in the file's header; marks it as a Safelight library
@@ -132,23 +133,30 @@ def _made_by(steps: tuple[tuple[str, ...], ...]) -> sqlite3.Connection:
     return connection
 
 
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Runs a transaction that locks for writing at its beginning, so that it can wait for another's end."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite ends it itself if the disk is full
+            connection.execute("ROLLBACK")
+        raise
+
+
 def migrate(connection: sqlite3.Connection) -> None:
     """Migrates a file to the newest version, completely or not at all.
 
     The version is read again under the lock, so that only one of two windows starting at once does it.
     """
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         for step in STEPS[version_of(connection) :]:
             for statement in step:
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {len(STEPS)}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 _INDEXED = {
@@ -191,8 +199,7 @@ def index_put_back(connection: sqlite3.Connection, root: int) -> None:
 
 def index_again(connection: sqlite3.Connection) -> None:
     """Rebuilds the search indexes from the tables."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         for statement in (statement for step in STEPS for statement in step if " USING fts5 " in statement):
             connection.execute(f"DROP TABLE {statement.split()[3]}")
             connection.execute(statement)
@@ -201,8 +208,3 @@ def index_again(connection: sqlite3.Connection) -> None:
             "INSERT INTO message_index (rowid, content) SELECT id, content FROM messages "
             "WHERE status NOT IN ('waiting', 'developing') AND removed IS NULL"
         )
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise

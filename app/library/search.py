@@ -98,8 +98,6 @@ class _Folding(dict[int, int]):
 _FOLDED = _Folding()
 
 
-# --- the list -----------------------------------------------------------------------------------------------------
-
 _ORDER = "ORDER BY pinned DESC, updated DESC, id DESC"
 
 

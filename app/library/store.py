@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
@@ -21,12 +21,13 @@ from app.library.records import (
     Summary,
     Whole,
     insert_message,
+    insert_row,
     message_of,
-    storable,
     summary_of,
     with_shown,
 )
 from app.library.search import look_up
+from engine.files import storable
 
 GONE = "this conversation was deleted in another window. Choose another one"
 GONE_MESSAGE = "this message was deleted in another window. Open the conversation again"
@@ -69,8 +70,6 @@ class Store:
             self._patient_until = None
             with suppress(sqlite3.ProgrammingError):  # it was closed
                 opening.wait_until(self._connection, time.monotonic() + opening.BUSY_SECONDS)
-
-    # ---------------------------------------------------------------- reading
 
     def summaries(self, query: str = "") -> list[Summary]:
         """Returns the conversations, pinned ones first, then the latest; with a query only those that match it."""
@@ -142,8 +141,6 @@ class Store:
         messages += [message_of(row[:-1]) for row in rows]
         return len(rows)
 
-    # ---------------------------------------------------------------- transactions
-
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Turns errors into sentences. Rebuilds a damaged search index, whose content is all in the tables."""
@@ -158,18 +155,12 @@ class Store:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Runs a transaction that locks for writing at its beginning, so that it can wait for another's end."""
+        """Runs a transaction, with errors as sentences."""
         with self._explained():
             if self._patient_until is not None:
                 opening.wait_until(self._connection, self._patient_until)
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
+            with schema.transaction(self._connection):
                 yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:  # SQLite ends it itself if the disk is full
-                    self._connection.execute("ROLLBACK")
-                raise
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -184,21 +175,8 @@ class Store:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
-    # ---------------------------------------------------------------- statements
-
     def _insert(self, summary: Summary) -> int:
-        row = (
-            storable(summary.title),
-            summary.created,
-            summary.updated,
-            summary.pinned,
-            storable(summary.system_prompt),
-            storable(summary.preset),
-            storable(summary.model),
-        )
-        columns = SUMMARY_COLUMNS.removeprefix("id, ")
-        made = self._connection.execute(f"INSERT INTO conversations ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-        return made.lastrowid or 0
+        return insert_row(self._connection, "conversations", SUMMARY_COLUMNS.removeprefix("id, "), vars(summary))
 
     def _insert_all(
         self, conversation: int, messages: Iterable[StoredMessage], given: dict[int | None, int | None]
@@ -225,7 +203,7 @@ class Store:
         else:
             self._connection.execute("UPDATE messages SET child_shown = ? WHERE id = ?", (id, parent))
 
-    def _set(self, table: str, id: int, gone: str, **columns: str | int | None) -> None:
+    def _set(self, table: str, id: int, gone: str, columns: Mapping[str, object]) -> None:
         given = {
             name: storable(value) if isinstance(value, str) else value
             for name, value in columns.items()

@@ -8,17 +8,30 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from app.library.checks import Fields
 from app.library.errors import LibraryError
 from app.library.pages import to_html, to_markdown
-from app.library.records import MOST_VALUES, ROLES, STATUSES, UNFINISHED, StoredMessage, Summary, Whole, storable
+from app.library.records import (
+    LARGEST_SEED,
+    LATEST,
+    LONGEST_NAME,
+    LONGEST_TEXT,
+    MOST_VALUES,
+    ROLES,
+    STATUSES,
+    UNFINISHED,
+    StoredMessage,
+    Summary,
+    Whole,
+    details_of,
+)
 from app.state.chat.attachment import AttachedPicture, Attachment
 from engine import SafelightError
-from engine.files import parse_json, read_bytes, write_text
+from engine.files import parse_json, read_bytes, storable, write_text
 from engine.pictures import MOST_BYTES, Picture
 from engine.text.message import MOST_IMAGES
 
@@ -31,6 +44,108 @@ MOST_PICTURES = 4_000  # per file, since each is read when the conversation is o
 MOST_ATTACHMENTS = 100  # per message; the composer takes ten
 
 
+class Fields:
+    """Typed access to the fields of one object; ``place`` names it in error messages.
+
+    Methods raise LibraryError if a field is missing or wrong.
+    """
+
+    def __init__(self, raw: object, place: str) -> None:
+        self.place = place
+        if not isinstance(raw, dict):
+            raise LibraryError(f"{place} is damaged: an object is missing. Export the conversation again")
+        self._raw: dict[str, Any] = raw
+
+    def wrong(self, name: str, why: str) -> LibraryError:
+        """Returns an error that names the field."""
+        return LibraryError(f"{self.place} is damaged: “{name}” {why}. Export the conversation again")
+
+    def _checked(self, name: str, why: str, is_valid: Callable[[Any], bool]) -> Any:
+        value = self._raw.get(name)
+        if not is_valid(value):
+            raise self.wrong(name, why)
+        return value
+
+    def text(self, name: str, most: int = LONGEST_TEXT) -> str:
+        """Returns a text of at most ``most`` characters; may be empty."""
+        value: str = self._checked(name, "must be a text", lambda value: isinstance(value, str))
+        if len(value) > most:
+            raise self.wrong(name, f"is longer than {most:,} characters")
+        return value
+
+    def name(self, name: str) -> str:
+        """Returns a text of at most ``LONGEST_NAME`` characters; may be empty."""
+        return self.text(name, LONGEST_NAME)
+
+    def details(self, name: str) -> str:
+        """Returns a text that contains a JSON object, or is empty."""
+        value = self.text(name)
+        try:
+            details_of(value, name)
+        except SafelightError:
+            raise self.wrong(name, "must be a JSON object in a text") from None
+        return value
+
+    def time(self, name: str) -> float:
+        """Returns a time in seconds since 1970; NaN is refused."""
+        why = "must be a time in seconds"
+        return float(self._checked(name, why, lambda value: type(value) in (int, float) and 0 <= value <= LATEST))
+
+    def truth(self, name: str) -> bool:
+        return bool(self._checked(name, "must be true or false", lambda value: isinstance(value, bool)))
+
+    def whole(self, name: str) -> int:
+        """Returns a whole number from 0 to ``LARGEST_SEED``."""
+        why = "must be a whole number"
+        return int(self._checked(name, why, lambda value: type(value) is int and 0 <= value <= LARGEST_SEED))
+
+    def whole_or_none(self, name: str) -> int | None:
+        """Returns a whole number as ``whole``, or None for null or a missing field."""
+        return self.whole(name) if self._raw.get(name) is not None else None
+
+    def one_of(self, name: str, allowed: Sequence[object]) -> Any:
+        """Returns a value that must be one of ``allowed``, which have one type."""
+        why = f"must be one of {', '.join(map(str, allowed))}"
+        return self._checked(name, why, lambda value: type(value) is type(allowed[0]) and value in allowed)
+
+    def items(self, name: str, most: int, *, is_optional: bool = False) -> list[object]:
+        """Returns a list of at most ``most`` items; an empty one if it is missing and ``is_optional``."""
+        if is_optional and name not in self._raw:
+            return []
+        value: list[object] = self._checked(name, "must be a list", lambda value: isinstance(value, list))
+        if len(value) > most:
+            raise self.wrong(name, f"holds more than {most:,}")
+        return value
+
+    def all(self, declared: Mapping[str, Callable[[Fields, str], Any]]) -> dict[str, Any]:
+        """Returns fields by their names; each is read as it is declared."""
+        return {name: read(self, name) for name, read in declared.items()}
+
+
+SUMMARY_FIELDS: dict[str, Callable[[Fields, str], Any]] = {
+    "title": Fields.name,
+    "created": Fields.time,
+    "updated": Fields.time,
+    "pinned": Fields.truth,
+    "system_prompt": Fields.text,
+    "preset": Fields.name,
+    "model": Fields.name,
+}
+MESSAGE_FIELDS: dict[str, Callable[[Fields, str], Any]] = {
+    "role": lambda fields, name: fields.one_of(name, ROLES),
+    "status": lambda fields, name: fields.one_of(name, [status for status in STATUSES if status not in UNFINISHED]),
+    "shown": Fields.truth,
+    "created": Fields.time,
+    "content": Fields.text,
+    "thinking": Fields.text,
+    "model": Fields.name,
+    "seed": Fields.whole_or_none,
+    "settings": Fields.details,
+    "figures": Fields.details,
+    "error": Fields.text,
+}
+
+
 def to_json(whole: Whole) -> str:
     """Returns a whole conversation as JSON. Messages are numbered from 1 and refer to their parent's number.
 
@@ -40,37 +155,16 @@ def to_json(whole: Whole) -> str:
     summary = whole.summary
     numbers: dict[int | None, int | None] = {None: None}
     numbers |= {message.id: place for place, message in enumerate(whole.messages, start=1)}
-    raw = {
-        "format": FORMAT,
-        "version": VERSION,
-        "title": summary.title,
-        "created": summary.created,
-        "updated": summary.updated,
-        "pinned": summary.pinned,
-        "system_prompt": summary.system_prompt,
-        "preset": summary.preset,
-        "model": summary.model,
-        "messages": [
-            {
-                "id": numbers[message.id],
-                "parent": numbers[message.parent],
-                "role": message.role,
-                "status": "stopped" if message.status in UNFINISHED else message.status,
-                "shown": message.shown,
-                "created": message.created,
-                "content": message.content,
-                "thinking": message.thinking,
-                "model": message.model,
-                "seed": message.seed,
-                "settings": message.settings,
-                "figures": message.figures,
-                "error": message.error,
-                "attachments": [asdict(file) for file in message.attachments],
-                **({"pictures": [picture.to_json() for picture in message.pictures]} if message.pictures else {}),
-            }
-            for message in whole.messages
-        ],
-    }
+    raw: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+    raw |= {name: getattr(summary, name) for name in SUMMARY_FIELDS}
+    raw["messages"] = [
+        {"id": numbers[message.id], "parent": numbers[message.parent]}
+        | {name: getattr(message, name) for name in MESSAGE_FIELDS}
+        | ({"status": "stopped"} if message.status in UNFINISHED else {})
+        | {"attachments": [asdict(file) for file in message.attachments]}
+        | ({"pictures": [picture.to_json() for picture in message.pictures]} if message.pictures else {})
+        for message in whole.messages
+    ]
     if sum(len(picture.data) for picture in whole.pictures) > LARGEST_PICTURES:
         raise LibraryError(
             f"the pictures of this conversation have more than {LARGEST_PICTURES // 2**20} MiB, the most that a JSON "
@@ -99,16 +193,7 @@ def from_json(text: str, name: str = "this file") -> Whole:
         raise LibraryError(f"{name} is from a newer Safelight. Update Safelight to import it")
     fields = Fields(raw, name)
     fields.one_of("version", (VERSION,))
-    summary = Summary(
-        0,
-        fields.name("title"),
-        fields.time("created"),
-        fields.time("updated"),
-        fields.truth("pinned"),
-        fields.text("system_prompt"),
-        fields.name("preset"),
-        fields.name("model"),
-    )
+    summary = Summary(0, **fields.all(SUMMARY_FIELDS))
     messages: list[StoredMessage] = []
     known: set[int] = set()
     pictures = 0
@@ -131,28 +216,19 @@ def _message(fields: Fields, known: set[int]) -> StoredMessage:
         raise fields.wrong("parent", "is no message before it")
     return StoredMessage(
         parent=parent,
-        role=fields.one_of("role", ROLES),
-        content=fields.text("content"),
-        thinking=fields.text("thinking"),
-        status=fields.one_of("status", [status for status in STATUSES if status not in UNFINISHED]),
-        model=fields.name("model"),
-        seed=fields.whole_or_none("seed"),
-        settings=fields.details("settings"),
-        figures=fields.details("figures"),
-        error=fields.text("error"),
+        **fields.all(MESSAGE_FIELDS),
         attachments=tuple(
             Attachment(file.name("name"), file.text("text"))
             for item in fields.items("attachments", MOST_ATTACHMENTS)
             for file in [Fields(item, f"{fields.place}, attachment")]
         ),
-        pictures=_attached(fields.items("pictures", MOST_IMAGES, is_optional=True), fields),
+        pictures=_attached(fields),
         id=id,
-        created=fields.time("created"),
-        shown=fields.truth("shown"),
     )
 
 
-def _attached(raw: list[object], fields: Fields) -> tuple[AttachedPicture, ...]:
+def _attached(fields: Fields) -> tuple[AttachedPicture, ...]:
+    raw = fields.items("pictures", MOST_IMAGES, is_optional=True)
     try:
         return tuple(map(AttachedPicture.from_json, raw))
     except SafelightError as error:

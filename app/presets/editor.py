@@ -107,8 +107,6 @@ class PresetEditor(QDialog):
         room = self.screen().availableGeometry()
         self.resize(min(px(WIDTH), room.width() - 32), min(px(HEIGHT), room.height() - 64))
 
-    # ---------------------------------------------------------------- the list
-
     @property
     def current(self) -> Preset:
         """The preset in the form."""
@@ -169,8 +167,6 @@ class PresetEditor(QDialog):
         self.deleted.setVisible(gone is not None)
         self.undo.setVisible(gone is not None)
         self._name_items()
-
-    # ---------------------------------------------------------------- actions
 
     @Slot()
     def save(self) -> None:
@@ -252,8 +248,6 @@ class PresetEditor(QDialog):
         self._failure = ""
         self._show_current()
         self.form.name.setFocus()
-
-    # ---------------------------------------------------------------- opening and closing
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

@@ -16,10 +16,9 @@ from pathlib import Path
 
 from app.library import Library, Whole, transfer
 from app.library.opening import free_name
-from app.library.records import storable
 from app.system.i18n import tr, trn
 from engine import SafelightError
-from engine.files import is_plain_file, write_text
+from engine.files import is_plain_file, storable, write_text
 
 NAME = "library-rescued-"
 MOST_BYTES = 4 * 2**20  # imported at a start, which waits about 0.2 s for it

@@ -14,7 +14,7 @@ from app.system.i18n import tr
 from engine import SafelightError
 from engine.pictures import Picture
 from engine.service import BoardAdvanced, BoardEnded, BoardRequest, ServiceReply
-from engine.tasks.sudoku_pictures.reading import ReadBoard
+from engine.tasks.sudoku_pictures import ReadBoard
 
 
 class PictureReader(QObject):

@@ -24,7 +24,7 @@ from app.sudoku.board.view import BoardView
 from app.sudoku.words import SAMPLE
 from engine.pictures import Picture
 from engine.tasks.sudoku import Bin
-from engine.tasks.sudoku_pictures.reading import ReadBoard
+from engine.tasks.sudoku_pictures import ReadBoard
 
 COLUMN = 280  # pixels at 100 %
 LEAST_BOARD = 280

@@ -108,13 +108,10 @@ class Hub:
         url = f"{self.address}/api/models/{self.repo}?blobs=true"
         ends = time.monotonic() + self.patience.answer
         with self._get(url, {}, counter) as answer:
-            parts, size = [], 0
-            for piece in answer.pieces(ends - time.monotonic()):
-                parts.append(piece)
-                size += len(piece)
-                if size > JSON_BYTES:
-                    raise SafelightError(f"{self.address} sends a list of over {JSON_BYTES:,} bytes; check the address")
-            return b"".join(parts)
+            body = answer.whole(JSON_BYTES, ends - time.monotonic())
+        if body is None:
+            raise SafelightError(f"{self.address} sends a list of over {JSON_BYTES:,} bytes; check the address")
+        return body
 
     def fetch(self, file: RemoteFile, revision: str, part: Path, counter: ByteCounter) -> None:
         """Completes ``part`` to the file's size, from the byte where it ends; a dropped connection is tried again.

@@ -227,9 +227,6 @@ def verify(model: Path, progress: Report | None = None, cancel: Cancel | None = 
     raise SafelightError(f"damaged: {names}; resume the download, which fetches only what is missing")
 
 
-# --- the work ----------------------------------------------------------------------------------------------------
-
-
 def _fetch_missing(
     hub: Hub, work: Path, progress: Report | None, flags: tuple[Cancel, ...], check: Check | None
 ) -> None:

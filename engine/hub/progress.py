@@ -31,11 +31,6 @@ class DownloadProgress:
         """The finished share, from 0 to 1."""
         return self.done_bytes / self.total_bytes if self.total_bytes else 0.0
 
-    @property
-    def seconds_left(self) -> float | None:
-        """The remaining time at the present speed; None if there is none."""
-        return (self.total_bytes - self.done_bytes) / self.bytes_per_second if self.bytes_per_second > 0 else None
-
 
 Report = Callable[[DownloadProgress], None]
 
@@ -110,7 +105,6 @@ class ByteCounter:
         self.check()
 
     def report(self) -> None:
-        """Reports at once."""
         now = self._reported = time.monotonic()
         self._samples.append((now, self._done))
         while now - self._samples[0][0] > SPEED_SECONDS:

@@ -116,6 +116,15 @@ class Exchange:
             assert isinstance(piece, bytes)
             yield piece
 
+    def whole(self, most: int, seconds: float = float("inf")) -> bytes | None:
+        """Returns the body as ``pieces`` yields it; None if it has more than ``most`` bytes."""
+        body = bytearray()
+        for piece in self.pieces(seconds):
+            body += piece
+            if len(body) > most:
+                return None
+        return bytes(body)
+
     def _next(self, ends: float, *, or_none: bool = False) -> Received:
         """Waits for the next item; if it is late, returns None with ``or_none``, else raises."""
         while True:

@@ -15,8 +15,8 @@ from engine.server.bodies import large_body
 from engine.server.context import ServerContext
 from engine.server.deciding import Decided, DecisionPlan, DecisionResponse, plan_decision
 from engine.server.decisions_request import AskedRequest, DecisionsRequest, SystemoneRequest
-from engine.tasks.decisions.answer_form import spread_of, systemone_answer
 from engine.tasks.decisions.answers import TypedAnswer
+from engine.tasks.decisions.forms import spread_of, systemone_answer
 from engine.tasks.decisions.questions import OneOf, Score, YesNo
 
 DECISIONS, SYSTEMONE = "/v1/decisions", "/v1/systemone"

@@ -27,18 +27,12 @@ from engine.server.errors import UNSUPPORTED, ApiError, too_many
 from engine.server.runs import RunChannel, ServedRun
 from engine.server.sse import joined, send_stream
 from engine.service import InfluenceMeasured, LoadedModel, RunAdvanced, RunEnded, RunRequest
-from engine.service.wire import (
-    CONTENT_TYPE,
-    ReplyWriter,
-    digests_from_json,
-    influence_request_from_json,
-    influence_to_json,
-    messages_from_json,
-    model_to_json,
-    request_from_json,
-)
 from engine.service.wire.fields import fields
-from engine.service.wire.stream import IDLE
+from engine.service.wire.measurement import influence_request_from_json, influence_to_json
+from engine.service.wire.model import model_to_json
+from engine.service.wire.request import messages_from_json, request_from_json
+from engine.service.wire.source import digests_from_json
+from engine.service.wire.stream import CONTENT_TYPE, IDLE, ReplyWriter
 from engine.text.tokenizer_file import FILE_BYTES
 from engine.trace.format import MOST_HEADER, MOST_VALUES
 from engine.trace.recording import Recording

@@ -14,8 +14,7 @@ from engine.service.failures import explained
 from engine.service.replies import BoardAdvanced, BoardEnded, LoadedModel, RunAdvanced, RunEnded, ServiceReply
 from engine.service.requests import BoardRequest, LoadRequest, RunRequest
 from engine.service.sibling import Runner, load_sibling
-from engine.tasks.sudoku_pictures import EMPTY, IMAGE_TOKENS, ROW_QUESTIONS, row_of
-from engine.tasks.sudoku_pictures.reading import ReadBoard, ReadRow
+from engine.tasks.sudoku_pictures import EMPTY, IMAGE_TOKENS, ROW_QUESTIONS, ReadBoard, ReadRow, row_of
 from engine.text.message import image_of
 
 CANDIDATES = 10  # reported for each position and step: all that can stand in a cell

@@ -11,7 +11,7 @@ from engine.events import Event, Influence
 from engine.pictures import ImageCost
 from engine.service.capabilities import Capabilities
 from engine.service.requests import InfluenceRequest, RunRequest
-from engine.tasks.sudoku_pictures.reading import ReadBoard, ReadRow
+from engine.tasks.sudoku_pictures import ReadBoard, ReadRow
 from engine.text.message import Message
 from engine.text.reply import Reply
 from engine.trace.recording import Recording

@@ -107,9 +107,6 @@ def bin_of(board: str) -> Bin:
     return next((name for name in BINS if known >= GIVENS[name].low), "hard")
 
 
-# --- solving -------------------------------------------------------------------------------------------------------
-
-
 def _assign(candidates: list[int], cell: int, bit: int) -> bool:
     """Sets a cell and propagates singles; False on a contradiction."""
     stack = [(cell, bit)]
@@ -212,9 +209,6 @@ def is_unique(board: str) -> bool:
     return len(solutions(board, 2)) == 1
 
 
-# --- generating ----------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Puzzle:
     """A puzzle with its only solution, both as 81 digits."""
@@ -300,9 +294,6 @@ def generate(rng: random.Random, low: int, high: int, *, held_out: bool = False)
         puzzle = dig(solution, target, rng)
         if givens(puzzle.board) == target:
             return puzzle
-
-
-# --- the model's format --------------------------------------------------------------------------------------------
 
 
 def to_prompt(board: str) -> str:

@@ -84,7 +84,6 @@ class Codec:
 
     @staticmethod
     def for_header(header: TraceHeader) -> Codec:
-        """Returns the codec of the run with a header."""
         decision = header.decision
         options = () if decision is None else tuple(len(question.options) for question in decision.questions)
         return Codec(header.canvas_length, header.model.vocab_size, options)
@@ -108,8 +107,6 @@ class Codec:
             b"DONE": DONE.size + 4 * MOST_ANSWER + MOST_END,
             b"FAIL": MOST_WHY,
         }
-
-    # --- to bytes ----------------------------------------------------------------------------------------------------
 
     def encode(self, event: Event) -> tuple[bytes, bytes, int, int]:
         """Returns an event's kind, payload, block and step.
@@ -180,8 +177,6 @@ class Codec:
         if array.shape != (self.length,):
             raise ValueError(f"an array of shape {array.shape} on a canvas of {self.length}")
         return array
-
-    # --- and back ----------------------------------------------------------------------------------------------------
 
     def decode(self, kind: bytes, payload: bytes, block: int, step: int) -> Event:
         """Returns the event of a payload. Its arrays are read-only.

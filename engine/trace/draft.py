@@ -88,5 +88,4 @@ class Draft:
 
     @property
     def arrived(self) -> Reply:
-        """The text that has arrived."""
         return Reply("".join(self._texts[False]), "".join(self._texts[True]).strip())

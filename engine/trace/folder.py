@@ -73,9 +73,6 @@ def prune_traces(folder: Path, budget: int = BUDGET_BYTES, newest: int = NEWEST)
     return removed
 
 
-# --- the gallery: real runs of the embedded models --------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class GalleryTrace:
     """A trace that ships with the app: its title, and a note on what to watch in it."""

@@ -16,7 +16,7 @@ from typing import Any
 from engine.clock import this_moment
 from engine.config import LARGEST_SEED, GenerationConfig
 from engine.errors import SafelightError
-from engine.files import parse_json
+from engine.files import parse_json, storable
 from engine.forks import Fork, Mark
 from engine.tasks.decisions.forms import decision_from_json, decision_to_json
 from engine.tasks.decisions.layout import Slot
@@ -120,7 +120,6 @@ class TraceHeader:
 
     @property
     def created_at(self) -> datetime:
-        """``created`` as a datetime."""
         return datetime.fromisoformat(self.created)
 
     @property
@@ -137,7 +136,8 @@ class TraceHeader:
 
     def to_json(self) -> bytes:
         """Returns the HEAD record's payload."""
-        bare = dataclasses.replace(self, messages=_plain(self.messages), decision=None, output_format=None)
+        messages = tuple(map(dict[str, Any], self.messages))
+        bare = dataclasses.replace(self, messages=messages, decision=None, output_format=None)
         raw = dataclasses.asdict(bare)
         for name in ("decision", "slots", "output_format"):  # missing in other runs
             del raw[name]
@@ -192,9 +192,6 @@ class TraceHeader:
         return header, unknown
 
 
-# --- reading untrusted JSON ----------------------------------------------------------------------------------------
-
-
 def read_object(payload: bytes) -> dict[str, Any]:
     """Reads a JSON object.
 
@@ -217,7 +214,7 @@ def text(raw: Mapping[str, Any], name: str, most: int | None = None) -> str:
         raise PayloadError(f"its {name} is no text")
     if most is not None and len(value) > most:
         raise PayloadError(f"its {name} is longer than {most:,} characters")
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return storable(value)
 
 
 def whole(raw: Mapping[str, Any], name: str, low: int, high: int = MOST_WHOLE) -> int:
@@ -288,10 +285,6 @@ def _read_slots(raw: Any, decision: Decision, canvas_length: int) -> tuple[Slot,
             raise PayloadError("its slots do not go with its questions")
         slots.append(Slot(whole(slot, "position", 0, canvas_length - 1), labels))
     return tuple(slots)
-
-
-def _plain(messages: tuple[Message, ...]) -> tuple[dict[str, Any], ...]:
-    return tuple(dict(message) for message in messages)
 
 
 def _read_messages(raw: Any) -> tuple[Message, ...]:

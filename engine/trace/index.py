@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 WINDOW = 4096  # bytes that are read for a head, so that one read serves many small records
 SLACK = 2**20  # incompressible data may be stored a little larger than it is
+_DAMAGED = "The trace is damaged"
 ENDINGS = (b"COMM", b"DONE", b"FAIL")  # the records that a TEXT precedes
 KINDS: dict[bytes, Kind] = {
     b"PREF": "prefill",
@@ -63,7 +64,7 @@ class Index:
             texts=[head for head in self.texts if head.start < place],
             failure=None,
         )
-        return replace(kept, notice=_damaged(kept.entries))
+        return replace(kept, notice=_notice(_DAMAGED, kept.entries))
 
 
 def read_beginning(path: Path, file: BinaryIO) -> Head:
@@ -112,9 +113,12 @@ def read_index(file: BinaryIO, header: Head, most: Mapping[bytes, int], *, is_fo
     while True:
         head = heads.at(place)
         if head is None:
-            return replace(index, notice="" if order.is_over else _unfinished(index.entries))
+            return replace(
+                index,
+                notice="" if order.is_over else _notice("The recording stops before the run's end", index.entries),
+            )
         if head == "cut":
-            return replace(index, notice=_cut_off(index.entries))
+            return replace(index, notice=_notice("The trace is cut off", index.entries))
         if head == "damaged" or order.is_over:
             break
         place = head.end
@@ -144,7 +148,7 @@ def read_index(file: BinaryIO, header: Head, most: Mapping[bytes, int], *, is_fo
             else:
                 index.heads.append(head)
                 index.entries.append(Entry(KINDS[kind], head.block, head.step))
-    return replace(index, notice=_damaged(index.entries))
+    return replace(index, notice=_notice(_DAMAGED, index.entries))
 
 
 def read_exactly(file: BinaryIO, count: int) -> bytes:
@@ -226,45 +230,25 @@ class _Heads:
         return head if head.end <= self._size else "cut"
 
 
-# --- in words --------------------------------------------------------------------------------------------------------
+_PLACES: dict[Kind, str] = {
+    "step": "at step {step} of block {block}",
+    "canvas": "at the beginning of block {block}",
+    "pins": "before step {step} of block {block}",
+    "verify": "where block {block} is verified",
+    "slots": "at read {block}",
+    "commit": "at the end of block {block}",
+    "prefill": "at the prompt",
+    "text": "in the middle of the text",
+    "end": "at the end of the run",
+}
 
 
 def where(entry: Entry) -> str:
-    match entry.kind:
-        case "step":
-            return f"at step {step_number(entry.step)} of block {entry.block + 1}"
-        case "canvas":
-            return f"at the beginning of block {entry.block + 1}"
-        case "pins":
-            return f"before step {step_number(entry.step)} of block {entry.block + 1}"
-        case "verify":
-            return f"where block {entry.block + 1} is verified"
-        case "slots":
-            return f"at read {entry.block + 1}"
-        case "commit":
-            return f"at the end of block {entry.block + 1}"
-        case "prefill":
-            return "at the prompt"
-        case "text":
-            return "in the middle of the text"
-    return "at the end of the run"
+    return _PLACES[entry.kind].format(step=step_number(entry.step), block=entry.block + 1)
 
 
-def _reach(entries: list[Entry]) -> str:
-    return (
-        f"it can be followed up to {where(entries[-1]).removeprefix('at ')}"
-        if entries
-        else "nothing is left of the run"
-    )
-
-
-def _damaged(entries: list[Entry]) -> str:
-    return f"The trace is damaged; {_reach(entries)}."
-
-
-def _cut_off(entries: list[Entry]) -> str:
-    return f"The trace is cut off; {_reach(entries)}."
-
-
-def _unfinished(entries: list[Entry]) -> str:
-    return f"The recording stops before the run's end; {_reach(entries)}."
+def _notice(what: str, entries: list[Entry]) -> str:
+    """Returns ``what`` happened to a trace, and how far it can be followed."""
+    if not entries:
+        return f"{what}; nothing is left of the run."
+    return f"{what}; it can be followed up to {where(entries[-1]).removeprefix('at ')}."

@@ -21,11 +21,11 @@ IsSpecial = Callable[[int], bool]
 Decode = Callable[[Iterable[int]], Reply]
 
 
-def _by_number(token: int) -> str:
+def by_number(token: int) -> str:
     return f"<{token}>"
 
 
-def _is_never_special(_token: int) -> bool:
+def is_never_special(_token: int) -> bool:
     return False
 
 
@@ -46,8 +46,8 @@ class Trace(Recording):
         seed: int = 0,
         *,
         header: TraceHeader | None = None,
-        piece: Piece = _by_number,
-        is_special: IsSpecial = _is_never_special,
+        piece: Piece = by_number,
+        is_special: IsSpecial = is_never_special,
         decode: Decode | None = None,
         pictures: tuple[Picture, ...] = (),
     ) -> None:

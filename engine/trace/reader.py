@@ -118,9 +118,6 @@ class TraceFile(Recording):
         self._pictures: weakref.WeakValueDictionary[int, Picture] = weakref.WeakValueDictionary()
         self._use(read_index(file, first, self._codec.most, is_fork=self._header.parent is not None))
 
-    # --- contents
-    # ------------------------------------------------------------------------------------------------------
-
     @property
     def header(self) -> TraceHeader:
         return self._header
@@ -158,8 +155,6 @@ class TraceFile(Recording):
             names = ", ".join(name[:40] for name in self._unknown_settings[:8])
             said.append(f"It was made with settings that this Safelight does not know ({names}); update it to go on.")
         return " ".join(sentence for sentence in said if sentence)
-
-    # --- events ------------------------------------------------------------------------------------------------------
 
     def event(self, index: int) -> Event:
         place = range(len(self._index.heads))[index]  # raises IndexError if there is none
@@ -215,8 +210,6 @@ class TraceFile(Recording):
                 self._failure = text(read_object(self._payload(index.failure, self._codec.most[b"FAIL"])), "why")
             except PayloadError:
                 self._failure = "The run failed; why cannot be read."
-
-    # --- texts -------------------------------------------------------------------------------------------------------
 
     def piece(self, token: int) -> str:
         return self._piece(int(token))[0]
@@ -274,8 +267,6 @@ class TraceFile(Recording):
 
         more = draft.reply(decode)
         return Reply(found.text + more.text, found.thinking + more.thinking)
-
-    # --- to another file ---------------------------------------------------------------------------------------------
 
     def save(self, path: Path) -> None:
         with replacing(path) as part, part.open("wb") as copy, self._lock:

@@ -36,25 +36,21 @@ class Entry(NamedTuple):
     step: int = -1
 
 
+_KINDS: dict[type[Event], Kind] = {
+    PrefillFinished: "prefill",
+    CanvasStarted: "canvas",
+    StepFinished: "step",
+    PrefixPinned: "pins",
+    CanvasVerified: "verify",
+    SlotsRead: "slots",
+    CanvasCommitted: "commit",
+    TextArrived: "text",
+    GenerationFinished: "end",
+}
+
+
 def entry_of(event: Event) -> Entry:
-    match event:
-        case PrefillFinished():
-            return Entry("prefill")
-        case CanvasStarted():
-            return Entry("canvas", event.block_index)
-        case StepFinished():
-            return Entry("step", event.block_index, event.step)
-        case PrefixPinned():
-            return Entry("pins", event.block_index, event.step)
-        case CanvasVerified():
-            return Entry("verify", event.block_index, event.step)
-        case SlotsRead():
-            return Entry("slots", event.block_index)
-        case CanvasCommitted():
-            return Entry("commit", event.block_index)
-        case TextArrived():
-            return Entry("text")
-    return Entry("end")
+    return Entry(_KINDS[type(event)], getattr(event, "block_index", -1), getattr(event, "step", -1))
 
 
 class Recording(ABC):

@@ -37,9 +37,6 @@ COUNT = struct.Struct("<I")
 LONGEST = 256  # characters of a token's text that are kept; real tokens are far shorter
 
 
-# --- texts of tokens ------------------------------------------------------------------------------------------------
-
-
 def tokens_of(event: Event) -> list[NDArray[Any]]:
     """Returns all tokens that an event names, in arrays of any shape."""
     match event:
@@ -162,9 +159,6 @@ class TokenTexts:
                 return f"<{token}>", False
             self._found[token] = self._records[self._owner[token] - 1].get(token)
         return self._found[token]
-
-
-# --- the answer ------------------------------------------------------------------------------------------------------
 
 
 def encode_reply(before: Reply, after: Reply) -> bytes:

@@ -45,7 +45,7 @@ from engine import (
 from engine.decoding.block_causal import block_causal
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
-from engine.service.wire import ReplyReader, decode_event, encode_event
+from engine.service.wire.stream import ReplyReader, decode_event, encode_event
 from engine.trace import Draft, open_trace
 from engine.trace.codec import Codec
 from engine.trace.format import OPENING, PayloadError, frame

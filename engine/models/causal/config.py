@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from engine.config import MOST_POSITIONS, MOST_TOKENS, LayerConfig, ModelConfig, check_real, check_whole
+from engine.config import MOST_POSITIONS, MOST_TOKENS, LayerConfig, ModelConfig
+from engine.declared import check_real, check_whole
 from engine.errors import SafelightError
 
 

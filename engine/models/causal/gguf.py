@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from engine.config import MOST_HEAD_DIM, MOST_HEADS, MOST_LAYERS, LayerConfig, check_real, check_whole
+from engine.config import MOST_HEAD_DIM, MOST_HEADS, MOST_LAYERS, LayerConfig
+from engine.declared import check_real, check_whole
 from engine.errors import SafelightError, quoted
 from engine.layers.rope import inverse_frequencies, stretched_as_llama3
 from engine.models.causal.reading import FULL, SLIDING

@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
-from engine.config import MOST_HEAD_DIM, MOST_HEADS, MOST_LAYERS, LayerConfig, LayerKind, check_real, check_whole
+from engine.config import MOST_HEAD_DIM, MOST_HEADS, MOST_LAYERS, LayerConfig, LayerKind
+from engine.declared import check_real, check_whole
 from engine.errors import SafelightError, quoted
 from engine.models.causal.config import CausalConfig, LinearScaling, Llama3Scaling, QueryScaling, RopeScaling, Yarn
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.config import MOST_LAYERS, LayerConfig, ModelConfig, check_whole
+from engine.config import MOST_LAYERS, LayerConfig, ModelConfig
+from engine.declared import check_whole
 from engine.errors import SafelightError, quoted
 from engine.models.vision.config import read_vision
 

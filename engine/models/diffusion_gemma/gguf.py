@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from engine.config import MOST_HEAD_DIM, MOST_LAYERS, GenerationConfig, LayerConfig, ModelConfig, check_whole
+from engine.config import MOST_HEAD_DIM, MOST_LAYERS, GenerationConfig, LayerConfig, ModelConfig
+from engine.declared import check_whole
 from engine.errors import SafelightError, quoted
 from engine.models.diffusion_gemma.writing import config_dict, generation_dict
 from engine.models.gguf_description import ROPE, TABLE, GGUFDescription, GGUFKeys, table_shape

@@ -8,7 +8,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from engine.config import MOST_LAYERS, check_whole
+from engine.config import MOST_LAYERS
+from engine.declared import check_whole
 from engine.errors import SafelightError, quoted
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.reading import FULL, SLIDING, flag, read_causal, read_kinds, text_config

@@ -9,7 +9,7 @@ from __future__ import annotations
 from engine.service.remote.address import RemoteAddress
 from engine.service.remote.backend import RemoteBackend
 from engine.service.remote.calls import RemotePatience
-from engine.service.remote.discovery import Reachability, RemoteModel, list_models, probe
+from engine.service.remote.discovery import Reachability, list_models, probe
 from engine.service.remote.problems import RemoteError
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "RemoteAddress",
     "RemoteBackend",
     "RemoteError",
-    "RemoteModel",
     "RemotePatience",
     "list_models",
     "probe",

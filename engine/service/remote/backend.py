@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from engine.errors import SafelightError, Sentence
+from engine.errors import SafelightError
 from engine.pictures import BLIND
 from engine.service.backend import RunSteps
 from engine.service.capabilities import Capabilities
@@ -15,13 +15,11 @@ from engine.service.recorder import Recorder
 from engine.service.remote import chat, systemone
 from engine.service.remote.address import RemoteAddress
 from engine.service.remote.calls import PATIENCE, Calls, RemotePatience, anywhere
-from engine.service.remote.dialect import Dialect
 from engine.service.remote.discovery import RemoteModel, models_of
 from engine.service.remote.foreign import ForeignModel
 from engine.service.remote.problems import RemoteError
-from engine.service.remote.run import RemoteRun
+from engine.service.remote.run import SLICE_SECONDS, BackgroundStream, Dialect, RemoteRun, RequestCancelledError
 from engine.service.remote.safelight import SafelightModel
-from engine.service.remote.stream import SLICE_SECONDS, BackgroundStream, RequestCancelledError
 from engine.service.replies import (
     AdapterChanged,
     InfluenceMeasured,
@@ -69,8 +67,6 @@ class RemoteBackend:
     def capabilities(self) -> Capabilities:
         return Capabilities() if self._model is None else self._model.loaded.capabilities
 
-    # ---------------------------------------------------------------- the model
-
     def load(self, request: LoadRequest, report: Callable[[LoadReply], None]) -> None:
         if request.cancel.is_set():
             return
@@ -94,7 +90,7 @@ class RemoteBackend:
         """Returns the model at an address. The server must list it, unless servers of its kind have unlisted models."""
         address = RemoteAddress.parse(request.path_or_id)
         if not address.model:
-            raise RemoteError(Sentence("The address names no model. Choose one that the server lists."))
+            raise RemoteError("The address names no model. Choose one that the server lists.")
         calls = Calls(address, self._key_of(address.origin), self._is_allowed, self._patience)
 
         def check() -> None:
@@ -107,12 +103,10 @@ class RemoteBackend:
             if listed and listed[0].kind != "openai":  # other kinds serve models that they do not list
                 names = ", ".join(model.id for model in listed[:5])
                 raise RemoteError(
-                    Sentence(
-                        "The server at {where} has no model {model}; it has {names}.",
-                        where=address.origin,
-                        model=address.model,
-                        names=names,
-                    )
+                    "The server at {where} has no model {model}; it has {names}.",
+                    where=address.origin,
+                    model=address.model,
+                    names=names,
                 )
             found = RemoteModel(address, "openai")
         if found.kind == "safelight":
@@ -147,8 +141,6 @@ class RemoteBackend:
         if self._model is None:
             raise SafelightError("no model is loaded; choose one first")
         return self._model
-
-    # ---------------------------------------------------------------- runs
 
     def admits(self, _request: RunRequest, _running: Sequence[RunRequest]) -> bool:
         return True

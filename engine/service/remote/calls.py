@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.errors import SafelightError, Sentence
+from engine.config import MOST_POSITIONS
+from engine.errors import SafelightError
 from engine.files import JSON_BYTES, parse_json
 from engine.hub.wire import Exchange
 from engine.service.remote import problems
@@ -22,6 +23,19 @@ LONGEST_KEY = 4_096
 
 Check = Callable[[], None]
 """Raises whatever is to end the request; called while it is waited for."""
+
+
+def field_of(raw: Any, *names: str) -> Any:
+    """Returns a field of an object, or of one inside it; None without one."""
+    for name in names:
+        raw = raw.get(name) if isinstance(raw, dict) else None
+    return raw
+
+
+def count_of(raw: Any, *names: str, most: int = MOST_POSITIONS) -> int | None:
+    """Returns a field as ``field_of`` if it is a number of tokens."""
+    found = field_of(raw, *names)
+    return found if type(found) is int and 0 <= found <= most else None
 
 
 @dataclass(frozen=True)
@@ -56,49 +70,36 @@ class Calls:
     is_allowed: Callable[[str], bool] = anywhere
     patience: RemotePatience = PATIENCE
 
-    def get(self, url: str, check: Check = no_check, most: int = JSON_BYTES) -> bytes:
-        """Returns the whole body of an answer.
+    def whole(
+        self, url: str, body: Any = None, check: Check = no_check, seconds: float | None = None, most: int = JSON_BYTES
+    ) -> bytes:
+        """Returns the whole body of the answer to a GET, or to a POST of ``body``.
+
+        Args:
+            seconds: the wait for the answer; None: as for any.
 
         Raises:
             RemoteError: there is none.
         """
-        return self._whole(url, None, most, check)
-
-    def get_json(self, url: str, check: Check = no_check) -> Any:
-        """Returns an answer as JSON.
-
-        Raises:
-            RemoteError: as ``get``, or it is no JSON.
-        """
-        return self._parse(self.get(url, check))
-
-    def post_json(self, url: str, body: Any, check: Check = no_check, seconds: float | None = None) -> Any:
-        """Returns the answer to a POST as JSON; raises as ``get_json``.
-
-        Args:
-            seconds: the wait for the answer; None: as for any.
-        """
-        return self._parse(self._whole(url, body, JSON_BYTES, check, seconds))
-
-    def _parse(self, body: bytes) -> Any:
-        try:
-            return parse_json(body.decode(), "the answer", surrogates=True)
-        except (SafelightError, UnicodeDecodeError):
-            raise problems.strange(self.address) from None
-
-    def _whole(self, url: str, body: Any, most: int, check: Check, seconds: float | None = None) -> bytes:
         seconds = self.patience.short if seconds is None else seconds
         ends = time.monotonic() + seconds
-        parts, size = [], 0
         with self.asking(url, body, "application/json", check, seconds) as answer, self._in_words():
-            for piece in answer.pieces(ends - time.monotonic()):
-                parts.append(piece)
-                size += len(piece)
-                if size > most:
-                    raise RemoteError(
-                        Sentence("The server at {where} sends more than can be read.", where=self.address.origin)
-                    )
-        return b"".join(parts)
+            found = answer.whole(most, ends - time.monotonic())
+        if found is None:
+            raise RemoteError("The server at {where} sends more than can be read.", where=self.address.origin)
+        return found
+
+    def json(self, url: str, body: Any = None, check: Check = no_check, seconds: float | None = None) -> Any:
+        """Returns the answer as JSON; arguments as in ``whole``.
+
+        Raises:
+            RemoteError: as ``whole``, or it is no JSON.
+        """
+        answer = self.whole(url, body, check, seconds)
+        try:
+            return parse_json(answer.decode(), "the answer", surrogates=True)
+        except (SafelightError, UnicodeDecodeError):
+            raise problems.strange(self.address) from None
 
     def refusal(self, url: str, body: Any, check: Check = no_check) -> tuple[int, bytes]:
         """Returns the HTTP status of the answer to a POST of ``body`` as JSON, and the beginning of its error.
@@ -168,9 +169,7 @@ class Calls:
         if self.key:
             if len(self.key) > LONGEST_KEY or not self.key.isascii() or not self.key.isprintable() or " " in self.key:
                 raise problems.KeyRefusedError(
-                    Sentence(
-                        "The key of {where} has characters that no key has. Enter it again.", where=self.address.origin
-                    )
+                    "The key of {where} has characters that no key has. Enter it again.", where=self.address.origin
                 )
             sent["Authorization"] = f"Bearer {self.key}"
         return sent

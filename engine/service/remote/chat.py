@@ -16,15 +16,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from engine.config import MOST_POSITIONS, GenerationConfig
-from engine.errors import SafelightError, Sentence, quoted
+from engine.config import GenerationConfig
+from engine.errors import SafelightError, quoted
 from engine.events import Event, GenerationFinished, PrefillFinished, TextArrived
-from engine.files import parse_json
+from engine.files import parse_json, storable
 from engine.hub.wire import Exchange
 from engine.pictures import Picture, data_url
 from engine.service.remote import problems
 from engine.service.remote.address import RemoteAddress
-from engine.service.remote.calls import Calls, Check, no_check
+from engine.service.remote.calls import Calls, Check, count_of, field_of, no_check
 from engine.service.remote.discovery import RemoteModel, ServerKind
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
 from engine.service.remote.sse import EventReader
@@ -133,7 +133,7 @@ def _format_fields(asked: OutputFormat, kind: ServerKind, tools: Sequence[Mappin
             functions = [{"type": "function", "function": dict(tool)} for tool in asked.tools]
             return {"tools": offered or functions, "tool_choice": "required"}
     if kind != "vllm":
-        raise RemoteError(Sentence("This server holds an answer to JSON alone, not to a pattern or to choices."))
+        raise RemoteError("This server holds an answer to JSON alone, not to a pattern or to choices.")
     is_pattern = asked.kind == "regex"
     return {"structured_outputs": {"regex": asked.pattern} if is_pattern else {"choice": list(asked.choices)}}
 
@@ -204,14 +204,12 @@ class ChatReader:
         seconds = 0.0 if self._begun is None else time.monotonic() - self._begun
         yield GenerationFinished(self._reason, np.zeros(0, dtype=np.int32), 0, 0, seconds)
         if self._is_filtered:
-            raise RemoteError(Sentence("The server's filter ended the answer."))
+            raise RemoteError("The server's filter ended the answer.")
         if self._strange_call:
             raise RemoteError(
-                Sentence(
-                    "The server's call of {name} cannot be used: its arguments are no JSON object. Try again, or use a "
-                    "model that was trained to call tools.",
-                    name=quoted(self._strange_call),
-                )
+                "The server's call of {name} cannot be used: its arguments are no JSON object. Try again, or use a "
+                "model that was trained to call tools.",
+                name=quoted(self._strange_call),
             )
 
     def _stream(self, answer: Exchange) -> Iterator[Event]:
@@ -228,16 +226,13 @@ class ChatReader:
             yield from self._data(data)
 
     def _whole(self, answer: Exchange) -> Iterator[Event]:
-        parts, size = [], 0
         try:
-            for piece in answer.pieces():
-                parts.append(piece)
-                size += len(piece)
-                if size > 8 * MOST_TEXT:
-                    raise problems.strange(self._address)
+            body = answer.whole(8 * MOST_TEXT)
         except WIRE_ERRORS as error:
             raise problems.in_the_midst(error, self._address) from error
-        yield from self._data(b"".join(parts).decode("utf-8", "replace"))
+        if body is None:
+            raise problems.strange(self._address)
+        yield from self._data(body.decode("utf-8", "replace"))
 
     def _data(self, data: str) -> Iterator[Event]:
         """Yields the events of one chunk."""
@@ -250,9 +245,7 @@ class ChatReader:
             raw = None
         if not isinstance(raw, dict):
             raise RemoteError(
-                Sentence(
-                    "The server at {where} sends what cannot be read. What had come stays.", where=self._address.origin
-                )
+                "The server at {where} sends what cannot be read. What had come stays.", where=self._address.origin
             )
         error = raw if raw.get("object") == "error" else raw.get("error")
         if error:
@@ -282,29 +275,19 @@ class ChatReader:
         self._grow(len(text))
         if self._begun is None:
             self._begun = time.monotonic()
-        yield TextArrived(_sound(text), is_thought, self._newly_counted())
+        yield TextArrived(storable(text), is_thought, self._newly_counted())
 
     def _grow(self, characters: int) -> None:
         self._length += characters
         if self._length > MOST_TEXT:
-            raise RemoteError(
-                Sentence("The answer is longer than {count} characters, the most that is taken.", count=MOST_TEXT)
-            )
-
-    # ---------------------------------------------------------------- figures
+            raise RemoteError("The answer is longer than {count} characters, the most that is taken.", count=MOST_TEXT)
 
     def _usage(self, raw: Any) -> None:
         """Stores the token counts so far. vLLM sends the cached tokens only with the last of them."""
-        if not isinstance(raw, dict):
-            return
-        prompt, written = raw.get("prompt_tokens"), raw.get("completion_tokens")
-        if type(written) is int and 0 <= written <= MOST_POSITIONS:
-            self._counted = max(self._counted, written)
-        if type(prompt) is int and 0 <= prompt <= MOST_POSITIONS:
-            details = raw.get("prompt_tokens_details")
-            cached = details.get("cached_tokens") if isinstance(details, dict) else None
-            reused = cached if type(cached) is int and 0 <= cached <= prompt else 0
-            self._prompt = prompt, reused
+        prompt, written = count_of(raw, "prompt_tokens"), count_of(raw, "completion_tokens")
+        self._counted = max(self._counted, written or 0)
+        if prompt is not None:
+            self._prompt = prompt, count_of(raw, "prompt_tokens_details", "cached_tokens", most=prompt) or 0
 
     def _prefill(self) -> Iterator[Event]:
         if self._prompt is not None:
@@ -315,11 +298,9 @@ class ChatReader:
         new, self._reported = self._counted - self._reported, self._counted
         return new
 
-    # ---------------------------------------------------------------- tools
-
     def _note_calls(self, raw: Any) -> None:
         for place, call in enumerate(raw if isinstance(raw, list) else ()):
-            function = call.get("function") if isinstance(call, dict) else None
+            function = field_of(call, "function")
             if not isinstance(function, dict):
                 continue
             number = call.get("index") if type(call.get("index")) is int else place
@@ -330,14 +311,14 @@ class ChatReader:
                     self._grow(len(part))
                     known[at] += part
             if len(self._calls) > MOST_CALLS:
-                raise RemoteError(Sentence("The answer calls more tools than {count}.", count=MOST_CALLS))
+                raise RemoteError("The answer calls more tools than {count}.", count=MOST_CALLS)
 
     def _rest(self) -> Iterator[Event]:
         """Yields the calls of tools, as text, and the tokens that came without text."""
         for name, arguments in self._calls.values():
             if not _is_object(arguments):
                 self._strange_call = name
-            yield TextArrived(_sound(f"\n```\n{name}({arguments})\n```\n"), False, self._newly_counted())
+            yield TextArrived(storable(f"\n```\n{name}({arguments})\n```\n"), False, self._newly_counted())
         if self._counted > self._reported:
             yield TextArrived("", False, self._newly_counted())
 
@@ -348,8 +329,3 @@ def _is_object(arguments: str) -> bool:
         return not arguments.strip() or isinstance(parse_json(arguments, "the arguments", surrogates=True), dict)
     except SafelightError:
         return False
-
-
-def _sound(text: str) -> str:
-    """Replaces lone surrogates, which no file takes."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -7,17 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.config import MOST_POSITIONS
 from engine.errors import SafelightError, Sentence
 from engine.service.remote import problems
 from engine.service.remote.address import RemoteAddress
-from engine.service.remote.calls import PATIENCE, Calls, Check, RemotePatience, anywhere, no_check
+from engine.service.remote.calls import PATIENCE, Calls, Check, RemotePatience, anywhere, count_of, field_of, no_check
 from engine.service.remote.problems import RemoteError
 
 ServerKind = Literal["safelight", "vllm", "openai"]
 MOST_MODELS = 10_000
 _SIGHT = ("image", "vision", "multimodal")
-_CONTEXTS = ("max_model_len", "context_length", "max_context_length", "loaded_context_length")
+_CONTEXTS = (
+    ("max_model_len",),
+    ("context_length",),
+    ("max_context_length",),
+    ("loaded_context_length",),
+    ("meta", "n_ctx"),  # llama.cpp's
+)
 
 
 @dataclass(frozen=True)
@@ -84,8 +89,8 @@ def probe(
 
 
 def models_of(calls: Calls, check: Check = no_check) -> tuple[RemoteModel, ...]:
-    raw = calls.get_json(calls.address.base + "/models", check)
-    listed = raw.get("data") if isinstance(raw, dict) else None
+    raw = calls.json(calls.address.base + "/models", check=check)
+    listed = field_of(raw, "data")
     if not isinstance(listed, list) or len(listed) > MOST_MODELS:
         raise problems.strange(calls.address)
     more = raw.get("models")  # llama.cpp lists the abilities of its models here
@@ -95,7 +100,7 @@ def models_of(calls: Calls, check: Check = no_check) -> tuple[RemoteModel, ...]:
 
 def _model(raw: Any, address: RemoteAddress, more: list[Any]) -> RemoteModel | None:
     """Returns a model of the list; None if it has no usable name."""
-    name = raw.get("id") if isinstance(raw, dict) else None
+    name = field_of(raw, "id")
     if not isinstance(name, str) or not name:
         return None
     try:
@@ -110,14 +115,12 @@ def _model(raw: Any, address: RemoteAddress, more: list[Any]) -> RemoteModel | N
 
 def _sees(raw: dict[str, Any]) -> bool | None:
     """True if a model takes pictures, as llama.cpp, LM Studio, Mistral and OpenRouter say it; None if unknown."""
-    able, made = raw.get("capabilities"), raw.get("architecture")
-    if isinstance(able, dict) and isinstance(able.get("vision"), bool):
-        return bool(able["vision"])
-    inputs = made.get("input_modalities") if isinstance(made, dict) else able
+    able, vision = raw.get("capabilities"), field_of(raw, "capabilities", "vision")
+    if isinstance(vision, bool):
+        return vision
+    inputs = field_of(raw, "architecture", "input_modalities") if isinstance(raw.get("architecture"), dict) else able
     return any(name in inputs for name in _SIGHT) if isinstance(inputs, list) else None
 
 
 def _context(raw: dict[str, Any]) -> int:
-    meta = raw.get("meta")  # llama.cpp's
-    named = [raw.get(name) for name in _CONTEXTS] + ([meta.get("n_ctx")] if isinstance(meta, dict) else [])
-    return next((value for value in named if type(value) is int and 0 < value <= MOST_POSITIONS), 0)
+    return next(filter(None, (count_of(raw, *names) for names in _CONTEXTS)), 0)

@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
+from typing import Any
 
 from engine.catalog import Traits
 from engine.errors import SafelightError, Sentence
 from engine.events import Event, Influence
 from engine.service.capabilities import Capabilities
-from engine.service.remote import chat, counting, systemone
-from engine.service.remote.calls import Calls, Check
-from engine.service.remote.discovery import RemoteModel
+from engine.service.remote import chat, systemone
+from engine.service.remote.calls import Calls, Check, count_of, no_check
+from engine.service.remote.discovery import RemoteModel, ServerKind
 from engine.service.remote.problems import RefusedError, RemoteError
 from engine.service.remote.systemone import DecisionOffer
 from engine.service.replies import AdapterChanged, LoadedModel
 from engine.service.requests import AdapterRequest, InfluenceRequest, RunRequest
 from engine.tasks.decisions.questions import Decision
 from engine.text.context_window import fit
-from engine.text.message import Message, image_digests, message_of
+from engine.text.message import Message, image_digests, message_of, with_images
 from engine.text.reply import Reply
 from engine.trace.header import ModelIdentity, TraceHeader
+from engine.trace.live import by_number, is_never_special
 
 PARALLEL_RUNS = 4
 LONGEST_ANSWER = 2048  # tokens of an answer by default; at most half of the context
 DEVICE = "remote"
 NO_OFFER = DecisionOffer()
+BYTES_PER_TOKEN = 3.5  # of prose in UTF-8, a low estimate
+TOKENS_PER_MESSAGE = 5  # turn marks
+TOKENS_PER_IMAGE = 1_000  # of most models, a high estimate
 TRAITS = Traits(introduction="Another machine runs this model, and sends its answers as text.")
 
 
@@ -40,7 +45,7 @@ class ForeignModel:
 
     def __init__(self, calls: Calls, model: RemoteModel, title: str, offer: DecisionOffer = NO_OFFER) -> None:
         self._calls, self._model, self._offer = calls, model, offer
-        count = functools.partial(counting.count, calls, model.kind)
+        count = functools.partial(count_tokens, calls, model.kind)
         self.loaded = _describe(model, title, count, decides=offer.decides)
 
     def read(self, request: RunRequest, check: Check) -> Generator[TraceHeader | Event, None, None]:
@@ -48,10 +53,10 @@ class ForeignModel:
             yield from self._decide(request, request.decision, check)
             return
         if request.kind not in ("chat", "puzzle"):
-            raise RemoteError(Sentence("The server at {where} can only chat.", where=self._calls.address.origin))
+            raise RemoteError("The server at {where} can only chat.", where=self._calls.address.origin)
         if request.output_format is not None and not self.loaded.capabilities.structured:
             where = self._calls.address.origin
-            raise RemoteError(Sentence("The server at {where} holds no answer of this model to a format.", where=where))
+            raise RemoteError("The server at {where} holds no answer of this model to a format.", where=where)
         messages = self._fitting(request, check)
         yield self._header(request, messages)
         body = chat.body_of(request, messages, self._model)
@@ -64,14 +69,14 @@ class ForeignModel:
             if self._model.sees or not image_digests(messages):
                 raise
             pattern = "{why} Perhaps its model sees no pictures, which it does not tell: begin a conversation without."
-            raise RemoteError(Sentence(pattern, why=_sentence(error.sentence))) from error
+            raise RemoteError(pattern, why=_sentence(error.sentence)) from error
 
     def _decide(
         self, request: RunRequest, decision: Decision, check: Check
     ) -> Generator[TraceHeader | Event, None, None]:
         if not self.loaded.capabilities.decisions:
             raise RemoteError(
-                Sentence("The server at {where} has no /v1/systemone for this model.", where=self._calls.address.origin)
+                "The server at {where} has no /v1/systemone for this model.", where=self._calls.address.origin
             )
         if decision.is_joint and not self._offer.joint:  # the server would read them one by one in any case
             decision = dataclasses.replace(decision, is_joint=False)
@@ -84,7 +89,7 @@ class ForeignModel:
         """Returns the part of a conversation that fits the context, if the context is known."""
         if not self._model.context or request.kind != "chat":
             return request.messages
-        count = functools.partial(counting.count, self._calls, self._model.kind, check=check)
+        count = functools.partial(count_tokens, self._calls, self._model.kind, check=check)
         found = fit(request.messages, count, self._model.context, request.reserve)
         if isinstance(found.problem, Sentence):
             raise RemoteError(found.problem)
@@ -107,14 +112,14 @@ class ForeignModel:
         )
 
     def count_tokens(self, messages: Sequence[Message]) -> int:
-        return counting.count(self._calls, self._model.kind, messages)
+        return count_tokens(self._calls, self._model.kind, messages)
 
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
         message = Sentence("Adapters are put on by the server itself; choose one of its models instead.")
         return AdapterChanged(request.path_or_id, message="" if request.path_or_id is None else message)
 
     def measure(self, _request: InfluenceRequest) -> Influence:
-        raise RemoteError(Sentence("The server at {where} can only chat.", where=self._calls.address.origin))
+        raise RemoteError("The server at {where} can only chat.", where=self._calls.address.origin)
 
 
 def _sentence(said: str) -> str:
@@ -147,10 +152,10 @@ def _describe(model: RemoteModel, title: str, count: functools.partial[int], *, 
         device=DEVICE,
         load_seconds=0.0,
         vocab_size=0,
-        piece=_by_number,
-        is_special=_is_never_special,
-        decode=_nothing,
-        write=_unwritten,
+        piece=by_number,
+        is_special=is_never_special,
+        decode=lambda _ids: Reply(""),
+        write=lambda _ids: "",
         count_tokens=count,
         encode=_no_tokens,
         prompt_ids=_no_tokens,
@@ -165,21 +170,32 @@ def _describe(model: RemoteModel, title: str, count: functools.partial[int], *, 
     )
 
 
-def _by_number(token: int) -> str:
-    return f"<{token}>"
-
-
-def _is_never_special(_token: int) -> bool:
-    return False
-
-
-def _nothing(_ids: Iterable[int]) -> Reply:
-    return Reply("")
-
-
-def _unwritten(_ids: Iterable[int]) -> str:
-    return ""
-
-
 def _no_tokens(_given: object) -> list[int]:
     raise SafelightError("this model's tokens are not known here: a server runs it and sends text alone")
+
+
+def estimate(messages: Sequence[Message]) -> int:
+    """Estimates the number of tokens, without the network."""
+    size = sum(len(str(message.get("content", "")).encode("utf-8", "replace")) for message in messages)
+    return round(size / BYTES_PER_TOKEN) + TOKENS_PER_MESSAGE * (len(messages) + 1) + _of_images(messages)
+
+
+def count_tokens(calls: Calls, kind: ServerKind, messages: Sequence[Message], *, check: Check = no_check) -> int:
+    """Returns the number of tokens by vLLM; an estimate for images, other servers, and without an answer."""
+    if kind != "vllm":
+        return estimate(messages)
+    body: dict[str, Any] = {
+        "model": calls.address.model,
+        "messages": [chat.plain_message(with_images(message, ()), {}) for message in messages],
+        "add_generation_prompt": True,
+    }
+    try:
+        raw = calls.json(calls.address.root + "/tokenize", body, check)
+    except RemoteError:
+        return estimate(messages)
+    found = count_of(raw, "count")
+    return estimate(messages) if found is None else found + _of_images(messages)
+
+
+def _of_images(messages: Sequence[Message]) -> int:
+    return TOKENS_PER_IMAGE * sum(len(message.get("images", ())) for message in messages)

@@ -20,9 +20,9 @@ _FIELDS = ("message", "detail", "msg", "error")
 class RemoteError(SafelightError):
     """A server cannot be asked, or refuses; ``sentence`` can be translated."""
 
-    def __init__(self, sentence: Sentence) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
+    def __init__(self, pattern: str, /, **values: object) -> None:
+        self.sentence = pattern if isinstance(pattern, Sentence) else Sentence(pattern, **values)
+        super().__init__(self.sentence)
 
 
 class KeyRefusedError(RemoteError):
@@ -35,56 +35,44 @@ class RefusedError(RemoteError):
 
 def broken_off() -> RemoteError:
     """Returns the error for a stream that ended before the answer did."""
-    return RemoteError(Sentence("The connection to the server broke off in the middle of the answer. Try again."))
+    return RemoteError("The connection to the server broke off in the middle of the answer. Try again.")
 
 
 def in_the_midst(error: Exception, address: RemoteAddress) -> RemoteError:
     """Returns the error for one of ``WIRE_ERRORS`` after an answer had begun."""
     if not _is_slow(error):
         return broken_off()
-    return RemoteError(
-        Sentence("The server at {where} has sent nothing for long. What had come stays.", where=address.origin)
-    )
+    return RemoteError("The server at {where} has sent nothing for long. What had come stays.", where=address.origin)
 
 
 def ended(said: str, address: RemoteAddress) -> RemoteError:
     """Returns the error for one that a server sends in the middle of an answer."""
     if _is_crash(said):
         return crashed(address)
-    return RemoteError(
-        Sentence("The server at {where} ended the answer: {said}", where=address.origin, said=said or "?")
-    )
+    return RemoteError("The server at {where} ended the answer: {said}", where=address.origin, said=said or "?")
 
 
 def crashed(address: RemoteAddress) -> RemoteError:
     """Returns the error for a server whose engine ended; its own message is for readers of its log."""
     return RemoteError(
-        Sentence(
-            "The model on the server at {where} stopped running; its log has the reason. Start the server again.",
-            where=address.origin,
-        )
+        "The model on the server at {where} stopped running; its log has the reason. Start the server again.",
+        where=address.origin,
     )
 
 
 def strange(address: RemoteAddress) -> RemoteError:
     """Returns the error for an answer that is none."""
     return RemoteError(
-        Sentence(
-            "What answers at {address} is not a server of OpenAI's kind. Check the address; as a rule it ends with "
-            "/v1.",
-            address=address.base,
-        )
+        "What answers at {address} is not a server of OpenAI's kind. Check the address; as a rule it ends with /v1.",
+        address=address.base,
     )
 
 
 def offline(address: RemoteAddress) -> RemoteError:
     """Returns the error for an address that must not be reached."""
     return RemoteError(
-        Sentence(
-            "The offline switch is on: servers on this computer are reached, {host} is not. Switch it off in the "
-            "settings.",
-            host=address.host,
-        )
+        "The offline switch is on: servers on this computer are reached, {host} is not. Switch it off in the settings.",
+        host=address.host,
     )
 
 
@@ -93,22 +81,20 @@ def of_wire(error: Exception, address: RemoteAddress) -> RemoteError:
     where = address.origin
     if _certificate(error):
         return RemoteError(
-            Sentence(
-                "The certificate of {where} is not valid or not trusted here. Ask who runs the server, or use http:// "
-                "within your own network.",
-                where=where,
-            )
+            "The certificate of {where} is not valid or not trusted here. Ask who runs the server, or use http:// "
+            "within your own network.",
+            where=where,
         )
     if isinstance(error, httpx2.ConnectTimeout | httpx2.ConnectError):
         return RemoteError(
-            Sentence("There is no server at {where}. Check the address, and that the server is running.", where=where)
+            "There is no server at {where}. Check the address, and that the server is running.", where=where
         )
     if _is_slow(error):
-        return RemoteError(Sentence("The server at {where} does not answer in time. Try again later.", where=where))
+        return RemoteError("The server at {where} does not answer in time. Try again later.", where=where)
     if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
-        return RemoteError(Sentence("{where} is no valid address. Check it.", where=where))
+        return RemoteError("{where} is no valid address. Check it.", where=where)
     return RemoteError(
-        Sentence("The connection to {where} broke off before it answered. Check that a server runs there.", where=where)
+        "The connection to {where} broke off before it answered. Check that a server runs there.", where=where
     )
 
 
@@ -117,30 +103,28 @@ def of_status(status: int, body: bytes, address: RemoteAddress) -> RemoteError:
     where, said = address.origin, said_in(body)
     known = {"where": where, "said": said or str(status), "model": address.model}
     if status in (401, 403):
-        return KeyRefusedError(Sentence("The server at {where} refuses the key. Enter another one.", where=where))
+        return KeyRefusedError("The server at {where} refuses the key. Enter another one.", where=where)
     if 300 <= status < 400:
         return RemoteError(
-            Sentence("{where} sends on to another address, which is not followed. Enter that address.", where=where)
+            "{where} sends on to another address, which is not followed. Enter that address.", where=where
         )
     if status == 404 and address.model and said:
-        return RemoteError(Sentence("The server at {where} has no model {model}: {said}", **known))
+        return RemoteError("The server at {where} has no model {model}: {said}", **known)
     if status in (404, 405):
         return strange(address)
     if status == 413:
         return RemoteError(
-            Sentence("The prompt is larger than {where} takes. Shorten it, or show smaller pictures.", where=where)
+            "The prompt is larger than {where} takes. Shorten it, or show smaller pictures.", where=where
         )
     if status >= 500 and _is_crash(said):
         return crashed(address)
     if status == 429:
-        return RemoteError(Sentence("The server at {where} is busy. Try again in a moment.", where=where))
+        return RemoteError("The server at {where} is busy. Try again in a moment.", where=where)
     if status == 503:
-        return RemoteError(
-            Sentence("The server at {where} is not ready, its model may still be loading: {said}", **known)
-        )
+        return RemoteError("The server at {where} is not ready, its model may still be loading: {said}", **known)
     if status < 500:
-        return RefusedError(Sentence("The server at {where} refuses the request: {said}", **known))
-    return RefusedError(Sentence("The server at {where} failed: {said}", **known))
+        return RefusedError("The server at {where} refuses the request: {said}", **known)
+    return RefusedError("The server at {where} failed: {said}", **known)
 
 
 def said_in(body: bytes) -> str:

@@ -10,20 +10,15 @@ from engine.errors import SafelightError, Sentence
 from engine.events import Event, Influence
 from engine.pictures import Picture
 from engine.service.remote import problems
-from engine.service.remote.calls import Calls, Check, no_check
+from engine.service.remote.calls import Calls, Check, count_of, field_of, no_check
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
 from engine.service.replies import AdapterChanged, LoadedModel
 from engine.service.requests import AdapterRequest, InfluenceRequest, RunRequest
 from engine.service.run_task import with_unmarked
-from engine.service.wire import (
-    CONTENT_TYPE,
-    Ended,
-    ReplyReader,
-    influence_from_json,
-    influence_request_to_json,
-    model_from_json,
-    request_to_json,
-)
+from engine.service.wire.measurement import influence_from_json, influence_request_to_json
+from engine.service.wire.model import model_from_json
+from engine.service.wire.request import request_to_json
+from engine.service.wire.stream import CONTENT_TYPE, Ended, ReplyReader
 from engine.tasks.decisions.questions import Decision
 from engine.text.message import Message, image_digests
 from engine.text.reply import read_reply
@@ -46,11 +41,11 @@ class SafelightModel:
             SafelightError: the answer is no such description.
         """
         self._calls = calls
-        described = model_from_json(calls.get_json(self._url("model"), check), str(calls.address))
+        described = model_from_json(calls.json(self._url("model"), check=check), str(calls.address))
         tokenizer = tokenizers.get(described.fingerprint)
         if tokenizer is None:
             tokenizer = Tokenizer.from_bytes(
-                calls.get(self._url("tokenizer"), check, FILE_BYTES), "the server's tokenizer"
+                calls.whole(self._url("tokenizer"), check=check, most=FILE_BYTES), "the server's tokenizer"
             )
             tokenizers.clear()  # one is enough, for returning to a model
             if described.fingerprint:
@@ -73,8 +68,6 @@ class SafelightModel:
             count_tokens=self.count_tokens,
             prompt_ids=_no_prompt,
         )
-
-    # ---------------------------------------------------------------- runs
 
     def read(self, request: RunRequest, check: Check) -> Generator[TraceHeader | Event, None, None]:
         self._send(request.pictures, check)
@@ -105,15 +98,15 @@ class SafelightModel:
         """Sends the pictures that the server lacks; it has most of them from the turn before."""
         if not pictures:
             return
-        raw = self._calls.post_json(
+        raw = self._calls.json(
             self._url("pictures/missing"), {"digests": [picture.digest for picture in pictures]}, check
         )
-        missing = raw.get("missing") if isinstance(raw, dict) else None
+        missing = field_of(raw, "missing")
         if not isinstance(missing, list):
             raise problems.strange(self._calls.address)
         for picture in pictures:
             if picture.digest in missing:
-                self._calls.post_json(self._url("pictures"), picture.data, check, self._calls.patience.answer)
+                self._calls.json(self._url("pictures"), picture.data, check, self._calls.patience.answer)
 
     def _parts(self, pieces: Iterator[bytes]) -> Iterator[TraceHeader | Event]:
         """Yields the parts of the stream, until the run is over.
@@ -140,20 +133,17 @@ class SafelightModel:
         model = dataclasses.replace(header.model, path=str(self._calls.address))
         return dataclasses.replace(header, model=model, **TraceHeader.fresh())
 
-    # ---------------------------------------------------------------- other requests
-
     def count_tokens(self, messages: Sequence[Message]) -> int:
         body = {"messages": [dict(message) for message in messages]}
-        raw = self._calls.post_json(self._url("tokens/count"), body)
-        found = raw.get("tokens") if isinstance(raw, dict) else None
-        if type(found) is not int or not 0 <= found <= MOST_ANSWER:
+        found = count_of(self._calls.json(self._url("tokens/count"), body), "tokens", most=MOST_ANSWER)
+        if found is None:
             raise problems.strange(self._calls.address)
         return found
 
     def measure(self, request: InfluenceRequest, /) -> Influence:
         self._send(request.trace.pictures)
         body, seconds = influence_request_to_json(request), self._calls.patience.measure
-        return influence_from_json(self._calls.post_json(self._url("measure"), body, seconds=seconds))
+        return influence_from_json(self._calls.json(self._url("measure"), body, seconds=seconds))
 
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
         if request.path_or_id == self.loaded.adapter:
@@ -168,4 +158,4 @@ def _options(decision: Decision | None) -> list[int]:
 
 
 def _no_prompt(_request: RunRequest) -> list[int]:
-    raise RemoteError(Sentence("The prompt's tokens are known to the server alone."))
+    raise RemoteError("The prompt's tokens are known to the server alone.")

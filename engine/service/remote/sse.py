@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from engine.errors import Sentence
 from engine.service.remote.problems import RemoteError
 
 LONGEST_LINE = 2**22  # bytes; also of the data of one event
@@ -58,4 +57,4 @@ class EventReader:
 
     def _check(self) -> None:
         if len(self._rest) > LONGEST_LINE or self._held > LONGEST_LINE or self._read > MOST_BYTES:
-            raise RemoteError(Sentence("The server sends a line without an end. What had come stays."))
+            raise RemoteError("The server sends a line without an end. What had come stays.")

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from engine.config import MOST_POSITIONS
 from engine.events import Event, GenerationFinished, PrefillFinished, SlotsRead
 from engine.pictures import Picture
 from engine.service.remote import problems
-from engine.service.remote.calls import Calls, Check, no_check
+from engine.service.remote.calls import Calls, Check, count_of, field_of, no_check
 from engine.service.remote.chat import url_of
 from engine.service.remote.problems import RemoteError
 from engine.tasks.decisions.forms import question_to_json
@@ -58,15 +57,15 @@ def decide(calls: Calls, decision: Decision, pictures: Sequence[Picture], check:
     body = _body(decision, names, calls.address.model)
     if pictures:
         body["images"] = [url_of(picture) for picture in pictures]
-    raw = calls.post_json(_url(calls), body, check, calls.patience.answer)
+    raw = calls.json(_url(calls), body, check, calls.patience.answer)
     seconds = time.monotonic() - asked
     found = [_logprobs(raw, name, question) for name, question in zip(names, decision.questions, strict=True)]
     if None in found:
         raise problems.strange(calls.address)
-    usage = _field(raw, "usage", "input_tokens")
-    if type(usage) is int and 0 <= usage <= MOST_POSITIONS:
+    usage = count_of(raw, "usage", "input_tokens")
+    if usage is not None:
         yield PrefillFinished(usage, 0, seconds)
-    is_label = tuple(_field(raw, "diagnostics", name, "argmax_is_label") is not False for name in names)
+    is_label = tuple(field_of(raw, "diagnostics", name, "argmax_is_label") is not False for name in names)
     logprobs = tuple(np.array(one, dtype=np.float32) for one in found)
     yield SlotsRead(0, logprobs, is_label)
     yield GenerationFinished("eos", np.zeros(0, dtype=np.int32), 0, 0, seconds)
@@ -109,8 +108,8 @@ def _names(questions: Sequence[Question]) -> list[str]:
 def _logprobs(raw: Any, name: str, question: Question) -> list[float] | None:
     """Returns the log-probability of each option over the whole vocabulary; None if the answer has none."""
     shares, mass = (
-        _shares(_field(raw, "answers", name), question),
-        _number(_field(raw, "diagnostics", name, "label_mass")),
+        _shares(field_of(raw, "answers", name), question),
+        _number(field_of(raw, "diagnostics", name, "label_mass")),
     )
     if shares is None:
         return None
@@ -120,29 +119,23 @@ def _logprobs(raw: Any, name: str, question: Question) -> list[float] | None:
 
 def _shares(answer: Any, question: Question) -> list[float] | None:
     """Returns the probability of each option, summing to 1."""
-    given = _field(answer, "probabilities")
+    given = field_of(answer, "probabilities")
     match question:
         case YesNo():
             keys = ["yes", "no"]
-            yes = _number(_field(answer, "noul"))
+            yes = _number(field_of(answer, "noul"))
             if given is None and yes is not None:
                 given = {"yes": yes, "no": 1.0 - yes}
         case Score():
             keys = [str(level) for level, _ in enumerate(question.levels)]
         case _:
             keys = [option.name for option in question.options]
-    values = [_number(_field(given, key)) for key in keys]
+    values = [_number(field_of(given, key)) for key in keys]
     shares = [value for value in values if value is not None]
     whole = math.fsum(shares)
     if len(shares) < len(keys) or abs(whole - 1.0) > SLACK:
         return None
     return [share / whole for share in shares]
-
-
-def _field(raw: Any, *names: str) -> Any:
-    for name in names:
-        raw = raw.get(name) if isinstance(raw, dict) else None
-    return raw
 
 
 def _number(raw: Any) -> float | None:

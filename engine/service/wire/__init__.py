@@ -17,39 +17,3 @@ A server has these paths (``engine/server/dialect.py``):
 A recorded run that is continued is sent as its header and its committed canvases (``source``); the client has the rest.
 A request that is refused before it begins gets an error object as in OpenAI's API, with a status of its own.
 """
-
-from __future__ import annotations
-
-from engine.service.wire.measurement import (
-    influence_from_json,
-    influence_request_from_json,
-    influence_request_to_json,
-    influence_to_json,
-)
-from engine.service.wire.model import DIALECT, model_from_json, model_to_json
-from engine.service.wire.pictures import digests_from_json
-from engine.service.wire.request import messages_from_json, request_from_json, request_to_json
-from engine.service.wire.source import source_from_json, source_to_json
-from engine.service.wire.stream import CONTENT_TYPE, Ended, ReplyReader, ReplyWriter, decode_event, encode_event
-
-__all__ = [
-    "CONTENT_TYPE",
-    "DIALECT",
-    "Ended",
-    "ReplyReader",
-    "ReplyWriter",
-    "decode_event",
-    "digests_from_json",
-    "encode_event",
-    "influence_from_json",
-    "influence_request_from_json",
-    "influence_request_to_json",
-    "influence_to_json",
-    "messages_from_json",
-    "model_from_json",
-    "model_to_json",
-    "request_from_json",
-    "request_to_json",
-    "source_from_json",
-    "source_to_json",
-]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from engine.config import check_real, check_whole
+from engine.declared import check_flag, check_real, check_whole
 from engine.errors import SafelightError, quoted
 from engine.trace.format import MOST_TOKENS, PayloadError
 
@@ -52,11 +52,9 @@ def real(raw: Mapping[str, Any], name: str, low: float = 0.0) -> float:
 
 
 def flag(raw: Mapping[str, Any], name: str, default: bool = False) -> bool:
-    """Returns True or False."""
     value = raw.get(name, default)
-    if not isinstance(value, bool):
-        raise SafelightError(f"{name} must be true or false, not {quoted(value)}")
-    return value
+    check_flag(name, value)
+    return value is True
 
 
 def string(raw: Mapping[str, Any], name: str, most: int, default: str | None = "") -> str:

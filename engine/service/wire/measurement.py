@@ -16,8 +16,7 @@ from engine.errors import SafelightError
 from engine.events import Influence
 from engine.service.requests import InfluenceRequest
 from engine.service.wire.fields import fields, items, real, tokens, whole
-from engine.service.wire.pictures import FindPicture, none_sent
-from engine.service.wire.source import source_from_json, source_to_json
+from engine.service.wire.source import FindPicture, none_sent, source_from_json, source_to_json
 from engine.trace.format import MOST_BLOCKS, MOST_NUMBER, MOST_TOP
 from engine.types import Tokens
 
@@ -59,7 +58,6 @@ def influence_request_from_json(raw: Any, find: FindPicture = none_sent) -> Infl
 
 
 def influence_to_json(found: Influence) -> dict[str, Any]:
-    """Returns a result as JSON."""
     return {
         "position": found.position,
         "token": found.token,

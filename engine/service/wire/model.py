@@ -19,19 +19,26 @@ from engine.service.replies import LoadedModel
 from engine.service.wire.fields import fields, flag, items, reading, real, string, whole
 from engine.text.reply import Reply
 from engine.trace.header import MOST_NAME, read_config
+from engine.trace.live import by_number, is_never_special
 
 DIALECT = 1  # raised by changes that an older reader must not ignore
 MOST_PARAMETERS, MOST_RUNS, MOST_DECODERS = 10**15, 10**6, 64
 _TEXTS = ("title", "name", "device", "fingerprint", "kernels", "device_reason", "adapter_title")
 _FLAGS = ("reads_system", "reads_history", "reads_tools")
-_REST = ("dialect", "defaults", "canvas_length", "parameter_count", "load_seconds", "vocab_size", "context", "threads")
+_NUMBERS = {
+    "canvas_length": (1, MOST_CANVAS),
+    "parameter_count": (0, MOST_PARAMETERS),
+    "vocab_size": (1, MOST_TOKENS),
+    "context": (1, MOST_POSITIONS),
+    "threads": (0, MOST_THREADS),
+}
 _NESTED = ("adapter", "capabilities", "traits")
-_FIELDS = (*_REST, *_TEXTS, *_FLAGS, *_NESTED)
+_FIELDS = ("dialect", "defaults", "load_seconds", *_NUMBERS, *_TEXTS, *_FLAGS, *_NESTED)
 
 
 def model_to_json(model: LoadedModel) -> dict[str, Any]:
     """Returns the facts, without the place of the model's files."""
-    plain = {name: getattr(model, name) for name in (*_REST[2:], *_TEXTS, *_FLAGS, "adapter")}
+    plain = {name: getattr(model, name) for name in ("load_seconds", *_NUMBERS, *_TEXTS, *_FLAGS, "adapter")}
     nested = {name: dataclasses.asdict(getattr(model, name)) for name in ("defaults", "capabilities", "traits")}
     tile = None if model.image_cost is None else model.image_cost.tile
     return {"dialect": DIALECT, **plain, **nested, "decoders": list(model.decoders), "image_tile": tile}
@@ -52,33 +59,21 @@ def model_from_json(raw: Any, path_or_id: str) -> LoadedModel:
     able, cost = _capabilities(raw["capabilities"]), _image_cost(raw)
     with reading("the model"):
         defaults, _ = read_config(raw["defaults"])
+    plain: dict[str, Any] = {name: whole(raw, name, *bounds) for name, bounds in _NUMBERS.items()}
+    plain |= {name: string(raw, name, MOST_NAME) for name in _TEXTS} | {name: flag(raw, name) for name in _FLAGS}
     return LoadedModel(
         path_or_id=path_or_id,
         defaults=defaults,
-        canvas_length=whole(raw, "canvas_length", 1, MOST_CANVAS),
-        parameter_count=whole(raw, "parameter_count", 0, MOST_PARAMETERS),
         load_seconds=real(raw, "load_seconds"),
-        vocab_size=whole(raw, "vocab_size", 1, MOST_TOKENS),
-        context=whole(raw, "context", 1, MOST_POSITIONS),
-        threads=whole(raw, "threads", 0, MOST_THREADS),
         adapter=None if raw["adapter"] is None else string(raw, "adapter", MOST_NAME),
         image_cost=cost if able.images else None,
         capabilities=dataclasses.replace(able, images=able.images and cost is not None),
         traits=_traits(raw["traits"]),
         decoders=_decoders(raw),
-        title=string(raw, "title", MOST_NAME),
-        name=string(raw, "name", MOST_NAME),
-        device=string(raw, "device", MOST_NAME),
-        fingerprint=string(raw, "fingerprint", MOST_NAME),
-        kernels=string(raw, "kernels", MOST_NAME),
-        device_reason=string(raw, "device_reason", MOST_NAME),
-        adapter_title=string(raw, "adapter_title", MOST_NAME),
-        reads_system=flag(raw, "reads_system"),
-        reads_history=flag(raw, "reads_history"),
-        reads_tools=flag(raw, "reads_tools"),
-        piece=_by_number,
-        is_special=_is_never_special,
-        decode=_numbers,
+        **plain,
+        piece=by_number,
+        is_special=is_never_special,
+        decode=lambda ids: Reply(_written(ids)),
         write=_written,
         encode=_refuse,
         count_tokens=_refuse,
@@ -122,20 +117,8 @@ def _traits(raw: Any) -> Traits:
     )
 
 
-def _by_number(token: int) -> str:
-    return f"<{token}>"
-
-
-def _is_never_special(_token: int) -> bool:
-    return False
-
-
 def _written(ids: Iterable[int]) -> str:
-    return "".join(_by_number(int(token)) for token in ids)
-
-
-def _numbers(ids: Iterable[int]) -> Reply:
-    return Reply(_written(ids))
+    return "".join(by_number(int(token)) for token in ids)
 
 
 def _refuse(_given: object) -> NoReturn:

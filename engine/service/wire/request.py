@@ -23,8 +23,15 @@ from engine.config import LARGEST_SEED, MOST_POSITIONS
 from engine.errors import SafelightError, quoted
 from engine.service.requests import RunKind, RunRequest
 from engine.service.wire.fields import fields, flag, items, reading, string, whole
-from engine.service.wire.pictures import FindPicture, digests_from_json, none_sent, sent_before, shown_in
-from engine.service.wire.source import source_from_json, source_to_json
+from engine.service.wire.source import (
+    FindPicture,
+    digests_from_json,
+    none_sent,
+    sent_before,
+    shown_in,
+    source_from_json,
+    source_to_json,
+)
 from engine.tasks.decisions.forms import decision_from_json, decision_to_json
 from engine.text.message import Message, read_images
 from engine.text.output_format import OutputFormat
@@ -41,14 +48,7 @@ _FIELDS: dict[RunKind, tuple[str, ...]] = {
     "fork": ("kind", "source", "changes", "adapter"),
     "infill": ("kind", "source", "marks", "seed", "adapter"),
 }
-_NEEDED: dict[RunKind, tuple[str, ...]] = {
-    "chat": ("messages", "config", "seed"),
-    "puzzle": ("messages", "config", "seed"),
-    "completion": ("text", "config", "seed"),
-    "decision": ("decision", "config", "seed"),
-    "fork": ("source", "changes"),
-    "infill": ("source", "marks", "seed"),
-}
+_OPTIONAL = ("kind", "think", "reserve", "tools", "output_format", "adapter", "pictures")
 _MESSAGE = ("role", "content", "tool_calls", "reasoning_content", "name", "tool_call_id", "images")
 
 
@@ -85,7 +85,8 @@ def request_from_json(raw: Any, find: FindPicture = none_sent) -> RunRequest:
         SafelightError: it is none, or shows a missing picture; the sentence names the field.
     """
     kind = _kind(raw)
-    raw = fields(raw, f"a run of kind {kind}", _FIELDS[kind], _NEEDED[kind])
+    needed = [name for name in _FIELDS[kind] if name not in _OPTIONAL]
+    raw = fields(raw, f"a run of kind {kind}", _FIELDS[kind], needed)
     adapter = raw.get("adapter")
     if adapter is not None:
         adapter = string(raw, "adapter", MOST_NAME)

@@ -3,20 +3,24 @@
     {"header": …, "committed": [{"tokens": [C], "text_length": …, "steps": …, "reason": "converged" | "step_cap"}, …]}
 
 The header is that of the trace file (``engine.trace.header``), the list in order from block 0. The receiver makes a
-recording in which each of these blocks is there at once, without its steps, which the sender has.
+recording in which each of these blocks is there at once, without its steps, which the sender has. The pictures of a
+run are sent before it, each once as its file is, and named by their digests.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, CanvasStarted
+from engine.pictures import Picture
 from engine.service.wire.fields import fields, items, reading, tokens, whole
-from engine.service.wire.pictures import FindPicture, none_sent, shown_in
+from engine.text.message import Message, image_of
 from engine.trace.codec import COMMITTED
 from engine.trace.format import MOST_ANSWER, MOST_BLOCKS, MOST_HEADER, MOST_POSITIONS, MOST_STEPS
 from engine.trace.header import TraceHeader
@@ -24,6 +28,52 @@ from engine.trace.live import Trace
 from engine.trace.recording import Recording
 
 _FIELDS = ("tokens", "text_length", "steps", "reason")
+MOST_DIGESTS = 4_096
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+FindPicture = Callable[[str], Picture | None]
+"""The picture of a digest that was sent before; None without one."""
+
+
+def none_sent(_digest: str) -> None:
+    """Refuses every picture."""
+
+
+def digests_from_json(raw: Any, name: str) -> tuple[str, ...]:
+    """Returns the list of digests under a name of an object; empty if there is none.
+
+    Raises:
+        SafelightError: it is no list of digests.
+    """
+    found = items(raw, name, MOST_DIGESTS)
+    if not all(isinstance(digest, str) and _DIGEST.fullmatch(digest) for digest in found):
+        raise SafelightError(f"{name} must be digests, 64 hexadecimal digits each")
+    return tuple(dict.fromkeys(found))
+
+
+def sent_before(digests: Iterable[str], find: FindPicture) -> tuple[Picture, ...]:
+    """Returns the pictures with these digests.
+
+    Raises:
+        SafelightError: one is missing.
+    """
+    found = tuple(map(find, digests))
+    if None in found:
+        raise SafelightError("a picture of this run is not on the server, or not any more; send the run again")
+    return tuple(picture for picture in found if picture is not None)
+
+
+def shown_in(messages: Iterable[Message], find: FindPicture) -> tuple[Picture, ...]:
+    """Returns the pictures of messages, each once.
+
+    Raises:
+        SafelightError: one is missing, or has another size than a message says.
+    """
+    images = [image for message in messages for image in message.get("images", ())]
+    pictures = {picture.digest: picture for picture in sent_before((image["digest"] for image in images), find)}
+    if any(image_of(pictures[image["digest"]], image["at"]) != image for image in images):
+        raise SafelightError("an image of a message has another size than its picture")
+    return tuple(pictures.values())
 
 
 def source_to_json(source: Recording) -> dict[str, Any]:

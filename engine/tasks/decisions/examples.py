@@ -7,20 +7,19 @@ split asks at least one, and only those count.
 
 from __future__ import annotations
 
-import hashlib
 import random
 from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Literal
 
 from engine.tasks.decisions import facts, rules
-from engine.tasks.decisions.questions import Decision, OneOf, Option, Question, Score, YesNo
+from engine.tasks.decisions.questions import Decision, OneOf, Question, Score, YesNo
 from engine.tasks.decisions.wording import YES_NO, Labels, user_text
+from engine.tasks.skills.skill import is_held_out_content
 
 Split = Literal["train", "test"]
 Form = Literal["brief", "single", "pair", "joint"]
 
-HELD_OUT_ONE_IN = 16
 FORMS: dict[Form, tuple[tuple[int, ...], int]] = {
     "brief": ((1,), 112),
     "single": ((1,), 168),
@@ -53,9 +52,7 @@ class DecisionExample:
 def is_held_out(state: str, question: Question) -> bool:
     """True if a question about a state is kept for the test split, by a stable hash of what decides it."""
     solved = rules.solve(state, question)
-    if solved is None:
-        return False
-    return hashlib.blake2b(solved.content.encode(), digest_size=1).digest()[0] % HELD_OUT_ONE_IN == 0
+    return solved is not None and is_held_out_content(solved.content)
 
 
 def sample(rng: random.Random, split: Split, form: Form) -> DecisionExample:
@@ -73,9 +70,9 @@ def suggestions() -> list[tuple[str, tuple[Question, ...]]]:
         (
             "The number is 58. Zoe comes on Saturday.",
             (
-                OneOf("When does Zoe come?", _options("workday", "weekend"), "part"),
+                OneOf("When does Zoe come?", facts.options(("workday", "weekend")), "part"),
                 YesNo("Is the number smaller than 77?", name="under 77"),
-                Score("How large is the number?", _options(*facts.QUARTERS), "amount"),
+                Score("How large is the number?", facts.options(facts.QUARTERS), "amount"),
             ),
         ),
         (
@@ -83,7 +80,7 @@ def suggestions() -> list[tuple[str, tuple[Question, ...]]]:
             (
                 YesNo("Is the number even?", name="even"),
                 YesNo("Is e in the list?", name="e"),
-                Score("How many letters are in the list?", _options(*facts.COUNTS), "length"),
+                Score("How many letters are in the list?", facts.options(facts.COUNTS), "length"),
             ),
         ),
     ]
@@ -95,8 +92,8 @@ def table(count: int, seed: int = 0) -> tuple[tuple[Question, ...], list[tuple[s
     At least one of the answers to a state is held out of training.
     """
     questions = (
-        OneOf("Is the number even or odd?", _options("even", "odd"), "parity"),
-        Score("How large is the number?", _options(*facts.QUARTERS), "amount"),
+        OneOf("Is the number even or odd?", facts.options(("even", "odd")), "parity"),
+        Score("How large is the number?", facts.options(facts.QUARTERS), "amount"),
         YesNo("Is k in the list?", name="k"),
     )
     rng = random.Random(seed)
@@ -110,10 +107,6 @@ def table(count: int, seed: int = 0) -> tuple[tuple[Question, ...], list[tuple[s
         solved = [rules.solve(state, question) for question in questions]
         rows.append((state, tuple(one.answer for one in solved if one is not None)))
     return questions, rows
-
-
-def _options(*names: str) -> tuple[Option, ...]:
-    return tuple(Option(name) for name in names)
 
 
 def _draw(rng: random.Random, form: Form) -> DecisionExample | None:

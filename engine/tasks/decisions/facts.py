@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase
 
@@ -39,9 +39,6 @@ class StateFact:
     questions: tuple[Callable[[random.Random], Asked], ...]
 
 
-# --- a number ------------------------------------------------------------------------------------------------------
-
-
 def number(rng: random.Random) -> StateFact:
     """Draws a fact about one number."""
     value = rng.randint(0, LARGEST)
@@ -65,12 +62,9 @@ def number(rng: random.Random) -> StateFact:
         return _one_of(rng, "comparison", said, right, ("larger", "smaller", "equal"))
 
     def size(rng: random.Random) -> Asked:  # noqa: ARG001
-        return Asked("comparison", Score("How large is the number?", _options(QUARTERS)), value // QUARTER)
+        return Asked("comparison", Score("How large is the number?", options(QUARTERS)), value // QUARTER)
 
     return StateFact(f"The number is {value}.", (is_even, even_or_odd, is_larger, larger_or_smaller, size))
-
-
-# --- a day of the week ---------------------------------------------------------------------------------------------
 
 
 def visit(rng: random.Random) -> StateFact:
@@ -92,9 +86,6 @@ def visit(rng: random.Random) -> StateFact:
     return StateFact(f"{person} comes on {DAYS[day]}.", (order, order, at_weekend, part))
 
 
-# --- a list --------------------------------------------------------------------------------------------------------
-
-
 def listing(rng: random.Random) -> StateFact:
     """Draws a fact about a list of different letters or digits."""
     signs, thing = rng.choice(((DIGITS, "digit"), (ascii_lowercase, "letter")))
@@ -106,16 +97,13 @@ def listing(rng: random.Random) -> StateFact:
         return _yes_no("membership", f"Is {sign} in the list?", sign in inside)
 
     def length(rng: random.Random) -> Asked:  # noqa: ARG001
-        return Asked("membership", Score(f"How many {thing}s are in the list?", _options(COUNTS)), count - 1)
+        return Asked("membership", Score(f"How many {thing}s are in the list?", options(COUNTS)), count - 1)
 
     return StateFact(f"The list is {', '.join(inside)}.", (has, has, length))
 
 
 FACTS: tuple[Callable[[random.Random], StateFact], ...] = (number, visit, listing)
 """Every kind of fact; a state has at most one of each."""
-
-
-# --- common to all -------------------------------------------------------------------------------------------------
 
 
 def _limit(rng: random.Random, value: int) -> int:
@@ -129,10 +117,10 @@ def _yes_no(family: str, said: str, right: bool) -> Asked:
     return Asked(family, YesNo(said), 0 if right else 1)
 
 
-def _one_of(rng: random.Random, family: str, said: str, right: str, options: Sequence[str]) -> Asked:
-    shuffled = rng.sample(list(options), len(options))
-    return Asked(family, OneOf(said, _options(shuffled)), shuffled.index(right))
+def _one_of(rng: random.Random, family: str, said: str, right: str, names: Sequence[str]) -> Asked:
+    shuffled = rng.sample(list(names), len(names))
+    return Asked(family, OneOf(said, options(shuffled)), shuffled.index(right))
 
 
-def _options(names: Sequence[str]) -> tuple[Option, ...]:
+def options(names: Iterable[str]) -> tuple[Option, ...]:
     return tuple(Option(name) for name in names)

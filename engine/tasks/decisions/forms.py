@@ -1,8 +1,8 @@
-"""Questions as JSON, in the form of ``/v1/systemone``: ``{"type": …, "instructions": …, "criteria": …}``.
+"""Questions and typed answers as JSON, in the form of ``/v1/systemone``.
 
-``criteria`` of a noul (yes or no) are ``{"true": …, "false": …}``, both optional. Those of a choice are its options
-with their descriptions, ``{name: description or null}``. Those of a score are its levels, each a name or
-``{"label": …, "description": …}``.
+A question is ``{"type": …, "instructions": …, "criteria": …}``. ``criteria`` of a noul (yes or no) are
+``{"true": …, "false": …}``, both optional. Those of a choice are its options with their descriptions,
+``{name: description or null}``. Those of a score are its levels, each a name or ``{"label": …, "description": …}``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import SafelightError, quoted
+from engine.files import storable
+from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.questions import MOST_QUESTIONS, Decision, OneOf, Option, Question, Score, YesNo
 
 SIDES = ("true", "false")
@@ -108,6 +110,41 @@ def decision_from_json(raw: Any) -> Decision:
     )
 
 
+def systemone_answer(answer: TypedAnswer) -> dict[str, Any]:
+    """Returns an answer in the format of TypeSafe and vLLM, without its question's name."""
+    question = answer.question
+    names = [option.name for option in question.options]
+    written: dict[str, Any]
+    match question:
+        case YesNo():
+            written = {"type": "noul", "noul": answer.probabilities[0]}
+        case OneOf():
+            written = {"type": "choice", "choice": names[answer.best]}
+        case Score():
+            legend = {str(level): name for level, name in enumerate(names)}
+            written = {"type": "score", "score": answer.score, "legend": legend}
+            names = list(legend)
+    probabilities = dict(zip(names, answer.probabilities, strict=True))
+    return written | {"probabilities": probabilities, "confidence": answer.confidence}
+
+
+def spread_of(answer: TypedAnswer) -> dict[str, float]:
+    """Returns the standard error of each probability, with the names of ``systemone_answer``."""
+    return dict(zip(systemone_answer(answer)["probabilities"], answer.spread, strict=True))
+
+
+def answer_to_json(answer: TypedAnswer) -> dict[str, Any]:
+    """Returns ``systemone_answer`` with its diagnostics, and the agreement of its reads if there are several."""
+    written = systemone_answer(answer) | {
+        "label_mass": answer.label_mass,
+        "argmax_is_label": answer.argmax_is_label,
+        "reads": answer.reads,
+    }
+    if answer.reads > 1:
+        written |= {"spread": spread_of(answer), "agreement": answer.agreement}
+    return written
+
+
 def _level_to_json(level: Option) -> Any:
     return {"label": level.name, "description": level.description} if level.description else level.name
 
@@ -128,7 +165,7 @@ def _described(name: str, raw: Any) -> Mapping[str, str]:
 def _text(name: str, field: str, raw: Any) -> str:
     if not isinstance(raw, str):
         raise _bad(name, f"needs a text as {field}, not {quoted(raw)}")
-    return raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # tokenizers do not accept lone surrogates
+    return storable(raw)
 
 
 def _whole(field: str, raw: Any) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import files
+from engine.declared import check_flag
 from engine.errors import SafelightError, quoted
 from engine.tasks.decisions.calibration import Calibration, checked_temperature
 from engine.tasks.decisions.forms import question_to_json, questions_from_json
@@ -63,12 +64,14 @@ def question_file_from_json(raw: Any) -> QuestionFile:
         raise SafelightError(f"there is no field {quoted(unknown[0])}; there are {', '.join(OWN)}")
     if raw.get("images"):
         raise SafelightError("images in a file of questions are not read; leave them out, and give them beside it")
-    temperature = raw.get("temperature", 1.0)
+    temperature, joint = raw.get("temperature", 1.0), raw.get("joint")
+    if joint is not None:
+        check_flag("joint", joint)
     calibration = Calibration.from_json(temperature) if isinstance(temperature, Mapping) else None
     return QuestionFile(
         questions_from_json(raw["questions"]),
         _instructions(raw.get("instructions")),
-        _flag(raw.get("joint")),
+        joint is True,
         _repeats(raw.get("repeats", REPEATS)),
         checked_temperature(temperature) if calibration is None else calibration.temperature,
         calibration,
@@ -110,12 +113,6 @@ def _instructions(raw: Any) -> str:
     if len(raw or "") > MOST_TEXT:
         raise SafelightError(f"the instructions have {len(raw or '')} characters; at most {MOST_TEXT} are taken")
     return raw or ""
-
-
-def _flag(raw: Any) -> bool:
-    if raw is not None and not isinstance(raw, bool):
-        raise SafelightError(f"joint must be true or false, not {quoted(raw)}")
-    return bool(raw)
 
 
 def _repeats(raw: Any) -> int:

@@ -68,7 +68,6 @@ class Score:
 
     @property
     def options(self) -> tuple[Option, ...]:
-        """Returns the levels."""
         return self.levels
 
 

@@ -76,9 +76,6 @@ def solve(state: str, question: Question) -> Solved | None:
     return None
 
 
-# --- a rule each ---------------------------------------------------------------------------------------------------
-
-
 def _number_than(known: Known, parts: Parts, _options: Sequence[str]) -> tuple[bool, Sequence[object]]:
     gap = _number(known) - int(parts["n"])
     return (gap > 0 if parts["way"] == "larger" else gap < 0), (parts["way"], known.number, parts["n"])

@@ -6,19 +6,28 @@ drawing, or the number. Positions and wording do not matter.
 
 from __future__ import annotations
 
-import hashlib
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from engine.tasks.decisions import facts
+from engine.tasks.decisions.questions import OneOf, Score, YesNo
 from engine.tasks.drawings.asking import KINDS, MAX_QUESTION, Asked, ask
 from engine.tasks.drawings.cells import CELL_KINDS, FIRST, cells, deciding_cells
-from engine.tasks.drawings.deciding import COUNTS, DECIDED_KINDS, as_decision
 from engine.tasks.drawings.drawing import SIDE, draw, picture_of
 from engine.tasks.drawings.rules import solve
-from engine.tasks.drawings.scene import COLOURS, SHAPES, DrawnShape, Number, Scene, random_proportion, random_scene
+from engine.tasks.drawings.scene import (
+    COLOURS,
+    MOST_SHAPES,
+    SHAPES,
+    DrawnShape,
+    Number,
+    Scene,
+    random_proportion,
+    random_scene,
+)
+from engine.tasks.skills.skill import is_held_out_content
 
 __all__ = [
     "CELL_KINDS",
@@ -26,18 +35,14 @@ __all__ = [
     "COUNTS",
     "DECIDED_KINDS",
     "FIRST",
-    "HELD_OUT_ONE_IN",
     "KINDS",
     "MAX_QUESTION",
     "SHAPES",
     "SIDE",
     "SUGGESTED",
-    "DrawingDecision",
-    "DrawingExample",
     "DrawnShape",
     "Number",
     "Scene",
-    "Split",
     "as_decision",
     "cells",
     "check",
@@ -53,10 +58,13 @@ __all__ = [
 
 Split = Literal["train", "test"]
 
-HELD_OUT_ONE_IN = 16
 SUGGESTED = ("colour", "count", "shape", "number", "side")
 """Kinds of questions to suggest to users, each with a drawing of its own."""
 
+COUNTS = ("none", "one", "two", "three", "four", "five")[: MOST_SHAPES + 1]
+"""Levels of a number of things: each level is worth the number that it names."""
+DECIDED_KINDS = ("presence", "colour", "shape", "side", "count", "count of a colour")
+"""The kinds of questions that have few enough answers for a decision."""
 _MAX_TRIES = 100_000
 
 
@@ -85,9 +93,7 @@ def check(scene: Scene, question: str, answer: str) -> bool:
 def is_held_out(scene: Scene, question: str) -> bool:
     """True if a question about a scene is kept for the test split."""
     solved = solve(scene, question)
-    if solved is None:
-        return False
-    return hashlib.blake2b(solved.content.encode(), digest_size=1).digest()[0] % HELD_OUT_ONE_IN == 0
+    return solved is not None and is_held_out_content(solved.content)
 
 
 def sample(
@@ -103,6 +109,31 @@ def sample_decision(
     """Draws a scene and typed questions, of the given one of ``DECIDED_KINDS`` or of any of them."""
     scene, asked = _sample(rng, split, questions, kind, DECIDED_KINDS, proportion)
     return DrawingDecision(scene, tuple(as_decision(rng, scene, question) for question, _ in asked))
+
+
+def as_decision(rng: random.Random, scene: Scene, question: str) -> facts.Asked:
+    """Returns a question of one of ``DECIDED_KINDS`` as a typed one, in the same words.
+
+    Raises:
+        ValueError: it is not of these kinds, or the scene does not decide it.
+    """
+    solved = solve(scene, question)
+    if solved is None or solved.kind not in DECIDED_KINDS:
+        raise ValueError(f"no decision about this drawing: {question}")
+    match solved.kind:
+        case "presence":
+            return facts.Asked(solved.kind, YesNo(question), ("yes", "no").index(solved.answer))
+        case "count" | "count of a colour":
+            return facts.Asked(solved.kind, Score(question, facts.options(COUNTS)), int(solved.answer))
+        case kind:
+            names = _some(rng, solved.answer, tuple(COLOURS) if kind == "colour" else SHAPES)
+            return facts.Asked(kind, OneOf(question, facts.options(names)), names.index(solved.answer))
+
+
+def _some(rng: random.Random, right: str, known: Sequence[str]) -> list[str]:
+    """Returns the right name and one or more others, in random order."""
+    others = rng.sample([name for name in known if name != right], rng.randint(1, len(known) - 1))
+    return rng.sample([right, *others], len(others) + 1)
 
 
 def _sample(

@@ -59,9 +59,6 @@ def solve(scene: Scene, question: str) -> RightAnswer | None:
     return None
 
 
-# --- a rule each ---------------------------------------------------------------------------------------------------
-
-
 def _things(scene: Scene) -> list[str]:
     return sorted(f"{shape.colour} {shape.kind}" for shape in scene.shapes)
 

@@ -9,23 +9,29 @@ To add a skill, write it in a file of its family and name it in ``SKILLS``, at t
 
 from __future__ import annotations
 
-import hashlib
 import random
 from typing import Literal
 
 from engine.tasks.skills import arithmetic, counting, measures, number_words, small_talk, words
-from engine.tasks.skills.skill import MAX_ANSWER, MAX_PROMPT, AnswerRule, Example, Parts, Skill, plain
+from engine.tasks.skills.skill import (
+    MAX_ANSWER,
+    MAX_PROMPT,
+    AnswerRule,
+    Example,
+    Parts,
+    Skill,
+    is_held_out_content,
+    plain,
+)
 from engine.tasks.skills.vocabulary import WORDS
 
 __all__ = [
-    "HELD_OUT_ONE_IN",
     "MAX_ANSWER",
     "MAX_PROMPT",
     "SKILLS",
     "SMALL_TALK",
     "WORDS",
     "Example",
-    "Skill",
     "Split",
     "check",
     "examples",
@@ -37,9 +43,6 @@ __all__ = [
 ]
 
 Split = Literal["train", "test"]
-
-HELD_OUT_ONE_IN = 16
-"""One task in this many is kept for the test split."""
 
 SMALL_TALK = small_talk.NAME
 """The key of the one skill with memorised answers."""
@@ -144,8 +147,7 @@ def is_held_out(prompt: str) -> bool:
     if parsed is not None:
         name, _, parts = parsed
         key = "|".join([name, *(f"{part}={parts[part]}" for part in sorted(parts))])
-    # Not a CRC: it is linear, and would hold out whole columns, such as every countdown to 5.
-    return hashlib.blake2b(key.lower().encode(), digest_size=1).digest()[0] % HELD_OUT_ONE_IN == 0
+    return is_held_out_content(key.lower())
 
 
 def sample(rng: random.Random, split: Split, skill: str | None = None) -> Example:

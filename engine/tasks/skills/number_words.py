@@ -18,8 +18,6 @@ _VALUES = {word: value for value, word in enumerate(_SMALL)} | {
     word: 10 * (value + 2) for value, word in enumerate(_TENS)
 }
 
-# --- generators ------------------------------------------------------------------------------------------------------
-
 
 def _in_words(number: int) -> str:
     if number < 20:

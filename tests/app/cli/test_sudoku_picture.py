@@ -11,7 +11,7 @@ import pytest
 
 from app.cli import sudoku_picture
 from app.cli.main import main
-from engine.tasks.sudoku_pictures.reading import ReadRow
+from engine.tasks.sudoku_pictures import ReadRow
 from tests.app.sudoku.scripted import PUZZLE, SOLVED
 from tests.engine.seeing import picture
 

@@ -9,8 +9,8 @@ import pytest
 
 from engine.errors import SafelightError
 from engine.tasks import sudoku_pictures
+from engine.tasks.sudoku_pictures import ReadBoard, ReadRow
 from engine.tasks.sudoku_pictures.photograph import photograph
-from engine.tasks.sudoku_pictures.reading import ReadBoard, ReadRow
 
 
 def test_labels_and_ink_are_in_the_same_places() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from engine import CanvasVerified, Event, PrefixPinned, SlotsRead, Trace, TraceError, TraceHeader, open_trace
 from engine.service import RunAdvanced, RunEnded, RunStarted
-from engine.service.wire import ReplyReader, ReplyWriter
+from engine.service.wire.stream import ReplyReader, ReplyWriter
 from engine.trace import Entry
 from engine.trace.codec import COUNT, OPTIONS, PINS, VRFY, Codec
 from engine.trace.format import PayloadError, frame, opening

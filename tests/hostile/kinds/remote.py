@@ -50,7 +50,7 @@ def _safelight() -> tuple[LoadedModel, bytes, bytes]:
     from engine import catalog
     from engine.service import LoadRequest, ModelLoaded
     from engine.service.backend import run_alone
-    from engine.service.wire import ReplyWriter
+    from engine.service.wire.stream import ReplyWriter
     from tests.engine.server.served import ScriptedEngine
     from tests.engine.service.remote.servers import question
 
@@ -123,7 +123,7 @@ def _systemone(random: Random) -> Callable[[Request], None]:
 
 def _run(random: Random) -> Callable[[Request], None]:
     """A run of another Safelight: records that are sound by their checksums and hold what they should not."""
-    from engine.service.wire import CONTENT_TYPE
+    from engine.service.wire.stream import CONTENT_TYPE
 
     body = _safelight()[2]
     match random.randrange(10):
@@ -183,7 +183,7 @@ def _sound(raw: Any) -> Callable[[Random], Callable[[Request], None]]:
 
 
 def _answers(random: Random, *, safelight: bool) -> dict[str, Callable[[Request], None]]:
-    from engine.service.wire import model_to_json
+    from engine.service.wire.model import model_to_json
 
     found = {
         "/v1/models": _sound(_listing("safelight" if safelight else random.choice(("vllm", "somebody", "me")))),

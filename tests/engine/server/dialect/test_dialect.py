@@ -30,16 +30,10 @@ from engine.service import (
     RunRequest,
     RunStarted,
 )
-from engine.service.wire import (
-    CONTENT_TYPE,
-    Ended,
-    ReplyReader,
-    influence_from_json,
-    influence_request_to_json,
-    model_from_json,
-    model_to_json,
-    request_to_json,
-)
+from engine.service.wire.measurement import influence_from_json, influence_request_to_json
+from engine.service.wire.model import model_from_json, model_to_json
+from engine.service.wire.request import request_to_json
+from engine.service.wire.stream import CONTENT_TYPE, Ended, ReplyReader
 from engine.text.reply import read_reply
 from engine.text.tokenizer import Tokenizer
 from engine.trace.recording import Recording
