@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Slot
 from PySide6.QtWidgets import QApplication
 
 from app.bridge.remote_access import only_text
+from app.chat.commands import TurnCommands
 from app.chat.page import ChatPage
 from app.chat.regenerating import Regenerating
 from app.chat.replaying import Replaying, run_of
@@ -56,22 +57,13 @@ class ChatController(QObject):
         self._session = session = context.session
         self._scenes: dict[str, Scene] = {}  # by suggested prompt about a drawing
         self._pictures = PictureSource(session.library.pictures.get)
-        self.widget = self.page = page = ChatPage(self._options())
+        self.widget = self.page = page = ChatPage(self._options(), self._commands())
         self.setParent(page)  # so that no signal arrives after the page is deleted
         kept = PresetStore(context.folders.data)
         self.presets = PresetPicker(kept)
         page.composer.place_presets(self.presets)
         page.composer.pictures.set_store(session.library.pictures, self._pictures)
-        page.submitted.connect(self.send)
-        page.picked.connect(self.pick)
-        page.stop_asked.connect(session.stop)
-        page.again_asked.connect(self.again)
-        page.edit_asked.connect(self.edit)
-        page.delete_asked.connect(self.delete)
-        page.answer_delete_asked.connect(self.delete_answer)
-        page.answer_chosen.connect(session.choose_answer)
-        page.prompt_chosen.connect(session.choose_prompt)
-        page.inspect_asked.connect(self.inspect)
+        page.composer.submitted.connect(self.send)
         page.composer.meter.follow(self._pending)
         session.path_changed.connect(self.show_path)
         session.progressed.connect(self._progressed)
@@ -83,7 +75,6 @@ class ChatController(QObject):
         context.busy_changed.connect(self.refresh)
         context.settings_changed.connect(self.show_settings)
         themes.settled.connect(self._show_options)
-        page.pace_chosen.connect(context.choose_pace)
         self._waiting = Waiting(context, page.composer, self.send)
         self._replaying = Replaying(context, page)
         self._regenerating = Regenerating(context, page.notice, self._answer_again)
@@ -91,6 +82,22 @@ class ChatController(QObject):
             context.say(kept.problem)
         self.show_model()
         self.refresh()
+
+    def _commands(self) -> TurnCommands:
+        session = self._session
+        return TurnCommands(
+            stop=session.stop,
+            again=self.again,
+            edit=self.edit,
+            delete=self.delete,
+            delete_answer=self.delete_answer,
+            choose_answer=session.choose_answer,
+            choose_prompt=session.choose_prompt,
+            inspect=self.inspect,
+            replay=lambda turn: self._replaying.read(turn),
+            pick=self.pick,
+            choose_pace=self._context.choose_pace,
+        )
 
     @property
     def notice(self) -> Notice:
@@ -146,7 +153,6 @@ class ChatController(QObject):
         else:
             self._waiting.begin(model)
 
-    @Slot(str)
     def pick(self, prompt: str) -> None:
         """Sends a suggested prompt, or puts it into the composer if it cannot be sent now or is about a drawing."""
         composer = self.page.composer
@@ -173,7 +179,6 @@ class ChatController(QObject):
 
         return self._try(ask)
 
-    @Slot(object)
     def again(self, turn: Turn) -> None:
         """Answers a turn again with another seed; asks first if another model wrote the answer."""
         if self._can_ask():
@@ -201,27 +206,23 @@ class ChatController(QObject):
         if turns:
             self.inspect(turns[-1])
 
-    @Slot(object)
     def inspect(self, turn: Turn) -> None:
         """Opens the shown answer of a turn in the inspector, at the step that its replay shows."""
         run = run_of(turn.answer, self._context.folders.traces)
         if run is not None:
             self._context.inspect(run, is_live=turn.answer.is_active, place=self.page.place_of(turn))
 
-    @Slot(object, str)
     def edit(self, turn: Turn, text: str) -> None:
         """Sends another version of a prompt."""
         model = self._context.model
         if self._can_ask() and model is not None:
             self._try(lambda: self._session.edit(turn, prepare(model.traits, text), model))
 
-    @Slot(object)
     def delete(self, turn: Turn) -> None:
         """Deletes a turn and what follows it, and offers to undo that."""
         if self._try(lambda: self._session.remove(turn)):
             self._offer_undo(tr("Deleted the prompt, its answer and what followed."))
 
-    @Slot(object, int)
     def delete_answer(self, turn: Turn, index: int) -> None:
         """Deletes a version of an answer and what follows it, and offers to undo that."""
         if self._try(lambda: self._session.remove_answer(turn, index)):

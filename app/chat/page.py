@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from PySide6.QtCore import QMetaMethod, Signal, Slot
+from PySide6.QtCore import Slot
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QFont, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
+from app.chat.commands import TurnCommands
 from app.chat.composer.composer import Composer
 from app.chat.guess import guess_height
 from app.chat.messages.focus import FocusPlace
@@ -45,27 +47,14 @@ def column_width() -> int:
 
 
 class ChatPage(QWidget):
-    """Emits the user's requests as signals; shows what its methods are given.
+    """Gives the views of turns their ``commands``; shows what its methods are given.
 
     ``show_chat`` opens a conversation or shows a changed path; ``refresh`` and ``settle`` follow its run.
     """
 
-    submitted = Signal(str)
-    picked = Signal(str)  # a suggestion's prompt
-    stop_asked = Signal()
-    again_asked = Signal(object)  # the turn
-    edit_asked = Signal(object, str)
-    delete_asked = Signal(object)
-    answer_chosen = Signal(object, int)
-    prompt_chosen = Signal(object, int)
-    answer_delete_asked = Signal(object, int)  # turn and version; offered only while a slot is connected
-    inspect_asked = Signal(object)  # the turn whose answer is to be inspected
-    replay_asked = Signal(object)  # the turn whose answer's run is to be replayed
-    pace_chosen = Signal(str)  # a value of the declared setting
-
-    def __init__(self, options: ViewOptions) -> None:
+    def __init__(self, options: ViewOptions, commands: TurnCommands) -> None:
         super().__init__()
-        self._options = options
+        self._options, self.commands = options, commands
         self._chat = ChatState()
         self._path: list[Turn] = []
         self._model: LoadedModel | None = None
@@ -78,7 +67,6 @@ class ChatPage(QWidget):
 
         self._welcome = ChatWelcome(width, SIDE)
         self.suggestions = self._welcome.suggestions
-        self.suggestions.picked.connect(self.picked)
         self.scroller = Scroller(self._make, self._guess, self._warm, _tab_stops, column_width)
         self.scroller.setAccessibleName(tr("Conversation"))
         self._pages = QStackedWidget()
@@ -86,11 +74,11 @@ class ChatPage(QWidget):
         self._pages.addWidget(self.scroller)
 
         self.more_suggestions = SuggestionBar(one_row=True)
-        self.more_suggestions.picked.connect(self.picked)
+        for bar in (self.suggestions, self.more_suggestions):
+            bar.picked.connect(lambda prompt: commands.pick(prompt))
         self.more_suggestions.hide()
         self.notice = Notice()
         self.composer = Composer()
-        self.composer.submitted.connect(self.submitted)
         self.composer.changed.connect(self._welcome.first_run.stop)
         self._bottom = boxed(column_of(self.more_suggestions, self.composer, margins=(PAD, 12, PAD, 12), spacing=12))
 
@@ -198,13 +186,11 @@ class ChatPage(QWidget):
 
     # ---------------------------------------------------------------- a run once more
 
-    @Slot(object)
-    def _want_replay(self, turn: Turn) -> None:
-        """Asks for the run of an answer; other answers drop theirs, so only one is in memory."""
+    def forget_other_replays(self, turn: Turn) -> None:
+        """Drops the runs of all answers but one, so that only one is in memory."""
         for view in self._views():
             if view.turn is not turn:
                 view.answer.replay.forget()
-        self.replay_asked.emit(turn)
 
     @Slot(object)
     def _settle_replay(self, answer: AnswerView) -> None:
@@ -272,7 +258,7 @@ class ChatPage(QWidget):
         resized = options.percent != self._options.percent
         self._options = options
         for view in self._views():
-            view.set_options(options)
+            view.answer.set_options(options)
         if resized:
             self._welcome.set_width(column_width())
             self._bottom.setMaximumWidth(column_width())
@@ -287,22 +273,11 @@ class ChatPage(QWidget):
         from app.chat.messages.turn import TurnView  # large import that an empty page does not need
 
         assert isinstance(turn, Turn)
-        view = TurnView(turn, self._models.get(turn.answer), self._options)
-        view.stop_asked.connect(self.stop_asked)
-        view.again_asked.connect(self.again_asked)
-        view.edit_asked.connect(self.edit_asked)
-        view.delete_asked.connect(self.delete_asked)
-        view.answer_chosen.connect(self.answer_chosen)
-        view.prompt_chosen.connect(self.prompt_chosen)
-        view.answer_delete_asked.connect(self.answer_delete_asked)
-        view.inspect_asked.connect(self.inspect_asked)
-        view.replay_asked.connect(self._want_replay)
+        rebuilt = partial(self.scroller.rechain, turn)
+        view = TurnView(turn, self._models.get(turn.answer), self._options, self.commands, rebuilt)
         view.answer.replay.moving.connect(self._hold_replay)
         view.answer.replay.moved.connect(self._keep_replay)
         view.answer.replay_ended.connect(self._settle_replay)
-        view.pace_chosen.connect(self.pace_chosen)
-        view.answer.nearest.picked.connect(self.picked)
-        view.rebuilt.connect(self.scroller.rechain)
         self._show_state(view)
         return view
 
@@ -330,14 +305,8 @@ class ChatPage(QWidget):
         can_ask = self._can_repeat and not is_busy
         versions = self._chat.alternatives(view.turn)
         view.prompt.set_state(versions.shown, len(versions), can_ask=can_ask, is_busy=is_busy)
-        can_delete = self.isSignalConnected(QMetaMethod.fromSignal(self.answer_delete_asked))
-        view.answer.set_state(
-            can_ask=can_ask,
-            is_busy=is_busy,
-            can_delete=can_delete,
-            is_last=view.turn is self._path[-1],
-            skips=self._skips,
-        )
+        is_last = view.turn is self._path[-1]
+        view.answer.set_state(can_ask=can_ask, is_busy=is_busy, is_last=is_last, skips=self._skips)
 
     # ---------------------------------------------------------------- Qt's events
 

@@ -36,11 +36,10 @@ class Replaying(QObject):
         self._wanted: tuple[Turn, Answer] | None = None
         self._reader = Background(self, self._read)
         self._reader.failed.connect(self._failed)
-        page.replay_asked.connect(self.read)
 
-    @Slot(object)
     def read(self, turn: Turn) -> None:
         """Reads the run of the answer that a turn shows."""
+        self._page.forget_other_replays(turn)
         self._wanted = turn, turn.answer
         run = run_of(turn.answer, self._context.folders.traces)
         if run is None:

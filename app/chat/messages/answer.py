@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
@@ -9,6 +11,7 @@ from shiboken6 import isValid
 
 from app.bridge.run_view import RunView
 from app.canvas.view import CanvasView
+from app.chat.commands import TurnCommands
 from app.chat.doubts import doubt
 from app.chat.messages.action_row import ActionRow
 from app.chat.messages.board import AnswerBoard, WatchedCanvas
@@ -39,35 +42,40 @@ class AnswerView(QWidget):
     answer into text; without it there are no canvases.
     """
 
-    stop_asked = Signal()
-    again_asked = Signal()
-    delete_asked = Signal()
-    inspect_asked = Signal()
-    chosen = Signal(int)
     replay_ended = Signal(object)  # the view, on which ``glide`` can then be called
-    rebuilt = Signal()  # the controls changed
 
-    def __init__(self, turn: Turn, model: LoadedModel | None, options: ViewOptions) -> None:
+    def __init__(
+        self,
+        turn: Turn,
+        model: LoadedModel | None,
+        options: ViewOptions,
+        commands: TurnCommands,
+        rebuilt: Callable[[], object],
+    ) -> None:
         super().__init__()
-        self._turn = turn
+        self.turn = turn
+        self._rebuilt = rebuilt
         self._model = model
         self._options = options
         self._drawn: Answer | None = None  # the answer that the canvases show
         self._can_ask = True
         self._is_busy = False
-        self._can_delete = False
         self.canvases: list[CanvasView] = []
         self._settled = 0  # number of canvases that have become text
         self._leaving: list[Leaving] = []  # canvases that have just become text
         self._gliding: Gliding | None = None
 
         self.speaker = label("", "speaker")
-        self.versions = VersionSwitch(tr("Earlier version of the answer"), tr("Later version of the answer"))
+        self.versions = VersionSwitch(
+            tr("Earlier version of the answer"),
+            tr("Later version of the answer"),
+            lambda index: commands.choose_answer(turn, index),
+        )
         self.before, self.place, self.after = self.versions.before, self.versions.place, self.versions.after
-        self.thinking = Thinking()
-        self.board = AnswerBoard()
+        self.thinking = Thinking(rebuilt)
+        self.board = AnswerBoard(rebuilt)
         self.text = Prose(tr("Answer"))
-        self.replay = AnswerReplay(turn, options)
+        self.replay = AnswerReplay(turn, options, commands, rebuilt)
         self.status = FiguresLine()
         self.remarks = label("", "remark", wrap=True, selectable=True)
         self.remarks.setAccessibleName(tr("Remark"))
@@ -86,7 +94,7 @@ class AnswerView(QWidget):
         )
         self._asking, self._keeping = FocusGroup(self.again, self.retry, self.stop), FocusGroup(self.delete, self.copy)
         self._lay_out()
-        self._connect()
+        self._connect(commands)
         self.refresh()
 
     def _lay_out(self) -> None:
@@ -112,20 +120,18 @@ class AnswerView(QWidget):
             )
         )
 
-    def _connect(self) -> None:
-        self.stop.clicked.connect(self.stop_asked)
-        self.again.clicked.connect(self.again_asked)
-        self.retry.clicked.connect(self.again_asked)
-        self.delete.clicked.connect(self.delete_asked)
-        self.inspect.clicked.connect(self.inspect_asked)
+    def _connect(self, commands: TurnCommands) -> None:
+        turn = self.turn
+        self.stop.clicked.connect(lambda: commands.stop())
+        for again in (self.again, self.retry):
+            again.clicked.connect(lambda: commands.again(turn))
+        self.delete.clicked.connect(lambda: commands.delete_answer(turn, turn.answers.shown))
+        self.inspect.clicked.connect(lambda: commands.inspect(turn))
+        self.nearest.picked.connect(lambda prompt: commands.pick(prompt))
         self.copy.clicked.connect(self._copy)
         self.canvas_toggle.toggled.connect(self._toggle_canvas)
-        self.versions.chosen.connect(self.chosen)
-        self.text.rebuilt.connect(self.rebuilt)
-        self.thinking.rebuilt.connect(self.rebuilt)
-        self.board.rebuilt.connect(self.rebuilt)
+        self.text.rebuilt.connect(self._rebuilt)
         self.replay.changed.connect(self._show_replay)
-        self.replay.rebuilt.connect(self.rebuilt)
 
     def tab_stops(self) -> list[QWidget]:
         """Returns the controls in tab order."""
@@ -160,25 +166,16 @@ class AnswerView(QWidget):
         """Sets the model that wrote the shown answer; None if its tokens can no longer be decoded."""
         self._model = model
 
-    def set_state(
-        self,
-        *,
-        can_ask: bool,
-        is_busy: bool,
-        can_delete: bool = False,
-        is_last: bool = True,
-        skips: bool = False,
-    ) -> None:
+    def set_state(self, *, can_ask: bool, is_busy: bool, is_last: bool, skips: bool) -> None:
         """Sets which actions are possible now.
 
         Args:
             can_ask: an answer can be requested now.
             is_busy: an answer of the conversation is being generated.
-            can_delete: a version of the answer can be deleted.
             is_last: no answer follows this one.
             skips: the running answer is already computed, so that Stop skips to its end.
         """
-        self._can_ask, self._is_busy, self._can_delete = can_ask, is_busy, can_delete
+        self._can_ask, self._is_busy = can_ask, is_busy
         show_stop(self.stop, tr("■ Stop"), tr("Stop the answer"), skips=skips)
         self.acts.keep(is_last)
         self._show_buttons()
@@ -188,7 +185,7 @@ class AnswerView(QWidget):
 
         Returns True if a canvas became text; ``glide`` can then animate that.
         """
-        answer = self._turn.answer
+        answer = self.turn.answer
         is_other = answer is not self._drawn
         if is_other:
             self._drop_canvases()
@@ -221,12 +218,12 @@ class AnswerView(QWidget):
         said = ["" if answer.is_active else remarks(answer), "" if found is None else found.text]
         self.remarks.setText("\n".join(filter(None, said)))
         if self.nearest.offer(() if found is None else found.nearest):
-            self.rebuilt.emit()
+            self._rebuilt()
         self.nearest.setVisible(found is not None)
 
     def reveal(self, share: float) -> None:
         """Shows another share (0 to 1) of the latest step."""
-        answer = self._turn.answer
+        answer = self.turn.answer
         blocks = answer.canvas.blocks
         if self.canvases and len(self.canvases) == len(blocks):
             self.status.show_figures(status_line(answer, share), figures_line(answer))
@@ -237,7 +234,7 @@ class AnswerView(QWidget):
 
         Once the block is computed to its end, it is laid out on the lines of its final text.
         """
-        trace, shown = self._turn.answer.trace, block.partly(share)
+        trace, shown = self.turn.answer.trace, block.partly(share)
         if block.committed or not isinstance(trace, RunView):
             return shown
         return shown.laid_out_on(trace.coming(block.block_index))
@@ -248,7 +245,7 @@ class AnswerView(QWidget):
         self.refresh()
 
     def _keeps_canvas(self) -> bool:
-        answer = self._turn.answer
+        answer = self.turn.answer
         if self.board.is_on:
             return False
         return _is_cut_short(answer) or (answer.is_empty and bool(answer.canvas.blocks))
@@ -272,7 +269,7 @@ class AnswerView(QWidget):
         if left is not None:
             self._glide([left[0]], left[1])
         elif leaving and self._model is not None:
-            blocks = self._turn.answer.canvas.blocks[: self._settled]
+            blocks = self.turn.answer.canvas.blocks[: self._settled]
             tokens = [token for block in blocks for token in block.shown[: block.text_length].tolist()]
             self._glide(leaving, read(tokens[leaving[0].first :], self._model.piece, self._model.is_special))
 
@@ -292,13 +289,8 @@ class AnswerView(QWidget):
         self._gliding = None
 
     @property
-    def turn(self) -> Turn:
-        """The turn whose answer is shown."""
-        return self._turn
-
-    @property
     def _asked(self) -> str:
-        return with_attachments(self._turn.prompt, self._turn.attachments)
+        return with_attachments(self.turn.prompt, self.turn.attachments)
 
     def _watch(self, block: BlockState) -> None:
         """Shows a canvas's new state as a board, too, if it is a Sudoku."""
@@ -315,7 +307,7 @@ class AnswerView(QWidget):
         view.setAccessibleName(tr("Canvas of block {number}", number=len(self.canvases) + 1))
         self.canvases.append(view)
         self._canvas_column.addWidget(view)
-        self.rebuilt.emit()
+        self._rebuilt()
 
     def _drop_canvases(self) -> None:
         for view in self.canvases:
@@ -335,7 +327,7 @@ class AnswerView(QWidget):
             self.replay_ended.emit(self)
 
     def _show_parts(self) -> None:
-        answer = self._turn.answer
+        answer = self.turn.answer
         is_developing = answer.is_active or _is_cut_short(answer)
         shows_canvas = bool(self.canvases) and (answer.is_active or self.canvas_toggle.isChecked())
         is_board, is_replayed = self.board.is_on, self.replay.is_on
@@ -361,7 +353,7 @@ class AnswerView(QWidget):
             self._show_usable_buttons()
 
     def _show_usable_buttons(self) -> None:
-        answer = self._turn.answer
+        answer = self.turn.answer
         active, retries = answer.is_active, wants_retry(answer)
         self.stop.setVisible(active)
         self.again.setVisible(not active and not retries)
@@ -371,14 +363,14 @@ class AnswerView(QWidget):
         self.copy.setVisible(not active and bool(answer.text.strip()))
         self.canvas_toggle.setVisible(not active and bool(self.canvases))
         self.inspect.setVisible(answer.has_trace)
-        versions = len(self._turn.answers)
-        self.versions.show_versions(self._turn.answers.shown, versions, can_switch=not self._is_busy)
-        self.delete.setVisible(self._can_delete and versions > 1 and not active)
+        versions = len(self.turn.answers)
+        self.versions.show_versions(self.turn.answers.shown, versions, can_switch=not self._is_busy)
+        self.delete.setVisible(versions > 1 and not active)
         self.delete.setEnabled(not self._is_busy)
 
     @Slot()
     def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._turn.answer.text)
+        QGuiApplication.clipboard().setText(self.turn.answer.text)
 
     @Slot(bool)
     def _toggle_canvas(self, _shown: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import Signal, Slot
+from PySide6.QtCore import Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QWidget
 
@@ -30,10 +30,9 @@ LEAST_LEGEND = 120
 class AnswerBoard(QWidget):
     """A Sudoku board; ``is_on`` is True while the last content shown is a Sudoku. Built when it first is."""
 
-    rebuilt = Signal()  # the controls changed
-
-    def __init__(self) -> None:
+    def __init__(self, rebuilt: Callable[[], object]) -> None:
         super().__init__()
+        self._rebuilt = rebuilt
         self.is_on = False
         self.is_alone = False  # True if the answer is the grid and nothing else
         self._is_built = False  # few answers are Sudokus
@@ -54,7 +53,7 @@ class AnswerBoard(QWidget):
         self.setLayout(column_of(row, under, margins=(PAD - MARGIN, 0, PAD, 0), spacing=0))
         self._take_text_size()
         themes.changed.connect(self._take_text_size)
-        self.rebuilt.emit()
+        self._rebuilt()
 
     def tab_stops(self) -> list[QWidget]:
         """Returns the controls in tab order."""

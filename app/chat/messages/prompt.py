@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal, Slot
+from collections.abc import Callable
+
+from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.board.geometry import MARGIN
 from app.board.view import FrameView
+from app.chat.commands import TurnCommands
 from app.chat.composer.text_files import size_in_words
 from app.chat.messages.action_row import ActionRow
 from app.chat.messages.prompt_editor import PromptEditor
@@ -36,16 +39,15 @@ FOLDED, UNFOLDED = "▸", "▾"
 class PromptView(QWidget):
     """Shows the prompt of a turn, which can be edited in place."""
 
-    edit_asked = Signal(str)
-    delete_asked = Signal()
-    chosen = Signal(int)
-    rebuilt = Signal()  # the controls changed
-
-    def __init__(self, turn: Turn, options: ViewOptions) -> None:
+    def __init__(self, turn: Turn, options: ViewOptions, commands: TurnCommands, rebuilt: Callable[[], object]) -> None:
         super().__init__()
-        self._turn = turn
+        self._turn, self._commands, self._rebuilt = turn, commands, rebuilt
         self.speaker = label(tr("You"), "speaker")
-        self.versions = VersionSwitch(tr("Earlier version of the prompt"), tr("Later version of the prompt"))
+        self.versions = VersionSwitch(
+            tr("Earlier version of the prompt"),
+            tr("Later version of the prompt"),
+            lambda index: commands.choose_prompt(turn, index),
+        )
         self.prose = Prose(tr("Prompt"), markdown=False)
         puzzle = puzzle_in(turn.prompt) if is_puzzle(turn.prompt) else None
         self.board = None if puzzle is None else _board(puzzle)
@@ -80,11 +82,10 @@ class PromptView(QWidget):
             self.edit.setAccessibleDescription(why)
         self.prose.set_text(turn.prompt)
         self._show_prompt(True)
-        self.prose.rebuilt.connect(self.rebuilt)
+        self.prose.rebuilt.connect(rebuilt)
         self.edit.clicked.connect(self.begin_editing)
         self.copy.clicked.connect(self._copy)
-        self.delete.clicked.connect(self.delete_asked)
-        self.versions.chosen.connect(self.chosen)
+        self.delete.clicked.connect(lambda: commands.delete(turn))
 
     def text(self) -> str:
         """Returns the prompt."""
@@ -115,13 +116,11 @@ class PromptView(QWidget):
     def begin_editing(self) -> None:
         """Replaces the prompt by a field to edit it."""
         if self.editor is None:
-            self.editor = PromptEditor()
-            self.editor.submitted.connect(self.edit_asked)
-            self.editor.closed.connect(self._end_editing)
+            self.editor = PromptEditor(lambda text: self._commands.edit(self._turn, text), self._end_editing)
             self._column.insertWidget(self._column.indexOf(self.prose) + 1, self.editor)
             self._show_prompt(False)
             self._show_actions(False)
-            self.rebuilt.emit()
+            self._rebuilt()
         self.editor.begin(self._turn.prompt)
 
     @Slot()
@@ -135,7 +134,7 @@ class PromptView(QWidget):
             self._column.removeWidget(self.editor)
             self.editor.deleteLater()
             self.editor = None
-            self.rebuilt.emit()
+            self._rebuilt()
 
     def _show_prompt(self, shown: bool) -> None:
         """Shows or hides the text, or the board of a puzzle."""
@@ -180,7 +179,7 @@ class PromptView(QWidget):
         self._column.addLayout(row)
         for file in self._turn.attachments:
             prose = Prose(tr("File {name}", name=file.name))
-            prose.rebuilt.connect(self.rebuilt)
+            prose.rebuilt.connect(self._rebuilt)
             prose.hide()
             self.files.append(prose)
             self._column.addWidget(prose)

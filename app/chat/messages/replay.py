@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QWidget
 
 from app.canvas.view import CanvasView
+from app.chat.commands import TurnCommands
 from app.chat.messages.board import AnswerBoard
 from app.chat.messages.gliding import Leaving
 from app.chat.prose.widget import PAD, Prose
@@ -28,19 +30,16 @@ from engine import Recording, SafelightError, catalog
 class AnswerReplay(QWidget):
     """The row with the slider. ``stage`` holds the canvas; the answer's view places it where the text is.
 
-    The run is read when first used: ``wanted`` requests it; call ``open`` or ``refuse`` in reply.
+    The run is read when first used; ``TurnCommands.replay`` calls ``open`` or ``refuse`` in reply.
     """
 
-    wanted = Signal()
     changed = Signal()  # ``is_on`` changed
     moving = Signal(object)  # the turn, before another frame is shown, which may change the height
     moved = Signal(object)  # the turn, after the frame is shown
-    rebuilt = Signal()  # the controls changed
-    pace_chosen = Signal(str)
 
-    def __init__(self, turn: Turn, options: ViewOptions) -> None:
+    def __init__(self, turn: Turn, options: ViewOptions, commands: TurnCommands, rebuilt: Callable[[], object]) -> None:
         super().__init__()
-        self._turn, self._options = turn, options
+        self._turn, self._options, self._rebuilt = turn, options, rebuilt
         self.left: tuple[Leaving, TextMap] | None = None  # the last canvas and its text, for the view's ``glide``
         self.is_on = False  # True while a step of the run is shown in place of the answer
         self.player = Player(self)
@@ -52,8 +51,8 @@ class AnswerReplay(QWidget):
         self.board: AnswerBoard | None = None
         self._said_before = NOTHING  # index of the block that ``said`` ends before
         self.setLayout(row_of(self.scrub))
-        self.scrub.wanted.connect(self.wanted)
-        self.scrub.pace_chosen.connect(self.pace_chosen)
+        self.scrub.wanted.connect(lambda: commands.replay(turn))
+        self.scrub.pace_chosen.connect(lambda pace: commands.choose_pace(pace))
         self.player.placed.connect(self._show)
         self.player.revealed.connect(self._show)
         self.player.playing_changed.connect(self._show)
@@ -106,13 +105,13 @@ class AnswerReplay(QWidget):
     def _make_stage(self, trace: Recording) -> None:
         if self.said is None or self.canvas is None or self.board is None:
             self.said = Prose(tr("Answer before this block"))
-            self.said.rebuilt.connect(self.rebuilt)
-            self.canvas, self.board = CanvasView(), AnswerBoard()
+            self.said.rebuilt.connect(self._rebuilt)
+            self.canvas, self.board = CanvasView(), AnswerBoard(self._rebuilt)
             self.canvas.setAccessibleName(tr("Canvas of the step on show"))
             inside = row_of(self.canvas, margins=(PAD, 0, PAD, 0))
             self.stage.setLayout(column_of(self.said, self.board, inside, spacing=8))
             self._options.apply(self.canvas)
-            self.rebuilt.emit()
+            self._rebuilt()
         self.canvas.set_piece(trace.piece, trace.is_special)
         self.canvas.set_vocabulary_size(trace.header.model.vocab_size or None)
         self.canvas.setColumns(catalog.traits(trace.header.model.name).canvas_columns)

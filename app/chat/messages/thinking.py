@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal, Slot
+from collections.abc import Callable
+
+from PySide6.QtCore import Slot
 from PySide6.QtWidgets import QWidget
 
 from app.chat.prose.widget import PAD, Prose
@@ -15,9 +17,7 @@ from app.system.i18n import tr, trn
 class Thinking(QWidget):
     """A foldable text, hidden without thoughts. It is laid out when first unfolded."""
 
-    rebuilt = Signal()
-
-    def __init__(self) -> None:
+    def __init__(self, rebuilt: Callable[[], object]) -> None:
         super().__init__()
         self._thoughts = ""
         self.fold = button("", "")
@@ -25,7 +25,7 @@ class Thinking(QWidget):
         self.fold.toggled.connect(self._show)
         self.prose = Prose(tr("Thinking"), markdown=False, quoted=True)
         self.prose.hide()
-        self.prose.rebuilt.connect(self.rebuilt)
+        self.prose.rebuilt.connect(rebuilt)
         head = column_of(self.fold, margins=(PAD, 0, PAD, 0))
         self.setLayout(column_of(head, self.prose, spacing=4))
         self.hide()

@@ -8,6 +8,7 @@ import random
 import threading
 from collections.abc import Iterable
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -74,7 +75,7 @@ def talk(count: int, seed: int = 0) -> ChatState:
 @pytest.fixture
 def page(qtbot: QtBot) -> ChatPage:
     motion.set_reduced(True)
-    made = ChatPage(OPTIONS)
+    made = ChatPage(OPTIONS, Mock())
     qtbot.addWidget(made)
     made.resize(760, 700)
     made.show()
@@ -284,7 +285,7 @@ def test_versions_of_an_answer_are_asked_for_and_shown(page: ChatPage) -> None:
     assert view.place.accessibleName() == "Version 2 of 2"
     assert not view.after.isEnabled()
     asked: list[tuple[Turn, int]] = []
-    page.answer_chosen.connect(lambda turn, index: asked.append((turn, index)))
+    page.commands.choose_answer = lambda turn, index: asked.append((turn, index))
     view.before.click()
     assert asked == [(first, 0)]
     before = top_of(view, page)
@@ -300,7 +301,7 @@ def test_any_answer_can_be_regenerated(page: ChatPage) -> None:
     chat = talk(3)
     page.show_chat(chat, None)
     asked: list[Turn] = []
-    page.again_asked.connect(asked.append)
+    page.commands.again = asked.append
     page.turns[1].answer.again.click()
     assert asked == [chat.turns[1]]
     page.set_can_repeat(False)
@@ -313,7 +314,7 @@ def test_a_prompt_is_edited_in_place(qtbot: QtBot, page: ChatPage) -> None:
     chat = talk(2)
     page.show_chat(chat, None)
     asked: list[tuple[Turn, str]] = []
-    page.edit_asked.connect(lambda turn, text: asked.append((turn, text)))
+    page.commands.edit = lambda turn, text: asked.append((turn, text))
     prompt = page.turns[0].prompt
     prompt.edit.click()
     editor = prompt.editor
@@ -335,7 +336,7 @@ def test_a_prompt_is_edited_in_place(qtbot: QtBot, page: ChatPage) -> None:
 def test_an_edited_prompt_stays_until_it_can_be_sent(qtbot: QtBot, page: ChatPage) -> None:
     page.show_chat(talk(2), None)
     asked: list[str] = []
-    page.edit_asked.connect(lambda _turn, text: asked.append(text))
+    page.commands.edit = lambda _turn, text: asked.append(text)
     prompt = page.turns[0].prompt
     prompt.edit.click()
     editor = prompt.editor
@@ -378,7 +379,7 @@ def test_escape_leaves_the_prompt_as_it_was_and_stops_nothing(qtbot: QtBot, page
     QShortcut(QKeySequence("Escape"), page).activated.connect(lambda: stopped.append(True))
     page.show_chat(talk(1), None)
     asked: list[object] = []
-    page.edit_asked.connect(lambda *what: asked.append(what))
+    page.commands.edit = lambda *what: asked.append(what)
     prompt = page.turns[0].prompt
     prompt.edit.click()
     assert prompt.editor is not None
@@ -393,7 +394,7 @@ def test_escape_leaves_the_prompt_as_it_was_and_stops_nothing(qtbot: QtBot, page
 def test_an_unchanged_or_empty_prompt_is_not_sent(qtbot: QtBot, page: ChatPage) -> None:
     page.show_chat(talk(1), None)
     asked: list[object] = []
-    page.edit_asked.connect(lambda *what: asked.append(what))
+    page.commands.edit = lambda *what: asked.append(what)
     prompt = page.turns[0].prompt
     prompt.edit.click()
     assert prompt.editor is not None
@@ -416,7 +417,7 @@ def test_branches_of_a_prompt(page: ChatPage) -> None:
     versions = page.turns[1].prompt.versions
     assert versions.place.text() == "2/2"
     asked: list[tuple[Turn, int]] = []
-    page.prompt_chosen.connect(lambda turn, index: asked.append((turn, index)))
+    page.commands.choose_prompt = lambda turn, index: asked.append((turn, index))
     versions.before.click()
     assert asked == [(chat.turns[1], 0)]
     kept = page.turns[0]
@@ -437,19 +438,19 @@ def test_copy_and_delete(page: ChatPage) -> None:
     view.prompt.copy.click()
     assert QGuiApplication.clipboard().text() == "Why *so*?"
     asked: list[Turn] = []
-    page.delete_asked.connect(asked.append)
+    page.commands.delete = asked.append
     view.prompt.delete.click()
     assert asked == [turn]
 
 
-def test_a_version_is_deleted_where_somebody_listens(page: ChatPage) -> None:
+def test_a_version_is_deleted(page: ChatPage) -> None:
     chat = talk(1)
+    page.show_chat(chat, None)
+    assert not page.turns[0].answer.delete.isVisible()  # the only one is deleted with its prompt
     chat.ask_again(chat.turns[0], ended("Two"))
     page.show_chat(chat, None)
-    assert not page.turns[0].answer.delete.isVisible()
     asked: list[tuple[Turn, int]] = []
-    page.answer_delete_asked.connect(lambda turn, index: asked.append((turn, index)))
-    page.show_chat(chat, None)
+    page.commands.delete_answer = lambda turn, index: asked.append((turn, index))
     page.turns[0].answer.delete.click()
     assert asked == [(chat.turns[0], 1)]
 
@@ -489,7 +490,7 @@ def test_what_went_wrong_is_said_with_a_retry(page: ChatPage, answer: Answer, sa
     assert view.remarks.text() == said
     assert not view.again.isVisible()  # one way to do it is enough
     asked: list[Turn] = []
-    page.again_asked.connect(asked.append)
+    page.commands.again = asked.append
     view.retry.click()
     assert asked == [turn]
 
