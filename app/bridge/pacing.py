@@ -63,11 +63,6 @@ class Pacing(QObject):
         """The share of the latest step's accepted tokens to show now, 0 to 1."""
         return self._schedule.share if self._is_smooth and self._paced else 1.0
 
-    @property
-    def is_holding(self) -> bool:
-        """True if replies have arrived that are not delivered yet."""
-        return bool(self._held)
-
     def expect(self, request: RunRequest) -> None:
         """Announces a watched run. An infill is not paced: most of its blocks are copies from its source."""
         if request.kind != "infill":

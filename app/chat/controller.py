@@ -139,7 +139,7 @@ class ChatController(QObject):
         elif composer.meter.problem:
             composer.say(composer.meter.problem)
         elif self._can_ask() and self._ask(text, composer.attachments, composer.pictures.pictures):
-            composer.remember(text)
+            composer.edit.history.remember(text)
             composer.clear()
 
     def _wait(self, text: str, model: str) -> None:
@@ -163,7 +163,7 @@ class ChatController(QObject):
         elif self._context.reason_to_wait():
             composer.set_text(prompt)
         elif self._ask(prompt, ()):
-            composer.remember(prompt)
+            composer.edit.history.remember(prompt)
         composer.edit.setFocus()
 
     def _ask(self, text: str, files: tuple[Attachment, ...], pictures: tuple[AttachedPicture, ...] = ()) -> bool:
@@ -174,7 +174,7 @@ class ChatController(QObject):
         def ask() -> None:
             prompt, attachments = prepare_with_files(model.traits, text, files, len(pictures))
             self.page.notice.hide()
-            self.page.follow()
+            self.page.scroller.follow()
             self._session.ask(prompt, attachments, model, pictures)
 
         return self._try(ask)
@@ -210,7 +210,9 @@ class ChatController(QObject):
         """Opens the shown answer of a turn in the inspector, at the step that its replay shows."""
         run = run_of(turn.answer, self._context.folders.traces)
         if run is not None:
-            self._context.inspect(run, is_live=turn.answer.is_active, place=self.page.place_of(turn))
+            replay = self.page.replay_of(turn, turn.answer)
+            place = 0 if replay is None else replay.place
+            self._context.inspect(run, is_live=turn.answer.is_active, place=place)
 
     def edit(self, turn: Turn, text: str) -> None:
         """Sends another version of a prompt."""
@@ -255,7 +257,7 @@ class ChatController(QObject):
                 self._context.say(why)
             return
         composer.pictures.set_pictures(turn.pictures)
-        composer.set_attachments(turn.attachments)
+        composer.files.set_attachments(turn.attachments)
         composer.set_text(turn.prompt)  # a long prompt may become a file
         if why:
             composer.say(why)
@@ -280,10 +282,9 @@ class ChatController(QObject):
             model = context.title_of(own.path_or_id)
             said = tr("{reason}. {model} answers here after that", reason=reason, model=model)
         self.page.composer.block(said, can_wait=context.loading is not None or is_borrowing)
-        self.page.set_can_repeat(not reason)
+        self.page.set_state(can_repeat=not reason, skips=context.backend.pacing.is_computed)
         if is_borrowing and not context.is_busy:
             QTimer.singleShot(0, self._give_model_back)  # after all receivers of this signal have run
-        self.page.set_skips(self._context.backend.pacing.is_computed)
 
     @Slot()
     def _give_model_back(self) -> None:
@@ -302,7 +303,7 @@ class ChatController(QObject):
         self.presets.show_preset(session.preset)
         session.think = self.presets.current.think
         self._mark_preset()
-        composer.set_history([turn.prompt for turn in session.chat.turns])
+        composer.edit.history.set_conversation([turn.prompt for turn in session.chat.turns])
         self._note_reading()
         composer.meter.touch()
         self._context.busy_changed.emit()
@@ -326,14 +327,14 @@ class ChatController(QObject):
             self._scenes = {}
             self.page.offer(())
             composer.meter.set_model(None)
-            composer.set_token_counter(None)
+            composer.files.set_counter(None)
             composer.pictures.set_cost(None)
             composer.note_blind("")
         else:
             self._scenes = about_drawings(random.Random()) if model.traits.taught == "drawings" else {}
             drawn = [Suggestion(question, question) for question in self._scenes]
             self.page.offer(drawn or suggestions(model.traits, random.Random()))
-            composer.set_token_counter(lambda text: model.count_tokens([{"role": "user", "content": text}]))
+            composer.files.set_counter(lambda text: model.count_tokens([{"role": "user", "content": text}]))
             composer.note_blind("" if model.capabilities.images else cannot_see(model.title))
             self.presets.set_defaults(model.defaults, model.decoders)
             self._hold_back()
@@ -365,7 +366,8 @@ class ChatController(QObject):
             return
         purpose = tr(traits.introduction) if traits.introduction else ""
         plain = "" if model is None else only_text(model)
-        self.page.introduce(plain or " ".join(filter(None, (purpose, how))), tr(traits.placeholder))
+        self.page.welcome.introduce(plain or " ".join(filter(None, (purpose, how))))
+        self.page.composer.edit.setPlaceholderText(tr(traits.placeholder))
 
     @Slot()
     def show_settings(self) -> None:
@@ -395,11 +397,6 @@ class ChatController(QObject):
         self._context.apply_values()
         self.page.composer.meter.touch()
         self._note_reading()
-
-    @Slot()
-    def edit_presets(self) -> None:
-        """Opens the editor of presets."""
-        self.presets.edit_presets()
 
     def _mark_preset(self) -> None:
         values, preset = self._context.values, self.presets.current

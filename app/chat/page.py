@@ -27,13 +27,12 @@ from app.design.notice import Notice
 from app.design.suggestion_bar import SuggestionBar
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.state.chat.prompts import Suggestion
-from app.state.run.replay import Replay
 from app.system.i18n import tr
-from engine import Recording
 from engine.service import LoadedModel
 
 if TYPE_CHECKING:
     from app.chat.messages.answer import AnswerView
+    from app.chat.messages.replay import AnswerReplay
     from app.chat.messages.turn import TurnView
 
 COLUMN_CHARACTERS = 72
@@ -65,21 +64,20 @@ class ChatPage(QWidget):
         self.setAcceptDrops(True)
         width = column_width()
 
-        self._welcome = ChatWelcome(width, SIDE)
-        self.suggestions = self._welcome.suggestions
+        self.welcome = ChatWelcome(width, SIDE)
         self.scroller = Scroller(self._make, self._guess, self._warm, _tab_stops, column_width)
         self.scroller.setAccessibleName(tr("Conversation"))
         self._pages = QStackedWidget()
-        self._pages.addWidget(self._welcome)
+        self._pages.addWidget(self.welcome)
         self._pages.addWidget(self.scroller)
 
         self.more_suggestions = SuggestionBar(one_row=True)
-        for bar in (self.suggestions, self.more_suggestions):
+        for bar in (self.welcome.suggestions, self.more_suggestions):
             bar.picked.connect(lambda prompt: commands.pick(prompt))
         self.more_suggestions.hide()
         self.notice = Notice()
         self.composer = Composer()
-        self.composer.changed.connect(self._welcome.first_run.stop)
+        self.composer.changed.connect(self.welcome.first_run.stop)
         self._bottom = boxed(column_of(self.more_suggestions, self.composer, margins=(PAD, 12, PAD, 12), spacing=12))
 
         column = column_of((self._pages, 1), spacing=0)
@@ -90,28 +88,11 @@ class ChatPage(QWidget):
         column.addWidget(Hairline())
         column.addLayout(self._bottom_row)
 
-    # ---------------------------------------------------------------- before anything was asked
-
-    @property
-    def welcome(self) -> QWidget:
-        """The widget that an empty conversation shows."""
-        return self._welcome
-
-    @property
-    def introduction(self) -> QWidget:
-        """The label that says what the loaded model is for."""
-        return self._welcome.introduction
-
-    def introduce(self, text: str, placeholder: str) -> None:
-        """Shows what the loaded model is for."""
-        self._welcome.introduce(text)
-        self.composer.edit.setPlaceholderText(placeholder)
-
     def offer(self, suggestions: Sequence[Suggestion]) -> None:
         """Replaces the suggested prompts."""
-        self.suggestions.offer(suggestions)
+        self.welcome.suggestions.offer(suggestions)
         self.more_suggestions.offer(suggestions)
-        chain_tabs(self._welcome, self.suggestions.chips)
+        chain_tabs(self.welcome, self.welcome.suggestions.chips)
         chain_tabs(self.notice.dismiss, self.more_suggestions.chips)
 
     # ---------------------------------------------------------------- the conversation
@@ -147,7 +128,7 @@ class ChatPage(QWidget):
             view.answer.set_model(self._models.get(view.turn.answer))
             view.answer.refresh()
             self._show_state(view)
-        self._pages.setCurrentWidget(self.scroller if path else self._welcome)
+        self._pages.setCurrentWidget(self.scroller if path else self.welcome)
         self.more_suggestions.setVisible(bool(path))
         if place is not None:
             place.keep(path, self.view_of, self.composer.edit)
@@ -216,40 +197,22 @@ class ChatPage(QWidget):
             replay.reserve(missing)
             self.scroller.keep_in_sight(turn, replay, height)
 
-    def show_replay(self, turn: Turn, answer: Answer, replay: Replay, trace: Recording) -> None:
-        """Shows the run of an answer that has been read, if the answer is still shown."""
+    def replay_of(self, turn: Turn, answer: Answer) -> AnswerReplay | None:
+        """Returns the replay of an answer of a turn; None if it is not shown now."""
         view = self.view_of(turn)
-        if view is not None and turn.answer is answer:
-            view.answer.replay.open(replay, trace)
+        return view.answer.replay if view is not None and turn.answer is answer else None
 
-    def refuse_replay(self, turn: Turn, answer: Answer, why: str) -> None:
-        """Shows why the run of an answer cannot be read."""
-        view = self.view_of(turn)
-        if view is not None and turn.answer is answer:
-            view.answer.replay.refuse(why)
+    def set_state(self, *, can_repeat: bool, skips: bool = False) -> None:
+        """Sets which actions are possible now.
 
-    def place_of(self, turn: Turn) -> int:
-        """Returns the frame that an answer's replay shows; 0 without a replay."""
-        view = self.view_of(turn)
-        return 0 if view is None else view.answer.replay.place
-
-    def set_can_repeat(self, can_repeat: bool) -> None:
-        """Sets whether answers can be regenerated and prompts edited now."""
-        if can_repeat != self._can_repeat:
-            self._can_repeat = can_repeat
+        Args:
+            can_repeat: answers can be regenerated and prompts edited.
+            skips: the running answer is already computed, so that Stop skips to its end.
+        """
+        if (can_repeat, skips) != (self._can_repeat, self._skips):
+            self._can_repeat, self._skips = can_repeat, skips
             for view in self._views():
                 self._show_state(view)
-
-    def set_skips(self, skips: bool) -> None:
-        """Sets whether the running answer is already computed, so that Stop skips to its end."""
-        if skips != self._skips:
-            self._skips = skips
-            for view in self._views():
-                self._show_state(view)
-
-    def follow(self) -> None:
-        """Keeps the end of the conversation visible from now on."""
-        self.scroller.follow()
 
     def set_options(self, options: ViewOptions) -> None:
         """Applies changed view options."""
@@ -260,7 +223,7 @@ class ChatPage(QWidget):
         for view in self._views():
             view.answer.set_options(options)
         if resized:
-            self._welcome.set_width(column_width())
+            self.welcome.set_width(column_width())
             self._bottom.setMaximumWidth(column_width())
             self.scroller.forget_heights()
 
@@ -315,7 +278,7 @@ class ChatPage(QWidget):
         # Keep room for the scroll bar even while it is hidden, so that the column never moves.
         bar = self.scroller.verticalScrollBar().sizeHint().width()
         self._bottom_row.setContentsMargins(SIDE, 0, SIDE + bar, 0)
-        self._welcome.setViewportMargins(0, 0, bar, 0)
+        self.welcome.setViewportMargins(0, 0, bar, 0)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         accept_drag(event)

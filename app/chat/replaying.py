@@ -50,11 +50,15 @@ class Replaying(QObject):
     @Slot(object)
     def _read(self, found: tuple[Replay, Recording]) -> None:
         if self._wanted is not None:
-            self._page.show_replay(*self._wanted, *found)
+            replay = self._page.replay_of(*self._wanted)
+            if replay is not None:
+                replay.open(*found)
 
     @Slot(object)
     def _failed(self, error: Exception) -> None:
         if self._wanted is not None:
-            self._page.refuse_replay(*self._wanted, one_line(error))
+            replay = self._page.replay_of(*self._wanted)
+            if replay is not None:
+                replay.refuse(one_line(error))
         if not isinstance(error, SafelightError):
             logs.record(error, "in reading a run")

@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage
 from PySide6.QtWidgets import QFileDialog, QFrame, QWidget
 
-from app.chat.composer.attachments import AttachmentBar, CountText
+from app.chat.composer.attachments import AttachmentBar
 from app.chat.composer.edit import PromptEdit
 from app.chat.composer.meter import ContextMeter
 from app.design.controls import button, chain_tabs, label, restyle
@@ -19,8 +19,6 @@ from app.pictures.files import Pasted, is_picture_file
 from app.state.chat.attachment import Attachment
 from app.system.i18n import tr
 from engine import SafelightError
-
-__all__ = ["Composer", "PromptEdit"]
 
 
 def hint() -> str:
@@ -101,27 +99,11 @@ class Composer(QWidget):
         """Puts a text into the field with the cursor behind it; attaches it as a file if it is too long."""
         self.edit.set_text(text)
 
-    def set_attachments(self, attachments: Sequence[Attachment]) -> None:
-        """Replaces the attached files."""
-        self.files.set_attachments(attachments)
-
     def clear(self) -> None:
         """Removes text, files and pictures, as after a prompt was sent."""
         self.set_text("")
-        self.set_attachments(())
+        self.files.set_attachments(())
         self.pictures.set_pictures(())
-
-    def remember(self, prompt: str) -> None:
-        """Adds a prompt that was sent to the history, as the first that the up arrow shows."""
-        self.edit.history.remember(prompt)
-
-    def set_history(self, prompts: Sequence[str]) -> None:
-        """Sets the prompts of the shown conversation, oldest first."""
-        self.edit.history.set_conversation(prompts)
-
-    def set_token_counter(self, count: CountText | None) -> None:
-        """Sets the token counter of the files' chips, which is called from another thread; None without a model."""
-        self.files.set_counter(count)
 
     def place_presets(self, picker: QWidget) -> None:
         """Places the choice of presets next to Attach."""

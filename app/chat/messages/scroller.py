@@ -111,10 +111,6 @@ class Scroller(QScrollArea):
     # ---------------------------------------------------------------- what is shown
 
     @property
-    def items(self) -> list[Hashable]:
-        return list(self._items)
-
-    @property
     def views(self) -> dict[Hashable, QWidget]:
         """The existing widgets, by their part."""
         return dict(self._views)
@@ -123,11 +119,6 @@ class Scroller(QScrollArea):
     def is_at_end(self) -> bool:
         """True if the end is kept visible."""
         return self._at_end
-
-    @property
-    def slack(self) -> int:
-        """Empty pixels under the last part."""
-        return self._slack
 
     def view(self, item: Hashable) -> QWidget | None:
         """Returns the widget of a part; None if it has none now."""
@@ -192,11 +183,6 @@ class Scroller(QScrollArea):
         self._slack = 0
         self._at_end = True
         self._arrange(None)
-
-    def show_item(self, item: Hashable) -> None:
-        """Scrolls the beginning of a part to the top."""
-        self._at_end = False
-        self._arrange((item, 0))
 
     def hold(self) -> tuple[int, bool]:
         """Returns the scroll position and whether it is at the end, for ``settle`` after the last part has changed."""

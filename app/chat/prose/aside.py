@@ -53,11 +53,6 @@ class Aside(QObject):
         self._announcing.setSingleShot(True)
         self._announcing.timeout.connect(self._announce)
 
-    @property
-    def is_idle(self) -> bool:
-        """True if the results of all jobs are known and announced."""
-        return not self._pending and not self._unannounced
-
     def ask(self, job: Job) -> Result | None:
         """Returns the result of a job; None while it is unknown, and if the job failed."""
         if job in self._known:

@@ -93,11 +93,6 @@ class Piece:
         """Returns True if the piece still needs the result of one of these jobs."""
         return self._document is not None and not self._document.waiting.isdisjoint(jobs)
 
-    @property
-    def is_waiting(self) -> bool:
-        """True if pictures or colours are still to come."""
-        return self._document is not None and bool(self._document.waiting)
-
     def has_all(self, jobs: Collection[Job]) -> bool:
         """Returns True if the piece needs no results but those of these jobs."""
         return self._document is None or all(job in jobs for job in self._document.waiting)
@@ -199,15 +194,6 @@ class Piece:
             while block.isValid():
                 yield from _links_of(block)
                 block = block.next()
-
-    def rect_of(self, position: int) -> QRect:
-        """Returns the rectangle of the line with a position."""
-        block = self.document.findBlock(position)
-        line = block.layout().lineForTextPosition(position - block.position())
-        top = self.document.documentLayout().blockBoundingRect(block).top()
-        y = round(top + line.y()) if line.isValid() else round(top)
-        height = round(line.height()) if line.isValid() else self._style.pixels
-        return QRect(self.inner.left(), self.inner.top() + y, self.inner.width(), height)
 
     def letters(self) -> str:
         """Returns the document as plain text: one character per position; those beyond the BMP take two positions."""

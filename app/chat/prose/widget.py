@@ -117,12 +117,6 @@ class Prose(QWidget):
         return self._sheet.pieces
 
     @property
-    def is_settled(self) -> bool:
-        """True if all of the text is laid out, with all pictures and colours."""
-        is_quiet = not (self._working.isActive() or self._arrivals.jobs)
-        return self._sheet.is_done and is_quiet and not any(piece.is_waiting for piece in self.pieces)
-
-    @property
     def copy_buttons(self) -> list[QPushButton]:
         """The copy buttons, one for each program."""
         return self._controls.copy_buttons
@@ -376,11 +370,6 @@ class Prose(QWidget):
             self.update()
             return True
         return super().focusNextPrevChild(forward)
-
-    def focused_rect(self) -> QRect:
-        """Returns the rectangle with the focus: the line of a link, or the whole text."""
-        ringed = self._ring()
-        return self.rect() if ringed is None else self.pieces[ringed[0]].rect_of(ringed[1].start)
 
     def _ring(self) -> tuple[int, Link] | None:
         return self._links.ringed if self.hasFocus() else None

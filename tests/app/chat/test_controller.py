@@ -115,7 +115,7 @@ def test_an_introduction_says_how_the_decoder_writes(
 ) -> None:
     fake.name, fake.decoders = model, decoders
     chat = open_chat(model)
-    introduction = chat.page.introduction
+    introduction = chat.page.welcome.introduction
     assert isinstance(introduction, QLabel)
     assert introduction.text() == expected
     if len(decoders) > 1:
@@ -253,7 +253,7 @@ def test_an_empty_answer_is_said(qtbot: QtBot, open_chat: Open, fake: Any) -> No
 
 def test_suggestions_are_sent_and_fit_the_model(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
     chat = open_chat()
-    chips = chat.page.suggestions.chips
+    chips = chat.page.welcome.suggestions.chips
     assert len(chips) == len(skills.suggestions())
     chat.page.composer.edit.setPlainText("half a thought")
     chips[0].click()
@@ -262,8 +262,8 @@ def test_suggestions_are_sent_and_fit_the_model(qtbot: QtBot, open_chat: Open, f
     assert chat.page.composer.text == "half a thought"
     chat.context.load(SUDOKU)
     qtbot.waitUntil(lambda: chat.context.model is not None)
-    assert len(chat.page.suggestions.prompts) == 3
-    assert sudoku.givens(sudoku.parse(chat.page.suggestions.prompts[0])) == 34
+    assert len(chat.page.welcome.suggestions.prompts) == 3
+    assert sudoku.givens(sudoku.parse(chat.page.welcome.suggestions.prompts[0])) == 34
 
 
 def test_a_puzzle_is_normalised_and_other_text_is_refused(qtbot: QtBot, open_chat: Open, fake: Any) -> None:

@@ -172,9 +172,9 @@ def test_settling_moves_nothing_that_is_read(qtbot: QtBot, page: ChatPage, fake:
     assert top_of(prompt, page) == before
     qtbot.waitUntil(lambda: page.scroller._next_near() is None)
     assert top_of(prompt, page) == before
-    assert page.scroller.slack > 0
-    page.follow()
-    assert page.scroller.slack == 0
+    assert page.scroller._slack > 0
+    page.scroller.follow()
+    assert page.scroller._slack == 0
 
 
 def develop_rest(page: ChatPage, chat: ChatState, fake: Any) -> None:
@@ -304,9 +304,9 @@ def test_any_answer_can_be_regenerated(page: ChatPage) -> None:
     page.commands.again = asked.append
     page.turns[1].answer.again.click()
     assert asked == [chat.turns[1]]
-    page.set_can_repeat(False)
+    page.set_state(can_repeat=False)
     assert not any(view.answer.again.isEnabled() or view.prompt.edit.isEnabled() for view in page.turns)
-    page.set_can_repeat(True)
+    page.set_state(can_repeat=True)
     assert all(view.answer.again.isEnabled() and view.prompt.edit.isEnabled() for view in page.turns)
 
 
@@ -341,14 +341,14 @@ def test_an_edited_prompt_stays_until_it_can_be_sent(qtbot: QtBot, page: ChatPag
     prompt.edit.click()
     editor = prompt.editor
     assert editor is not None
-    page.set_can_repeat(False)  # as while a model loads
+    page.set_state(can_repeat=False)  # as while a model loads
     qtbot.keyClicks(editor.field, "x")
     qtbot.keyClick(editor.field, Qt.Key.Key_Return)
     assert asked == []
     assert prompt.editor is editor
     assert not editor.send.isEnabled()
     assert "stays here" in editor.hint.text()
-    page.set_can_repeat(True)
+    page.set_state(can_repeat=True)
     assert "another version" in editor.hint.text()
     qtbot.keyClick(editor.field, Qt.Key.Key_Return)
     assert asked == ["Prompt 0x"]

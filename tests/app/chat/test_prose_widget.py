@@ -22,6 +22,7 @@ from app.chat.prose.sheet import MOST_IN_PIECE
 from app.chat.prose.widget import Prose
 from app.design import themes
 from app.design.tokens import PAPER
+from tests.app.chat.settled import is_idle, is_settled
 
 RICH = """# Title
 
@@ -71,7 +72,7 @@ def draw(prose: Prose) -> None:
 
 def settle(qtbot: QtBot, prose: Prose) -> None:
     """Wait until all of it is laid out, drawn and coloured."""
-    qtbot.waitUntil(lambda: prose.is_settled, timeout=30_000)
+    qtbot.waitUntil(lambda: is_settled(prose), timeout=30_000)
 
 
 def shown(prose: Prose) -> str:
@@ -298,7 +299,7 @@ def test_another_theme_recolours_code_and_formulas_and_keeps_the_height(qtbot: Q
     height = prose.heightForWidth(480)
     before = prose.grab().toImage()
     themes.publish(PAPER)
-    assert prose.is_settled  # nothing is drawn anew for another ink
+    assert is_settled(prose)  # nothing is drawn anew for another ink
     assert prose.heightForWidth(480) == height
     assert prose.grab().toImage() != before
 
@@ -306,7 +307,7 @@ def test_another_theme_recolours_code_and_formulas_and_keeps_the_height(qtbot: Q
 def test_preparing_is_done_in_steps_and_asks_for_pictures(qtbot: QtBot) -> None:
     steps = list(prepare("$aa$ and $bb$\n\n$$cc$$"))
     assert len(steps) == 5
-    qtbot.waitUntil(lambda: aside().is_idle, timeout=30_000)
+    qtbot.waitUntil(lambda: is_idle(aside()), timeout=30_000)
     assert aside().ask(slow.FormulaRequest("cc", True)) is not None
 
 
@@ -332,7 +333,7 @@ def test_what_is_known_is_drawn_at_once(qtbot: QtBot, prose: Prose) -> None:
     prose.set_text("first $k^2$")
     settle(qtbot, prose)
     prose.set_text("then $k^2$")
-    assert prose.is_settled
+    assert is_settled(prose)
     assert shown(prose) == "then \ufffc"
 
 

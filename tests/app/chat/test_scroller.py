@@ -185,12 +185,12 @@ def test_settling_into_less_moves_nothing_that_is_read(qtbot: QtBot, scroller: S
     part.wanted = 80
     scroller.settle(held)
     assert tops(scroller) == before
-    assert scroller.slack == 220
+    assert scroller._slack == 220
     bar = scroller.verticalScrollBar()
     bar.setValue(bar.value() - 150)
-    assert scroller.slack == 70  # what has gone out of sight does not come back
+    assert scroller._slack == 70  # what has gone out of sight does not come back
     scroller.follow()
-    assert scroller.slack == 0
+    assert scroller._slack == 0
     assert bar.value() == bar.maximum()
 
 
@@ -204,11 +204,11 @@ def test_what_goes_on_fills_the_place_that_was_left_and_then_is_followed(scrolle
     held = scroller.hold()
     last.wanted = 400
     scroller.settle(held, goes_on=True)
-    assert (bar.value(), scroller.slack) == (held[0], 100)
+    assert (bar.value(), scroller._slack) == (held[0], 100)
     for height, value, slack in ((450, held[0], 50), (500, held[0], 0), (620, held[0] + 120, 0)):
         last.grow(height)
         QApplication.sendPostedEvents()
-        assert (bar.value(), scroller.slack) == (value, slack)
+        assert (bar.value(), scroller._slack) == (value, slack)
     held = scroller.hold()
     last.wanted = 200  # most of the page would be empty
     scroller.settle(held, goes_on=True)
@@ -263,7 +263,7 @@ def test_parts_that_go_take_nothing_along(qtbot: QtBot, scroller: Scroller) -> N
         part.button.setFocus()
         idle(qtbot, scroller)
         scroller.set_items([*range(kept), 100 + kept], follow=True)  # as when a prompt is edited that has the keyboard
-        assert set(scroller.views) <= set(scroller.items)
+        assert set(scroller.views) <= set(scroller._items)
         assert 100 + kept in tops(scroller)
         assert scroller.hasFocus()  # and no part somewhere, to which Qt would scroll
         assert bar.value() == bar.maximum()
