@@ -13,7 +13,6 @@ from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.chat.commands import TurnCommands
 from app.chat.composer.composer import Composer
-from app.chat.guess import guess_height
 from app.chat.messages.focus import FocusPlace
 from app.chat.messages.scroller import FEW, SIDE, Scroller
 from app.chat.prose import PAD
@@ -21,7 +20,7 @@ from app.chat.view_options import ViewOptions
 from app.chat.welcome import ChatWelcome, centred
 from app.design.controls import Hairline, chain_tabs
 from app.design.drops import accept_drag
-from app.design.fonts import TEXT_LEAD, px
+from app.design.fonts import TEXT_BODY, TEXT_LEAD, px
 from app.design.layouts import boxed, column_of
 from app.design.notice import Notice
 from app.design.suggestion_bar import SuggestionBar
@@ -36,6 +35,10 @@ if TYPE_CHECKING:
     from app.chat.messages.turn import TurnView
 
 COLUMN_CHARACTERS = 72
+FIXED = 210  # pixels: speakers, buttons, the line of figures, and the space between them
+PICTURES = 136
+CODE_FRAME = 56
+GAP = 12
 
 
 def column_width() -> int:
@@ -292,3 +295,27 @@ class ChatPage(QWidget):
 
 def _tab_stops(view: QWidget) -> Sequence[QWidget]:
     return cast("TurnView", view).tab_stops()
+
+
+def guess_height(turn: Turn, width: int) -> int:
+    """Returns the estimated height of a turn in a column ``width`` pixels wide, in pixels."""
+    letters = max(20, round(width / (px(TEXT_LEAD) * 0.53)))
+    pictures = px(PICTURES) if turn.pictures else 0  # assumes one row
+    return FIXED + pictures + _text_height(turn.prompt, letters) + _text_height(turn.answer.text, letters)
+
+
+def _text_height(text: str, letters: int) -> int:
+    line, code_line = round(px(TEXT_LEAD) * 1.55), round(px(TEXT_BODY) * 1.2)
+    height = 0
+    is_code = False
+    for part in text[:24_000].split("\n"):
+        if part.lstrip().startswith("```"):
+            is_code = not is_code
+            height += CODE_FRAME if is_code else 0
+        elif is_code:
+            height += code_line
+        elif part:
+            height += line * -(-len(part) // letters) + (4 if part.lstrip()[:1] in "-*1" else 0)
+        else:
+            height += GAP
+    return height

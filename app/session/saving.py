@@ -11,10 +11,9 @@ from collections.abc import Callable, Hashable
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
-from app.library import GoneError, LibraryError
+from app.library import GoneError, Library, LibraryError
 from app.library.conversations import ConversationStore
 from app.session import rescue
-from app.session.unsaved import Unsaved
 from app.state.chat.conversation import ChatState
 from app.system import logs
 from app.system.i18n import tr
@@ -23,7 +22,57 @@ from engine import SafelightError
 STEP_SECONDS = 0.1  # longest wait of a step for another program's lock
 RETRY_MS = 1000  # between two attempts to write pending changes
 RETRY_SECONDS = 0.03  # wait of each attempt for the lock: one or two frames
+SLICE_SECONDS = 0.1  # least time for writing in one call, as many writes may be queued when a lock is released
 CLOSING_SECONDS = 2.0  # most time for pending changes when the window is closed
+
+
+class Unsaved:
+    """Queued writes. Each writes the state at the time it runs, so one for each item is enough."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._waiting: dict[Hashable, tuple[ChatState, Callable[[], None]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def chats(self) -> list[ChatState]:
+        """Conversations with queued writes."""
+        return list({id(chat): chat for chat, _ in self._waiting.values()}.values())
+
+    def add(self, key: Hashable, chat: ChatState, write: Callable[[], None]) -> None:
+        """Queues a write at the end, in place of the one queued under the same key.
+
+        ``write`` may be retried after a failure, even if it had already written.
+        """
+        self._waiting.pop(key, None)
+        self._waiting[key] = chat, write
+
+    def write(self, seconds: float) -> None:
+        """Runs the queued writes, waiting ``seconds`` in total for another program's lock.
+
+        Raises:
+            GoneError: an item was deleted in another window; its write is dropped.
+            LibraryError: a write failed; it and all after it stay queued.
+        """
+        ends = time.monotonic() + max(seconds, SLICE_SECONDS)
+        gone: GoneError | None = None
+        with self._library.patient(seconds):
+            while self._waiting and time.monotonic() < ends:
+                key, (_, run) = next(iter(self._waiting.items()))
+                try:
+                    run()
+                except GoneError as error:
+                    gone = error
+                except LibraryError:
+                    raise
+                except BaseException:
+                    del self._waiting[key]  # an unexpected exception must not block the writes behind it
+                    raise
+                del self._waiting[key]
+        if gone is not None:
+            raise gone
 
 
 class Saving(QObject):

@@ -12,7 +12,6 @@ from shiboken6 import isValid
 from app.bridge.run_view import RunView
 from app.canvas.view import CanvasView
 from app.chat.commands import TurnCommands
-from app.chat.doubts import doubt
 from app.chat.messages.action_row import ActionRow
 from app.chat.messages.board import AnswerBoard, WatchedCanvas
 from app.chat.messages.figures import FiguresLine
@@ -22,7 +21,7 @@ from app.chat.messages.thinking import Thinking
 from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
-from app.chat.words import figures_line, remarks, status_line, wants_retry
+from app.chat.words import doubt, figures_line, remarks, status_line, wants_retry
 from app.design import motion
 from app.design.controls import FocusGroup, button, label, show_stop
 from app.design.layouts import STRETCH, column_of, row_of

@@ -31,12 +31,11 @@ from app.chat.prose.controls import Controls
 from app.chat.prose.document import Style
 from app.chat.prose.links import LinkRing, ask_to_open
 from app.chat.prose.piece import BETWEEN, Link, Piece
-from app.chat.prose.places import token_rects
 from app.chat.prose.reading import rows_of, shown_part
 from app.chat.prose.rows import ProseRow
 from app.chat.prose.safe import safe
 from app.chat.prose.selection import Selection
-from app.chat.prose.sheet import Sheet
+from app.chat.prose.sheet import Sheet, token_rects
 from app.design import themes
 from app.design.controls import button, chain_tabs, folded
 from app.design.tokens import color

@@ -17,7 +17,7 @@ from pytestqt.qtbot import QtBot
 from app.bridge.background import Background
 from app.chat.composer.attachments import MOST_FILES
 from app.chat.composer.composer import Composer
-from app.chat.composer.history import PromptHistory
+from app.chat.composer.edit import PromptHistory
 from app.chat.composer.text_files import LIMIT, decode, read_text_file, size_in_words
 from app.design.drops import local_files
 from app.design.suggestion_bar import SuggestionBar

@@ -22,8 +22,7 @@ from app.context import AppContext
 from app.library import pictures
 from app.main import make_context
 from app.pictures import bar
-from app.pictures.thumb import PictureThumb
-from app.pictures.window import PictureWindow
+from app.pictures.thumb import PictureThumb, PictureWindow
 from app.state.chat.counting import PromptCount
 from engine.pictures import Picture
 from engine.service import BackendRouter, LocalBackend
