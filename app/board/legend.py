@@ -32,7 +32,6 @@ class BoardLegend(Legend):
         self.set_running(False)
 
     def set_running(self, running: bool) -> None:
-        """Shows the marks of a run, or those of a puzzle being entered."""
         self._explain(running_entries(self._glyphs) if running else entering_entries(self._glyphs))
 
     def set_heat(self, heat: Heat) -> None:
@@ -50,12 +49,10 @@ class BoardLegend(Legend):
 
 
 def entering_entries(glyphs: BoardGlyphs) -> list[LegendEntry]:
-    """Returns the marks of a puzzle that is being entered."""
     return [_sample(glyphs, tr("given"), _GIVEN), _sample(glyphs, tr("in conflict"), _PLAIN._replace(in_conflict=True))]
 
 
 def running_entries(glyphs: BoardGlyphs) -> list[LegendEntry]:
-    """Returns the marks of a run."""
     given, conflict = entering_entries(glyphs)
     return [
         given,

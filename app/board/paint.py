@@ -77,7 +77,6 @@ def paint_board(
 
 
 def paint_sample(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme, glyphs: BoardGlyphs) -> None:
-    """Paints a single cell for a legend."""
     painter.fillRect(*rect, given_ground(theme) if cell.given else color(theme.surface_sunken))
     _paint_shape(painter, rect, cell, theme)
     drawn: list[Drawn] = []
@@ -155,7 +154,6 @@ def _text(rect: Rect, face: Face, text: str, x: float, y: float, ink: QColor) ->
 
 
 def _ink(cell: ShownCell, theme: Theme) -> QColor:
-    """Returns the colour of a cell's digit."""
     if cell.violated or cell.wrong or cell.in_conflict:
         return color(theme.conflict)
     return color(theme.given) if cell.given else state_color(cell.state, theme)
@@ -230,7 +228,6 @@ def _paint_grounds(
 
 
 def given_ground(theme: Theme) -> QColor:
-    """Returns the background colour of a given."""
     return _mixed(theme.surface_sunken, theme.line, 0.6)
 
 
@@ -249,7 +246,6 @@ def _paint_lines(painter: QPainter, geometry: BoardGeometry, theme: Theme) -> No
 
 
 def _paint_frame(painter: QPainter, geometry: BoardGeometry, frame: SolveFrame, theme: Theme) -> None:
-    """Paints the edge of the board, in the accent colour during a run."""
     developing = frame.started and not frame.committed
     pen = QPen(color(theme.accent if developing else theme.faint_ink), 2)
     pen.setJoinStyle(Qt.PenJoinStyle.MiterJoin)
@@ -312,7 +308,6 @@ def _corner(painter: QPainter, rect: Rect, ink: QColor, *, left: bool) -> None:
 
 
 def _strike(painter: QPainter, rect: Rect, theme: Theme) -> None:
-    """Strikes a wrong digit through."""
     size = rect.width
     painter.setPen(_pen(color(theme.conflict), max(1.5, size / 32)))
     painter.drawLine(

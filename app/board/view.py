@@ -73,7 +73,6 @@ class FrameView(GridView):
 
     @property
     def grid(self) -> BoardGeometry:
-        """The geometry of the board at the present size."""
         return self._geometry
 
     def cell_name(self, index: int) -> str:
@@ -94,7 +93,6 @@ class FrameView(GridView):
     # ---------------------------------------------------------------- motion
 
     def _fade_changes(self, before: SolveFrame, now: SolveFrame) -> None:
-        """Tints the cells that a step has newly accepted or remelted."""
         changed: dict[int, CellState] = {}
         for index, (old, new) in enumerate(zip(before.cells, now.cells, strict=True)):
             melted = new.state == CellState.REMELTED != old.state

@@ -16,6 +16,15 @@ Job = Callable[[], object]
 Receiver = Callable[..., object] | SignalInstance
 
 
+def later(owner: QObject, work: Callable[[], object], milliseconds: int = 0) -> QTimer:
+    """Returns a timer that calls ``work`` once after each start; by default when Qt is idle."""
+    made = QTimer(owner)
+    made.setSingleShot(True)
+    made.setInterval(milliseconds)
+    made.timeout.connect(work)
+    return made
+
+
 class Background(QObject):
     """Runs one job at a time. While one runs, only the latest further job waits, and only its result is reported.
 

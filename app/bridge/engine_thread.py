@@ -114,5 +114,4 @@ class EngineLink(QObject):
 
     @property
     def is_alive(self) -> bool:
-        """True if the engine's thread is running."""
         return self.scheduler.is_alive

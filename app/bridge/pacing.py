@@ -11,8 +11,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Signal, Slot
 
+from app.bridge.background import later
 from app.bridge.mailbox import Mailbox
 from app.bridge.run_view import RunView
 from app.state.run.pace import FULL_SPEED, Schedule, SpeedClock
@@ -43,9 +44,7 @@ class Pacing(QObject):
         self._views: dict[str, RunView] = {}  # of runs that have begun, by id
         self._paced: set[str] = set()  # ids of queued and current runs
         self.is_computed = False  # the watched run has ended in the engine, and the rest is still being shown
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.timeout.connect(self.drain)
+        self._timer = later(self, self.drain)
 
     @property
     def speed(self) -> float:

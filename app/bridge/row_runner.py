@@ -42,7 +42,6 @@ class RowRunner(QObject):
 
     @property
     def is_on(self) -> bool:
-        """True if rows are being decided."""
         return self._work is not None
 
     def begin(self, rows: Sequence[int], states: Sequence[TableState], make: MakeRequests) -> None:

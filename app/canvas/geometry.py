@@ -171,7 +171,6 @@ class Geometry:
         return self.starts[row] + column if 0 <= row < self.rows and 0 <= column < self._length(row) else -1
 
     def _length(self, row: int) -> int:
-        """Returns the number of cells in a row."""
         end = self.starts[row + 1] if row + 1 < self.rows else self.count
         return end - self.starts[row]
 

@@ -71,7 +71,6 @@ class GridView(QWidget):
 
     @property
     def grid(self) -> Grid:
-        """The layout at the present size."""
         raise NotImplementedError
 
     @property

@@ -53,7 +53,6 @@ class PaintOptions:
 
 
 def state_color(state: CellState, theme: Theme) -> QColor:
-    """Returns the colour of a state's text."""
     return color(str(getattr(theme, _COLORS.get(state) or STATE_WORDS[state])))
 
 
@@ -207,7 +206,6 @@ def _ramp(theme: Theme) -> tuple[tuple[QColor, QColor], ...]:
 
 
 def _paint_rules(painter: QPainter, geometry: Geometry, theme: Theme) -> None:
-    """Paints hairlines between the rows."""
     if not geometry.count:
         return
     rule = color(theme.line)

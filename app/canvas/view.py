@@ -128,7 +128,6 @@ class CanvasView(GridView):
         self._relayout()
 
     def set_legend(self, shown: bool) -> None:
-        """Shows or hides the legend under the cells."""
         if shown != self._has_legend:
             self._has_legend = shown
             self._relayout()
@@ -197,7 +196,6 @@ class CanvasView(GridView):
         return self._calm
 
     def piece(self, token: int) -> str:
-        """Returns the text of a token."""
         return self._piece(token)
 
     def letters_at(self, index: int) -> QPointF:
@@ -212,7 +210,6 @@ class CanvasView(GridView):
 
     @property
     def grid(self) -> Geometry:
-        """The layout at the present size."""
         return self._geometry
 
     # ---------------------------------------------------------------- change

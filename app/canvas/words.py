@@ -56,7 +56,6 @@ def token_words(piece: str) -> str:
 
 
 def of_block(block: BlockState | None) -> str:
-    """Describes the state of a canvas in one sentence."""
     if block is None:
         return tr("Empty canvas.")
     number = block.block_index + 1

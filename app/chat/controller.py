@@ -101,7 +101,6 @@ class ChatController(QObject):
 
     @property
     def notice(self) -> Notice:
-        """The notice above the composer."""
         return self.page.notice
 
     def enter(self) -> None:
@@ -118,7 +117,6 @@ class ChatController(QObject):
 
     @property
     def is_waiting(self) -> bool:
-        """True if a prompt waits for its model to load."""
         return self._waiting.is_on
 
     def stop(self) -> None:
@@ -194,14 +192,12 @@ class ChatController(QObject):
 
     @Slot()
     def again_last(self) -> None:
-        """Answers the last turn again."""
         turns = self._session.chat.turns
         if turns:
             self.again(turns[-1])
 
     @Slot()
     def inspect_last(self) -> None:
-        """Opens the last answer in the inspector."""
         turns = self._session.chat.turns
         if turns:
             self.inspect(turns[-1])
@@ -411,5 +407,4 @@ class ChatController(QObject):
 
 
 def build(context: AppContext) -> ChatController:
-    """Returns the chat page."""
     return ChatController(context)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QSize, Qt, Signal, Slot
 from PySide6.QtGui import QHideEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 import engine
-from app.bridge.background import Background
+from app.bridge.background import Background, later
 from app.chat.reading import read_run
 from app.design import motion, themes
 from app.design.controls import button, label, restyle
@@ -72,9 +72,7 @@ class FirstRun(QWidget):
         )
         self._row = row_of(self._stage, (words, 1), spacing=16)
         self.setLayout(self._row)
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self._read)
+        self._later = later(self, self._read, AFTER_PAINT_MS)
         self._reader = Background(self, self._open)
         self._reader.failed.connect(self.hide)
         self.again.clicked.connect(self.play)
@@ -88,7 +86,6 @@ class FirstRun(QWidget):
 
     @property
     def is_read(self) -> bool:
-        """True if the run has been read and can be played."""
         return self.canvas is not None
 
     @Slot()
@@ -138,7 +135,6 @@ class FirstRun(QWidget):
 
     @Slot()
     def play(self) -> None:
-        """Plays the run from its beginning."""
         self._is_stopped = False
         self.player.pause()
         self.player.go(0)
@@ -191,7 +187,7 @@ class FirstRun(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
         if not self.is_read and not self._later.isActive() and not self._reader.is_busy:
-            self._later.start(AFTER_PAINT_MS)
+            self._later.start()
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)

@@ -92,7 +92,6 @@ class ChatPage(QWidget):
         column.addLayout(self._bottom_row)
 
     def offer(self, suggestions: Sequence[Suggestion]) -> None:
-        """Replaces the suggested prompts."""
         self.welcome.suggestions.offer(suggestions)
         self.more_suggestions.offer(suggestions)
         chain_tabs(self.welcome, self.welcome.suggestions.chips)
@@ -115,7 +114,6 @@ class ChatPage(QWidget):
         return cast("TurnView | None", view)
 
     def shows_other(self, chat: ChatState) -> bool:
-        """Returns True if the page shows another conversation than this one."""
         return chat is not self._chat
 
     def show_chat(self, chat: ChatState, model: LoadedModel | None) -> None:
@@ -218,7 +216,6 @@ class ChatPage(QWidget):
                 self._show_state(view)
 
     def set_options(self, options: ViewOptions) -> None:
-        """Applies changed view options."""
         if options == self._options:
             return
         resized = options.percent != self._options.percent

@@ -38,7 +38,6 @@ class Replaying(QObject):
         self._reader.failed.connect(self._failed)
 
     def read(self, turn: Turn) -> None:
-        """Reads the run of the answer that a turn shows."""
         self._page.forget_other_replays(turn)
         self._wanted = turn, turn.answer
         run = run_of(turn.answer, self._context.folders.traces)

@@ -38,7 +38,6 @@ class PictureRow(QWidget):
         self.show_pictures([AttachedPicture("", one.digest, one.width, one.height) for one in pictures])
 
     def show_pictures(self, pictures: Sequence[AttachedPicture]) -> None:
-        """Replaces the shown pictures."""
         if self._host is not None:
             self._column.removeWidget(self._host)
             self._host.hide()

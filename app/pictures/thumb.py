@@ -55,7 +55,6 @@ class PictureThumb(QPushButton):
 
     @property
     def is_loading(self) -> bool:
-        """True until the picture has been decoded."""
         return self._loading.is_busy
 
     def sizeHint(self) -> QSize:

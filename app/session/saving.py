@@ -38,7 +38,6 @@ class Unsaved:
 
     @property
     def chats(self) -> list[ChatState]:
-        """Conversations with queued writes."""
         return list({id(chat): chat for chat, _ in self._waiting.values()}.values())
 
     def add(self, key: Hashable, chat: ChatState, write: Callable[[], None]) -> None:
@@ -94,7 +93,6 @@ class Saving(QObject):
 
     @property
     def chats(self) -> list[ChatState]:
-        """Conversations with unsaved changes."""
         return self._unsaved.chats
 
     def keep(self, kind: str, item: Hashable, chat: ChatState, write: Callable[[], None]) -> None:

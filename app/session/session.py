@@ -77,7 +77,6 @@ def reserve(config: GenerationConfig, model: LoadedModel) -> int:
 
 
 def title_of(model: LoadedModel) -> str:
-    """Returns the title of a loaded model with its adapter."""
     return with_adapter(model.title, model.adapter_title or Path(model.adapter or "").name)
 
 
@@ -119,7 +118,6 @@ class Session(QObject):
 
     @property
     def preset(self) -> str:
-        """The id of the preset that the shown conversation uses."""
         return self.chat.preset
 
     def begin(self, system_prompt: str = "") -> None:
@@ -166,7 +164,6 @@ class Session(QObject):
 
     @property
     def active_conversation(self) -> int | None:
-        """The conversation of the current answer."""
         return self._run.chat.id if self._run is not None and self.active is not None else None
 
     def reason_to_wait(self) -> str:
@@ -348,7 +345,6 @@ class Session(QObject):
 
     @Slot(object, int)
     def choose_answer(self, turn: Turn, index: int) -> None:
-        """Shows another version of an answer, with the turns after it."""
         turn.answers.show(index)
         shown = turn.answer
         self._keep("show", turn.answers, self.chat, lambda: self._stored.show(shown))
@@ -356,7 +352,6 @@ class Session(QObject):
 
     @Slot(object, int)
     def choose_prompt(self, turn: Turn, index: int) -> None:
-        """Shows another version of a prompt, with the turns after it."""
         branch = self.chat.alternatives(turn)
         branch.show(index)
         shown = branch.current

@@ -106,7 +106,6 @@ class Composer(QWidget):
         self.pictures.set_pictures(())
 
     def place_presets(self, picker: QWidget) -> None:
-        """Places the choice of presets next to Attach."""
         self._tool = picker
         self._tools.insertWidget(1, picker)
         self._order_tabs()
@@ -160,7 +159,6 @@ class Composer(QWidget):
 
     @Slot(object)
     def accept_picture(self, image: QImage) -> None:
-        """Attaches a picture that was pasted or dropped."""
         self._add_pictures([image])
 
     def _add_pictures(self, sources: Sequence[Pasted]) -> None:
@@ -183,7 +181,6 @@ class Composer(QWidget):
 
     @Slot()
     def choose_files(self) -> None:
-        """Lets the user choose files to attach."""
         paths, _ = QFileDialog.getOpenFileNames(self, tr("Attach text files and pictures"))
         if paths:
             self.accept_files(paths)

@@ -133,7 +133,6 @@ class AnswerView(QWidget):
         self.replay.changed.connect(self._show_replay)
 
     def tab_stops(self) -> list[QWidget]:
-        """Returns the controls in tab order."""
         return [
             self.before,
             self.after,
@@ -155,7 +154,6 @@ class AnswerView(QWidget):
         ]
 
     def set_options(self, options: ViewOptions) -> None:
-        """Applies changed view options to text and canvases."""
         self._options = options
         self.replay.set_options(options)
         for view in self.canvases:

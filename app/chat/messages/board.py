@@ -56,7 +56,6 @@ class AnswerBoard(QWidget):
         self._rebuilt()
 
     def tab_stops(self) -> list[QWidget]:
-        """Returns the controls in tab order."""
         return [self.board, self.verdict] if self._is_built else []
 
     @Slot()

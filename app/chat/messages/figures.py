@@ -37,5 +37,4 @@ class FiguresLine(QWidget):
         self.details.setVisible(bool(details) and self.more.isChecked())
 
     def text(self) -> str:
-        """Returns the line in plain words."""
         return self.line.text()

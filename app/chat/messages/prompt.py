@@ -18,7 +18,7 @@ from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
 from app.design import themes
-from app.design.controls import FlowLayout, button, flow_of, label
+from app.design.controls import button, flow_of, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.text_field import fits
@@ -66,7 +66,8 @@ class PromptView(QWidget):
         self.acts = ActionRow(self, self.edit, self.copy, self.delete, wraps=False)
         head = row_of(self.speaker, STRETCH, self.versions, self.acts, margins=(PAD, 0, PAD, 0))
         self._column.addLayout(head)
-        self._add_pictures()
+        if self.pictures:
+            self._add_row(flow_of(*self.pictures), tr("Pictures of the prompt"))
         self._add_files()
         self._column.addWidget(self.prose)
         if self.board is not None:
@@ -88,7 +89,6 @@ class PromptView(QWidget):
         self.delete.clicked.connect(lambda: commands.delete(turn))
 
     def text(self) -> str:
-        """Returns the prompt."""
         return self.prose.text()
 
     @property
@@ -96,7 +96,6 @@ class PromptView(QWidget):
         return self.editor is not None
 
     def tab_stops(self) -> list[QWidget]:
-        """Returns the controls in tab order."""
         stops: list[QWidget] = [self.versions.before, self.versions.after, self.edit, self.copy, self.delete]
         stops += self.pictures
         for chip, prose in zip(self.chips, self.files, strict=True):
@@ -114,19 +113,18 @@ class PromptView(QWidget):
 
     @Slot()
     def begin_editing(self) -> None:
-        """Replaces the prompt by a field to edit it."""
         if self.editor is None:
             self.editor = PromptEditor(lambda text: self._commands.edit(self._turn, text), self._end_editing)
             self._column.insertWidget(self._column.indexOf(self.prose) + 1, self.editor)
             self._show_prompt(False)
-            self._show_actions(False)
+            self.acts.setVisible(False)
             self._rebuilt()
         self.editor.begin(self._turn.prompt)
 
     @Slot()
     def _end_editing(self) -> None:
         if self.editor is not None:
-            self._show_actions(True)
+            self.acts.setVisible(True)
             self._show_prompt(True)
             if self.isVisible():  # else another version is shown, and the focus belongs elsewhere
                 self.edit.setFocus()
@@ -137,7 +135,6 @@ class PromptView(QWidget):
             self._rebuilt()
 
     def _show_prompt(self, shown: bool) -> None:
-        """Shows or hides the text, or the board of a puzzle."""
         if self.board is not None:
             self.board.setVisible(shown)
         self.prose.setVisible(shown and self.board is None and bool(self._turn.prompt))
@@ -148,23 +145,13 @@ class PromptView(QWidget):
             side = 9 * px(CELL) + 2 * MARGIN
             self.board.setFixedSize(side, side)
 
-    def _show_actions(self, shown: bool) -> None:
-        self.acts.setVisible(shown)
-
-    def _add_pictures(self) -> None:
-        if not self.pictures:
-            return
-        host = flow_of(*self.pictures)
-        host.setAccessibleName(tr("Pictures of the prompt"))
-        row = row_of(host, margins=(PAD, 4, PAD, 4))
-        self._column.addLayout(row)
+    def _add_row(self, host: QWidget, name: str) -> None:
+        host.setAccessibleName(name)
+        self._column.addLayout(row_of(host, margins=(PAD, 4, PAD, 4)))
 
     def _add_files(self) -> None:
         if not self._turn.attachments:
             return
-        host = QWidget()
-        host.setAccessibleName(tr("Files of the prompt"))
-        flow = FlowLayout(host, 8)
         for file in self._turn.attachments:
             size = size_in_words(len(file.text.encode("utf-8", "replace")))
             chip = button("", tr("Show the file {name}, {size}", name=file.name, size=size), role="chip")
@@ -173,10 +160,8 @@ class PromptView(QWidget):
             chip.setToolTip(file.name if name != file.name else "")
             chip.setCheckable(True)
             chip.toggled.connect(self._unfold)
-            flow.addWidget(chip)
             self.chips.append(chip)
-        row = row_of(host, margins=(PAD, 4, PAD, 4))
-        self._column.addLayout(row)
+        self._add_row(flow_of(*self.chips), tr("Files of the prompt"))
         for file in self._turn.attachments:
             prose = Prose(tr("File {name}", name=file.name))
             prose.rebuilt.connect(self._rebuilt)

@@ -59,13 +59,11 @@ class AnswerReplay(QWidget):
         self.set_options(options)
 
     def tab_stops(self) -> list[QWidget]:
-        """Returns the controls in tab order."""
         if self.said is None or self.canvas is None or self.board is None:
             return self.scrub.tab_stops()
         return [*self.said.tab_stops(), *self.board.tab_stops(), self.canvas, *self.scrub.tab_stops()]
 
     def set_options(self, options: ViewOptions) -> None:
-        """Applies changed view options and the playing speed."""
         self._options = options
         self.scrub.set_pace(options.pace)
         if self.canvas is not None:
@@ -87,7 +85,6 @@ class AnswerReplay(QWidget):
         self.player.open(trace, replay=replay)
 
     def refuse(self, why: str) -> None:
-        """Shows why the run cannot be read."""
         self.scrub.refuse(why)
 
     def forget(self) -> None:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 
-from PySide6.QtCore import QEvent, QPoint, QRect, QSignalBlocker, Qt, QTimer, QVariantAnimation, Signal, Slot
+from PySide6.QtCore import QEvent, QPoint, QRect, QSignalBlocker, Qt, QVariantAnimation, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QWidget
 
+from app.bridge.background import later
 from app.chat.messages.heights import Heights, settled_value
 from app.design import motion, themes
 from app.design.controls import chain_tabs
@@ -95,14 +96,8 @@ class Scroller(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.verticalScrollBar().setSingleStep(40)
         self.verticalScrollBar().valueChanged.connect(self._moved)
-        self._idle = QTimer(self)
-        self._idle.setSingleShot(True)
-        self._idle.setInterval(0)
-        self._idle.timeout.connect(self._work)
-        self._late = QTimer(self)  # handles Qt's reports during a change, afterwards
-        self._late.setSingleShot(True)
-        self._late.setInterval(0)
-        self._late.timeout.connect(self._catch_up)
+        self._idle = later(self, self._work)
+        self._late = later(self, self._catch_up)  # handles Qt's reports during a change, afterwards
         self._glide = QVariantAnimation(self)
         self._glide.setDuration(FADE_MS)
         self._glide.valueChanged.connect(self._glided)
@@ -117,7 +112,6 @@ class Scroller(QScrollArea):
 
     @property
     def is_at_end(self) -> bool:
-        """True if the end is kept visible."""
         return self._at_end
 
     def view(self, item: Hashable) -> QWidget | None:

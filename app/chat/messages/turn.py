@@ -44,7 +44,6 @@ class TurnView(QWidget):
         return self.prompt.is_editing or self.turn.answer.is_active or self.answer.replay.is_on
 
     def tab_stops(self) -> list[QWidget]:
-        """Returns the controls in tab order."""
         stops = [*self.prompt.tab_stops(), *self.answer.tab_stops()]
         return [stop for stop in stops if stop.focusPolicy() != Qt.FocusPolicy.NoFocus]
 

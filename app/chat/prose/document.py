@@ -69,20 +69,16 @@ class Style:
 
     @staticmethod
     def now() -> Style:
-        """Returns the style of the present theme and size of text."""
         return Style(themes.current(), text_percent())
 
     @property
     def pixels(self) -> int:
-        """The text size in pixels."""
         return px(TEXT_LEAD)
 
     def font(self) -> QFont:
-        """Returns a copy of the text font."""
         return QFont(_fonts(self.percent)[0])
 
     def mono(self) -> QFont:
-        """Returns a copy of the code font."""
         return QFont(_fonts(self.percent)[1])
 
 

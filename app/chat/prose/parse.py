@@ -76,7 +76,6 @@ def reading(text: str) -> Reading:
 
 
 def parse(text: str) -> tuple[Block, ...]:
-    """Returns the blocks of a Markdown text."""
     read = reading(text)
     while read.step():
         pass

@@ -86,7 +86,6 @@ class Piece:
 
     @property
     def end(self) -> int:
-        """The last position in the document."""
         return self.document.characterCount() - 1
 
     def waits_for(self, jobs: Collection[Job]) -> bool:
@@ -170,13 +169,11 @@ class Piece:
         return px(HEADER)
 
     def bar_rect(self) -> QRect:
-        """Returns the rectangle of the scroll bar."""
         return QRect(self.inner.left(), self.rect.bottom() + 1 - BAR, self.inner.width(), BAR)
 
     # ---------------------------------------------------------------- places in the text
 
     def position_at(self, point: QPointF) -> int:
-        """Returns the position nearest to a point."""
         return max(0, self.document.documentLayout().hitTest(self._within(point), Qt.HitTestAccuracy.FuzzyHit))
 
     def link_at(self, point: QPointF) -> str:
@@ -186,7 +183,6 @@ class Piece:
         return self.document.documentLayout().anchorAt(self._within(point))
 
     def links(self) -> Iterator[Link]:
-        """Yields all links, in order."""
         if not any(_has_link(row) for row in self.rows):
             return
         if not self.is_boxed or isinstance(self.rows[0].content, Table):
@@ -292,7 +288,6 @@ class Piece:
         painter.restore()
 
     def paint_header(self, painter: QPainter) -> None:
-        """Draws the language of a program above it."""
         font = self._style.font()
         font.setPixelSize(px(TEXT_SMALL))
         painter.setFont(font)

@@ -56,7 +56,6 @@ class Sheet:
 
     @property
     def shown(self) -> list[Piece]:
-        """The pieces that have a place."""
         return self.pieces[: self._shown]
 
     @property

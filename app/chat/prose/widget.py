@@ -6,7 +6,7 @@ that the text names are loaded. Formulas and the colours of programs arrive late
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFocusEvent,
@@ -25,6 +25,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QMenu, QPushButton, QSizePolicy, QToolTip, QWidget
 
+from app.bridge.background import later
 from app.chat.prose import PAD as PAD
 from app.chat.prose.arrivals import Arrivals
 from app.chat.prose.controls import Controls
@@ -63,11 +64,8 @@ class Prose(QWidget):
         self._sheet = Sheet((), self._style)
         self._controls = Controls(self)
         self._laid_for = -1
-        self._working = QTimer(self)
-        self._working.setSingleShot(True)
-        self._working.timeout.connect(self._work)
-        self._arrivals = Arrivals(self)
-        self._arrivals.due.connect(self._take)
+        self._working = later(self, self._work)
+        self._arrivals = Arrivals(self, self._take)
         self._selection, self._links = Selection(self._sheet), LinkRing(self._sheet.pieces)
         self._pressed_link = ""
         self._by_keyboard = False
@@ -117,7 +115,6 @@ class Prose(QWidget):
 
     @property
     def copy_buttons(self) -> list[QPushButton]:
-        """The copy buttons, one for each program."""
         return self._controls.copy_buttons
 
     def tab_stops(self) -> list[QWidget]:
@@ -194,17 +191,16 @@ class Prose(QWidget):
         self._sheet.lay_out(AT_ONCE if self._laid_for < 0 else AGAIN_AT_ONCE)
         self._laid_for = width
         if not self._sheet.is_done:
-            self._working.start(0)
+            self._working.start()
 
     @Slot()
     def _work(self) -> None:
-        """Continues the layout."""
         self._sheet.lay_out(SLICE)
         self._find_controls()
         if self._sheet.is_done:
             self.rebuilt.emit()
         else:
-            self._working.start(0)
+            self._working.start()
         self._show_layout()
 
     @Slot()
@@ -222,7 +218,6 @@ class Prose(QWidget):
         self.update()
 
     def _put_controls(self) -> None:
-        """Moves buttons and scroll bars to their places in the layout."""
         if self._controls.put(self._sheet.shown):
             chain_tabs(self, self.tab_stops()[1:])
         if not self.show_all.isHidden():
