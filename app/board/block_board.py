@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QSize, Signal, Slot
+from PySide6.QtCore import QSize, Signal
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.board.geometry import LEAST_CELL, MARGIN
@@ -85,14 +85,12 @@ class BlockBoard(FrameView):
         """Returns the cell at a position of the canvas; -1 if there is none."""
         return self._cells.get(position, -1)
 
-    @Slot(int)
     def select_position(self, position: int) -> None:
         """Selects the position that was selected in another view of the canvas."""
         self._is_led = True
         self.selected = self.cell_of(position)
         self._is_led = False
 
-    @Slot(int)
     def point_at(self, position: int) -> None:
         """Marks the position under the pointer in another view of the canvas."""
         self._is_led = True

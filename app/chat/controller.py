@@ -190,13 +190,11 @@ class ChatController(QObject):
             if focus is None or not self.page.scroller.isAncestorOf(focus):  # the question that had it is closed
                 self.page.composer.edit.setFocus()
 
-    @Slot()
     def again_last(self) -> None:
         turns = self._session.chat.turns
         if turns:
             self.again(turns[-1])
 
-    @Slot()
     def inspect_last(self) -> None:
         turns = self._session.chat.turns
         if turns:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, Signal, Slot
+from PySide6.QtCore import QSize, Qt, Slot
 from PySide6.QtGui import QHideEvent, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QWidget
 
 import engine
 from app.bridge.background import Background, later
@@ -34,12 +34,7 @@ LEAST_ROW_WIDTH = 370  # pixels at 100 %; narrower, the captions are below the c
 
 
 class FirstRun(QWidget):
-    """Plays a run from the gallery. Reads it in a thread after the first paint. ``stop`` shows the last frame.
-
-    ``ended`` is emitted when the run has been played to its end or was stopped.
-    """
-
-    ended = Signal()
+    """Plays a run from the gallery. Reads it in a thread after the first paint. ``stop`` shows the last frame."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,8 +43,14 @@ class FirstRun(QWidget):
         self._is_stopped = motion.is_reduced()
         self._stage = QWidget()
         self._stage.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        QVBoxLayout(self._stage).setContentsMargins(0, 0, 0, 0)
-        self.captions = [label(text, "moment", wrap=True) for text in _captions()]
+        self._stage_column = column_of()
+        self._stage.setLayout(self._stage_column)
+        captions = (
+            tr("It begins as noise."),
+            tr("Tokens are tried, doubted, taken back."),
+            tr("Sure ones stay, in ink."),
+        )
+        self.captions = [label(text, "moment", wrap=True) for text in captions]
         self.figures = label("", "caption", wrap=True)
         self.figures.setAccessibleName(tr("Step on show"))
         self.source = label("", "caption", wrap=True)
@@ -117,9 +118,7 @@ class FirstRun(QWidget):
         canvas.set_legend(False)
         canvas.set_font(canvas_font(TEXT))
         canvas.set_calm(False)  # the captions are about the noise
-        layout = self._stage.layout()
-        assert layout is not None
-        layout.addWidget(canvas)
+        self._stage_column.addWidget(canvas)
         self.source.setText(tr("A recorded run: {prompt}", prompt=trace.header.prompt))
         self.player.set_speed(SPEED)
         self.player.open(trace, 0, replay)
@@ -151,8 +150,6 @@ class FirstRun(QWidget):
     @Slot(bool)
     def _playing(self, is_playing: bool) -> None:
         self.again.setVisible(not is_playing)
-        if not is_playing:
-            self.ended.emit()
 
     # ---------------------------------------------------------------- showing
 
@@ -198,14 +195,6 @@ class FirstRun(QWidget):
 def _read_first() -> tuple[Replay, Recording]:
     """Reads the recorded run. Called in a thread."""
     return read_run(next(one.path for one in engine.gallery() if one.path.stem == RUN))
-
-
-def _captions() -> tuple[str, ...]:
-    return (
-        tr("It begins as noise."),
-        tr("Tokens are tried, doubted, taken back."),
-        tr("Sure ones stay, in ink."),
-    )
 
 
 def _moment(block: BlockState) -> int:

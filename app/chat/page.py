@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -68,7 +68,7 @@ class ChatPage(QWidget):
         width = column_width()
 
         self.welcome = ChatWelcome(width, SIDE)
-        self.scroller = Scroller(self._make, self._guess, self._warm, _tab_stops, column_width)
+        self.scroller = Scroller(self._make, guess_height, self._warm, lambda view: view.tab_stops(), column_width)
         self.scroller.setAccessibleName(tr("Conversation"))
         self._pages = QStackedWidget()
         self._pages.addWidget(self.welcome)
@@ -232,10 +232,9 @@ class ChatPage(QWidget):
     def _views(self) -> list[TurnView]:
         return [cast("TurnView", view) for view in self.scroller.views.values()]
 
-    def _make(self, turn: Hashable) -> QWidget:
+    def _make(self, turn: Turn) -> TurnView:
         from app.chat.messages.turn import TurnView  # large import that an empty page does not need
 
-        assert isinstance(turn, Turn)
         rebuilt = partial(self.scroller.rechain, turn)
         view = TurnView(turn, self._models.get(turn.answer), self._options, self.commands, rebuilt)
         view.answer.replay.moving.connect(self._hold_replay)
@@ -244,14 +243,9 @@ class ChatPage(QWidget):
         self._show_state(view)
         return view
 
-    def _guess(self, turn: Hashable, width: int) -> int:
-        assert isinstance(turn, Turn)
-        return guess_height(turn, width)
-
-    def _warm(self, turn: Hashable) -> Iterator[None]:
+    def _warm(self, turn: Turn) -> Iterator[None]:
         from app.chat.prose.reading import prepare  # as in ``_make``
 
-        assert isinstance(turn, Turn)
         if not turn.answer.is_active:
             yield from prepare(turn.answer.text)
 
@@ -288,10 +282,6 @@ class ChatPage(QWidget):
 
     def dropEvent(self, event: QDropEvent) -> None:
         self.composer.dropEvent(event)
-
-
-def _tab_stops(view: QWidget) -> Sequence[QWidget]:
-    return cast("TurnView", view).tab_stops()
 
 
 def guess_height(turn: Turn, width: int) -> int:

@@ -38,11 +38,6 @@ def wants_retry(answer: Answer) -> bool:
     return not answer.is_active and (answer.status in ("stopped", "failed") or answer.is_empty)
 
 
-def words(text: str) -> int:
-    """Returns the number of parts of a text that white space separates."""
-    return len(text.split())
-
-
 def _progress(answer: Answer, share: float) -> str:
     if answer.is_plain:
         return tr("Writing")

@@ -243,7 +243,6 @@ class Scrub(QWidget):
         if text != self.words.text():
             self.words.setText(text)
 
-    @Slot()
     def _set_icons(self) -> None:
         title = tr("Pause the run") if self.is_playing else tr("Play the run")
         self.play.setAccessibleName(title)

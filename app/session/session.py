@@ -343,14 +343,12 @@ class Session(QObject):
 
     # ---------------------------------------------------------------- versions and deletion
 
-    @Slot(object, int)
     def choose_answer(self, turn: Turn, index: int) -> None:
         turn.answers.show(index)
         shown = turn.answer
         self._keep("show", turn.answers, self.chat, lambda: self._stored.show(shown))
         self.path_changed.emit()
 
-    @Slot(object, int)
     def choose_prompt(self, turn: Turn, index: int) -> None:
         branch = self.chat.alternatives(turn)
         branch.show(index)

@@ -85,7 +85,6 @@ class ContextMeter(QWidget):
         self.setVisible(count is not None)
         self.touch()
 
-    @Slot()
     def touch(self) -> None:
         """Counts again ``DEBOUNCE_MS`` after the last call, for a changed conversation or draft."""
         if self._count is not None and self._source is not None:

@@ -70,7 +70,6 @@ class AnswerView(QWidget):
             tr("Later version of the answer"),
             lambda index: commands.choose_answer(turn, index),
         )
-        self.before, self.place, self.after = self.versions.before, self.versions.place, self.versions.after
         self.thinking = Thinking(rebuilt)
         self.board = AnswerBoard(rebuilt)
         self.text = Prose(tr("Answer"))
@@ -134,8 +133,8 @@ class AnswerView(QWidget):
 
     def tab_stops(self) -> list[QWidget]:
         return [
-            self.before,
-            self.after,
+            self.versions.before,
+            self.versions.after,
             *self.thinking.tab_stops(),
             *self.board.tab_stops(),
             *self.text.tab_stops(),

@@ -35,6 +35,3 @@ class FiguresLine(QWidget):
         self.details.setText(details)
         self.more.setVisible(bool(details))
         self.details.setVisible(bool(details) and self.more.isChecked())
-
-    def text(self) -> str:
-        return self.line.text()

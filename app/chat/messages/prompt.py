@@ -88,9 +88,6 @@ class PromptView(QWidget):
         self.copy.clicked.connect(self._copy)
         self.delete.clicked.connect(lambda: commands.delete(turn))
 
-    def text(self) -> str:
-        return self.prose.text()
-
     @property
     def is_editing(self) -> bool:
         return self.editor is not None

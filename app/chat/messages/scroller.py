@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
+from typing import Any
 
 from PySide6.QtCore import QEvent, QPoint, QRect, QSignalBlocker, Qt, QVariantAnimation, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QResizeEvent
@@ -31,10 +32,10 @@ SLICE_SECONDS = 0.004
 SIDE = 24
 NEAR_END = 8  # pixels; closer than this counts as the end
 
-Make = Callable[[Hashable], QWidget]
-Guess = Callable[[Hashable, int], int]  # estimated height of a part at a width
-Warm = Callable[[Hashable], Iterator[None]]
-Stops = Callable[[QWidget], Sequence[QWidget]]
+Make = Callable[[Any], QWidget]
+Guess = Callable[[Any, int], int]  # estimated height of a part at a width
+Warm = Callable[[Any], Iterator[None]]
+Stops = Callable[[Any], Sequence[QWidget]]
 
 
 class _Column(QWidget):

@@ -8,7 +8,6 @@ from PySide6.QtCore import Slot
 from PySide6.QtWidgets import QWidget
 
 from app.chat.prose.widget import PAD, Prose
-from app.chat.words import words
 from app.design.controls import button
 from app.design.layouts import column_of
 from app.system.i18n import tr, trn
@@ -45,7 +44,7 @@ class Thinking(QWidget):
     @Slot()
     def _show(self) -> None:
         is_open = self.fold.isChecked()
-        number = words(self._thoughts)
+        number = len(self._thoughts.split())
         said = trn("Thought for {count} word", "Thought for {count} words", number)
         self.fold.setText(f"{said} {'▾' if is_open else '▸'}")
         name = tr("Fold the thinking. {said}", said=said) if is_open else tr("Show the thinking. {said}", said=said)

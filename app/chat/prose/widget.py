@@ -51,7 +51,6 @@ MOST_DESCRIBED = 20_000
 class Prose(QWidget):
     """Shows the text given to ``set_text``. ``tab_stops`` are the widget and its controls, in order."""
 
-    link_asked = Signal(str)
     rebuilt = Signal()  # the controls changed
 
     def __init__(self, name: str, *, markdown: bool = True, quoted: bool = False) -> None:
@@ -312,7 +311,7 @@ class Prose(QWidget):
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         pressed, self._pressed_link = self._pressed_link, ""
         if pressed and self._selection.is_empty and self._link_at(event.position()) == pressed:
-            self._follow(pressed)
+            ask_to_open(pressed, self)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         if self.pieces:
@@ -339,7 +338,7 @@ class Prose(QWidget):
         elif event.matches(QKeySequence.StandardKey.SelectAll):
             self.select_all()
         elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and ringed is not None:
-            self._follow(ringed[1].address)
+            ask_to_open(ringed[1].address, self)
         else:
             super().keyPressEvent(event)
 
@@ -370,10 +369,6 @@ class Prose(QWidget):
 
     # ---------------------------------------------------------------- acts
 
-    def _follow(self, address: str) -> None:
-        self.link_asked.emit(address)
-        ask_to_open(address, self)
-
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -384,7 +379,7 @@ class Prose(QWidget):
         if address:
             clipboard = QGuiApplication.clipboard()
             menu.addAction(tr("Copy the address"), lambda: clipboard.setText(address))
-            menu.addAction(tr("Open…"), lambda: self._follow(address))
+            menu.addAction(tr("Open…"), lambda: ask_to_open(address, self))
         menu.popup(event.globalPos())
 
     def event(self, event: QEvent) -> bool:

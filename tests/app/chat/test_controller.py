@@ -77,7 +77,7 @@ def test_an_answer_is_the_canvas_and_settles_into_text(qtbot: QtBot, open_chat: 
     assert [canvas.isVisible() for canvas in view.canvases] == [False, True]
     assert view.text.text() == answer.settled[0].text
     assert view.stop.isVisible()
-    assert view.status.text().startswith("Block 2, step 1 of 48 · 1 of 8 sure")
+    assert view.status.line.text().startswith("Block 2, step 1 of 48 · 1 of 8 sure")
     assert chat.page.composer.hint.text() == "The answer is developing; Esc stops it"
     fake.gate.release(10)
     idle(qtbot, chat)
@@ -85,7 +85,7 @@ def test_an_answer_is_the_canvas_and_settles_into_text(qtbot: QtBot, open_chat: 
     assert view.text.text() == answer.text != ""
     assert not any(canvas.isVisible() for canvas in view.canvases)
     assert not view.stop.isVisible()
-    assert view.status.text().startswith("Done in 6 steps over 2 blocks")
+    assert view.status.line.text().startswith("Done in 6 steps over 2 blocks")
     view.canvas_toggle.click()
     assert all(canvas.isVisible() for canvas in view.canvases)
     assert view.canvases[0].block is not None
@@ -161,7 +161,7 @@ def test_an_earlier_answer_can_be_repeated_and_begins_a_branch(qtbot: QtBot, ope
     idle(qtbot, chat)
     assert [message["content"] for message in fake.prompts[-1]] == ["one"]
     assert [view.turn.prompt for view in chat.page.turns] == ["one"]
-    first.before.click()
+    first.versions.before.click()
     assert [view.turn.prompt for view in chat.page.turns] == ["one", "two"]
 
 

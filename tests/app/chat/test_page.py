@@ -105,11 +105,11 @@ def top_of(widget: QWidget, page: ChatPage) -> int:
 
 def test_a_stored_conversation_needs_no_model(page: ChatPage) -> None:
     page.show_chat(talk(3), None)
-    assert [view.prompt.text() for view in page.turns] == ["Prompt 0", "Prompt 1", "Prompt 2"]
+    assert [view.prompt.prose.text() for view in page.turns] == ["Prompt 0", "Prompt 1", "Prompt 2"]
     answer = page.turns[0].answer
     assert answer.text.isVisibleTo(page)
     assert answer.text.text().startswith("Answer 0.")
-    assert answer.status.text() == "Done in 12 steps · 1.5 s"
+    assert answer.status.line.text() == "Done in 12 steps · 1.5 s"
     assert not answer.status.details.isVisibleTo(answer)
     answer.status.more.click()
     assert answer.status.details.isVisibleTo(answer)
@@ -135,7 +135,7 @@ def test_an_answer_develops_and_settles(page: ChatPage, fake: Any) -> None:
     turn = chat.ask("Go", Answer("Skills", 5, fake.defaults))
     page.show_chat(chat, loaded(fake))
     view = page.turns[-1].answer
-    assert view.status.text() == "Reading the prompt"
+    assert view.status.line.text() == "Reading the prompt"
     develop(page, chat, fake, until=8)
     assert [canvas.isVisible() for canvas in view.canvases] == [False, True]
     assert view.stop.isVisible()
@@ -281,12 +281,12 @@ def test_versions_of_an_answer_are_asked_for_and_shown(page: ChatPage) -> None:
     page.show_chat(chat, None)
     view = page.turns[0].answer
     assert len(page.turns) == 1  # what followed stays with the old version
-    assert view.place.text() == "2/2"
-    assert view.place.accessibleName() == "Version 2 of 2"
-    assert not view.after.isEnabled()
+    assert view.versions.place.text() == "2/2"
+    assert view.versions.place.accessibleName() == "Version 2 of 2"
+    assert not view.versions.after.isEnabled()
     asked: list[tuple[Turn, int]] = []
     page.commands.choose_answer = lambda turn, index: asked.append((turn, index))
-    view.before.click()
+    view.versions.before.click()
     assert asked == [(first, 0)]
     before = top_of(view, page)
     first.answers.show(0)
@@ -386,7 +386,7 @@ def test_escape_leaves_the_prompt_as_it_was_and_stops_nothing(qtbot: QtBot, page
     qtbot.keyClicks(prompt.editor.field, "changed")
     qtbot.keyClick(prompt.editor.field, Qt.Key.Key_Escape)
     assert prompt.editor is None
-    assert prompt.text() == "Prompt 0"
+    assert prompt.prose.text() == "Prompt 0"
     assert asked == stopped == []
     qtbot.waitUntil(prompt.edit.hasFocus)
 
@@ -425,7 +425,7 @@ def test_branches_of_a_prompt(page: ChatPage) -> None:
     page.show_chat(chat, None)
     assert page.turns[0] is kept
     assert page.view_of(one) is page.turns[1]
-    assert page.turns[1].prompt.text() == "Prompt 1"
+    assert page.turns[1].prompt.prose.text() == "Prompt 1"
 
 
 def test_copy_and_delete(page: ChatPage) -> None:

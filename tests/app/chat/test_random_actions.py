@@ -232,7 +232,7 @@ class Walk:
         assert bottom >= page or shown[-1].turn is turns[-1]
         for view in shown:
             assert view.height() == view.heightForWidth(view.width())
-            assert view.prompt.text() == view.turn.prompt
+            assert view.prompt.prose.text() == view.turn.prompt
             if view.answer.text.isVisibleTo(self.page):
                 assert view.answer.text.text() == view.turn.answer.text
 
