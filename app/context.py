@@ -179,7 +179,7 @@ class AppContext(QObject):
         self.session.failed.connect(self.say)
         self.session.ended.connect(self.busy_changed)
         self.backend.pacing.computed.connect(self.busy_changed)
-        backend.arrived.connect(self.take)
+        backend.pacing.released.connect(self.take)
 
     # ---------------------------------------------------------------- between the parts
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 
 from PySide6.QtCore import QLineF, QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
@@ -110,11 +111,7 @@ def texts(
         if index in doubts:
             rect = geometry.rect_of(index)
             drawn.append(_text(rect, Face(max(round(0.3 * rect.width), 8), True), "?", 0.84, 0.78, color(theme.accent)))
-    return sorted(drawn, key=_face)
-
-
-def _face(drawn: Drawn) -> Face:
-    return drawn.face
+    return sorted(drawn, key=attrgetter("face"))
 
 
 def _cell_texts(

@@ -96,7 +96,7 @@ def paint_block(
 def _shares(block: BlockState, options: PaintOptions) -> list[int] | None:
     """Returns every cell's position on the colour ramp; None if no layer colours the cells."""
     if options.heat is not None:
-        return options.heat.places(_RAMP_STEPS) if len(options.heat.shares) == block.length else None
+        return places(options.heat.shares, _RAMP_STEPS) if len(options.heat.shares) == block.length else None
     if options.layer == "causal":
         return None if block.causal is None else places(1 - block.causal, _RAMP_STEPS)
     entropy = block.known_entropy

@@ -294,7 +294,7 @@ class ChatController(QObject):
             self.page.notice.leave_undo()
         composer.say("")
         self.page.show_chat(session.chat, self._context.model)
-        self.presets.show_preset(session.preset)
+        self.presets.show_preset(session.chat.preset)
         session.think = self.presets.current.think
         self._mark_preset()
         composer.edit.history.set_conversation([turn.prompt for turn in session.chat.turns])

@@ -73,8 +73,8 @@ class FirstRun(QWidget):
         )
         self._row = row_of(self._stage, (words, 1), spacing=16)
         self.setLayout(self._row)
-        self._later = later(self, self._read, AFTER_PAINT_MS)
         self._reader = Background(self, self._open)
+        self._later = later(self, lambda: self._reader.ask(_read_first), AFTER_PAINT_MS)
         self._reader.failed.connect(self.hide)
         self.again.clicked.connect(self.play)
         self.player.placed.connect(self._show)
@@ -101,10 +101,6 @@ class FirstRun(QWidget):
         self._fit()
 
     # ---------------------------------------------------------------- reading
-
-    @Slot()
-    def _read(self) -> None:
-        self._reader.ask(_read_first)
 
     @Slot(object)
     def _open(self, found: tuple[Replay, Recording]) -> None:

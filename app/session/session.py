@@ -96,8 +96,7 @@ class Session(QObject):
         self.chat = ChatState(preset=DEFAULT)
         self.think = False
         self._stored = ConversationStore(library)
-        self.saving = Saving(self._stored)
-        self.saving.failed.connect(self.failed)
+        self.saving = Saving(self._stored, lambda problem: self.failed.emit(problem, ""))
         self.saving.problem_changed.connect(self._saved_or_not)
         self._keep = self.saving.keep
         self._link = link
@@ -115,10 +114,6 @@ class Session(QObject):
     def conversation(self) -> int | None:
         """The library's id of the shown conversation; None until its first prompt is stored."""
         return self.chat.id
-
-    @property
-    def preset(self) -> str:
-        return self.chat.preset
 
     def begin(self, system_prompt: str = "") -> None:
         """Shows a new, empty conversation; it is stored with its first prompt."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize, Qt, Signal, Slot
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QTextCursor
 
 from app.design.prompt_field import PromptField
@@ -89,7 +89,7 @@ class PromptEdit(PromptField):
         self.setAccessibleDescription(
             tr("Enter sends, Shift+Enter starts a new line, the arrows up and down bring earlier prompts")
         )
-        self.document().documentLayout().documentSizeChanged.connect(self._text_resized)
+        self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
 
     def set_text(self, text: str) -> None:
         """Puts a text into the field with the cursor behind it, and ends a walk through the history."""
@@ -132,7 +132,3 @@ class PromptEdit(PromptField):
         above = int(self.document().documentMargin()) + margins.top()
         below = 0 if lines > MOST_LINES else above + margins.bottom() - margins.top() + 2  # no line is cut in half
         return QSize(240, min(lines, MOST_LINES) * self.fontMetrics().lineSpacing() + above + below)
-
-    @Slot()
-    def _text_resized(self) -> None:
-        self.updateGeometry()

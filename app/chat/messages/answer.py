@@ -126,8 +126,8 @@ class AnswerView(QWidget):
         self.delete.clicked.connect(lambda: commands.delete_answer(turn, turn.answers.shown))
         self.inspect.clicked.connect(lambda: commands.inspect(turn))
         self.nearest.picked.connect(lambda prompt: commands.pick(prompt))
-        self.copy.clicked.connect(self._copy)
-        self.canvas_toggle.toggled.connect(self._toggle_canvas)
+        self.copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(turn.answer.text))
+        self.canvas_toggle.toggled.connect(self._show_parts)
         self.text.rebuilt.connect(self._rebuilt)
         self.replay.changed.connect(self._show_replay)
 
@@ -322,6 +322,7 @@ class AnswerView(QWidget):
         if self.replay.left is not None:
             self.replay_ended.emit(self)
 
+    @Slot()
     def _show_parts(self) -> None:
         answer = self.turn.answer
         is_developing = answer.is_active or _is_cut_short(answer)
@@ -363,14 +364,6 @@ class AnswerView(QWidget):
         self.versions.show_versions(self.turn.answers.shown, versions, can_switch=not self._is_busy)
         self.delete.setVisible(versions > 1 and not active)
         self.delete.setEnabled(not self._is_busy)
-
-    @Slot()
-    def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self.turn.answer.text)
-
-    @Slot(bool)
-    def _toggle_canvas(self, _shown: bool) -> None:
-        self._show_parts()
 
 
 def _is_cut_short(answer: Answer) -> bool:

@@ -85,7 +85,7 @@ class PromptView(QWidget):
         self._show_prompt(True)
         self.prose.rebuilt.connect(rebuilt)
         self.edit.clicked.connect(self.begin_editing)
-        self.copy.clicked.connect(self._copy)
+        self.copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(turn.prompt))
         self.delete.clicked.connect(lambda: commands.delete(turn))
 
     @property
@@ -177,10 +177,6 @@ class PromptView(QWidget):
                     )
                 prose.setVisible(is_open)
                 chip.setText(f"{chip.text()[:-1]}{UNFOLDED if is_open else FOLDED}")
-
-    @Slot()
-    def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._turn.prompt)
 
 
 def _board(puzzle: str) -> FrameView:

@@ -25,10 +25,6 @@ class Controls(QObject):
         self._bars: list[tuple[Piece, QScrollBar]] = []
         self._seen = 0  # number of pieces that have their buttons
 
-    @property
-    def copy_buttons(self) -> list[QPushButton]:
-        return [made for _, made in self._buttons]
-
     def in_order(self, pieces: Sequence[Piece]) -> list[QWidget]:
         places = {id(piece): number for number, piece in enumerate(pieces)}
         boxes: list[tuple[int, QWidget]] = [(places[id(piece)], made) for piece, made in self._buttons]

@@ -23,7 +23,7 @@ from PySide6.QtGui import (
     QShowEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QMenu, QPushButton, QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
 
 from app.bridge.background import later
 from app.chat.prose import PAD as PAD
@@ -111,10 +111,6 @@ class Prose(QWidget):
     def pieces(self) -> list[Piece]:
         """The pieces of the text that have been read, in order."""
         return self._sheet.pieces
-
-    @property
-    def copy_buttons(self) -> list[QPushButton]:
-        return self._controls.copy_buttons
 
     def tab_stops(self) -> list[QWidget]:
         """Returns this widget, then its controls, in tab order."""

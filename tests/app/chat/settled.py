@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from PySide6.QtWidgets import QPushButton
+
 from app.chat.prose.aside import Aside
 from app.chat.prose.widget import Prose
 
@@ -16,3 +18,8 @@ def is_settled(prose: Prose) -> bool:
 def is_idle(helper: Aside) -> bool:
     """True if the results of all jobs are known and announced."""
     return not helper._pending and not helper._unannounced
+
+
+def copy_buttons(prose: Prose) -> list[QPushButton]:
+    """The copy buttons, one for each program."""
+    return [made for _, made in prose._controls._buttons]

@@ -31,6 +31,7 @@ from app.state.run.stats import RunFigures
 from engine import Event, GenerationConfig, Reply
 from engine.catalog import Traits
 from engine.service import LoadedModel
+from tests.app.chat.settled import copy_buttons
 
 OPTIONS = ViewOptions(calm=True, layer="state")
 CODE = "Here:\n\n```python\nprint('a')\n```\n\n" + "and more words. " * 40
@@ -504,7 +505,7 @@ def test_files_of_a_prompt_are_chips_that_unfold(page: ChatPage) -> None:
     assert not prompt.files[0].isVisible()
     prompt.chips[0].click()
     assert prompt.files[0].isVisible()
-    prompt.files[0].copy_buttons[0].click()
+    copy_buttons(prompt.files[0])[0].click()
     assert QGuiApplication.clipboard().text() == "first\n```\nsecond"
     prompt.chips[0].click()
     assert not prompt.files[0].isVisible()

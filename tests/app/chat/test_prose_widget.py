@@ -22,7 +22,7 @@ from app.chat.prose.sheet import MOST_IN_PIECE
 from app.chat.prose.widget import Prose
 from app.design import themes
 from app.design.tokens import PAPER
-from tests.app.chat.settled import is_idle, is_settled
+from tests.app.chat.settled import copy_buttons, is_idle, is_settled
 
 RICH = """# Title
 
@@ -162,7 +162,7 @@ def test_more_than_can_be_read_in_time_is_shown_as_it_is(qtbot: QtBot, prose: Pr
 
 def test_every_program_has_its_copy_button(prose: Prose) -> None:
     prose.set_text("```python\nprint('a')\n```\n\ntext\n\n```\nplain\n```")
-    first, second = prose.copy_buttons
+    first, second = copy_buttons(prose)
     assert first.accessibleName() == "Copy code, python"
     assert second.accessibleName() == "Copy code"
     second.click()
@@ -254,7 +254,7 @@ def test_tab_goes_through_links_and_buttons(qtbot: QtBot, prose: Prose) -> None:
     prose.setFocus()
     prose._links.to_last()
     qtbot.keyClick(prose, Qt.Key.Key_Tab)
-    assert QApplication.focusWidget() is prose.copy_buttons[0]
+    assert QApplication.focusWidget() is copy_buttons(prose)[0]
 
 
 def test_nothing_is_loaded(prose: Prose, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
