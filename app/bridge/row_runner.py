@@ -96,9 +96,7 @@ class _Work:
 
     def stop(self) -> None:
         self._is_stopped.set()
-        with self._lock:
-            rows = list(self._running)
-        self._scheduler.stop(*(request for row in rows for request in row.requests))
+        self._scheduler.stop(*(request for row in self._left() for request in row.requests))
         self._room.release()  # wakes the thread if it waits
 
     def _ask(self) -> None:

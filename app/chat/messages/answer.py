@@ -346,24 +346,20 @@ class AnswerView(QWidget):
         self.canvas_toggle.setText(tr("Hide canvas") if self.canvas_toggle.isChecked() else tr("Show canvas"))
 
     def _show_buttons(self) -> None:
-        with self._asking, self._keeping:
-            self._show_usable_buttons()
-
-    def _show_usable_buttons(self) -> None:
-        answer = self.turn.answer
+        answer, versions = self.turn.answer, len(self.turn.answers)
         active, retries = answer.is_active, wants_retry(answer)
-        self.stop.setVisible(active)
-        self.again.setVisible(not active and not retries)
-        self.retry.setVisible(retries)
-        for widget in (self.again, self.retry):
-            widget.setEnabled(self._can_ask)
-        self.copy.setVisible(not active and bool(answer.text.strip()))
-        self.canvas_toggle.setVisible(not active and bool(self.canvases))
-        self.inspect.setVisible(answer.has_trace)
-        versions = len(self.turn.answers)
-        self.versions.show_versions(self.turn.answers.shown, versions, can_switch=not self._is_busy)
-        self.delete.setVisible(versions > 1 and not active)
-        self.delete.setEnabled(not self._is_busy)
+        with self._asking, self._keeping:
+            self.stop.setVisible(active)
+            self.again.setVisible(not active and not retries)
+            self.retry.setVisible(retries)
+            for widget in (self.again, self.retry):
+                widget.setEnabled(self._can_ask)
+            self.copy.setVisible(not active and bool(answer.text.strip()))
+            self.canvas_toggle.setVisible(not active and bool(self.canvases))
+            self.inspect.setVisible(answer.has_trace)
+            self.versions.show_versions(self.turn.answers.shown, versions, can_switch=not self._is_busy)
+            self.delete.setVisible(versions > 1 and not active)
+            self.delete.setEnabled(not self._is_busy)
 
 
 def _is_cut_short(answer: Answer) -> bool:

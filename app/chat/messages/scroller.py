@@ -379,10 +379,8 @@ class Scroller(QScrollArea):
 
     def _realise_shown(self) -> bool:
         """Makes the widgets of visible parts. Returns True if a height differs from its estimate."""
-        value = self.verticalScrollBar().value()
-        shown = self._heights.between(value, value + self.viewport().height())
         changed = False
-        for place in shown:
+        for place in self._within(0):
             item = self._items[place]
             if item not in self._views:
                 changed |= self._realise(item)
@@ -471,9 +469,7 @@ class Scroller(QScrollArea):
                 if next(self._warming[1], True) is True:
                     self._warmed.add(item)
                 continue
-            anchor = self._anchor()
-            if self._realise(item):
-                self._arrange(None if self._at_end and not self._slack else anchor)
+            self.realise(item)
             break
         self._idle.start()
 
@@ -481,19 +477,20 @@ class Scroller(QScrollArea):
         """Returns the nearest part without a widget; None if all nearby parts have one."""
         if not self._items:
             return None
-        value, page = self.verticalScrollBar().value(), self.viewport().height()
-        reach = int(NEAR * page)
-        near = self._heights.between(max(0, value - reach), value + page + reach)
-        middle = self._heights.at(value + page // 2)
-        missing = [place for place in near if self._items[place] not in self._views]
+        middle = self._heights.at(self.verticalScrollBar().value() + self.viewport().height() // 2)
+        missing = [place for place in self._within(NEAR) if self._items[place] not in self._views]
         return self._items[min(missing, key=lambda place: abs(place - middle))] if missing else None
+
+    def _within(self, pages: float) -> range:
+        """Returns the indices of the visible parts and of those up to so many pages away."""
+        value, page = self.verticalScrollBar().value(), self.viewport().height()
+        reach = int(pages * page)
+        return self._heights.between(max(0, value - reach), value + page + reach)
 
     def _give_up_far(self) -> None:
         if len(self._views) <= FEW:
             return
-        value, page = self.verticalScrollBar().value(), self.viewport().height()
-        reach = int(FAR * page)
-        kept = self._heights.between(max(0, value - reach), value + page + reach)
+        kept = self._within(FAR)
         focus = QApplication.focusWidget()
         for item in list(self._views):
             place = self._places[item]

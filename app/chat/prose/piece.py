@@ -210,8 +210,7 @@ class Piece:
 
     def word_at(self, position: int) -> tuple[int, int]:
         """Returns the start and end of the word around a position."""
-        cursor = QTextCursor(self.document)
-        cursor.setPosition(min(position, self.end))
+        cursor = self.cursor(position)
         cursor.select(QTextCursor.SelectionType.WordUnderCursor)
         return cursor.selectionStart(), cursor.selectionEnd()
 
@@ -236,8 +235,7 @@ class Piece:
         return "".join(parts)
 
     def _letters(self, start: int, end: int) -> str:
-        cursor = QTextCursor(self.document)
-        cursor.setPosition(start)
+        cursor = self.cursor(start)
         cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
         text = cursor.selectedText().translate(_SEPARATORS)
         if OBJECT not in text:
@@ -299,8 +297,7 @@ class Piece:
 
     def _mark(self, start: int, end: int, *, background: str, ink: str = "") -> QAbstractTextDocumentLayout.Selection:
         made = QAbstractTextDocumentLayout.Selection()
-        cursor = QTextCursor(self.document)
-        cursor.setPosition(start)
+        cursor = self.cursor(start)
         cursor.setPosition(min(end, self.end), QTextCursor.MoveMode.KeepAnchor)
         format = QTextCharFormat()
         format.setBackground(color(background))
