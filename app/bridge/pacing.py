@@ -46,13 +46,11 @@ class Pacing(QObject):
         self.is_computed = False  # the watched run has ended in the engine, and the rest is still being shown
         self._timer = later(self, self.drain)
 
-    @property
-    def speed(self) -> float:
-        """The speed at which blocks are shown, 1 is normal; ``FULL_SPEED`` does not hold replies."""
-        return self._schedule.clock.speed
-
     def set_speed(self, speed: float, *, is_smooth: bool = True) -> None:
-        """Sets the speed at once. Without ``is_smooth``, all cells of a step change together."""
+        """Sets the speed at once, 1 is normal; ``FULL_SPEED`` does not hold replies.
+
+        Without ``is_smooth``, all cells of a step change together.
+        """
         self._is_smooth = is_smooth
         self._schedule.clock.speed = speed
         self.drain()

@@ -190,14 +190,6 @@ class CanvasView(GridView):
         """The block shown, in the state in which it was last set."""
         return self._block
 
-    @property
-    def calm(self) -> bool:
-        """True if the best guess is shown instead of the noise."""
-        return self._calm
-
-    def piece(self, token: int) -> str:
-        return self._piece(token)
-
     def letters_at(self, index: int) -> QPointF:
         """Returns the left edge of a cell's text, without its leading spaces, at half of the cell's height."""
         rect = self._geometry.rect_of(index)

@@ -53,10 +53,6 @@ class PictureThumb(QPushButton):
         if self.image is None:
             self._loading.ask(lambda: source.small(shown))
 
-    @property
-    def is_loading(self) -> bool:
-        return self._loading.is_busy
-
     def sizeHint(self) -> QSize:
         height = px(self._height)
         ratio = min(WIDEST, max(NARROWEST, self.shown.width / self.shown.height))

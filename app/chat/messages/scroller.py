@@ -111,10 +111,6 @@ class Scroller(QScrollArea):
         """The existing widgets, by their part."""
         return dict(self._views)
 
-    @property
-    def is_at_end(self) -> bool:
-        return self._at_end
-
     def view(self, item: Hashable) -> QWidget | None:
         """Returns the widget of a part; None if it has none now."""
         return self._views.get(item)

@@ -108,7 +108,7 @@ def test_where_to_stand_when_the_last_part_became_shorter(value: int, total: int
 
 def test_only_what_is_near_has_widgets(qtbot: QtBot, scroller: Scroller) -> None:
     scroller.set_items(range(500), follow=True)
-    assert scroller.is_at_end
+    assert scroller._at_end
     assert set(tops(scroller)) <= set(scroller.views)
     assert 499 in scroller.views
     idle(qtbot, scroller)
@@ -213,7 +213,7 @@ def test_what_goes_on_fills_the_place_that_was_left_and_then_is_followed(scrolle
     last.wanted = 200  # most of the page would be empty
     scroller.settle(held, goes_on=True)
     assert tops(scroller)[39] == 0
-    assert scroller.is_at_end
+    assert scroller._at_end
 
 
 def test_a_glide_begins_where_the_page_stands(qtbot: QtBot, scroller: Scroller) -> None:
@@ -330,4 +330,4 @@ def test_home_and_end(qtbot: QtBot, scroller: Scroller) -> None:
     assert bar.value() == 0
     qtbot.keyClick(scroller, Qt.Key.Key_End)
     assert bar.value() == bar.maximum()
-    assert scroller.is_at_end
+    assert scroller._at_end
