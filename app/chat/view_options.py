@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ViewOptions:
-    """The theme and the user's choices of how things are drawn."""
+    """The user's choices of how things are drawn."""
 
     calm: bool
     layer: str

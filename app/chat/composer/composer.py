@@ -21,11 +21,6 @@ from app.system.i18n import tr
 from engine import SafelightError
 
 
-def hint() -> str:
-    """Returns the default text of the line under the field."""
-    return tr("Enter sends, Shift+Enter starts a new line")
-
-
 class Composer(QWidget):
     """Emits ``submitted(text)``; text, files and pictures stay until ``clear``, also during ``wait``.
 
@@ -71,7 +66,7 @@ class Composer(QWidget):
         self.meter.changed.connect(self._show_hint)
         self.send = button(tr("Send"), tr("Send the prompt"), role="primary")
         self.send.clicked.connect(self._press)
-        self.hint = label(hint(), "caption", wrap=True)
+        self.hint = label("", "caption", wrap=True)
 
         self._field = QFrame()
         self._field.setProperty("role", "field")
@@ -81,6 +76,7 @@ class Composer(QWidget):
         )
         self.setLayout(column_of(self._field, self.hint, spacing=8))
         self._order_tabs()
+        self._show_hint()
 
     @property
     def text(self) -> str:
@@ -219,7 +215,8 @@ class Composer(QWidget):
         self.send.setAccessibleDescription(blocked)
         pictured = tr("Reading the picture…") if self.pictures.is_reading else ""
         blind = self._blind if self.pictures.chips else ""
-        said = (self._message, pictured, blocked, blind, self.meter.remark, self._reading, hint())
+        usual = tr("Enter sends, Shift+Enter starts a new line")
+        said = (self._message, pictured, blocked, blind, self.meter.remark, self._reading, usual)
         self.hint.setText(next(text for text in said if text))
 
     @Slot(bool)

@@ -13,7 +13,7 @@ from app.bridge.run_view import RunView
 from app.canvas.view import CanvasView
 from app.chat.commands import TurnCommands
 from app.chat.messages.action_row import ActionRow
-from app.chat.messages.board import AnswerBoard, WatchedCanvas
+from app.chat.messages.board import AnswerBoard
 from app.chat.messages.figures import FiguresLine
 from app.chat.messages.gliding import Gliding, Leaving
 from app.chat.messages.replay import AnswerReplay
@@ -194,7 +194,7 @@ class AnswerView(QWidget):
         while len(self.canvases) < len(blocks):
             self._add_canvas()
         for view, block in list(zip(self.canvases, blocks, strict=True))[first:]:
-            view.set_block(self._as_shown(block, share))
+            self._show_block(view, block, share)
         for view in self.canvases:
             view.set_legend(view is self.canvases[-1])
         self.speaker.setText(answer.model_title)
@@ -223,17 +223,19 @@ class AnswerView(QWidget):
         blocks = answer.canvas.blocks
         if self.canvases and len(self.canvases) == len(blocks):
             self.status.show_figures(status_line(answer, share), figures_line(answer))
-            self.canvases[-1].set_block(self._as_shown(blocks[-1], share))
+            self._show_block(self.canvases[-1], blocks[-1], share)
 
-    def _as_shown(self, block: BlockState, share: float) -> BlockState:
-        """Returns a block with a share of its latest step.
+    def _show_block(self, view: CanvasView, block: BlockState, share: float) -> None:
+        """Shows a block with a share of its latest step; as a board, too, if it is a Sudoku.
 
         Once the block is computed to its end, it is laid out on the lines of its final text.
         """
         trace, shown = self.turn.answer.trace, block.partly(share)
-        if block.committed or not isinstance(trace, RunView):
-            return shown
-        return shown.laid_out_on(trace.coming(block.block_index))
+        if not block.committed and isinstance(trace, RunView):
+            shown = shown.laid_out_on(trace.coming(block.block_index))
+        view.set_block(shown)
+        if self._model is not None:
+            self.board.show_block(self._asked, shown, self._model.piece)
 
     def settle(self) -> None:
         """Shows the end of the run: a stopped run keeps its canvas, a finished one becomes text."""
@@ -288,14 +290,9 @@ class AnswerView(QWidget):
     def _asked(self) -> str:
         return with_attachments(self.turn.prompt, self.turn.attachments)
 
-    def _watch(self, block: BlockState) -> None:
-        """Shows a canvas's new state as a board, too, if it is a Sudoku."""
-        if self._model is not None:
-            self.board.show_block(self._asked, block, self._model.piece)
-
     def _add_canvas(self) -> None:
         assert self._model is not None
-        view = WatchedCanvas(self._watch)
+        view = CanvasView()
         view.set_piece(self._model.piece, self._model.is_special)
         view.set_vocabulary_size(self._model.vocab_size)
         view.setColumns(self._model.traits.canvas_columns)

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QWidget
 from app.board.block_board import BlockBoard
 from app.board.geometry import MARGIN
 from app.board.legend import BoardLegend
-from app.canvas.view import CanvasView
 from app.chat.prose.widget import PAD
 from app.design import themes
 from app.design.controls import label
@@ -114,16 +113,3 @@ class AnswerBoard(QWidget):
         if self._is_built:
             self._fit_board()
             self._fit_legend()
-
-
-class WatchedCanvas(CanvasView):
-    """A canvas that also passes each block it shows to ``watch``."""
-
-    def __init__(self, watch: Callable[[BlockState], None]) -> None:
-        super().__init__()
-        self._watch = watch
-
-    def set_block(self, block: BlockState | None) -> None:
-        super().set_block(block)
-        if block is not None:
-            self._watch(block)
