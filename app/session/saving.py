@@ -49,6 +49,7 @@ class Saving(QObject):
 
     @property
     def chats(self) -> list[ChatState]:
+        """Conversations with unsaved changes."""
         return list({id(chat): chat for chat, _ in self._unsaved.values()}.values())
 
     def keep(self, kind: str, item: Hashable, chat: ChatState, write: Callable[[], None]) -> None:
