@@ -177,7 +177,7 @@ class AppContext(QObject):
         self.session.failed.connect(self.say)
         self.session.ended.connect(self.busy_changed)
         self.backend.pacing.computed.connect(self.busy_changed)
-        backend.arrived.connect(self.take)
+        backend.pacing.released.connect(self.take)
 
     @Slot(str, str)
     def say(self, message: str, details: str = "") -> None:

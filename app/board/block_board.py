@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QSize, Signal, Slot
+from PySide6.QtCore import QSize, Signal
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.board.geometry import LEAST_CELL, MARGIN
@@ -35,8 +35,6 @@ class BlockBoard(FrameView):
         self._heat: Heat | None = None
         self._is_led = False  # True while another view sets the selected or hovered cell
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-
-    # ---------------------------------------------------------------- content
 
     @property
     def placed(self) -> Placed | None:
@@ -79,20 +77,16 @@ class BlockBoard(FrameView):
             lines.append(self._heat.words(self._placed.positions[index]))
         return lines
 
-    # ---------------------------------------------------------------- by position
-
     def cell_of(self, position: int) -> int:
         """Returns the cell at a position of the canvas; -1 if there is none."""
         return self._cells.get(position, -1)
 
-    @Slot(int)
     def select_position(self, position: int) -> None:
         """Selects the position that was selected in another view of the canvas."""
         self._is_led = True
         self.selected = self.cell_of(position)
         self._is_led = False
 
-    @Slot(int)
     def point_at(self, position: int) -> None:
         """Marks the position under the pointer in another view of the canvas."""
         self._is_led = True
@@ -113,8 +107,6 @@ class BlockBoard(FrameView):
         super()._hover(index)
         if self.hovered != before and not self._is_led:
             self.positionHovered.emit(self._position(self.hovered))
-
-    # ---------------------------------------------------------------- size
 
     def hasHeightForWidth(self) -> bool:
         return False

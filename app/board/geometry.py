@@ -35,10 +35,6 @@ class BoardGeometry:
     def count(self) -> int:
         return SIZE
 
-    @property
-    def columns(self) -> int:
-        return 9
-
     def rect_of(self, index: int) -> Rect:
         """Returns the rectangle of a cell. Raises IndexError outside the board."""
         if not 0 <= index < SIZE:

@@ -40,7 +40,6 @@ class BoardGlyphs:
         self._layouts: dict[tuple[Face, str], tuple[QStaticText, float, float]] = {}
 
     def font(self, face: Face) -> tuple[QFont, QFontMetricsF, float]:
-        """Returns a font, its metrics, and the height of its digits."""
         found = self._fonts.get(face)
         if found is None:
             font = QFont(self._base)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from PySide6.QtCore import QRectF
-from PySide6.QtGui import QColor, QPainter
+from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QWidget
 
 from app.board.glyphs import BoardGlyphs, Drawn, Face
@@ -13,6 +13,7 @@ from app.board.paint import paint_sample
 from app.canvas.geometry import Rect
 from app.canvas.heat import Heat
 from app.canvas.legend import Legend, LegendEntry
+from app.canvas.paint import state_color
 from app.design.tokens import Theme, color, entropy_color
 from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell
@@ -32,7 +33,6 @@ class BoardLegend(Legend):
         self.set_running(False)
 
     def set_running(self, running: bool) -> None:
-        """Shows the marks of a run, or those of a puzzle being entered."""
         self._explain(running_entries(self._glyphs) if running else entering_entries(self._glyphs))
 
     def set_heat(self, heat: Heat) -> None:
@@ -50,17 +50,20 @@ class BoardLegend(Legend):
 
 
 def entering_entries(glyphs: BoardGlyphs) -> list[LegendEntry]:
-    """Returns the marks of a puzzle that is being entered."""
     return [_sample(glyphs, tr("given"), _GIVEN), _sample(glyphs, tr("in conflict"), _PLAIN._replace(in_conflict=True))]
 
 
 def running_entries(glyphs: BoardGlyphs) -> list[LegendEntry]:
-    """Returns the marks of a run."""
     given, conflict = entering_entries(glyphs)
     return [
         given,
-        LegendEntry(tr("noise"), partial(_paint_noise, glyphs)),
-        LegendEntry(tr("possible, by size"), partial(_paint_marks, glyphs)),
+        # A token of noise, larger than in a cell, where it would be unreadable.
+        LegendEntry(tr("noise"), partial(_paint_texts, glyphs, CellState.NOISE, (("ø", 0.56, 0.5, 0.5),))),
+        # Two pencil marks, one likelier than the other; a sample is too small for nine places.
+        LegendEntry(
+            tr("possible, by size"),
+            partial(_paint_texts, glyphs, CellState.CANDIDATE, (("3", 0.62, 0.3, 0.36), ("7", 0.45, 0.76, 0.7))),
+        ),
         _sample(glyphs, tr("likely"), _PLAIN._replace(state=CellState.CANDIDATE)),
         _sample(glyphs, tr("accepted"), _PLAIN._replace(state=CellState.ACCEPTED)),
         _sample(glyphs, tr("remelted"), _PLAIN._replace(state=CellState.REMELTED)),
@@ -85,35 +88,22 @@ def _paint_swatch(share: float, painter: QPainter, area: QRectF, theme: Theme) -
     painter.fillRect(area, entropy_color(share, theme))
 
 
-def _paint_marks(glyphs: BoardGlyphs, painter: QPainter, area: QRectF, theme: Theme) -> None:
-    """Paints two pencil marks, one likelier than the other; a sample is too small for nine places."""
-    ink = color(theme.candidate)
-    _paint_texts(glyphs, painter, area, theme, (("3", 0.62, 0.3, 0.36, ink), ("7", 0.45, 0.76, 0.7, ink)))
-
-
-def _paint_noise(glyphs: BoardGlyphs, painter: QPainter, area: QRectF, theme: Theme) -> None:
-    """Paints a token of noise, larger than in a cell, where it would be unreadable."""
-    _paint_texts(glyphs, painter, area, theme, (("ø", 0.56, 0.5, 0.5, color(theme.noise)),))
-
-
 def _paint_texts(
     glyphs: BoardGlyphs,
+    state: CellState,
+    wanted: tuple[tuple[str, float, float, float], ...],
     painter: QPainter,
     area: QRectF,
     theme: Theme,
-    wanted: tuple[tuple[str, float, float, float, QColor], ...],
 ) -> None:
-    """Paints texts; ``wanted`` has text, size, x and y as shares of the sample's side, and colour."""
+    """Paints texts in a state's colour; ``wanted`` has text, size, x and y as shares of the sample's side."""
     font, rect = painter.font(), _rect(area)
-    side = rect.width
+    side, ink = rect.width, state_color(state, theme)
     painter.fillRect(*rect, color(theme.surface_sunken))
-    glyphs.paint(
-        painter,
-        [
-            Drawn(Face(round(size * side)), text, rect.x + x * side, rect.y + y * side, ink)
-            for text, size, x, y, ink in wanted
-        ],
-    )
+    drawn = [
+        Drawn(Face(round(size * side)), text, rect.x + x * side, rect.y + y * side, ink) for text, size, x, y in wanted
+    ]
+    glyphs.paint(painter, drawn)
     painter.setFont(font)
 
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 
 from PySide6.QtCore import QLineF, QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
@@ -77,7 +78,6 @@ def paint_board(
 
 
 def paint_sample(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme, glyphs: BoardGlyphs) -> None:
-    """Paints a single cell for a legend."""
     painter.fillRect(*rect, given_ground(theme) if cell.given else color(theme.surface_sunken))
     _paint_shape(painter, rect, cell, theme)
     drawn: list[Drawn] = []
@@ -85,9 +85,6 @@ def paint_sample(painter: QPainter, rect: Rect, cell: ShownCell, theme: Theme, g
     glyphs.paint(painter, drawn)
     if cell.wrong:
         _strike(painter, rect, theme)
-
-
-# ---------------------------------------------------------------- texts
 
 
 def texts(
@@ -111,11 +108,7 @@ def texts(
         if index in doubts:
             rect = geometry.rect_of(index)
             drawn.append(_text(rect, Face(max(round(0.3 * rect.width), 8), True), "?", 0.84, 0.78, color(theme.accent)))
-    return sorted(drawn, key=_face)
-
-
-def _face(drawn: Drawn) -> Face:
-    return drawn.face
+    return sorted(drawn, key=attrgetter("face"))
 
 
 def _cell_texts(
@@ -155,7 +148,6 @@ def _text(rect: Rect, face: Face, text: str, x: float, y: float, ink: QColor) ->
 
 
 def _ink(cell: ShownCell, theme: Theme) -> QColor:
-    """Returns the colour of a cell's digit."""
     if cell.violated or cell.wrong or cell.in_conflict:
         return color(theme.conflict)
     return color(theme.given) if cell.given else state_color(cell.state, theme)
@@ -194,9 +186,6 @@ def _corner_noise(drawn: list[Drawn], rect: Rect, cell: ShownCell, theme: Theme,
         drawn.append(_text(rect, face, text, x, 0.89, color(theme.noise)))
 
 
-# ---------------------------------------------------------------- shapes
-
-
 def _paint_grounds(
     painter: QPainter, geometry: BoardGeometry, frame: SolveFrame, theme: Theme, options: BoardPaintOptions
 ) -> None:
@@ -230,7 +219,6 @@ def _paint_grounds(
 
 
 def given_ground(theme: Theme) -> QColor:
-    """Returns the background colour of a given."""
     return _mixed(theme.surface_sunken, theme.line, 0.6)
 
 
@@ -249,7 +237,6 @@ def _paint_lines(painter: QPainter, geometry: BoardGeometry, theme: Theme) -> No
 
 
 def _paint_frame(painter: QPainter, geometry: BoardGeometry, frame: SolveFrame, theme: Theme) -> None:
-    """Paints the edge of the board, in the accent colour during a run."""
     developing = frame.started and not frame.committed
     pen = QPen(color(theme.accent if developing else theme.faint_ink), 2)
     pen.setJoinStyle(Qt.PenJoinStyle.MiterJoin)
@@ -312,7 +299,6 @@ def _corner(painter: QPainter, rect: Rect, ink: QColor, *, left: bool) -> None:
 
 
 def _strike(painter: QPainter, rect: Rect, theme: Theme) -> None:
-    """Strikes a wrong digit through."""
     size = rect.width
     painter.setPen(_pen(color(theme.conflict), max(1.5, size / 32)))
     painter.drawLine(

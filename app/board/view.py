@@ -42,8 +42,6 @@ class FrameView(GridView):
         self.setAccessibleName(tr("Sudoku board"))
         expose_cells(self)
 
-    # ---------------------------------------------------------------- content
-
     @property
     def frame(self) -> SolveFrame | None:
         """The shown frame of a run; None if there is none."""
@@ -73,7 +71,6 @@ class FrameView(GridView):
 
     @property
     def grid(self) -> BoardGeometry:
-        """The geometry of the board at the present size."""
         return self._geometry
 
     def cell_name(self, index: int) -> str:
@@ -91,18 +88,13 @@ class FrameView(GridView):
         """Copies the grid that the run wrote to the clipboard, as 81 characters."""
         QGuiApplication.clipboard().setText(self.shown.answer)
 
-    # ---------------------------------------------------------------- motion
-
     def _fade_changes(self, before: SolveFrame, now: SolveFrame) -> None:
-        """Tints the cells that a step has newly accepted or remelted."""
         changed: dict[int, CellState] = {}
         for index, (old, new) in enumerate(zip(before.cells, now.cells, strict=True)):
             melted = new.state == CellState.REMELTED != old.state
             if melted or (new.state == CellState.ACCEPTED and old.state not in _LOCKED):
                 changed[index] = new.state
         self._start_fade(changed)
-
-    # ---------------------------------------------------------------- size and painting
 
     def sizeHint(self) -> QSize:
         return QSize(PREFERRED, PREFERRED)
@@ -147,8 +139,6 @@ class FrameView(GridView):
         text = words.of_board(self.shown)
         if text != self.accessibleDescription():
             self.setAccessibleDescription(text)
-
-    # ---------------------------------------------------------------- pointing and keys
 
     def _hover(self, index: int) -> None:
         super()._hover(index if 0 <= index < SIZE else -1)

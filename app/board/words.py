@@ -10,7 +10,6 @@ from engine import step_number
 
 
 def of_board(frame: SolveFrame) -> str:
-    """Returns the state of a board in one or two sentences."""
     conflicts = trn("{count} conflict", "{count} conflicts", len(frame.conflicts))
     if not frame.started:
         filled = trn("{count} digit entered", "{count} digits entered", sum(bool(cell.given) for cell in frame.cells))

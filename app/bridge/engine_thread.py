@@ -33,10 +33,9 @@ ENDING_SECONDS = 10.0  # most time for the running step, or for the running part
 class EngineLink(QObject):
     """The window as a client of a scheduler: sends requests and delivers the replies.
 
-    ``pacing`` decides when replies are delivered. The link must be shut down before it is destroyed.
+    ``pacing.released`` delivers them when they are due. The link must be shut down before it is destroyed.
     """
 
-    arrived = Signal(object)  # list[ServiceReply], in order
     _mail = Signal()  # the mailbox turned non-empty; emitted in the scheduler's thread
 
     def __init__(
@@ -46,7 +45,6 @@ class EngineLink(QObject):
         self.threads = 0  # CPU threads for models loaded from now on; 0 leaves the choice to the model
         self._mailbox: Mailbox[ServiceReply] = Mailbox(mailbox_limit)
         self.pacing = Pacing(self._mailbox, self, now)
-        self.pacing.released.connect(self.arrived)
         self._mail.connect(self.pacing.drain, Qt.ConnectionType.QueuedConnection)
         self._run_request: RunRequest | None = None
         self.scheduler = Scheduler(backend)  # shared with other clients
@@ -114,5 +112,4 @@ class EngineLink(QObject):
 
     @property
     def is_alive(self) -> bool:
-        """True if the engine's thread is running."""
         return self.scheduler.is_alive

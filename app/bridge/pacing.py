@@ -11,11 +11,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Signal, Slot
 
 from app.bridge.mailbox import Mailbox
 from app.bridge.run_view import RunView
 from app.state.run.pace import FULL_SPEED, Schedule, SpeedClock
+from app.system.timers import later
 from engine import CanvasCommitted, CanvasStarted, PrefixPinned, StepFinished
 from engine.service import RaceEnded, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 
@@ -43,17 +44,13 @@ class Pacing(QObject):
         self._views: dict[str, RunView] = {}  # of runs that have begun, by id
         self._paced: set[str] = set()  # ids of queued and current runs
         self.is_computed = False  # the watched run has ended in the engine, and the rest is still being shown
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.timeout.connect(self.drain)
-
-    @property
-    def speed(self) -> float:
-        """The speed at which blocks are shown, 1 is normal; ``FULL_SPEED`` does not hold replies."""
-        return self._schedule.clock.speed
+        self._timer = later(self, self.drain)
 
     def set_speed(self, speed: float, *, is_smooth: bool = True) -> None:
-        """Sets the speed at once. Without ``is_smooth``, all cells of a step change together."""
+        """Sets the speed at once, 1 is normal; ``FULL_SPEED`` does not hold replies.
+
+        Without ``is_smooth``, all cells of a step change together.
+        """
         self._is_smooth = is_smooth
         self._schedule.clock.speed = speed
         self.drain()
@@ -62,11 +59,6 @@ class Pacing(QObject):
     def share(self) -> float:
         """The share of the latest step's accepted tokens to show now, 0 to 1."""
         return self._schedule.share if self._is_smooth and self._paced else 1.0
-
-    @property
-    def is_holding(self) -> bool:
-        """True if replies have arrived that are not delivered yet."""
-        return bool(self._held)
 
     def expect(self, request: RunRequest) -> None:
         """Announces a watched run. An infill is not paced: most of its blocks are copies from its source."""

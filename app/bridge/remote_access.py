@@ -66,7 +66,6 @@ def title_of_path(path: str) -> str:
 
 
 def remote_title(path: str) -> str:
-    """Returns the title of a remote model from its address."""
     where, _, model = path.partition("#")
     host = where.partition("://")[2].partition("/")[0]
     return tr("{model} at {host}", model=model.rpartition("/")[2] or model, host=host) if model else host

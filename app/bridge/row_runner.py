@@ -42,7 +42,6 @@ class RowRunner(QObject):
 
     @property
     def is_on(self) -> bool:
-        """True if rows are being decided."""
         return self._work is not None
 
     def begin(self, rows: Sequence[int], states: Sequence[TableState], make: MakeRequests) -> None:
@@ -97,9 +96,7 @@ class _Work:
 
     def stop(self) -> None:
         self._is_stopped.set()
-        with self._lock:
-            rows = list(self._running)
-        self._scheduler.stop(*(request for row in rows for request in row.requests))
+        self._scheduler.stop(*(request for row in self._left() for request in row.requests))
         self._room.release()  # wakes the thread if it waits
 
     def _ask(self) -> None:

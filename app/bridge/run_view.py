@@ -26,7 +26,6 @@ class RunView(Recording):
         self._is_whole = False
 
     def advance(self) -> None:
-        """Shows one more event."""
         self.count += 1
         self.path = self.trace.path  # becomes None if writing the file fails during the run
 

@@ -13,12 +13,13 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Literal
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Qt, Signal, Slot
 
 from app.settings.preferences import Preferences
 from app.system import logs
 from app.system.crash_handler import one_line
 from app.system.secret import SERVER_KEY, Place, Secret
+from app.system.timers import later
 from engine import SafelightError
 from engine.service import Scheduler
 
@@ -79,9 +80,7 @@ class ServerLink(QObject):
         self._earlier: tuple[LiveRequest, ...] = ()
         self._is_stirred = False  # the requests have changed and were not read since
         self._is_closed = False
-        self._gather = QTimer(self)
-        self._gather.setSingleShot(True)
-        self._gather.timeout.connect(self._look)
+        self._gather = later(self, self._look, LOOK_MS)
         queued = Qt.ConnectionType.QueuedConnection
         self._arrived.connect(self._take, queued)
         self._stirred.connect(self._wait_to_look, queued)
@@ -101,10 +100,7 @@ class ServerLink(QObject):
 
     @property
     def is_alive(self) -> bool:
-        """True if the link's thread is running."""
         return self._thread is not None and self._thread.is_alive()
-
-    # ---------------------------------------------------------------- the switch
 
     def apply(self, preferences: Preferences) -> None:
         """Starts, stops or moves the server if needed. Offline, only this machine can reach it."""
@@ -149,8 +145,6 @@ class ServerLink(QObject):
         if state != self.state:
             self.state = state
             self.changed.emit()
-
-    # ---------------------------------------------------------------- in the thread
 
     def _work(self) -> None:
         while (wish := self._wishes.get()) is not None:
@@ -210,12 +204,10 @@ class ServerLink(QObject):
             self._is_stirred = True
             self._stirred.emit()
 
-    # ---------------------------------------------------------------- the requests
-
     @Slot()
     def _wait_to_look(self) -> None:
         if not self._is_closed and not self._gather.isActive():
-            self._gather.start(LOOK_MS)
+            self._gather.start()
 
     @Slot()
     def _look(self) -> None:
@@ -230,7 +222,6 @@ class ServerLink(QObject):
 
 
 def is_unfinished(request: LiveRequest) -> bool:
-    """True if a request is waiting or running."""
     return request.state in ("waiting", "running")
 
 
@@ -245,6 +236,5 @@ def _own_address() -> str:
 
 
 def _own_names() -> tuple[str, ...]:
-    """Returns the host names of this machine for others."""
     name = socket.gethostname()
     return (*((name, f"{name}.local") if name else ()), CONTAINER_HOST)

@@ -34,7 +34,6 @@ def expose_cells(view: GridView) -> None:
 
 
 def _announce_selection(view: GridView | None, cell: int) -> None:
-    """Reports to assistive technology that another cell has the keyboard focus."""
     if view is not None and QAccessible.isActive() and view.hasFocus():
         event = QAccessibleEvent(view, QAccessible.Event.Focus)
         event.setChild(cell)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -58,14 +58,12 @@ def line_lengths(count: int, ends: Sequence[int]) -> list[int]:
 
 def row_starts(count: int, columns: int, ends: Sequence[int] = ()) -> tuple[int, ...]:
     """Returns the first cell of each row. A line longer than ``columns`` is wrapped."""
-
-    def starts() -> Iterator[int]:
-        begin = 0
-        for length in line_lengths(count, ends):
-            yield from range(begin, begin + length, columns)
-            begin += length
-
-    return tuple(starts())
+    starts: list[int] = []
+    begin = 0
+    for length in line_lengths(count, ends):
+        starts += range(begin, begin + length, columns)
+        begin += length
+    return tuple(starts)
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,6 @@ class Geometry:
         return self.starts[row] + column if 0 <= row < self.rows and 0 <= column < self._length(row) else -1
 
     def _length(self, row: int) -> int:
-        """Returns the number of cells in a row."""
         end = self.starts[row + 1] if row + 1 < self.rows else self.count
         return end - self.starts[row]
 

@@ -29,9 +29,6 @@ class Grid(Protocol):
     @property
     def count(self) -> int: ...
 
-    @property
-    def columns(self) -> int: ...
-
     def rect_of(self, index: int) -> Rect: ...
 
     def cell_at(self, x: float, y: float) -> int: ...
@@ -67,11 +64,8 @@ class GridView(QWidget):
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
 
-    # ---------------------------------------------------------------- cells
-
     @property
     def grid(self) -> Grid:
-        """The layout at the present size."""
         raise NotImplementedError
 
     @property
@@ -94,8 +88,6 @@ class GridView(QWidget):
     def cell_text(self, index: int) -> list[str]:
         """Returns the lines of a cell's tool tip. Raises IndexError outside the grid."""
         return [self.cell_name(index), *self.cell_details(index)]
-
-    # ---------------------------------------------------------------- motion
 
     def set_still(self, still: bool) -> None:
         """Set whether changes are never tinted, even if motion is not reduced; a running tint ends."""
@@ -133,8 +125,6 @@ class GridView(QWidget):
     def _update_cells(self, _indices: Iterable[int]) -> None:
         """Repaints some cells. This default repaints the whole widget."""
         self.update()
-
-    # ---------------------------------------------------------------- pointing and selecting
 
     @property
     def selected(self) -> int:
@@ -204,8 +194,6 @@ class GridView(QWidget):
                 QToolTip.showText(event.globalPos(), words, self, QRect(*self.grid.rect_of(index)))
             return True
         return super().event(event)
-
-    # ---------------------------------------------------------------- painting
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)

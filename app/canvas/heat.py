@@ -23,10 +23,6 @@ class Heat:
     swatches: tuple[tuple[float, str], ...] = ()  # shown instead of the scale if only a few values occur
     words: Callable[[int], str] | None = None  # a cell's number in words, for its tool tip
 
-    def places(self, steps: int) -> list[int]:
-        """Returns every cell's position on a ramp of ``steps`` + 1 colours, or ``NONE``."""
-        return places(self.shares, steps)
-
     def same_as(self, other: Heat | None) -> bool:
         """True if both look the same when painted."""
         return (

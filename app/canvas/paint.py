@@ -53,7 +53,6 @@ class PaintOptions:
 
 
 def state_color(state: CellState, theme: Theme) -> QColor:
-    """Returns the colour of a state's text."""
     return color(str(getattr(theme, _COLORS.get(state) or STATE_WORDS[state])))
 
 
@@ -97,7 +96,7 @@ def paint_block(
 def _shares(block: BlockState, options: PaintOptions) -> list[int] | None:
     """Returns every cell's position on the colour ramp; None if no layer colours the cells."""
     if options.heat is not None:
-        return options.heat.places(_RAMP_STEPS) if len(options.heat.shares) == block.length else None
+        return places(options.heat.shares, _RAMP_STEPS) if len(options.heat.shares) == block.length else None
     if options.layer == "causal":
         return None if block.causal is None else places(1 - block.causal, _RAMP_STEPS)
     entropy = block.known_entropy
@@ -207,7 +206,6 @@ def _ramp(theme: Theme) -> tuple[tuple[QColor, QColor], ...]:
 
 
 def _paint_rules(painter: QPainter, geometry: Geometry, theme: Theme) -> None:
-    """Paints hairlines between the rows."""
     if not geometry.count:
         return
     rule = color(theme.line)

@@ -73,8 +73,6 @@ class CanvasView(GridView):
         self.setAccessibleName(tr("Canvas"))
         self._describe()
 
-    # ---------------------------------------------------------------- what is shown
-
     def set_piece(self, piece: Callable[[int], str], special: Callable[[int], bool] | None = None) -> None:
         """Sets the functions that give a token's text and whether it is a control token.
 
@@ -128,7 +126,6 @@ class CanvasView(GridView):
         self._relayout()
 
     def set_legend(self, shown: bool) -> None:
-        """Shows or hides the legend under the cells."""
         if shown != self._has_legend:
             self._has_legend = shown
             self._relayout()
@@ -191,15 +188,6 @@ class CanvasView(GridView):
         """The block shown, in the state in which it was last set."""
         return self._block
 
-    @property
-    def calm(self) -> bool:
-        """True if the best guess is shown instead of the noise."""
-        return self._calm
-
-    def piece(self, token: int) -> str:
-        """Returns the text of a token."""
-        return self._piece(token)
-
     def letters_at(self, index: int) -> QPointF:
         """Returns the left edge of a cell's text, without its leading spaces, at half of the cell's height."""
         rect = self._geometry.rect_of(index)
@@ -212,10 +200,7 @@ class CanvasView(GridView):
 
     @property
     def grid(self) -> Geometry:
-        """The layout at the present size."""
         return self._geometry
-
-    # ---------------------------------------------------------------- change
 
     def _shows_other(self, before: BlockState, now: BlockState) -> bool:
         if before.step != now.step or before.committed != now.committed:
@@ -302,8 +287,6 @@ class CanvasView(GridView):
         if text != self.accessibleDescription():
             self.setAccessibleDescription(text)
 
-    # ---------------------------------------------------------------- size
-
     def sizeHint(self) -> QSize:
         return QSize(PREFERRED_WIDTH, self.heightForWidth(PREFERRED_WIDTH))
 
@@ -321,8 +304,6 @@ class CanvasView(GridView):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._relayout()
-
-    # ---------------------------------------------------------------- painting
 
     def _entropy_limit(self) -> float:
         return math.log(self._vocab_size) if self._vocab_size and self._vocab_size > 1 else self._entropy_seen
@@ -378,8 +359,6 @@ class CanvasView(GridView):
         area.setBottom(bottom - MARGIN)
         painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, tr(EMPTY_TEXT))
 
-    # ---------------------------------------------------------------- keys
-
     def keyPressEvent(self, event: QKeyEvent) -> None:
         count = self._geometry.count
         moves = {
@@ -398,8 +377,6 @@ class CanvasView(GridView):
             self._select(-1)
         else:
             super().keyPressEvent(event)
-
-    # ---------------------------------------------------------------- in words
 
     def cell_name(self, index: int) -> str:
         cell, text = self._cell(index)

@@ -56,52 +56,36 @@ def token_words(piece: str) -> str:
 
 
 def of_block(block: BlockState | None) -> str:
-    """Describes the state of a canvas in one sentence."""
     if block is None:
         return tr("Empty canvas.")
-    number = block.block_index + 1
+    facts = {
+        "block": block.block_index + 1,
+        "steps": _steps(block.steps),
+        "accepted": block.accepted_count,
+        "length": block.length,
+    }
     if block.grows:
         written = block.accepted_count if block.text_length is None else block.text_length
         said = trn("{count} token of text", "{count} tokens of text", written)
-        return tr("Canvas block {block}, {steps} so far: {text}.", block=number, steps=_steps(block.steps), text=said)
+        return tr("Canvas block {block}, {steps} so far: {text}.", text=said, **facts)
     if block.committed:
         return tr(
             "Canvas block {block}, committed after {steps}: {text} of {length} are text, {remelts}.",
-            block=number,
-            steps=_steps(block.steps),
             text=block.text_length or 0,
-            length=block.length,
             remelts=_remelts(block.remelt_total),
+            **facts,
         )
     if block.is_rescued:
-        return tr(
-            "Canvas block {block}, rescued, {steps} so far: {accepted} of {length} written.",
-            block=number,
-            steps=_steps(block.steps),
-            accepted=block.accepted_count,
-            length=block.length,
-        )
+        return tr("Canvas block {block}, rescued, {steps} so far: {accepted} of {length} written.", **facts)
     if block.has_masks:
-        return tr(
-            "Canvas block {block}, {steps} so far: {accepted} of {length} written.",
-            block=number,
-            steps=_steps(block.steps),
-            accepted=block.accepted_count,
-            length=block.length,
-        )
+        return tr("Canvas block {block}, {steps} so far: {accepted} of {length} written.", **facts)
     if block.step < 0:
-        return tr(
-            "Canvas block {block}, before the first step: {length} tokens of noise.",
-            block=number,
-            length=block.length,
-        )
+        return tr("Canvas block {block}, before the first step: {length} tokens of noise.", **facts)
     return tr(
         "Canvas block {block}, step {step}: {accepted} of {length} accepted, {remelted} remelted.",
-        block=number,
         step=step_number(block.step),
-        accepted=block.accepted_count,
-        length=block.length,
         remelted=block.remelted_count,
+        **facts,
     )
 
 

@@ -47,5 +47,5 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
         ),
         Action("again", tr("Regenerate the last answer"), section, lambda: page().again_last(), ("Ctrl+R",), repeats),
         Action("inspect", tr("Inspect the last answer"), section, lambda: page().inspect_last(), ("Ctrl+I",), inspects),
-        Action("presets", tr("Edit the presets"), section, lambda: page().edit_presets(), ("Ctrl+E",)),
+        Action("presets", tr("Edit the presets"), section, lambda: page().presets.edit_presets(), ("Ctrl+E",)),
     ]

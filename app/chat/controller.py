@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Slot
 from PySide6.QtWidgets import QApplication
 
 from app.bridge.remote_access import only_text
+from app.chat.commands import TurnCommands
 from app.chat.page import ChatPage
 from app.chat.regenerating import Regenerating
 from app.chat.replaying import Replaying, run_of
@@ -56,22 +57,13 @@ class ChatController(QObject):
         self._session = session = context.session
         self._scenes: dict[str, Scene] = {}  # by suggested prompt about a drawing
         self._pictures = PictureSource(session.library.pictures.get)
-        self.widget = self.page = page = ChatPage(self._options())
+        self.widget = self.page = page = ChatPage(self._options(), self._commands())
         self.setParent(page)  # so that no signal arrives after the page is deleted
         kept = PresetStore(context.folders.data)
         self.presets = PresetPicker(kept)
         page.composer.place_presets(self.presets)
         page.composer.pictures.set_store(session.library.pictures, self._pictures)
-        page.submitted.connect(self.send)
-        page.picked.connect(self.pick)
-        page.stop_asked.connect(session.stop)
-        page.again_asked.connect(self.again)
-        page.edit_asked.connect(self.edit)
-        page.delete_asked.connect(self.delete)
-        page.answer_delete_asked.connect(self.delete_answer)
-        page.answer_chosen.connect(session.choose_answer)
-        page.prompt_chosen.connect(session.choose_prompt)
-        page.inspect_asked.connect(self.inspect)
+        page.composer.submitted.connect(self.send)
         page.composer.meter.follow(self._pending)
         session.path_changed.connect(self.show_path)
         session.progressed.connect(self._progressed)
@@ -83,7 +75,6 @@ class ChatController(QObject):
         context.busy_changed.connect(self.refresh)
         context.settings_changed.connect(self.show_settings)
         themes.settled.connect(self._show_options)
-        page.pace_chosen.connect(context.choose_pace)
         self._waiting = Waiting(context, page.composer, self.send)
         self._replaying = Replaying(context, page)
         self._regenerating = Regenerating(context, page.notice, self._answer_again)
@@ -92,9 +83,24 @@ class ChatController(QObject):
         self.show_model()
         self.refresh()
 
+    def _commands(self) -> TurnCommands:
+        session = self._session
+        return TurnCommands(
+            stop=session.stop,
+            again=self.again,
+            edit=self.edit,
+            delete=self.delete,
+            delete_answer=self.delete_answer,
+            choose_answer=session.choose_answer,
+            choose_prompt=session.choose_prompt,
+            inspect=self.inspect,
+            replay=lambda turn: self._replaying.read(turn),
+            pick=self.pick,
+            choose_pace=self._context.choose_pace,
+        )
+
     @property
     def notice(self) -> Notice:
-        """The notice above the composer."""
         return self.page.notice
 
     def enter(self) -> None:
@@ -111,7 +117,6 @@ class ChatController(QObject):
 
     @property
     def is_waiting(self) -> bool:
-        """True if a prompt waits for its model to load."""
         return self._waiting.is_on
 
     def stop(self) -> None:
@@ -120,8 +125,6 @@ class ChatController(QObject):
             self._waiting.take_back()
         else:
             self._context.stop()
-
-    # ---------------------------------------------------------------- asking
 
     @Slot(str)
     def send(self, text: str) -> None:
@@ -132,7 +135,7 @@ class ChatController(QObject):
         elif composer.meter.problem:
             composer.say(composer.meter.problem)
         elif self._can_ask() and self._ask(text, composer.attachments, composer.pictures.pictures):
-            composer.remember(text)
+            composer.edit.history.remember(text)
             composer.clear()
 
     def _wait(self, text: str, model: str) -> None:
@@ -146,7 +149,6 @@ class ChatController(QObject):
         else:
             self._waiting.begin(model)
 
-    @Slot(str)
     def pick(self, prompt: str) -> None:
         """Sends a suggested prompt, or puts it into the composer if it cannot be sent now or is about a drawing."""
         composer = self.page.composer
@@ -157,7 +159,7 @@ class ChatController(QObject):
         elif self._context.reason_to_wait():
             composer.set_text(prompt)
         elif self._ask(prompt, ()):
-            composer.remember(prompt)
+            composer.edit.history.remember(prompt)
         composer.edit.setFocus()
 
     def _ask(self, text: str, files: tuple[Attachment, ...], pictures: tuple[AttachedPicture, ...] = ()) -> bool:
@@ -168,12 +170,11 @@ class ChatController(QObject):
         def ask() -> None:
             prompt, attachments = prepare_with_files(model.traits, text, files, len(pictures))
             self.page.notice.hide()
-            self.page.follow()
+            self.page.scroller.follow()
             self._session.ask(prompt, attachments, model, pictures)
 
         return self._try(ask)
 
-    @Slot(object)
     def again(self, turn: Turn) -> None:
         """Answers a turn again with another seed; asks first if another model wrote the answer."""
         if self._can_ask():
@@ -187,41 +188,35 @@ class ChatController(QObject):
             if focus is None or not self.page.scroller.isAncestorOf(focus):  # the question that had it is closed
                 self.page.composer.edit.setFocus()
 
-    @Slot()
     def again_last(self) -> None:
-        """Answers the last turn again."""
         turns = self._session.chat.turns
         if turns:
             self.again(turns[-1])
 
-    @Slot()
     def inspect_last(self) -> None:
-        """Opens the last answer in the inspector."""
         turns = self._session.chat.turns
         if turns:
             self.inspect(turns[-1])
 
-    @Slot(object)
     def inspect(self, turn: Turn) -> None:
         """Opens the shown answer of a turn in the inspector, at the step that its replay shows."""
         run = run_of(turn.answer, self._context.folders.traces)
         if run is not None:
-            self._context.inspect(run, is_live=turn.answer.is_active, place=self.page.place_of(turn))
+            replay = self.page.replay_of(turn, turn.answer)
+            place = 0 if replay is None else replay.place
+            self._context.inspect(run, is_live=turn.answer.is_active, place=place)
 
-    @Slot(object, str)
     def edit(self, turn: Turn, text: str) -> None:
         """Sends another version of a prompt."""
         model = self._context.model
         if self._can_ask() and model is not None:
             self._try(lambda: self._session.edit(turn, prepare(model.traits, text), model))
 
-    @Slot(object)
     def delete(self, turn: Turn) -> None:
         """Deletes a turn and what follows it, and offers to undo that."""
         if self._try(lambda: self._session.remove(turn)):
             self._offer_undo(tr("Deleted the prompt, its answer and what followed."))
 
-    @Slot(object, int)
     def delete_answer(self, turn: Turn, index: int) -> None:
         """Deletes a version of an answer and what follows it, and offers to undo that."""
         if self._try(lambda: self._session.remove_answer(turn, index)):
@@ -254,12 +249,10 @@ class ChatController(QObject):
                 self._context.say(why)
             return
         composer.pictures.set_pictures(turn.pictures)
-        composer.set_attachments(turn.attachments)
+        composer.files.set_attachments(turn.attachments)
         composer.set_text(turn.prompt)  # a long prompt may become a file
         if why:
             composer.say(why)
-
-    # ---------------------------------------------------------------- showing
 
     def _options(self) -> ViewOptions:
         values = self._context.values
@@ -279,10 +272,9 @@ class ChatController(QObject):
             model = context.title_of(own.path_or_id)
             said = tr("{reason}. {model} answers here after that", reason=reason, model=model)
         self.page.composer.block(said, can_wait=context.loading is not None or is_borrowing)
-        self.page.set_can_repeat(not reason)
+        self.page.set_state(can_repeat=not reason, skips=context.backend.pacing.is_computed)
         if is_borrowing and not context.is_busy:
             QTimer.singleShot(0, self._give_model_back)  # after all receivers of this signal have run
-        self.page.set_skips(self._context.backend.pacing.is_computed)
 
     @Slot()
     def _give_model_back(self) -> None:
@@ -298,10 +290,10 @@ class ChatController(QObject):
             self.page.notice.leave_undo()
         composer.say("")
         self.page.show_chat(session.chat, self._context.model)
-        self.presets.show_preset(session.preset)
+        self.presets.show_preset(session.chat.preset)
         session.think = self.presets.current.think
         self._mark_preset()
-        composer.set_history([turn.prompt for turn in session.chat.turns])
+        composer.edit.history.set_conversation([turn.prompt for turn in session.chat.turns])
         self._note_reading()
         composer.meter.touch()
         self._context.busy_changed.emit()
@@ -325,14 +317,14 @@ class ChatController(QObject):
             self._scenes = {}
             self.page.offer(())
             composer.meter.set_model(None)
-            composer.set_token_counter(None)
+            composer.files.set_counter(None)
             composer.pictures.set_cost(None)
             composer.note_blind("")
         else:
             self._scenes = about_drawings(random.Random()) if model.traits.taught == "drawings" else {}
             drawn = [Suggestion(question, question) for question in self._scenes]
             self.page.offer(drawn or suggestions(model.traits, random.Random()))
-            composer.set_token_counter(lambda text: model.count_tokens([{"role": "user", "content": text}]))
+            composer.files.set_counter(lambda text: model.count_tokens([{"role": "user", "content": text}]))
             composer.note_blind("" if model.capabilities.images else cannot_see(model.title))
             self.presets.set_defaults(model.defaults, model.decoders)
             self._hold_back()
@@ -364,7 +356,8 @@ class ChatController(QObject):
             return
         purpose = tr(traits.introduction) if traits.introduction else ""
         plain = "" if model is None else only_text(model)
-        self.page.introduce(plain or " ".join(filter(None, (purpose, how))), tr(traits.placeholder))
+        self.page.welcome.introduce(plain or " ".join(filter(None, (purpose, how))))
+        self.page.composer.edit.setPlaceholderText(tr(traits.placeholder))
 
     @Slot()
     def show_settings(self) -> None:
@@ -384,8 +377,6 @@ class ChatController(QObject):
             self.page.composer.pictures.set_cost(counting.cost if model.image_cost is not None else None)
             self.page.composer.meter.set_model(counting if model.context else None, model.context, room)
 
-    # ---------------------------------------------------------------- presets
-
     @Slot(object)
     def take_preset(self, preset: Preset) -> None:
         """Applies a preset to the shown conversation and to those begun after it."""
@@ -394,11 +385,6 @@ class ChatController(QObject):
         self._context.apply_values()
         self.page.composer.meter.touch()
         self._note_reading()
-
-    @Slot()
-    def edit_presets(self) -> None:
-        """Opens the editor of presets."""
-        self.presets.edit_presets()
 
     def _mark_preset(self) -> None:
         values, preset = self._context.values, self.presets.current
@@ -413,5 +399,4 @@ class ChatController(QObject):
 
 
 def build(context: AppContext) -> ChatController:
-    """Returns the chat page."""
     return ChatController(context)

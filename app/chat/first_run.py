@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QSize, Qt, Slot
 from PySide6.QtGui import QHideEvent, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QWidget
 
 import engine
 from app.bridge.background import Background
@@ -19,6 +19,7 @@ from app.player.player import Player
 from app.state.run.canvas import BlockState
 from app.state.run.replay import Replay
 from app.system.i18n import tr, trn
+from app.system.timers import later
 from engine import Recording
 
 if TYPE_CHECKING:
@@ -34,12 +35,7 @@ LEAST_ROW_WIDTH = 370  # pixels at 100 %; narrower, the captions are below the c
 
 
 class FirstRun(QWidget):
-    """Plays a run from the gallery. Reads it in a thread after the first paint. ``stop`` shows the last frame.
-
-    ``ended`` is emitted when the run has been played to its end or was stopped.
-    """
-
-    ended = Signal()
+    """Plays a run from the gallery. Reads it in a thread after the first paint. ``stop`` shows the last frame."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,8 +44,14 @@ class FirstRun(QWidget):
         self._is_stopped = motion.is_reduced()
         self._stage = QWidget()
         self._stage.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        QVBoxLayout(self._stage).setContentsMargins(0, 0, 0, 0)
-        self.captions = [label(text, "moment", wrap=True) for text in _captions()]
+        self._stage_column = column_of()
+        self._stage.setLayout(self._stage_column)
+        captions = (
+            tr("It begins as noise."),
+            tr("Tokens are tried, doubted, taken back."),
+            tr("Sure ones stay, in ink."),
+        )
+        self.captions = [label(text, "moment", wrap=True) for text in captions]
         self.figures = label("", "caption", wrap=True)
         self.figures.setAccessibleName(tr("Step on show"))
         self.source = label("", "caption", wrap=True)
@@ -72,10 +74,8 @@ class FirstRun(QWidget):
         )
         self._row = row_of(self._stage, (words, 1), spacing=16)
         self.setLayout(self._row)
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self._read)
         self._reader = Background(self, self._open)
+        self._later = later(self, lambda: self._reader.ask(_read_first), AFTER_PAINT_MS)
         self._reader.failed.connect(self.hide)
         self.again.clicked.connect(self.play)
         self.player.placed.connect(self._show)
@@ -88,7 +88,6 @@ class FirstRun(QWidget):
 
     @property
     def is_read(self) -> bool:
-        """True if the run has been read and can be played."""
         return self.canvas is not None
 
     @Slot()
@@ -102,12 +101,6 @@ class FirstRun(QWidget):
             self.canvas.set_font(canvas_font(TEXT))
         self._fit()
 
-    # ---------------------------------------------------------------- reading
-
-    @Slot()
-    def _read(self) -> None:
-        self._reader.ask(_read_first)
-
     @Slot(object)
     def _open(self, found: tuple[Replay, Recording]) -> None:
         from app.canvas.view import CanvasView  # after the first paint
@@ -120,9 +113,7 @@ class FirstRun(QWidget):
         canvas.set_legend(False)
         canvas.set_font(canvas_font(TEXT))
         canvas.set_calm(False)  # the captions are about the noise
-        layout = self._stage.layout()
-        assert layout is not None
-        layout.addWidget(canvas)
+        self._stage_column.addWidget(canvas)
         self.source.setText(tr("A recorded run: {prompt}", prompt=trace.header.prompt))
         self.player.set_speed(SPEED)
         self.player.open(trace, 0, replay)
@@ -134,11 +125,8 @@ class FirstRun(QWidget):
             self.player.play(1)
         self.again.setVisible(not self.player.is_playing)
 
-    # ---------------------------------------------------------------- playing
-
     @Slot()
     def play(self) -> None:
-        """Plays the run from its beginning."""
         self._is_stopped = False
         self.player.pause()
         self.player.go(0)
@@ -155,10 +143,6 @@ class FirstRun(QWidget):
     @Slot(bool)
     def _playing(self, is_playing: bool) -> None:
         self.again.setVisible(not is_playing)
-        if not is_playing:
-            self.ended.emit()
-
-    # ---------------------------------------------------------------- showing
 
     @Slot()
     def _show(self) -> None:
@@ -182,8 +166,6 @@ class FirstRun(QWidget):
         is_row = self.width() >= px(LEAST_ROW_WIDTH)
         self._row.setDirection(QBoxLayout.Direction.LeftToRight if is_row else QBoxLayout.Direction.TopToBottom)
 
-    # ---------------------------------------------------------------- Qt's events
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit()
@@ -191,7 +173,7 @@ class FirstRun(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
         if not self.is_read and not self._later.isActive() and not self._reader.is_busy:
-            self._later.start(AFTER_PAINT_MS)
+            self._later.start()
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
@@ -202,14 +184,6 @@ class FirstRun(QWidget):
 def _read_first() -> tuple[Replay, Recording]:
     """Reads the recorded run. Called in a thread."""
     return read_run(next(one.path for one in engine.gallery() if one.path.stem == RUN))
-
-
-def _captions() -> tuple[str, ...]:
-    return (
-        tr("It begins as noise."),
-        tr("Tokens are tried, doubted, taken back."),
-        tr("Sure ones stay, in ink."),
-    )
 
 
 def _moment(block: BlockState) -> int:

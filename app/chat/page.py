@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from PySide6.QtCore import QMetaMethod, Signal, Slot
+from PySide6.QtCore import Slot
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QFont, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
+from app.chat.commands import TurnCommands
 from app.chat.composer.composer import Composer
-from app.chat.guess import guess_height
 from app.chat.messages.focus import FocusPlace
 from app.chat.messages.scroller import FEW, SIDE, Scroller
 from app.chat.prose import PAD
@@ -19,22 +20,25 @@ from app.chat.view_options import ViewOptions
 from app.chat.welcome import ChatWelcome, centred
 from app.design.controls import Hairline, chain_tabs
 from app.design.drops import accept_drag
-from app.design.fonts import TEXT_LEAD, px
+from app.design.fonts import TEXT_BODY, TEXT_LEAD, px
 from app.design.layouts import boxed, column_of
 from app.design.notice import Notice
 from app.design.suggestion_bar import SuggestionBar
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.state.chat.prompts import Suggestion
-from app.state.run.replay import Replay
 from app.system.i18n import tr
-from engine import Recording
 from engine.service import LoadedModel
 
 if TYPE_CHECKING:
     from app.chat.messages.answer import AnswerView
+    from app.chat.messages.replay import AnswerReplay
     from app.chat.messages.turn import TurnView
 
 COLUMN_CHARACTERS = 72
+FIXED = 210  # pixels: speakers, buttons, the line of figures, and the space between them
+PICTURES = 136
+CODE_FRAME = 56
+GAP = 12
 
 
 def column_width() -> int:
@@ -45,27 +49,14 @@ def column_width() -> int:
 
 
 class ChatPage(QWidget):
-    """Emits the user's requests as signals; shows what its methods are given.
+    """Gives the views of turns their ``commands``; shows what its methods are given.
 
     ``show_chat`` opens a conversation or shows a changed path; ``refresh`` and ``settle`` follow its run.
     """
 
-    submitted = Signal(str)
-    picked = Signal(str)  # a suggestion's prompt
-    stop_asked = Signal()
-    again_asked = Signal(object)  # the turn
-    edit_asked = Signal(object, str)
-    delete_asked = Signal(object)
-    answer_chosen = Signal(object, int)
-    prompt_chosen = Signal(object, int)
-    answer_delete_asked = Signal(object, int)  # turn and version; offered only while a slot is connected
-    inspect_asked = Signal(object)  # the turn whose answer is to be inspected
-    replay_asked = Signal(object)  # the turn whose answer's run is to be replayed
-    pace_chosen = Signal(str)  # a value of the declared setting
-
-    def __init__(self, options: ViewOptions) -> None:
+    def __init__(self, options: ViewOptions, commands: TurnCommands) -> None:
         super().__init__()
-        self._options = options
+        self._options, self.commands = options, commands
         self._chat = ChatState()
         self._path: list[Turn] = []
         self._model: LoadedModel | None = None
@@ -76,22 +67,20 @@ class ChatPage(QWidget):
         self.setAcceptDrops(True)
         width = column_width()
 
-        self._welcome = ChatWelcome(width, SIDE)
-        self.suggestions = self._welcome.suggestions
-        self.suggestions.picked.connect(self.picked)
-        self.scroller = Scroller(self._make, self._guess, self._warm, _tab_stops, column_width)
+        self.welcome = ChatWelcome(width, SIDE)
+        self.scroller = Scroller(self._make, guess_height, self._warm, lambda view: view.tab_stops(), column_width)
         self.scroller.setAccessibleName(tr("Conversation"))
         self._pages = QStackedWidget()
-        self._pages.addWidget(self._welcome)
+        self._pages.addWidget(self.welcome)
         self._pages.addWidget(self.scroller)
 
         self.more_suggestions = SuggestionBar(one_row=True)
-        self.more_suggestions.picked.connect(self.picked)
+        for bar in (self.welcome.suggestions, self.more_suggestions):
+            bar.picked.connect(lambda prompt: commands.pick(prompt))
         self.more_suggestions.hide()
         self.notice = Notice()
         self.composer = Composer()
-        self.composer.submitted.connect(self.submitted)
-        self.composer.changed.connect(self._welcome.first_run.stop)
+        self.composer.changed.connect(self.welcome.first_run.stop)
         self._bottom = boxed(column_of(self.more_suggestions, self.composer, margins=(PAD, 12, PAD, 12), spacing=12))
 
         column = column_of((self._pages, 1), spacing=0)
@@ -102,31 +91,11 @@ class ChatPage(QWidget):
         column.addWidget(Hairline())
         column.addLayout(self._bottom_row)
 
-    # ---------------------------------------------------------------- before anything was asked
-
-    @property
-    def welcome(self) -> QWidget:
-        """The widget that an empty conversation shows."""
-        return self._welcome
-
-    @property
-    def introduction(self) -> QWidget:
-        """The label that says what the loaded model is for."""
-        return self._welcome.introduction
-
-    def introduce(self, text: str, placeholder: str) -> None:
-        """Shows what the loaded model is for."""
-        self._welcome.introduce(text)
-        self.composer.edit.setPlaceholderText(placeholder)
-
     def offer(self, suggestions: Sequence[Suggestion]) -> None:
-        """Replaces the suggested prompts."""
-        self.suggestions.offer(suggestions)
+        self.welcome.suggestions.offer(suggestions)
         self.more_suggestions.offer(suggestions)
-        chain_tabs(self._welcome, self.suggestions.chips)
+        chain_tabs(self.welcome, self.welcome.suggestions.chips)
         chain_tabs(self.notice.dismiss, self.more_suggestions.chips)
-
-    # ---------------------------------------------------------------- the conversation
 
     @property
     def turns(self) -> list[TurnView]:
@@ -143,7 +112,6 @@ class ChatPage(QWidget):
         return cast("TurnView | None", view)
 
     def shows_other(self, chat: ChatState) -> bool:
-        """Returns True if the page shows another conversation than this one."""
         return chat is not self._chat
 
     def show_chat(self, chat: ChatState, model: LoadedModel | None) -> None:
@@ -159,7 +127,7 @@ class ChatPage(QWidget):
             view.answer.set_model(self._models.get(view.turn.answer))
             view.answer.refresh()
             self._show_state(view)
-        self._pages.setCurrentWidget(self.scroller if path else self._welcome)
+        self._pages.setCurrentWidget(self.scroller if path else self.welcome)
         self.more_suggestions.setVisible(bool(path))
         if place is not None:
             place.keep(path, self.view_of, self.composer.edit)
@@ -196,15 +164,11 @@ class ChatPage(QWidget):
         if view is not None:
             view.answer.glide()
 
-    # ---------------------------------------------------------------- a run once more
-
-    @Slot(object)
-    def _want_replay(self, turn: Turn) -> None:
-        """Asks for the run of an answer; other answers drop theirs, so only one is in memory."""
+    def forget_other_replays(self, turn: Turn) -> None:
+        """Drops the runs of all answers but one, so that only one is in memory."""
         for view in self._views():
             if view.turn is not turn:
                 view.answer.replay.forget()
-        self.replay_asked.emit(turn)
 
     @Slot(object)
     def _settle_replay(self, answer: AnswerView) -> None:
@@ -230,90 +194,52 @@ class ChatPage(QWidget):
             replay.reserve(missing)
             self.scroller.keep_in_sight(turn, replay, height)
 
-    def show_replay(self, turn: Turn, answer: Answer, replay: Replay, trace: Recording) -> None:
-        """Shows the run of an answer that has been read, if the answer is still shown."""
+    def replay_of(self, turn: Turn, answer: Answer) -> AnswerReplay | None:
+        """Returns the replay of an answer of a turn; None if it is not shown now."""
         view = self.view_of(turn)
-        if view is not None and turn.answer is answer:
-            view.answer.replay.open(replay, trace)
+        return view.answer.replay if view is not None and turn.answer is answer else None
 
-    def refuse_replay(self, turn: Turn, answer: Answer, why: str) -> None:
-        """Shows why the run of an answer cannot be read."""
-        view = self.view_of(turn)
-        if view is not None and turn.answer is answer:
-            view.answer.replay.refuse(why)
+    def set_state(self, *, can_repeat: bool, skips: bool = False) -> None:
+        """Sets which actions are possible now.
 
-    def place_of(self, turn: Turn) -> int:
-        """Returns the frame that an answer's replay shows; 0 without a replay."""
-        view = self.view_of(turn)
-        return 0 if view is None else view.answer.replay.place
-
-    def set_can_repeat(self, can_repeat: bool) -> None:
-        """Sets whether answers can be regenerated and prompts edited now."""
-        if can_repeat != self._can_repeat:
-            self._can_repeat = can_repeat
+        Args:
+            can_repeat: answers can be regenerated and prompts edited.
+            skips: the running answer is already computed, so that Stop skips to its end.
+        """
+        if (can_repeat, skips) != (self._can_repeat, self._skips):
+            self._can_repeat, self._skips = can_repeat, skips
             for view in self._views():
                 self._show_state(view)
-
-    def set_skips(self, skips: bool) -> None:
-        """Sets whether the running answer is already computed, so that Stop skips to its end."""
-        if skips != self._skips:
-            self._skips = skips
-            for view in self._views():
-                self._show_state(view)
-
-    def follow(self) -> None:
-        """Keeps the end of the conversation visible from now on."""
-        self.scroller.follow()
 
     def set_options(self, options: ViewOptions) -> None:
-        """Applies changed view options."""
         if options == self._options:
             return
         resized = options.percent != self._options.percent
         self._options = options
         for view in self._views():
-            view.set_options(options)
+            view.answer.set_options(options)
         if resized:
-            self._welcome.set_width(column_width())
+            self.welcome.set_width(column_width())
             self._bottom.setMaximumWidth(column_width())
             self.scroller.forget_heights()
-
-    # ---------------------------------------------------------------- views
 
     def _views(self) -> list[TurnView]:
         return [cast("TurnView", view) for view in self.scroller.views.values()]
 
-    def _make(self, turn: Hashable) -> QWidget:
+    def _make(self, turn: Turn) -> TurnView:
         from app.chat.messages.turn import TurnView  # large import that an empty page does not need
 
-        assert isinstance(turn, Turn)
-        view = TurnView(turn, self._models.get(turn.answer), self._options)
-        view.stop_asked.connect(self.stop_asked)
-        view.again_asked.connect(self.again_asked)
-        view.edit_asked.connect(self.edit_asked)
-        view.delete_asked.connect(self.delete_asked)
-        view.answer_chosen.connect(self.answer_chosen)
-        view.prompt_chosen.connect(self.prompt_chosen)
-        view.answer_delete_asked.connect(self.answer_delete_asked)
-        view.inspect_asked.connect(self.inspect_asked)
-        view.replay_asked.connect(self._want_replay)
+        rebuilt = partial(self.scroller.rechain, turn)
+        view = TurnView(turn, self._models.get(turn.answer), self._options, self.commands, rebuilt)
         view.answer.replay.moving.connect(self._hold_replay)
         view.answer.replay.moved.connect(self._keep_replay)
         view.answer.replay_ended.connect(self._settle_replay)
-        view.pace_chosen.connect(self.pace_chosen)
-        view.answer.nearest.picked.connect(self.picked)
-        view.rebuilt.connect(self.scroller.rechain)
         self._show_state(view)
         return view
 
-    def _guess(self, turn: Hashable, width: int) -> int:
-        assert isinstance(turn, Turn)
-        return guess_height(turn, width)
-
-    def _warm(self, turn: Hashable) -> Iterator[None]:
+    def _warm(self, turn: Turn) -> Iterator[None]:
         from app.chat.prose.reading import prepare  # as in ``_make``
 
-        assert isinstance(turn, Turn)
         if not turn.answer.is_active:
             yield from prepare(turn.answer.text)
 
@@ -330,23 +256,15 @@ class ChatPage(QWidget):
         can_ask = self._can_repeat and not is_busy
         versions = self._chat.alternatives(view.turn)
         view.prompt.set_state(versions.shown, len(versions), can_ask=can_ask, is_busy=is_busy)
-        can_delete = self.isSignalConnected(QMetaMethod.fromSignal(self.answer_delete_asked))
-        view.answer.set_state(
-            can_ask=can_ask,
-            is_busy=is_busy,
-            can_delete=can_delete,
-            is_last=view.turn is self._path[-1],
-            skips=self._skips,
-        )
-
-    # ---------------------------------------------------------------- Qt's events
+        is_last = view.turn is self._path[-1]
+        view.answer.set_state(can_ask=can_ask, is_busy=is_busy, is_last=is_last, skips=self._skips)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         # Keep room for the scroll bar even while it is hidden, so that the column never moves.
         bar = self.scroller.verticalScrollBar().sizeHint().width()
         self._bottom_row.setContentsMargins(SIDE, 0, SIDE + bar, 0)
-        self._welcome.setViewportMargins(0, 0, bar, 0)
+        self.welcome.setViewportMargins(0, 0, bar, 0)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         accept_drag(event)
@@ -358,5 +276,25 @@ class ChatPage(QWidget):
         self.composer.dropEvent(event)
 
 
-def _tab_stops(view: QWidget) -> Sequence[QWidget]:
-    return cast("TurnView", view).tab_stops()
+def guess_height(turn: Turn, width: int) -> int:
+    """Returns the estimated height of a turn in a column ``width`` pixels wide, in pixels."""
+    letters = max(20, round(width / (px(TEXT_LEAD) * 0.53)))
+    pictures = px(PICTURES) if turn.pictures else 0  # assumes one row
+    return FIXED + pictures + _text_height(turn.prompt, letters) + _text_height(turn.answer.text, letters)
+
+
+def _text_height(text: str, letters: int) -> int:
+    line, code_line = round(px(TEXT_LEAD) * 1.55), round(px(TEXT_BODY) * 1.2)
+    height = 0
+    is_code = False
+    for part in text[:24_000].split("\n"):
+        if part.lstrip().startswith("```"):
+            is_code = not is_code
+            height += CODE_FRAME if is_code else 0
+        elif is_code:
+            height += code_line
+        elif part:
+            height += line * -(-len(part) // letters) + (4 if part.lstrip()[:1] in "-*1" else 0)
+        else:
+            height += GAP
+    return height

@@ -29,7 +29,6 @@ class Regenerating(QObject):
         context.session.path_changed.connect(self._path_changed)
 
     def ask(self, turn: Turn) -> None:
-        """Answers a turn again; asks first if another model wrote its answer."""
         self._waiting = None
         model, answer = self._context.model, turn.answer
         if model is None:

@@ -36,11 +36,9 @@ class Replaying(QObject):
         self._wanted: tuple[Turn, Answer] | None = None
         self._reader = Background(self, self._read)
         self._reader.failed.connect(self._failed)
-        page.replay_asked.connect(self.read)
 
-    @Slot(object)
     def read(self, turn: Turn) -> None:
-        """Reads the run of the answer that a turn shows."""
+        self._page.forget_other_replays(turn)
         self._wanted = turn, turn.answer
         run = run_of(turn.answer, self._context.folders.traces)
         if run is None:
@@ -51,11 +49,15 @@ class Replaying(QObject):
     @Slot(object)
     def _read(self, found: tuple[Replay, Recording]) -> None:
         if self._wanted is not None:
-            self._page.show_replay(*self._wanted, *found)
+            replay = self._page.replay_of(*self._wanted)
+            if replay is not None:
+                replay.open(*found)
 
     @Slot(object)
     def _failed(self, error: Exception) -> None:
         if self._wanted is not None:
-            self._page.refuse_replay(*self._wanted, one_line(error))
+            replay = self._page.replay_of(*self._wanted)
+            if replay is not None:
+                replay.refuse(one_line(error))
         if not isinstance(error, SafelightError):
             logs.record(error, "in reading a run")

@@ -16,20 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ViewOptions:
-    """The theme and the user's choices of how things are drawn."""
+    """The user's choices of how things are drawn."""
 
     calm: bool
     layer: str
     pace: str = "1"  # speed of replays, a value of the declared setting
     pictures: PictureSource = field(default_factory=lambda: PictureSource(PictureStore(None).get))
-    percent: int = 0  # size of text; 0 means the present one
-
-    def __post_init__(self) -> None:
-        if not self.percent:
-            object.__setattr__(self, "percent", text_percent())
+    percent: int = field(default_factory=text_percent)  # size of text
 
     def apply(self, view: CanvasView) -> None:
-        """Applies the options to a canvas."""
         view.set_font(canvas_font())
         view.set_calm(self.calm)
         view.set_layer(next((layer for layer in LAYERS if layer == self.layer), "state"))

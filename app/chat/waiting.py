@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject, QTimer, Slot
+from PySide6.QtCore import QObject, Slot
 
 from app.chat.composer.composer import Composer
 from app.context import AppContext
+from app.system.timers import later
 
 
 class Waiting(QObject):
@@ -21,17 +22,14 @@ class Waiting(QObject):
         super().__init__(composer)
         self._context, self._composer, self._send = context, composer, send
         self._model = ""  # path or id that is waited for; empty if nothing waits
-        self._soon = QTimer(self)  # waits until all replies that came together are applied, a model's and its adapter's
-        self._soon.setSingleShot(True)
-        self._soon.setInterval(0)
-        self._soon.timeout.connect(self._look)
+        # Waits until all replies that came together are applied, a model's and its adapter's.
+        self._soon = later(self, self._look)
         composer.changed.connect(self.take_back)
         composer.taken_back.connect(self.take_back)
         context.busy_changed.connect(self._soon.start)
 
     @property
     def is_on(self) -> bool:
-        """True if a prompt waits."""
         return bool(self._model)
 
     def begin(self, model: str) -> None:

@@ -57,5 +57,4 @@ class ChatWelcome(QScrollArea):
         self.introduction.setVisible(bool(text))
 
     def set_width(self, width: int) -> None:
-        """Sets the largest width of the text, in pixels."""
         self.content.setMaximumWidth(width)

@@ -95,12 +95,10 @@ class PictureBar(ChipBar):
 
     @property
     def buttons(self) -> list[QPushButton]:
-        """The buttons in tab order."""
         return [made for chip in self.chips for made in (chip.thumb, chip.remove)]
 
     @property
     def is_reading(self) -> bool:
-        """True if pictures are being read."""
         return self._reading.is_busy
 
     def set_store(self, store: PictureStore, source: PictureSource) -> None:

@@ -48,7 +48,6 @@ class PictureFrame(QFrame):
 
     @Slot()
     def choose_files(self) -> None:
-        """Lets the user choose pictures."""
         paths, _ = QFileDialog.getOpenFileNames(self, tr("Add pictures"))
         if paths:
             self.add(paths)

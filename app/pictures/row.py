@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.design.controls import flow_of
+from app.design.layouts import column_of
 from app.library.pictures import PictureStore
 from app.pictures.source import PictureSource
 from app.pictures.thumb import PictureThumb
@@ -26,8 +27,8 @@ class PictureRow(QWidget):
         self.source = PictureSource(PictureStore(None).get)
         self.thumbs: list[PictureThumb] = []
         self._host: QWidget | None = None
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column = column_of()
+        self.setLayout(self._column)
         self.setAccessibleName(tr("Pictures of the prompt"))
         self.hide()
 
@@ -38,7 +39,6 @@ class PictureRow(QWidget):
         self.show_pictures([AttachedPicture("", one.digest, one.width, one.height) for one in pictures])
 
     def show_pictures(self, pictures: Sequence[AttachedPicture]) -> None:
-        """Replaces the shown pictures."""
         if self._host is not None:
             self._column.removeWidget(self._host)
             self._host.hide()

@@ -1,20 +1,21 @@
-"""A thumbnail that opens its picture in a window of its own. Decoded in a thread."""
+"""A thumbnail, and the window in which it opens its picture. Decoded in a thread."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF, QSize, Qt, Slot
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Slot
 from PySide6.QtGui import QGuiApplication, QImage, QPainter, QPaintEvent, QPalette, QPen
-from PySide6.QtWidgets import QPushButton, QSizePolicy
+from PySide6.QtWidgets import QDialog, QPushButton, QSizePolicy, QWidget
 
 from app.bridge.background import Background
 from app.design.focus_rings import is_ringed
 from app.design.fonts import px
 from app.pictures.source import PictureSource
-from app.pictures.window import PictureWindow
 from app.state.chat.attachment import AttachedPicture
 from app.system.i18n import tr
 
 RING = 2  # width of the focus ring in pixels
+SHARE = 0.85  # largest share of the screen's width and height that a window takes
+LEAST = QSize(240, 160)  # pixels of a window
 NARROWEST, WIDEST = 0.5, 2.5  # limits of width / height; other pictures are shown with empty margins
 
 
@@ -51,11 +52,6 @@ class PictureThumb(QPushButton):
         self._loading = Background(self, self._loaded)
         if self.image is None:
             self._loading.ask(lambda: source.small(shown))
-
-    @property
-    def is_loading(self) -> bool:
-        """True until the picture has been decoded."""
-        return self._loading.is_busy
 
     def sizeHint(self) -> QSize:
         height = px(self._height)
@@ -95,3 +91,39 @@ class PictureThumb(QPushButton):
     @Slot()
     def _open(self) -> None:
         PictureWindow(self.shown, self._source, title_of(self.shown), self.window()).show()
+
+
+class PictureWindow(QDialog):
+    """Shows the thumbnail's image until the large one is decoded. Deletes itself when closed."""
+
+    def __init__(
+        self, shown: AttachedPicture, source: PictureSource, title: str, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle(title)
+        self.setAccessibleName(title)
+        self.image: QImage | None = source.known(shown)
+        screen = self.screen().availableSize() * SHARE
+        whole = QSize(shown.width, shown.height)
+        fits = whole.width() <= screen.width() and whole.height() <= screen.height()
+        self.resize((whole if fits else whole.scaled(screen, Qt.AspectRatioMode.KeepAspectRatio)).expandedTo(LEAST))
+        self._loading = Background(self, self._loaded)
+        self._loading.ask(lambda: source.large(shown))
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        if self.image is None:
+            return
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+        size = self.image.size().scaled(self.size(), Qt.AspectRatioMode.KeepAspectRatio).expandedTo(QSize(1, 1))
+        place = QRectF(QPointF(0, 0), size.toSizeF())
+        place.moveCenter(QRectF(self.rect()).center())
+        painter.drawImage(place, self.image)
+        painter.end()
+
+    @Slot(object)
+    def _loaded(self, image: QImage | None) -> None:
+        if image is not None:
+            self.image = image
+            self.update()

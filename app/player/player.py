@@ -52,8 +52,6 @@ class Player(QObject):
         self._timer = QTimer(self)
         self._timer.timeout.connect(self._tick)
 
-    # ---------------------------------------------------------------- the shown run
-
     def open(self, trace: Recording | None, place: int | None = None, replay: Replay | None = None) -> None:
         """Shows a trace at its last frame or at ``place``; None closes the open one.
 
@@ -95,7 +93,6 @@ class Player(QObject):
 
     @property
     def frame(self) -> Frame | None:
-        """The shown frame."""
         if self.replay is None or not self.replay.frames:
             return None
         return self.replay.frames[self.place]
@@ -118,14 +115,10 @@ class Player(QObject):
         return None if snapshot is None else snapshot.partly(self.share)
 
     def piece(self, token: int) -> str:
-        """Returns the text of a token."""
         return "" if self.trace is None else self.trace.piece(token)
 
     def is_special(self, token: int) -> bool:
-        """True if a token is a control token."""
         return self.trace is not None and self.trace.is_special(token)
-
-    # ---------------------------------------------------------------- moving
 
     @Slot(int)
     def go(self, place: int) -> None:
@@ -169,8 +162,6 @@ class Player(QObject):
         if position != self.hover:
             self.hover = position
             self.hovered.emit(position)
-
-    # ---------------------------------------------------------------- playing
 
     @property
     def is_playing(self) -> bool:
@@ -224,13 +215,11 @@ class Player(QObject):
         self.speed_changed.emit(self.speed)
 
     def set_loop(self, loop: bool) -> None:
-        """Sets whether playing restarts at the end."""
         self.loop = loop
         self.loop_changed.emit(loop)
 
     @Slot(bool)
     def set_board(self, board: bool) -> None:
-        """Shows a Sudoku as a board, or as its tokens."""
         self.board = board
         self.board_changed.emit(board)
 

@@ -85,11 +85,11 @@ class Scrub(QWidget):
 
     def _connect(self) -> None:
         self.play.clicked.connect(self.toggle)
-        self.back.clicked.connect(self._go_back)
-        self.on.clicked.connect(self._go_on)
+        self.back.clicked.connect(lambda: self.step(-1))
+        self.on.clicked.connect(lambda: self.step(1))
         self.slider.valueChanged.connect(self._go)
         self.slider.sliderPressed.connect(self.pause)
-        self.pace.activated.connect(self._choose_pace)
+        self.pace.activated.connect(lambda: self.pace_chosen.emit(self.pace.currentData()))
         for player in self._players:
             player.opened.connect(self._opened)
             player.grown.connect(self._show)
@@ -98,12 +98,10 @@ class Scrub(QWidget):
             player.playing_changed.connect(self._playing_changed)
 
     def tab_stops(self) -> list[QWidget]:
-        """Returns the widgets in the order of the Tab key."""
         return [self.back, self.play, self.on, self.slider, self.pace]
 
     @property
     def frames(self) -> int:
-        """The number of frames of the longest run."""
         return max((_frames(player) for player in self._players), default=0)
 
     @property
@@ -135,8 +133,6 @@ class Scrub(QWidget):
         for part in (self.back, self.play, self.on, self.slider, self.words):
             part.setVisible(not live)
 
-    # ---------------------------------------------------------------- moving
-
     @Slot(int)
     def _go(self, place: int) -> None:
         if self._asks_first(lambda: self._go(place)):
@@ -149,14 +145,6 @@ class Scrub(QWidget):
         """Moves by frames, back with a negative number."""
         self.pause()
         self.slider.setValue(self.slider.value() + by)
-
-    @Slot()
-    def _go_back(self) -> None:
-        self.step(-1)
-
-    @Slot()
-    def _go_on(self) -> None:
-        self.step(1)
 
     @property
     def is_playing(self) -> bool:
@@ -217,19 +205,10 @@ class Scrub(QWidget):
         else:
             super().keyPressEvent(event)
 
-    # ---------------------------------------------------------------- pace
-
-    @Slot()
-    def _choose_pace(self) -> None:
-        self.pace_chosen.emit(self.pace.currentData())
-
     def set_pace(self, pace: str) -> None:
-        """Play at a value of the declared setting."""
         self.pace.setCurrentIndex(self.pace.findData(pace))
         for player in self._players:
             player.set_speed(float(pace))
-
-    # ---------------------------------------------------------------- showing
 
     def _fit_words(self) -> None:
         """Reserves width for the words of most runs, so that the slider keeps its length."""
@@ -258,7 +237,6 @@ class Scrub(QWidget):
         if text != self.words.text():
             self.words.setText(text)
 
-    @Slot()
     def _set_icons(self) -> None:
         title = tr("Pause the run") if self.is_playing else tr("Play the run")
         self.play.setAccessibleName(title)
@@ -281,7 +259,6 @@ def _frames(player: Player) -> int:
 
 
 def frame_words(player: Player) -> str:
-    """Returns a line about the frame that a player shows."""
     frame, snapshot, record = player.frame, player.snapshot, player.block
     if frame is None or snapshot is None or record is None:
         return ""

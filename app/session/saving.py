@@ -14,7 +14,6 @@ from PySide6.QtCore import QObject, QTimer, Signal, Slot
 from app.library import GoneError, LibraryError
 from app.library.conversations import ConversationStore
 from app.session import rescue
-from app.session.unsaved import Unsaved
 from app.state.chat.conversation import ChatState
 from app.system import logs
 from app.system.i18n import tr
@@ -23,21 +22,26 @@ from engine import SafelightError
 STEP_SECONDS = 0.1  # longest wait of a step for another program's lock
 RETRY_MS = 1000  # between two attempts to write pending changes
 RETRY_SECONDS = 0.03  # wait of each attempt for the lock: one or two frames
+SLICE_SECONDS = 0.1  # least time for writing in one call, as many writes may be queued when a lock is released
 CLOSING_SECONDS = 2.0  # most time for pending changes when the window is closed
 
 
 class Saving(QObject):
-    """Writes one session's changes in order, and retries what cannot be written."""
+    """Writes one session's changes in order, and retries what cannot be written.
 
-    failed = Signal(str, str)  # a sentence, and details
+    Each write stores the state at the time it runs, so one for each item is enough. ``report`` gets a failure in a
+    sentence.
+    """
+
     problem_changed = Signal(str)  # why something on screen is not saved; empty once all is
 
-    def __init__(self, stored: ConversationStore) -> None:
+    def __init__(self, stored: ConversationStore, report: Callable[[str], object]) -> None:
         super().__init__()
         self.problem = ""
         self._stored = stored
         self._library = stored.library
-        self._unsaved = Unsaved(stored.library)
+        self._report = report
+        self._unsaved: dict[Hashable, tuple[ChatState, Callable[[], None]]] = {}  # by kind and item
         self._has_warned = False  # the user was warned that closing loses something
         self._retry = QTimer(self)
         self._retry.setInterval(RETRY_MS)
@@ -46,7 +50,7 @@ class Saving(QObject):
     @property
     def chats(self) -> list[ChatState]:
         """Conversations with unsaved changes."""
-        return self._unsaved.chats
+        return list({id(chat): chat for chat, _ in self._unsaved.values()}.values())
 
     def keep(self, kind: str, item: Hashable, chat: ChatState, write: Callable[[], None]) -> None:
         """Writes a change of an item of a conversation, or queues it. After a failure, changes do not wait for a lock.
@@ -54,7 +58,8 @@ class Saving(QObject):
         ``write`` may be called again after a failure, and writes the state at that time. If several are queued for the
         same kind and item, only the last is called.
         """
-        self._unsaved.add((kind, item), chat, write)
+        self._unsaved.pop((kind, item), None)
+        self._unsaved[kind, item] = chat, write
         self.save(0.0 if self.problem else STEP_SECONDS)
 
     def save(self, seconds: float = STEP_SECONDS) -> None:
@@ -64,9 +69,9 @@ class Saving(QObject):
         """
         before = self.problem
         try:
-            self._unsaved.write(seconds)
+            self._write(seconds)
         except GoneError as error:
-            self.failed.emit(str(error), "")
+            self._report(str(error))
         except LibraryError as error:
             self.problem = str(error)
         if not self._unsaved:
@@ -77,9 +82,34 @@ class Saving(QObject):
         if self.problem != before:
             self.problem_changed.emit(self.problem)
         if self.problem and not before:
-            self.failed.emit(
-                tr("{problem}. Until then nothing is lost: Safelight tries again by itself.", problem=self.problem), ""
+            self._report(
+                tr("{problem}. Until then nothing is lost: Safelight tries again by itself.", problem=self.problem)
             )
+
+    def _write(self, seconds: float) -> None:
+        """Runs the queued writes, waiting ``seconds`` in total for another program's lock.
+
+        Raises:
+            GoneError: an item was deleted in another window; its write is dropped.
+            LibraryError: a write failed; it and all after it stay queued.
+        """
+        ends = time.monotonic() + max(seconds, SLICE_SECONDS)
+        gone: GoneError | None = None
+        with self._library.patient(seconds):
+            while self._unsaved and time.monotonic() < ends:
+                key, (_, write) = next(iter(self._unsaved.items()))
+                try:
+                    write()
+                except GoneError as error:
+                    gone = error
+                except LibraryError:
+                    raise
+                except BaseException:
+                    del self._unsaved[key]  # an unexpected exception must not block the writes behind it
+                    raise
+                del self._unsaved[key]
+        if gone is not None:
+            raise gone
 
     def require_saved(self) -> None:
         """Saves pending changes, before the library is changed elsewhere or read as a whole.
@@ -105,8 +135,8 @@ class Saving(QObject):
                 rescue.write(self._library, self._stored.whole(chat)).unlink()
         except SafelightError as error:
             self._has_warned = True
-            self.failed.emit(
-                tr("{problem}. Not all is saved yet: if you close Safelight once more, it is lost.", problem=error), ""
+            self._report(
+                tr("{problem}. Not all is saved yet: if you close Safelight once more, it is lost.", problem=error)
             )
             return False
         return True
@@ -117,7 +147,7 @@ class Saving(QObject):
         ends = time.monotonic() + CLOSING_SECONDS
         while self._unsaved:
             try:
-                self._unsaved.write(max(0.0, ends - time.monotonic()))
+                self._write(max(0.0, ends - time.monotonic()))
             except GoneError:
                 continue
             except LibraryError as error:

@@ -77,7 +77,6 @@ def reserve(config: GenerationConfig, model: LoadedModel) -> int:
 
 
 def title_of(model: LoadedModel) -> str:
-    """Returns the title of a loaded model with its adapter."""
     return with_adapter(model.title, model.adapter_title or Path(model.adapter or "").name)
 
 
@@ -97,8 +96,7 @@ class Session(QObject):
         self.chat = ChatState(preset=DEFAULT)
         self.think = False
         self._stored = ConversationStore(library)
-        self.saving = Saving(self._stored)
-        self.saving.failed.connect(self.failed)
+        self.saving = Saving(self._stored, lambda problem: self.failed.emit(problem, ""))
         self.saving.problem_changed.connect(self._saved_or_not)
         self._keep = self.saving.keep
         self._link = link
@@ -114,11 +112,6 @@ class Session(QObject):
     def conversation(self) -> int | None:
         """The library's id of the shown conversation; None until its first prompt is stored."""
         return self.chat.id
-
-    @property
-    def preset(self) -> str:
-        """The id of the preset that the shown conversation uses."""
-        return self.chat.preset
 
     def begin(self, system_prompt: str = "") -> None:
         """Shows a new, empty conversation; it is stored with its first prompt."""
@@ -164,7 +157,6 @@ class Session(QObject):
 
     @property
     def active_conversation(self) -> int | None:
-        """The conversation of the current answer."""
         return self._run.chat.id if self._run is not None and self.active is not None else None
 
     def reason_to_wait(self) -> str:
@@ -338,17 +330,13 @@ class Session(QObject):
             self.library.release(chat.id)
             self._stored.delete(chat)
 
-    @Slot(object, int)
     def choose_answer(self, turn: Turn, index: int) -> None:
-        """Shows another version of an answer, with the turns after it."""
         turn.answers.show(index)
         shown = turn.answer
         self._keep("show", turn.answers, self.chat, lambda: self._stored.show(shown))
         self.path_changed.emit()
 
-    @Slot(object, int)
     def choose_prompt(self, turn: Turn, index: int) -> None:
-        """Shows another version of a prompt, with the turns after it."""
         branch = self.chat.alternatives(turn)
         branch.show(index)
         shown = branch.current

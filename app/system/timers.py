@@ -7,9 +7,9 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject, QTimer, SignalInstance
 
 
-def single_shot(parent: QObject, call: Callable[[], object] | SignalInstance, ms: int = 0) -> QTimer:
+def later(owner: QObject, call: Callable[[], object] | SignalInstance, ms: int = 0) -> QTimer:
     """Returns a timer that calls once, ``ms`` milliseconds after each ``start``; it is not started yet."""
-    made = QTimer(parent)
+    made = QTimer(owner)
     made.setSingleShot(True)
     made.setInterval(ms)
     made.timeout.connect(call)

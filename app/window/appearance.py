@@ -10,7 +10,7 @@ from app.design.stylesheet import apply_theme, system_theme
 from app.design.tokens import DARKROOM, PAPER, Theme
 from app.settings import store
 from app.settings.preferences import TEXT_PERCENT, Preferences
-from app.system.timers import single_shot
+from app.system.timers import later
 
 STEP_MS = 30  # further steps of the text size within this time are applied together: restyling all widgets takes longer
 
@@ -23,7 +23,7 @@ class Appearance(QObject):
         super().__init__()
         self._settings = settings
         self.preferences = store.read_preferences(settings) if preferences is None else preferences
-        self._stepping = single_shot(self, self._dress, STEP_MS)
+        self._stepping = later(self, self._dress, STEP_MS)
         QApplication.styleHints().colorSchemeChanged.connect(self._dress)
         self._dress()
 

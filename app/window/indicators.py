@@ -6,14 +6,13 @@ from PySide6.QtCore import QObject, QTimer, Slot
 from PySide6.QtWidgets import QProgressBar
 
 from app.bridge.remote_access import only_text
-from app.chat.words import parameters
 from app.context import AppContext
 from app.design import motion
 from app.server.words import status_text
 from app.session.session import title_of
 from app.settings.strip import SettingsStrip
 from app.system import memory_use
-from app.system.i18n import tr
+from app.system.i18n import tr, trn
 from app.window.statusbar import StatusBar
 from app.window.topbar import TopBar
 from engine.service import AdapterChanged, MemoryUsed, ServiceReply, is_remote
@@ -121,3 +120,11 @@ class Indicators(QObject):
         model = self._context.model
         if model is None or not model.device.startswith("cuda"):
             self._status.show_memory(memory_use.used_bytes(), memory_use.total_bytes(), "cpu")
+
+
+def parameters(number: int) -> str:
+    """Returns a parameter count in short form, such as "2.6 B parameters"."""
+    for size, unit in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
+        if number >= size:
+            return tr("{number} parameters", number=f"{number / size:.1f} {unit}")
+    return trn("{count} parameter", "{count} parameters", number)

@@ -17,7 +17,7 @@ from app.state.run.figures import rate_text, seconds_text
 from app.state.run.stats import RunStats
 from app.system.i18n import tr, trn
 from app.system.memory_use import size
-from app.system.timers import single_shot
+from app.system.timers import later
 
 HEIGHT = 28  # pixels, at 100 %
 MARGIN, GAP = 16, 16
@@ -116,7 +116,7 @@ class StatusBar(QWidget):
             if field.name == "steps":
                 row.addStretch(1)
             row.addWidget(made)
-        self._saved = single_shot(self, self._forget_saved)
+        self._saved = later(self, self._forget_saved)
         self._fit_height()
 
     def _server(self) -> QPushButton:

@@ -29,7 +29,7 @@ class Desk(QObject):
         self.failures: list[str] = []
         self.problems: list[str] = []
         self.returned: list[tuple[str, object, str]] = []
-        self.link.arrived.connect(self.take)
+        self.link.pacing.released.connect(self.take)
         self.session.failed.connect(self.note)
         self.session.saving.problem_changed.connect(self.note_problem)
         self.session.returned.connect(self.give_back)

@@ -207,7 +207,7 @@ def test_settings_hold_at_once_and_are_stored(open_context: Open, settings: QSet
     told = signals(context)
     context.values.speed, context.values.seed = 0.5, 7
     context.apply_values()
-    assert (context.backend.pacing.speed, store.read_values(settings, False).speed) == (0.5, 0.5)
+    assert (context.backend.pacing._schedule.clock.speed, store.read_values(settings, False).speed) == (0.5, 0.5)
     assert store.read_values(settings, False).seed == 7
     context.set_offline(True)
     assert store.read_preferences(settings).offline

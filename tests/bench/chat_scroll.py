@@ -12,6 +12,7 @@ import random
 import statistics
 import sys
 import time
+from unittest.mock import Mock
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
@@ -88,7 +89,7 @@ def main() -> None:
     assert isinstance(app, QApplication)
     apply_theme(app, DARKROOM)
     motion.set_reduced(True)
-    page = ChatPage(ViewOptions(True, "state"))
+    page = ChatPage(ViewOptions(True, "state"), Mock())
     page.setStyleSheet(chrome(DARKROOM))
     page.resize(960, 760)
     page.show()

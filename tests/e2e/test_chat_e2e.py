@@ -101,7 +101,7 @@ def test_from_first_launch_to_branches(qtbot: QtBot, window: MainWindow, page: C
     assert second.answers.shown == 0
 
     # edit the first prompt: a branch
-    page.scroller.show_item(window.context.session.chat.turns[0])
+    page.scroller.verticalScrollBar().setValue(0)
     view = page.turns[0]
     view.prompt.edit.setFocus()
     qtbot.keyClick(view.prompt.edit, Key.Key_Space)

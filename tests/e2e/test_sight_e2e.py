@@ -36,7 +36,7 @@ def drawing(tmp_path: Path) -> Path:
 def test_a_suggested_question_brings_its_drawing(qtbot: QtBot, window_with: Callable[[str], MainWindow]) -> None:
     window = window_with(SIGHT)
     page = window.pages.chat().page
-    chip = page.suggestions.chips[0]
+    chip = page.welcome.suggestions.chips[0]
     qtbot.mouseClick(chip, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: not page.composer.pictures.is_reading)
     assert page.composer.edit.toPlainText() == chip.text()

@@ -63,7 +63,7 @@ def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow, pa
     assert view.canvases[0].isVisible()
     assert view.canvases[0].block is not None
     assert view.canvases[0].block.step == stopped.trace.steps[-1].step
-    assert view.status.text().startswith("Stopped after")
+    assert view.status.line.text().startswith("Stopped after")
 
     # Only the surest position a step, and its equals: the rest is re-noised.
     window.context.values.overrides["entropy_bound"] = 0.0
@@ -86,7 +86,7 @@ def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow, pa
     assert view.text.text() == text
     if text.strip():
         assert view.text.isVisible()
-    assert "48 steps" in view.status.text()
+    assert "48 steps" in view.status.line.text()
 
 
 def test_the_same_seed_repeats_the_answer_after_a_bad_folder_too(

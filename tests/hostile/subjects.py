@@ -171,7 +171,7 @@ class _Desk(QObject):
         self.session = Session(library, self.link, SettingsValues(seed=draw.randrange(1000)))
         self.library, self.draw, self.tell, self.left = library, draw, tell, 12
         self.model: Any = None
-        self.link.arrived.connect(self._arrived)
+        self.link.pacing.released.connect(self._arrived)
         self.session.progressed.connect(self._progressed)
         self.session.ended.connect(self._ended)
         self.link.load(SKILLS, "Skills")

@@ -72,7 +72,6 @@ class AttachmentBar(ChipBar):
         return [chip.remove for chip in self.chips]
 
     def set_attachments(self, attachments: Sequence[Attachment]) -> None:
-        """Replaces the attached files."""
         if tuple(attachments) == self.attachments:
             return
         self.chips = [AttachmentChip(attachment) for attachment in attachments]

@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage
 from PySide6.QtWidgets import QFileDialog, QFrame, QWidget
 
-from app.chat.composer.attachments import AttachmentBar, CountText
+from app.chat.composer.attachments import AttachmentBar
 from app.chat.composer.edit import PromptEdit
 from app.chat.composer.meter import ContextMeter
 from app.design.controls import button, chain_tabs, label, restyle
@@ -19,13 +19,6 @@ from app.pictures.files import Pasted, is_picture_file
 from app.state.chat.attachment import Attachment
 from app.system.i18n import tr
 from engine import SafelightError
-
-__all__ = ["Composer", "PromptEdit"]
-
-
-def hint() -> str:
-    """Returns the default text of the line under the field."""
-    return tr("Enter sends, Shift+Enter starts a new line")
 
 
 class Composer(QWidget):
@@ -73,7 +66,7 @@ class Composer(QWidget):
         self.meter.changed.connect(self._show_hint)
         self.send = button(tr("Send"), tr("Send the prompt"), role="primary")
         self.send.clicked.connect(self._press)
-        self.hint = label(hint(), "caption", wrap=True)
+        self.hint = label("", "caption", wrap=True)
 
         self._field = QFrame()
         self._field.setProperty("role", "field")
@@ -83,6 +76,7 @@ class Composer(QWidget):
         )
         self.setLayout(column_of(self._field, self.hint, spacing=8))
         self._order_tabs()
+        self._show_hint()
 
     @property
     def text(self) -> str:
@@ -101,30 +95,13 @@ class Composer(QWidget):
         """Puts a text into the field with the cursor behind it; attaches it as a file if it is too long."""
         self.edit.set_text(text)
 
-    def set_attachments(self, attachments: Sequence[Attachment]) -> None:
-        """Replaces the attached files."""
-        self.files.set_attachments(attachments)
-
     def clear(self) -> None:
         """Removes text, files and pictures, as after a prompt was sent."""
         self.set_text("")
-        self.set_attachments(())
+        self.files.set_attachments(())
         self.pictures.set_pictures(())
 
-    def remember(self, prompt: str) -> None:
-        """Adds a prompt that was sent to the history, as the first that the up arrow shows."""
-        self.edit.history.remember(prompt)
-
-    def set_history(self, prompts: Sequence[str]) -> None:
-        """Sets the prompts of the shown conversation, oldest first."""
-        self.edit.history.set_conversation(prompts)
-
-    def set_token_counter(self, count: CountText | None) -> None:
-        """Sets the token counter of the files' chips, which is called from another thread; None without a model."""
-        self.files.set_counter(count)
-
     def place_presets(self, picker: QWidget) -> None:
-        """Places the choice of presets next to Attach."""
         self._tool = picker
         self._tools.insertWidget(1, picker)
         self._order_tabs()
@@ -178,7 +155,6 @@ class Composer(QWidget):
 
     @Slot(object)
     def accept_picture(self, image: QImage) -> None:
-        """Attaches a picture that was pasted or dropped."""
         self._add_pictures([image])
 
     def _add_pictures(self, sources: Sequence[Pasted]) -> None:
@@ -201,7 +177,6 @@ class Composer(QWidget):
 
     @Slot()
     def choose_files(self) -> None:
-        """Lets the user choose files to attach."""
         paths, _ = QFileDialog.getOpenFileNames(self, tr("Attach text files and pictures"))
         if paths:
             self.accept_files(paths)
@@ -240,7 +215,8 @@ class Composer(QWidget):
         self.send.setAccessibleDescription(blocked)
         pictured = tr("Reading the picture…") if self.pictures.is_reading else ""
         blind = self._blind if self.pictures.chips else ""
-        said = (self._message, pictured, blocked, blind, self.meter.remark, self._reading, hint())
+        usual = tr("Enter sends, Shift+Enter starts a new line")
+        said = (self._message, pictured, blocked, blind, self.meter.remark, self._reading, usual)
         self.hint.setText(next(text for text in said if text))
 
     @Slot(bool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QFont, QFontMetrics, QGuiApplication, QPainter, QPaintEvent, QPalette
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -13,6 +13,7 @@ from app.design.fonts import TEXT_SMALL, px
 from app.state.chat.context_window import problem, remark
 from app.system.crash_handler import one_line
 from app.system.i18n import tr
+from app.system.timers import later
 from engine.text.context_window import Count, Fit, fit
 from engine.text.message import Message
 
@@ -43,10 +44,7 @@ class ContextMeter(QWidget):
         self._limit = self._reserve = 0
         self.setAccessibleName(tr("Context"))
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(DEBOUNCE_MS)
-        self._pause.timeout.connect(self.measure)
+        self._pause = later(self, self.measure, DEBOUNCE_MS)
         self._counting = Background(self, self._counted)
         self._counting.failed.connect(self._not_counted)
         self.hide()
@@ -88,7 +86,6 @@ class ContextMeter(QWidget):
         self.setVisible(count is not None)
         self.touch()
 
-    @Slot()
     def touch(self) -> None:
         """Counts again ``DEBOUNCE_MS`` after the last call, for a changed conversation or draft."""
         if self._count is not None and self._source is not None:
@@ -96,7 +93,6 @@ class ContextMeter(QWidget):
 
     @Slot()
     def measure(self) -> None:
-        """Starts counting now."""
         self._pause.stop()
         count, limit, reserve = self._count, self._limit, self._reserve
         if count is None or self._source is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
@@ -9,9 +11,9 @@ from shiboken6 import isValid
 
 from app.bridge.run_view import RunView
 from app.canvas.view import CanvasView
-from app.chat.doubts import doubt
+from app.chat.commands import TurnCommands
 from app.chat.messages.action_row import ActionRow
-from app.chat.messages.board import AnswerBoard, WatchedCanvas
+from app.chat.messages.board import AnswerBoard
 from app.chat.messages.figures import FiguresLine
 from app.chat.messages.gliding import Gliding, Leaving
 from app.chat.messages.replay import AnswerReplay
@@ -19,7 +21,7 @@ from app.chat.messages.thinking import Thinking
 from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
-from app.chat.words import figures_line, remarks, status_line, wants_retry
+from app.chat.words import doubt, figures_line, remarks, status_line, wants_retry
 from app.design import motion
 from app.design.controls import FocusGroup, button, label, show_stop
 from app.design.layouts import STRETCH, column_of, row_of
@@ -39,35 +41,39 @@ class AnswerView(QWidget):
     answer into text; without it there are no canvases.
     """
 
-    stop_asked = Signal()
-    again_asked = Signal()
-    delete_asked = Signal()
-    inspect_asked = Signal()
-    chosen = Signal(int)
     replay_ended = Signal(object)  # the view, on which ``glide`` can then be called
-    rebuilt = Signal()  # the controls changed
 
-    def __init__(self, turn: Turn, model: LoadedModel | None, options: ViewOptions) -> None:
+    def __init__(
+        self,
+        turn: Turn,
+        model: LoadedModel | None,
+        options: ViewOptions,
+        commands: TurnCommands,
+        rebuilt: Callable[[], object],
+    ) -> None:
         super().__init__()
-        self._turn = turn
+        self.turn = turn
+        self._rebuilt = rebuilt
         self._model = model
         self._options = options
         self._drawn: Answer | None = None  # the answer that the canvases show
         self._can_ask = True
         self._is_busy = False
-        self._can_delete = False
         self.canvases: list[CanvasView] = []
         self._settled = 0  # number of canvases that have become text
         self._leaving: list[Leaving] = []  # canvases that have just become text
         self._gliding: Gliding | None = None
 
         self.speaker = label("", "speaker")
-        self.versions = VersionSwitch(tr("Earlier version of the answer"), tr("Later version of the answer"))
-        self.before, self.place, self.after = self.versions.before, self.versions.place, self.versions.after
-        self.thinking = Thinking()
-        self.board = AnswerBoard()
+        self.versions = VersionSwitch(
+            tr("Earlier version of the answer"),
+            tr("Later version of the answer"),
+            lambda index: commands.choose_answer(turn, index),
+        )
+        self.thinking = Thinking(rebuilt)
+        self.board = AnswerBoard(rebuilt)
         self.text = Prose(tr("Answer"))
-        self.replay = AnswerReplay(turn, options)
+        self.replay = AnswerReplay(turn, options, commands, rebuilt)
         self.status = FiguresLine()
         self.remarks = label("", "remark", wrap=True, selectable=True)
         self.remarks.setAccessibleName(tr("Remark"))
@@ -86,7 +92,7 @@ class AnswerView(QWidget):
         )
         self._asking, self._keeping = FocusGroup(self.again, self.retry, self.stop), FocusGroup(self.delete, self.copy)
         self._lay_out()
-        self._connect()
+        self._connect(commands)
         self.refresh()
 
     def _lay_out(self) -> None:
@@ -112,26 +118,23 @@ class AnswerView(QWidget):
             )
         )
 
-    def _connect(self) -> None:
-        self.stop.clicked.connect(self.stop_asked)
-        self.again.clicked.connect(self.again_asked)
-        self.retry.clicked.connect(self.again_asked)
-        self.delete.clicked.connect(self.delete_asked)
-        self.inspect.clicked.connect(self.inspect_asked)
-        self.copy.clicked.connect(self._copy)
-        self.canvas_toggle.toggled.connect(self._toggle_canvas)
-        self.versions.chosen.connect(self.chosen)
-        self.text.rebuilt.connect(self.rebuilt)
-        self.thinking.rebuilt.connect(self.rebuilt)
-        self.board.rebuilt.connect(self.rebuilt)
+    def _connect(self, commands: TurnCommands) -> None:
+        turn = self.turn
+        self.stop.clicked.connect(lambda: commands.stop())
+        for again in (self.again, self.retry):
+            again.clicked.connect(lambda: commands.again(turn))
+        self.delete.clicked.connect(lambda: commands.delete_answer(turn, turn.answers.shown))
+        self.inspect.clicked.connect(lambda: commands.inspect(turn))
+        self.nearest.picked.connect(lambda prompt: commands.pick(prompt))
+        self.copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(turn.answer.text))
+        self.canvas_toggle.toggled.connect(self._show_parts)
+        self.text.rebuilt.connect(self._rebuilt)
         self.replay.changed.connect(self._show_replay)
-        self.replay.rebuilt.connect(self.rebuilt)
 
     def tab_stops(self) -> list[QWidget]:
-        """Returns the controls in tab order."""
         return [
-            self.before,
-            self.after,
+            self.versions.before,
+            self.versions.after,
             *self.thinking.tab_stops(),
             *self.board.tab_stops(),
             *self.text.tab_stops(),
@@ -150,7 +153,6 @@ class AnswerView(QWidget):
         ]
 
     def set_options(self, options: ViewOptions) -> None:
-        """Applies changed view options to text and canvases."""
         self._options = options
         self.replay.set_options(options)
         for view in self.canvases:
@@ -160,25 +162,16 @@ class AnswerView(QWidget):
         """Sets the model that wrote the shown answer; None if its tokens can no longer be decoded."""
         self._model = model
 
-    def set_state(
-        self,
-        *,
-        can_ask: bool,
-        is_busy: bool,
-        can_delete: bool = False,
-        is_last: bool = True,
-        skips: bool = False,
-    ) -> None:
+    def set_state(self, *, can_ask: bool, is_busy: bool, is_last: bool, skips: bool) -> None:
         """Sets which actions are possible now.
 
         Args:
             can_ask: an answer can be requested now.
             is_busy: an answer of the conversation is being generated.
-            can_delete: a version of the answer can be deleted.
             is_last: no answer follows this one.
             skips: the running answer is already computed, so that Stop skips to its end.
         """
-        self._can_ask, self._is_busy, self._can_delete = can_ask, is_busy, can_delete
+        self._can_ask, self._is_busy = can_ask, is_busy
         show_stop(self.stop, tr("■ Stop"), tr("Stop the answer"), skips=skips)
         self.acts.keep(is_last)
         self._show_buttons()
@@ -188,7 +181,7 @@ class AnswerView(QWidget):
 
         Returns True if a canvas became text; ``glide`` can then animate that.
         """
-        answer = self._turn.answer
+        answer = self.turn.answer
         is_other = answer is not self._drawn
         if is_other:
             self._drop_canvases()
@@ -201,7 +194,7 @@ class AnswerView(QWidget):
         while len(self.canvases) < len(blocks):
             self._add_canvas()
         for view, block in list(zip(self.canvases, blocks, strict=True))[first:]:
-            view.set_block(self._as_shown(block, share))
+            self._show_block(view, block, share)
         for view in self.canvases:
             view.set_legend(view is self.canvases[-1])
         self.speaker.setText(answer.model_title)
@@ -221,26 +214,28 @@ class AnswerView(QWidget):
         said = ["" if answer.is_active else remarks(answer), "" if found is None else found.text]
         self.remarks.setText("\n".join(filter(None, said)))
         if self.nearest.offer(() if found is None else found.nearest):
-            self.rebuilt.emit()
+            self._rebuilt()
         self.nearest.setVisible(found is not None)
 
     def reveal(self, share: float) -> None:
         """Shows another share (0 to 1) of the latest step."""
-        answer = self._turn.answer
+        answer = self.turn.answer
         blocks = answer.canvas.blocks
         if self.canvases and len(self.canvases) == len(blocks):
             self.status.show_figures(status_line(answer, share), figures_line(answer))
-            self.canvases[-1].set_block(self._as_shown(blocks[-1], share))
+            self._show_block(self.canvases[-1], blocks[-1], share)
 
-    def _as_shown(self, block: BlockState, share: float) -> BlockState:
-        """Returns a block with a share of its latest step.
+    def _show_block(self, view: CanvasView, block: BlockState, share: float) -> None:
+        """Shows a block with a share of its latest step; as a board, too, if it is a Sudoku.
 
         Once the block is computed to its end, it is laid out on the lines of its final text.
         """
-        trace, shown = self._turn.answer.trace, block.partly(share)
-        if block.committed or not isinstance(trace, RunView):
-            return shown
-        return shown.laid_out_on(trace.coming(block.block_index))
+        trace, shown = self.turn.answer.trace, block.partly(share)
+        if not block.committed and isinstance(trace, RunView):
+            shown = shown.laid_out_on(trace.coming(block.block_index))
+        view.set_block(shown)
+        if self._model is not None:
+            self.board.show_block(self._asked, shown, self._model.piece)
 
     def settle(self) -> None:
         """Shows the end of the run: a stopped run keeps its canvas, a finished one becomes text."""
@@ -248,12 +243,10 @@ class AnswerView(QWidget):
         self.refresh()
 
     def _keeps_canvas(self) -> bool:
-        answer = self._turn.answer
+        answer = self.turn.answer
         if self.board.is_on:
             return False
         return _is_cut_short(answer) or (answer.is_empty and bool(answer.canvas.blocks))
-
-    # ---------------------------------------------------------------- from canvas to text
 
     def _settle_blocks(self, answer: Answer) -> bool:
         """Captures the canvases whose blocks have been committed since. Returns True if there are any."""
@@ -272,7 +265,7 @@ class AnswerView(QWidget):
         if left is not None:
             self._glide([left[0]], left[1])
         elif leaving and self._model is not None:
-            blocks = self._turn.answer.canvas.blocks[: self._settled]
+            blocks = self.turn.answer.canvas.blocks[: self._settled]
             tokens = [token for block in blocks for token in block.shown[: block.text_length].tolist()]
             self._glide(leaving, read(tokens[leaving[0].first :], self._model.piece, self._model.is_special))
 
@@ -292,22 +285,12 @@ class AnswerView(QWidget):
         self._gliding = None
 
     @property
-    def turn(self) -> Turn:
-        """The turn whose answer is shown."""
-        return self._turn
-
-    @property
     def _asked(self) -> str:
-        return with_attachments(self._turn.prompt, self._turn.attachments)
-
-    def _watch(self, block: BlockState) -> None:
-        """Shows a canvas's new state as a board, too, if it is a Sudoku."""
-        if self._model is not None:
-            self.board.show_block(self._asked, block, self._model.piece)
+        return with_attachments(self.turn.prompt, self.turn.attachments)
 
     def _add_canvas(self) -> None:
         assert self._model is not None
-        view = WatchedCanvas(self._watch)
+        view = CanvasView()
         view.set_piece(self._model.piece, self._model.is_special)
         view.set_vocabulary_size(self._model.vocab_size)
         view.setColumns(self._model.traits.canvas_columns)
@@ -315,7 +298,7 @@ class AnswerView(QWidget):
         view.setAccessibleName(tr("Canvas of block {number}", number=len(self.canvases) + 1))
         self.canvases.append(view)
         self._canvas_column.addWidget(view)
-        self.rebuilt.emit()
+        self._rebuilt()
 
     def _drop_canvases(self) -> None:
         for view in self.canvases:
@@ -334,8 +317,9 @@ class AnswerView(QWidget):
         if self.replay.left is not None:
             self.replay_ended.emit(self)
 
+    @Slot()
     def _show_parts(self) -> None:
-        answer = self._turn.answer
+        answer = self.turn.answer
         is_developing = answer.is_active or _is_cut_short(answer)
         shows_canvas = bool(self.canvases) and (answer.is_active or self.canvas_toggle.isChecked())
         is_board, is_replayed = self.board.is_on, self.replay.is_on
@@ -357,32 +341,20 @@ class AnswerView(QWidget):
         self.canvas_toggle.setText(tr("Hide canvas") if self.canvas_toggle.isChecked() else tr("Show canvas"))
 
     def _show_buttons(self) -> None:
-        with self._asking, self._keeping:
-            self._show_usable_buttons()
-
-    def _show_usable_buttons(self) -> None:
-        answer = self._turn.answer
+        answer, versions = self.turn.answer, len(self.turn.answers)
         active, retries = answer.is_active, wants_retry(answer)
-        self.stop.setVisible(active)
-        self.again.setVisible(not active and not retries)
-        self.retry.setVisible(retries)
-        for widget in (self.again, self.retry):
-            widget.setEnabled(self._can_ask)
-        self.copy.setVisible(not active and bool(answer.text.strip()))
-        self.canvas_toggle.setVisible(not active and bool(self.canvases))
-        self.inspect.setVisible(answer.has_trace)
-        versions = len(self._turn.answers)
-        self.versions.show_versions(self._turn.answers.shown, versions, can_switch=not self._is_busy)
-        self.delete.setVisible(self._can_delete and versions > 1 and not active)
-        self.delete.setEnabled(not self._is_busy)
-
-    @Slot()
-    def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._turn.answer.text)
-
-    @Slot(bool)
-    def _toggle_canvas(self, _shown: bool) -> None:
-        self._show_parts()
+        with self._asking, self._keeping:
+            self.stop.setVisible(active)
+            self.again.setVisible(not active and not retries)
+            self.retry.setVisible(retries)
+            for widget in (self.again, self.retry):
+                widget.setEnabled(self._can_ask)
+            self.copy.setVisible(not active and bool(answer.text.strip()))
+            self.canvas_toggle.setVisible(not active and bool(self.canvases))
+            self.inspect.setVisible(answer.has_trace)
+            self.versions.show_versions(self.turn.answers.shown, versions, can_switch=not self._is_busy)
+            self.delete.setVisible(versions > 1 and not active)
+            self.delete.setEnabled(not self._is_busy)
 
 
 def _is_cut_short(answer: Answer) -> bool:

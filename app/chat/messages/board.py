@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import Signal, Slot
+from PySide6.QtCore import Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from app.board.block_board import BlockBoard
 from app.board.geometry import MARGIN
 from app.board.legend import BoardLegend
-from app.canvas.view import CanvasView
 from app.chat.prose.widget import PAD
 from app.design import themes
 from app.design.controls import label
@@ -30,10 +29,9 @@ LEAST_LEGEND = 120
 class AnswerBoard(QWidget):
     """A Sudoku board; ``is_on`` is True while the last content shown is a Sudoku. Built when it first is."""
 
-    rebuilt = Signal()  # the controls changed
-
-    def __init__(self) -> None:
+    def __init__(self, rebuilt: Callable[[], object]) -> None:
         super().__init__()
+        self._rebuilt = rebuilt
         self.is_on = False
         self.is_alone = False  # True if the answer is the grid and nothing else
         self._is_built = False  # few answers are Sudokus
@@ -54,18 +52,15 @@ class AnswerBoard(QWidget):
         self.setLayout(column_of(row, under, margins=(PAD - MARGIN, 0, PAD, 0), spacing=0))
         self._take_text_size()
         themes.changed.connect(self._take_text_size)
-        self.rebuilt.emit()
+        self._rebuilt()
 
     def tab_stops(self) -> list[QWidget]:
-        """Returns the controls in tab order."""
         return [self.board, self.verdict] if self._is_built else []
 
     @Slot()
     def _take_text_size(self) -> None:
         self._fit_board()
         self.verdict.setMinimumHeight(px(24))  # so that nothing moves when the verdict appears
-
-    # ---------------------------------------------------------------- what is shown
 
     def show_block(self, prompt: str, block: BlockState, piece: Callable[[int], str]) -> None:
         """Shows the state of a canvas, if the answer to this prompt is a Sudoku."""
@@ -96,8 +91,6 @@ class AnswerBoard(QWidget):
         self.verdict.setText("" if said is None else said.text)
         self._fit_legend()
 
-    # ---------------------------------------------------------------- size
-
     def _fit_board(self) -> None:
         """Sets the board's size: fixed, but smaller in a low window so that all of it is visible."""
         cell, window = px(CELL), self.window()
@@ -116,16 +109,3 @@ class AnswerBoard(QWidget):
         if self._is_built:
             self._fit_board()
             self._fit_legend()
-
-
-class WatchedCanvas(CanvasView):
-    """A canvas that also passes each block it shows to ``watch``."""
-
-    def __init__(self, watch: Callable[[BlockState], None]) -> None:
-        super().__init__()
-        self._watch = watch
-
-    def set_block(self, block: BlockState | None) -> None:
-        super().set_block(block)
-        if block is not None:
-            self._watch(block)

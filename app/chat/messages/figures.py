@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
 from app.design.controls import button, label
@@ -13,8 +12,6 @@ from app.system.i18n import tr
 
 class FiguresLine(QWidget):
     """The line of figures; ``show_figures`` updates it. The second line is shown while the button is checked."""
-
-    toggled = Signal(bool)
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +27,6 @@ class FiguresLine(QWidget):
         first = row_of(self.line, self.more, STRETCH, spacing=8)
         self.setLayout(column_of(first, self.details, spacing=2))
         self.more.toggled.connect(self.details.setVisible)
-        self.more.toggled.connect(self.toggled)
 
     def show_figures(self, line: str, details: str) -> None:
         """Shows a line and the technical figures; either may be empty."""
@@ -39,7 +35,3 @@ class FiguresLine(QWidget):
         self.details.setText(details)
         self.more.setVisible(bool(details))
         self.details.setVisible(bool(details) and self.more.isChecked())
-
-    def text(self) -> str:
-        """Returns the line in plain words."""
-        return self.line.text()

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from PySide6.QtCore import QEasingCurve, QPoint, QPointF, QRect, QRectF, QSize, Qt, QVariantAnimation, Slot
+from PySide6.QtCore import QEasingCurve, QPoint, QPointF, QRect, QRectF, Qt, QVariantAnimation, Slot
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPixmap
 from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
@@ -69,10 +69,8 @@ class Gliding(QWidget):
         super().__init__(ground)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self._prose, self._canvases = prose, leaving
-        near, corner = (
-            ground.visibleRegion().boundingRect().adjusted(0, -REACH, 0, REACH),
-            prose.mapTo(ground, QPoint()),
-        )
+        near = ground.visibleRegion().boundingRect().adjusted(0, -REACH, 0, REACH)
+        corner = prose.mapTo(ground, QPoint())
         self._home = near & QRect(corner, prose.size())  # the part of the text that is drawn here
         self.flights = self._flights(rects, corner)
         self._letters = prose.lend(self._home.translated(-corner))
@@ -80,7 +78,7 @@ class Gliding(QWidget):
         self.rest = _filled(self._letters, taken, QColor(Qt.GlobalColor.transparent))  # the text without them
         area = self._home
         for canvas in leaving:
-            area = area.united(QRect(canvas.at, _size(canvas.picture)))
+            area = area.united(QRect(canvas.at, canvas.picture.deviceIndependentSize().toSize()))
         self.setGeometry(area)
         self._motion = QVariantAnimation(self)
         self._motion.setDuration(FADE_MS)
@@ -142,10 +140,6 @@ def _whole(rect: QRectF) -> QRect:
     """Rounds to whole pixels such that neighbours still touch and do not overlap."""
     left, rows = round(rect.left()), rect.toAlignedRect()
     return QRect(left, rows.top(), round(rect.right()) - left, rows.height())
-
-
-def _size(picture: QPixmap) -> QSize:
-    return picture.deviceIndependentSize().toSize()
 
 
 def _filled(picture: QPixmap, places: Sequence[QRect], shade: QColor) -> QPixmap:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal, Slot
+from collections.abc import Callable
+
+from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.board.geometry import MARGIN
 from app.board.view import FrameView
+from app.chat.commands import TurnCommands
 from app.chat.composer.text_files import size_in_words
 from app.chat.messages.action_row import ActionRow
 from app.chat.messages.prompt_editor import PromptEditor
@@ -15,7 +18,7 @@ from app.chat.messages.versions import VersionSwitch
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
 from app.design import themes
-from app.design.controls import FlowLayout, button, flow_of, label
+from app.design.controls import button, flow_of, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.text_field import fits
@@ -36,16 +39,15 @@ FOLDED, UNFOLDED = "▸", "▾"
 class PromptView(QWidget):
     """Shows the prompt of a turn, which can be edited in place."""
 
-    edit_asked = Signal(str)
-    delete_asked = Signal()
-    chosen = Signal(int)
-    rebuilt = Signal()  # the controls changed
-
-    def __init__(self, turn: Turn, options: ViewOptions) -> None:
+    def __init__(self, turn: Turn, options: ViewOptions, commands: TurnCommands, rebuilt: Callable[[], object]) -> None:
         super().__init__()
-        self._turn = turn
+        self._turn, self._commands, self._rebuilt = turn, commands, rebuilt
         self.speaker = label(tr("You"), "speaker")
-        self.versions = VersionSwitch(tr("Earlier version of the prompt"), tr("Later version of the prompt"))
+        self.versions = VersionSwitch(
+            tr("Earlier version of the prompt"),
+            tr("Later version of the prompt"),
+            lambda index: commands.choose_prompt(turn, index),
+        )
         self.prose = Prose(tr("Prompt"), markdown=False)
         puzzle = puzzle_in(turn.prompt) if is_puzzle(turn.prompt) else None
         self.board = None if puzzle is None else _board(puzzle)
@@ -64,7 +66,8 @@ class PromptView(QWidget):
         self.acts = ActionRow(self, self.edit, self.copy, self.delete, wraps=False)
         head = row_of(self.speaker, STRETCH, self.versions, self.acts, margins=(PAD, 0, PAD, 0))
         self._column.addLayout(head)
-        self._add_pictures()
+        if self.pictures:
+            self._add_row(flow_of(*self.pictures), tr("Pictures of the prompt"))
         self._add_files()
         self._column.addWidget(self.prose)
         if self.board is not None:
@@ -80,22 +83,16 @@ class PromptView(QWidget):
             self.edit.setAccessibleDescription(why)
         self.prose.set_text(turn.prompt)
         self._show_prompt(True)
-        self.prose.rebuilt.connect(self.rebuilt)
+        self.prose.rebuilt.connect(rebuilt)
         self.edit.clicked.connect(self.begin_editing)
-        self.copy.clicked.connect(self._copy)
-        self.delete.clicked.connect(self.delete_asked)
-        self.versions.chosen.connect(self.chosen)
-
-    def text(self) -> str:
-        """Returns the prompt."""
-        return self.prose.text()
+        self.copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(turn.prompt))
+        self.delete.clicked.connect(lambda: commands.delete(turn))
 
     @property
     def is_editing(self) -> bool:
         return self.editor is not None
 
     def tab_stops(self) -> list[QWidget]:
-        """Returns the controls in tab order."""
         stops: list[QWidget] = [self.versions.before, self.versions.after, self.edit, self.copy, self.delete]
         stops += self.pictures
         for chip, prose in zip(self.chips, self.files, strict=True):
@@ -113,21 +110,18 @@ class PromptView(QWidget):
 
     @Slot()
     def begin_editing(self) -> None:
-        """Replaces the prompt by a field to edit it."""
         if self.editor is None:
-            self.editor = PromptEditor()
-            self.editor.submitted.connect(self.edit_asked)
-            self.editor.closed.connect(self._end_editing)
+            self.editor = PromptEditor(lambda text: self._commands.edit(self._turn, text), self._end_editing)
             self._column.insertWidget(self._column.indexOf(self.prose) + 1, self.editor)
             self._show_prompt(False)
-            self._show_actions(False)
-            self.rebuilt.emit()
+            self.acts.setVisible(False)
+            self._rebuilt()
         self.editor.begin(self._turn.prompt)
 
     @Slot()
     def _end_editing(self) -> None:
         if self.editor is not None:
-            self._show_actions(True)
+            self.acts.setVisible(True)
             self._show_prompt(True)
             if self.isVisible():  # else another version is shown, and the focus belongs elsewhere
                 self.edit.setFocus()
@@ -135,10 +129,9 @@ class PromptView(QWidget):
             self._column.removeWidget(self.editor)
             self.editor.deleteLater()
             self.editor = None
-            self.rebuilt.emit()
+            self._rebuilt()
 
     def _show_prompt(self, shown: bool) -> None:
-        """Shows or hides the text, or the board of a puzzle."""
         if self.board is not None:
             self.board.setVisible(shown)
         self.prose.setVisible(shown and self.board is None and bool(self._turn.prompt))
@@ -149,23 +142,13 @@ class PromptView(QWidget):
             side = 9 * px(CELL) + 2 * MARGIN
             self.board.setFixedSize(side, side)
 
-    def _show_actions(self, shown: bool) -> None:
-        self.acts.setVisible(shown)
-
-    def _add_pictures(self) -> None:
-        if not self.pictures:
-            return
-        host = flow_of(*self.pictures)
-        host.setAccessibleName(tr("Pictures of the prompt"))
-        row = row_of(host, margins=(PAD, 4, PAD, 4))
-        self._column.addLayout(row)
+    def _add_row(self, host: QWidget, name: str) -> None:
+        host.setAccessibleName(name)
+        self._column.addLayout(row_of(host, margins=(PAD, 4, PAD, 4)))
 
     def _add_files(self) -> None:
         if not self._turn.attachments:
             return
-        host = QWidget()
-        host.setAccessibleName(tr("Files of the prompt"))
-        flow = FlowLayout(host, 8)
         for file in self._turn.attachments:
             size = size_in_words(len(file.text.encode("utf-8", "replace")))
             chip = button("", tr("Show the file {name}, {size}", name=file.name, size=size), role="chip")
@@ -174,13 +157,11 @@ class PromptView(QWidget):
             chip.setToolTip(file.name if name != file.name else "")
             chip.setCheckable(True)
             chip.toggled.connect(self._unfold)
-            flow.addWidget(chip)
             self.chips.append(chip)
-        row = row_of(host, margins=(PAD, 4, PAD, 4))
-        self._column.addLayout(row)
+        self._add_row(flow_of(*self.chips), tr("Files of the prompt"))
         for file in self._turn.attachments:
             prose = Prose(tr("File {name}", name=file.name))
-            prose.rebuilt.connect(self.rebuilt)
+            prose.rebuilt.connect(self._rebuilt)
             prose.hide()
             self.files.append(prose)
             self._column.addWidget(prose)
@@ -196,10 +177,6 @@ class PromptView(QWidget):
                     )
                 prose.setVisible(is_open)
                 chip.setText(f"{chip.text()[:-1]}{UNFOLDED if is_open else FOLDED}")
-
-    @Slot()
-    def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._turn.prompt)
 
 
 def _board(puzzle: str) -> FrameView:

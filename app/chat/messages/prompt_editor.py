@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QFrame, QWidget
@@ -50,27 +52,25 @@ class EditField(PromptField):
 
 
 class PromptEditor(QWidget):
-    """The field with its buttons. ``submitted`` carries the changed text; the field stays until its turn is shown.
+    """The field with its buttons. ``submit`` gets the changed text; the field stays until its turn is shown.
 
-    ``closed`` means that the edit was cancelled or changed nothing.
+    ``close`` is called if the edit is cancelled or changed nothing.
     """
 
-    submitted = Signal(str)
-    closed = Signal()
-
-    def __init__(self) -> None:
+    def __init__(self, submit: Callable[[str], object], close: Callable[[], object]) -> None:
         super().__init__()
+        self._submit_text, self._close = submit, close
         self._original = ""
         self._can_send = True
         self.field = EditField()
         self.field.submitted.connect(self._submit)
-        self.field.cancelled.connect(self.closed)
+        self.field.cancelled.connect(close)
         self.field.textChanged.connect(self._allow)
         self.field.overlong.connect(self._refuse)
         self.send = button(tr("Send"), tr("Send the edited prompt"), role="primary")
         self.send.clicked.connect(self._submit)
         self.cancel = button(tr("Cancel"), tr("Leave the prompt as it was"), role="plain")
-        self.cancel.clicked.connect(self.closed)
+        self.cancel.clicked.connect(close)
         self._frame = QFrame()
         self._frame.setProperty("role", "field")
         self.field.focus_changed.connect(self._mark_focus)
@@ -113,6 +113,6 @@ class PromptEditor(QWidget):
     def _submit(self) -> None:
         text = self.field.toPlainText()
         if text == self._original:
-            self.closed.emit()
+            self._close()
         elif self._can_send and text.strip():
-            self.submitted.emit(text)
+            self._submit_text(text)

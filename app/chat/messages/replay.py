@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QWidget
 
 from app.canvas.view import CanvasView
+from app.chat.commands import TurnCommands
 from app.chat.messages.board import AnswerBoard
 from app.chat.messages.gliding import Leaving
 from app.chat.prose.widget import PAD, Prose
@@ -28,19 +30,16 @@ from engine import Recording, SafelightError, catalog
 class AnswerReplay(QWidget):
     """The row with the slider. ``stage`` holds the canvas; the answer's view places it where the text is.
 
-    The run is read when first used: ``wanted`` requests it; call ``open`` or ``refuse`` in reply.
+    The run is read when first used; ``TurnCommands.replay`` calls ``open`` or ``refuse`` in reply.
     """
 
-    wanted = Signal()
     changed = Signal()  # ``is_on`` changed
     moving = Signal(object)  # the turn, before another frame is shown, which may change the height
     moved = Signal(object)  # the turn, after the frame is shown
-    rebuilt = Signal()  # the controls changed
-    pace_chosen = Signal(str)
 
-    def __init__(self, turn: Turn, options: ViewOptions) -> None:
+    def __init__(self, turn: Turn, options: ViewOptions, commands: TurnCommands, rebuilt: Callable[[], object]) -> None:
         super().__init__()
-        self._turn, self._options = turn, options
+        self._turn, self._options, self._rebuilt = turn, options, rebuilt
         self.left: tuple[Leaving, TextMap] | None = None  # the last canvas and its text, for the view's ``glide``
         self.is_on = False  # True while a step of the run is shown in place of the answer
         self.player = Player(self)
@@ -52,27 +51,23 @@ class AnswerReplay(QWidget):
         self.board: AnswerBoard | None = None
         self._said_before = NOTHING  # index of the block that ``said`` ends before
         self.setLayout(row_of(self.scrub))
-        self.scrub.wanted.connect(self.wanted)
-        self.scrub.pace_chosen.connect(self.pace_chosen)
+        self.scrub.wanted.connect(lambda: commands.replay(turn))
+        self.scrub.pace_chosen.connect(lambda pace: commands.choose_pace(pace))
         self.player.placed.connect(self._show)
         self.player.revealed.connect(self._show)
         self.player.playing_changed.connect(self._show)
         self.set_options(options)
 
     def tab_stops(self) -> list[QWidget]:
-        """Returns the controls in tab order."""
         if self.said is None or self.canvas is None or self.board is None:
             return self.scrub.tab_stops()
         return [*self.said.tab_stops(), *self.board.tab_stops(), self.canvas, *self.scrub.tab_stops()]
 
     def set_options(self, options: ViewOptions) -> None:
-        """Applies changed view options and the playing speed."""
         self._options = options
         self.scrub.set_pace(options.pace)
         if self.canvas is not None:
             options.apply(self.canvas)
-
-    # ---------------------------------------------------------------- the run
 
     def offer(self, answer: Answer) -> None:
         """Shows the slider for an answer that is running or has a recorded run; hides it for others."""
@@ -88,7 +83,6 @@ class AnswerReplay(QWidget):
         self.player.open(trace, replay=replay)
 
     def refuse(self, why: str) -> None:
-        """Shows why the run cannot be read."""
         self.scrub.refuse(why)
 
     def forget(self) -> None:
@@ -101,18 +95,16 @@ class AnswerReplay(QWidget):
         """The index of the shown frame; 0 while the answer is shown."""
         return self.player.place if self.is_on else 0
 
-    # ---------------------------------------------------------------- showing
-
     def _make_stage(self, trace: Recording) -> None:
         if self.said is None or self.canvas is None or self.board is None:
             self.said = Prose(tr("Answer before this block"))
-            self.said.rebuilt.connect(self.rebuilt)
-            self.canvas, self.board = CanvasView(), AnswerBoard()
+            self.said.rebuilt.connect(self._rebuilt)
+            self.canvas, self.board = CanvasView(), AnswerBoard(self._rebuilt)
             self.canvas.setAccessibleName(tr("Canvas of the step on show"))
             inside = row_of(self.canvas, margins=(PAD, 0, PAD, 0))
             self.stage.setLayout(column_of(self.said, self.board, inside, spacing=8))
             self._options.apply(self.canvas)
-            self.rebuilt.emit()
+            self._rebuilt()
         self.canvas.set_piece(trace.piece, trace.is_special)
         self.canvas.set_vocabulary_size(trace.header.model.vocab_size or None)
         self.canvas.setColumns(catalog.traits(trace.header.model.name).canvas_columns)

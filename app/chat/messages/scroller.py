@@ -10,8 +10,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
+from typing import Any
 
-from PySide6.QtCore import QEvent, QPoint, QRect, QSignalBlocker, Qt, QTimer, QVariantAnimation, Signal, Slot
+from PySide6.QtCore import QEvent, QPoint, QRect, QSignalBlocker, Qt, QVariantAnimation, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QWidget
 
@@ -19,6 +20,7 @@ from app.chat.messages.heights import Heights, settled_value
 from app.design import motion, themes
 from app.design.controls import chain_tabs
 from app.design.tokens import FADE_MS, color
+from app.system.timers import later
 
 NEAR = 1.0
 """Pages above and below the visible area in which widgets are made ahead."""
@@ -30,10 +32,10 @@ SLICE_SECONDS = 0.004
 SIDE = 24
 NEAR_END = 8  # pixels; closer than this counts as the end
 
-Make = Callable[[Hashable], QWidget]
-Guess = Callable[[Hashable, int], int]  # estimated height of a part at a width
-Warm = Callable[[Hashable], Iterator[None]]
-Stops = Callable[[QWidget], Sequence[QWidget]]
+Make = Callable[[Any], QWidget]
+Guess = Callable[[Any, int], int]  # estimated height of a part at a width
+Warm = Callable[[Any], Iterator[None]]
+Stops = Callable[[Any], Sequence[QWidget]]
 
 
 class _Column(QWidget):
@@ -95,39 +97,17 @@ class Scroller(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.verticalScrollBar().setSingleStep(40)
         self.verticalScrollBar().valueChanged.connect(self._moved)
-        self._idle = QTimer(self)
-        self._idle.setSingleShot(True)
-        self._idle.setInterval(0)
-        self._idle.timeout.connect(self._work)
-        self._late = QTimer(self)  # handles Qt's reports during a change, afterwards
-        self._late.setSingleShot(True)
-        self._late.setInterval(0)
-        self._late.timeout.connect(self._catch_up)
+        self._idle = later(self, self._work)
+        self._late = later(self, self._catch_up)  # handles Qt's reports during a change, afterwards
         self._glide = QVariantAnimation(self)
         self._glide.setDuration(FADE_MS)
         self._glide.valueChanged.connect(self._glided)
         QApplication.instance().focusChanged.connect(self._focus_moved)  # type: ignore[union-attr]
 
-    # ---------------------------------------------------------------- what is shown
-
-    @property
-    def items(self) -> list[Hashable]:
-        return list(self._items)
-
     @property
     def views(self) -> dict[Hashable, QWidget]:
         """The existing widgets, by their part."""
         return dict(self._views)
-
-    @property
-    def is_at_end(self) -> bool:
-        """True if the end is kept visible."""
-        return self._at_end
-
-    @property
-    def slack(self) -> int:
-        """Empty pixels under the last part."""
-        return self._slack
 
     def view(self, item: Hashable) -> QWidget | None:
         """Returns the widget of a part; None if it has none now."""
@@ -184,19 +164,12 @@ class Scroller(QScrollArea):
         self._warmed.clear()
         self._fit(anchor)
 
-    # ---------------------------------------------------------------- moving
-
     def follow(self) -> None:
         """Scrolls to the end and keeps it visible from now on."""
         self._glide.stop()
         self._slack = 0
         self._at_end = True
         self._arrange(None)
-
-    def show_item(self, item: Hashable) -> None:
-        """Scrolls the beginning of a part to the top."""
-        self._at_end = False
-        self._arrange((item, 0))
 
     def hold(self) -> tuple[int, bool]:
         """Returns the scroll position and whether it is at the end, for ``settle`` after the last part has changed."""
@@ -297,8 +270,6 @@ class Scroller(QScrollArea):
                 self._slack = needed
                 self._resize_column()
 
-    # ---------------------------------------------------------------- places
-
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Marks a change, during which Qt's reports are postponed."""
@@ -398,10 +369,8 @@ class Scroller(QScrollArea):
 
     def _realise_shown(self) -> bool:
         """Makes the widgets of visible parts. Returns True if a height differs from its estimate."""
-        value = self.verticalScrollBar().value()
-        shown = self._heights.between(value, value + self.viewport().height())
         changed = False
-        for place in shown:
+        for place in self._within(0):
             item = self._items[place]
             if item not in self._views:
                 changed |= self._realise(item)
@@ -473,8 +442,6 @@ class Scroller(QScrollArea):
         if item in self._views:
             self._chain(item, self._views[item])
 
-    # ---------------------------------------------------------------- idle work
-
     @Slot()
     def _work(self) -> None:
         """Does a slice of idle work: prepares a nearby part, makes its widget, or deletes widgets far away."""
@@ -490,9 +457,7 @@ class Scroller(QScrollArea):
                 if next(self._warming[1], True) is True:
                     self._warmed.add(item)
                 continue
-            anchor = self._anchor()
-            if self._realise(item):
-                self._arrange(None if self._at_end and not self._slack else anchor)
+            self.realise(item)
             break
         self._idle.start()
 
@@ -500,19 +465,20 @@ class Scroller(QScrollArea):
         """Returns the nearest part without a widget; None if all nearby parts have one."""
         if not self._items:
             return None
-        value, page = self.verticalScrollBar().value(), self.viewport().height()
-        reach = int(NEAR * page)
-        near = self._heights.between(max(0, value - reach), value + page + reach)
-        middle = self._heights.at(value + page // 2)
-        missing = [place for place in near if self._items[place] not in self._views]
+        middle = self._heights.at(self.verticalScrollBar().value() + self.viewport().height() // 2)
+        missing = [place for place in self._within(NEAR) if self._items[place] not in self._views]
         return self._items[min(missing, key=lambda place: abs(place - middle))] if missing else None
+
+    def _within(self, pages: float) -> range:
+        """Returns the indices of the visible parts and of those up to so many pages away."""
+        value, page = self.verticalScrollBar().value(), self.viewport().height()
+        reach = int(pages * page)
+        return self._heights.between(max(0, value - reach), value + page + reach)
 
     def _give_up_far(self) -> None:
         if len(self._views) <= FEW:
             return
-        value, page = self.verticalScrollBar().value(), self.viewport().height()
-        reach = int(FAR * page)
-        kept = self._heights.between(max(0, value - reach), value + page + reach)
+        kept = self._within(FAR)
         focus = QApplication.focusWidget()
         for item in list(self._views):
             place = self._places[item]
@@ -529,8 +495,6 @@ class Scroller(QScrollArea):
                 self.setFocus()  # else Qt focuses a control of another part and scrolls to it
             view.hide()
             view.deleteLater()
-
-    # ---------------------------------------------------------------- Qt's events
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         anchor = None if self._at_end else self._anchor()

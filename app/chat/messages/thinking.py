@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal, Slot
+from collections.abc import Callable
+
+from PySide6.QtCore import Slot
 from PySide6.QtWidgets import QWidget
 
 from app.chat.prose.widget import PAD, Prose
-from app.chat.words import words
 from app.design.controls import button
 from app.design.layouts import column_of
 from app.system.i18n import tr, trn
@@ -15,9 +16,7 @@ from app.system.i18n import tr, trn
 class Thinking(QWidget):
     """A foldable text, hidden without thoughts. It is laid out when first unfolded."""
 
-    rebuilt = Signal()
-
-    def __init__(self) -> None:
+    def __init__(self, rebuilt: Callable[[], object]) -> None:
         super().__init__()
         self._thoughts = ""
         self.fold = button("", "")
@@ -25,7 +24,7 @@ class Thinking(QWidget):
         self.fold.toggled.connect(self._show)
         self.prose = Prose(tr("Thinking"), markdown=False, quoted=True)
         self.prose.hide()
-        self.prose.rebuilt.connect(self.rebuilt)
+        self.prose.rebuilt.connect(rebuilt)
         head = column_of(self.fold, margins=(PAD, 0, PAD, 0))
         self.setLayout(column_of(head, self.prose, spacing=4))
         self.hide()
@@ -45,7 +44,7 @@ class Thinking(QWidget):
     @Slot()
     def _show(self) -> None:
         is_open = self.fold.isChecked()
-        number = words(self._thoughts)
+        number = len(self._thoughts.split())
         said = trn("Thought for {count} word", "Thought for {count} words", number)
         self.fold.setText(f"{said} {'▾' if is_open else '▸'}")
         name = tr("Fold the thinking. {said}", said=said) if is_open else tr("Show the thinking. {said}", said=said)

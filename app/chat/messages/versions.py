@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal, Slot
+from collections.abc import Callable
+
 from PySide6.QtWidgets import QWidget
 
 from app.design.controls import FocusGroup, button, label
@@ -11,11 +12,9 @@ from app.system.i18n import tr
 
 
 class VersionSwitch(QWidget):
-    """Two arrows and a label. ``chosen`` carries the index of the requested version."""
+    """Two arrows and a label. ``choose`` is called with the index of the requested version."""
 
-    chosen = Signal(int)
-
-    def __init__(self, earlier: str, later: str) -> None:
+    def __init__(self, earlier: str, later: str, choose: Callable[[int], object]) -> None:
         super().__init__()
         self._shown = 0
         self.before = button("‹", earlier)
@@ -24,8 +23,8 @@ class VersionSwitch(QWidget):
         self.setLayout(row_of(self.before, self.place, self.after, spacing=4))
         for arrow in (self.before, self.after):
             arrow.setMinimumWidth(24)
-        self.before.clicked.connect(self._earlier)
-        self.after.clicked.connect(self._later)
+        self.before.clicked.connect(lambda: choose(self._shown - 1))
+        self.after.clicked.connect(lambda: choose(self._shown + 1))
         self._focus = FocusGroup(self.before, self.after)
         self.hide()
 
@@ -38,11 +37,3 @@ class VersionSwitch(QWidget):
             self.before.setEnabled(can_switch and shown > 0)
             self.after.setEnabled(can_switch and shown < versions - 1)
             self.setVisible(versions > 1)
-
-    @Slot()
-    def _earlier(self) -> None:
-        self.chosen.emit(self._shown - 1)
-
-    @Slot()
-    def _later(self) -> None:
-        self.chosen.emit(self._shown + 1)

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Slot
 
 from app.chat.prose.aside import aside
 from app.chat.prose.piece import Piece
 from app.chat.prose.slow import Job
+from app.system.timers import later
 
 PAUSE, LONGEST_PAUSE = 30, 1_000
 """Milliseconds between updates of the text while more results are expected; the pause doubles each time."""
 
 
 class Arrivals(QObject):
-    """Collects finished jobs; emits ``due`` when those in ``jobs`` should be put into the text."""
+    """Collects finished jobs; calls ``take`` when those in ``jobs`` should be put into the text."""
 
-    due = Signal()
-
-    def __init__(self, parent: QObject) -> None:
+    def __init__(self, parent: QObject, take: Callable[[], object]) -> None:
         super().__init__(parent)
         self._pieces: Sequence[Piece] = ()
         self.jobs: set[Job] = set()
         self._pause = PAUSE
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.timeout.connect(self.due)
+        self._timer = later(self, take)
         aside().done.connect(self._note)
 
     def begin(self, pieces: Sequence[Piece]) -> None:

@@ -11,12 +11,13 @@ import sys
 from collections import OrderedDict, deque
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal, Slot
 
 from app.chat.prose import slow
 from app.chat.prose.highlight import may_be_read
 from app.chat.prose.slow import FormulaRequest, Job, Result
 from app.chat.prose.typeset import DrawnFormula, may_be_drawn
+from app.system.timers import later
 
 SECONDS = 2 * slow.PATIENCE  # per job; after that a process that has not ended itself is killed
 START_SECONDS = 30.0
@@ -45,18 +46,9 @@ class Aside(QObject):
         self._ready = False
         self._vain = 0  # failed starts in a row
         self.starts = 0
-        self._alarm = QTimer(self)
-        self._alarm.setSingleShot(True)
-        self._alarm.timeout.connect(self._late)
+        self._alarm = later(self, self._late)
         self._unannounced: set[Job] = set()  # known, but not yet in ``done``
-        self._announcing = QTimer(self)
-        self._announcing.setSingleShot(True)
-        self._announcing.timeout.connect(self._announce)
-
-    @property
-    def is_idle(self) -> bool:
-        """True if the results of all jobs are known and announced."""
-        return not self._pending and not self._unannounced
+        self._announcing = later(self, self._announce)
 
     def ask(self, job: Job) -> Result | None:
         """Returns the result of a job; None while it is unknown, and if the job failed."""
@@ -77,7 +69,6 @@ class Aside(QObject):
         return None
 
     def is_pending(self, job: Job) -> bool:
-        """Returns True if the result of a job is still to come."""
         return job in self._pending
 
     def close(self) -> None:
@@ -97,8 +88,6 @@ class Aside(QObject):
             process.kill()
             process.waitForFinished(5_000)
             process.deleteLater()
-
-    # ---------------------------------------------------------------- the process
 
     def _start(self) -> None:
         self.starts += 1
@@ -179,8 +168,6 @@ class Aside(QObject):
         if error == QProcess.ProcessError.FailedToStart:  # ``finished`` does not follow
             self._ended()
 
-    # ---------------------------------------------------------------- results
-
     def _keep(self, job: Job, result: Result | None) -> None:
         self._known[job] = result
         self._kept += _size(job, result)
@@ -189,7 +176,7 @@ class Aside(QObject):
         self._pending.discard(job)
         self._unannounced.add(job)
         if not self._announcing.isActive():
-            self._announcing.start(0)
+            self._announcing.start()
 
     @Slot()
     def _announce(self) -> None:

@@ -96,5 +96,4 @@ Block = Paragraph | Heading | Code | Math | Listing | Quote | Table | ThematicBr
 
 
 def plain(inlines: Inlines) -> str:
-    """Returns the text without styles."""
     return "".join(part.written if isinstance(part, Formula) else part.text for part in inlines)

@@ -25,20 +25,13 @@ class Controls(QObject):
         self._bars: list[tuple[Piece, QScrollBar]] = []
         self._seen = 0  # number of pieces that have their buttons
 
-    @property
-    def copy_buttons(self) -> list[QPushButton]:
-        """The copy buttons, one for each program."""
-        return [made for _, made in self._buttons]
-
     def in_order(self, pieces: Sequence[Piece]) -> list[QWidget]:
-        """Returns all controls in tab order."""
         places = {id(piece): number for number, piece in enumerate(pieces)}
         boxes: list[tuple[int, QWidget]] = [(places[id(piece)], made) for piece, made in self._buttons]
         boxes += [(places[id(piece)], made) for piece, made in self._bars]
         return [made for _, made in sorted(boxes, key=lambda box: box[0])]
 
     def clear(self) -> None:
-        """Deletes all controls, for another text."""
         for _, made in (*self._buttons, *self._bars):
             made.hide()
             made.deleteLater()

@@ -38,8 +38,8 @@ from app.chat.prose.blocks import (
     ThematicBreak,
     plain,
 )
-from app.chat.prose.colors import part_color
 from app.chat.prose.formula import OBJECT, Formulas
+from app.chat.prose.highlight import Part
 from app.chat.prose.rows import ProseRow
 from app.chat.prose.safe import is_rtl
 from app.chat.prose.slow import Job
@@ -69,20 +69,16 @@ class Style:
 
     @staticmethod
     def now() -> Style:
-        """Returns the style of the present theme and size of text."""
         return Style(themes.current(), text_percent())
 
     @property
     def pixels(self) -> int:
-        """The text size in pixels."""
         return px(TEXT_LEAD)
 
     def font(self) -> QFont:
-        """Returns a copy of the text font."""
         return QFont(_fonts(self.percent)[0])
 
     def mono(self) -> QFont:
-        """Returns a copy of the code font."""
         return QFont(_fonts(self.percent)[1])
 
 
@@ -200,7 +196,7 @@ def code_document(code: Code, style: Style) -> InertDocument:
     for start, length, part in found if isinstance(found, tuple) else ():
         if start > place:
             cursor.insertText(code.text[place:start], plain_format)
-        format = _ink(part_color(part, style.theme))
+        format = _ink(_part_color(part, style.theme))
         format.setFontItalic(part == "remark")
         format.setFontWeight(QFont.Weight.DemiBold if part == "name" else QFont.Weight.Normal)
         cursor.insertText(code.text[start : start + length], format)
@@ -208,6 +204,17 @@ def code_document(code: Code, style: Style) -> InertDocument:
     cursor.insertText(code.text[place:], plain_format)
     cursor.endEditBlock()
     return made
+
+
+def _part_color(part: Part, theme: Theme) -> str:
+    return {
+        "keyword": theme.remelted,
+        "text": theme.accepted,
+        "number": theme.given,
+        "remark": theme.faint_ink,
+        "name": theme.ink,
+        "error": theme.conflict,
+    }[part]
 
 
 def math_document(math: Math, style: Style) -> InertDocument:

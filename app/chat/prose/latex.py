@@ -13,7 +13,6 @@ CLOSERS = {r"\(": r"\)", r"\[": r"\]"}
 
 
 def brackets(md: MarkdownIt) -> None:
-    """Adds the rules to a markdown-it parser, as a plugin."""
     md.inline.ruler.before("escape", "math_brackets", _inline)
     md.block.ruler.before("fence", "math_brackets_block", _block, {"alt": ["paragraph", "reference", "blockquote"]})
 

@@ -34,11 +34,9 @@ class LinkRing:
         return self._all()[self._place] if self._place >= 0 else None
 
     def leave(self) -> None:
-        """Removes the ring."""
         self._place = -1
 
     def to_last(self) -> None:
-        """Moves the ring to the last link, if there is one."""
         self._place = len(self._all()) - 1
 
     def step(self, by: int) -> bool:

@@ -43,8 +43,8 @@ MOST_CHARACTERS, MOST_LINES = 120_000, 2_500  # a list of this many lines takes 
 MOST_IN_PARAGRAPH = 6_000  # characters; the time to parse emphasis and links grows with their square
 MOST_BRACKETS = 200  # per paragraph
 MOST_NESTED = 24
-MOST_CELLS, MOST_COLUMNS, MOST_IN_TABLE = 1_000, 60, 20_000
-"""Bounds of a table, the last in characters; larger ones are shown as source, since layout would be slow."""
+MOST_CELLS, MOST_COLUMNS = 1_000, 60
+"""Bounds of a table; larger ones are shown as source, since layout would be slow."""
 OPENED = ("http", "https", "mailto")
 _RULE = re.compile(r"[|:-][ \t|:-]*")  # the line under the header row of a table
 _TASK = re.compile(r"\[([ xX])\](?=\s|$)")
@@ -76,7 +76,6 @@ def reading(text: str) -> Reading:
 
 
 def parse(text: str) -> tuple[Block, ...]:
-    """Returns the blocks of a Markdown text."""
     read = reading(text)
     while read.step():
         pass
@@ -272,9 +271,6 @@ def _table(node: SyntaxTreeNode) -> Table:
 def _align(cell: SyntaxTreeNode) -> Align:
     said = str(cell.attrs.get("style", "")).removeprefix("text-align:")
     return said if said in get_args(Align) else ""  # type: ignore[return-value]
-
-
-# --- within a line -------------------------------------------------------------------------------------------------
 
 
 def _inlines(node: SyntaxTreeNode) -> Inlines:

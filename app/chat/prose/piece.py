@@ -86,17 +86,11 @@ class Piece:
 
     @property
     def end(self) -> int:
-        """The last position in the document."""
         return self.document.characterCount() - 1
 
     def waits_for(self, jobs: Collection[Job]) -> bool:
         """Returns True if the piece still needs the result of one of these jobs."""
         return self._document is not None and not self._document.waiting.isdisjoint(jobs)
-
-    @property
-    def is_waiting(self) -> bool:
-        """True if pictures or colours are still to come."""
-        return self._document is not None and bool(self._document.waiting)
 
     def has_all(self, jobs: Collection[Job]) -> bool:
         """Returns True if the piece needs no results but those of these jobs."""
@@ -116,8 +110,6 @@ class Piece:
             self._document = None  # the new one has the same characters, so positions stay valid
             return True
         return self._document.draw(jobs, self._style.theme.ink)
-
-    # ---------------------------------------------------------------- layout
 
     def gap(self, above: Piece | None) -> int:
         """Returns the distance to the piece above in pixels."""
@@ -175,13 +167,9 @@ class Piece:
         return px(HEADER)
 
     def bar_rect(self) -> QRect:
-        """Returns the rectangle of the scroll bar."""
         return QRect(self.inner.left(), self.rect.bottom() + 1 - BAR, self.inner.width(), BAR)
 
-    # ---------------------------------------------------------------- places in the text
-
     def position_at(self, point: QPointF) -> int:
-        """Returns the position nearest to a point."""
         return max(0, self.document.documentLayout().hitTest(self._within(point), Qt.HitTestAccuracy.FuzzyHit))
 
     def link_at(self, point: QPointF) -> str:
@@ -191,7 +179,6 @@ class Piece:
         return self.document.documentLayout().anchorAt(self._within(point))
 
     def links(self) -> Iterator[Link]:
-        """Yields all links, in order."""
         if not any(_has_link(row) for row in self.rows):
             return
         if not self.is_boxed or isinstance(self.rows[0].content, Table):
@@ -199,15 +186,6 @@ class Piece:
             while block.isValid():
                 yield from _links_of(block)
                 block = block.next()
-
-    def rect_of(self, position: int) -> QRect:
-        """Returns the rectangle of the line with a position."""
-        block = self.document.findBlock(position)
-        line = block.layout().lineForTextPosition(position - block.position())
-        top = self.document.documentLayout().blockBoundingRect(block).top()
-        y = round(top + line.y()) if line.isValid() else round(top)
-        height = round(line.height()) if line.isValid() else self._style.pixels
-        return QRect(self.inner.left(), self.inner.top() + y, self.inner.width(), height)
 
     def letters(self) -> str:
         """Returns the document as plain text: one character per position; those beyond the BMP take two positions."""
@@ -228,8 +206,7 @@ class Piece:
 
     def word_at(self, position: int) -> tuple[int, int]:
         """Returns the start and end of the word around a position."""
-        cursor = QTextCursor(self.document)
-        cursor.setPosition(min(position, self.end))
+        cursor = self.cursor(position)
         cursor.select(QTextCursor.SelectionType.WordUnderCursor)
         return cursor.selectionStart(), cursor.selectionEnd()
 
@@ -254,8 +231,7 @@ class Piece:
         return "".join(parts)
 
     def _letters(self, start: int, end: int) -> str:
-        cursor = QTextCursor(self.document)
-        cursor.setPosition(start)
+        cursor = self.cursor(start)
         cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
         text = cursor.selectedText().translate(_SEPARATORS)
         if OBJECT not in text:
@@ -274,8 +250,6 @@ class Piece:
     def _row(self, block: QTextBlock) -> ProseRow | None:
         """Returns the row of a block; in paragraphs each block is one row. None in a box."""
         return None if self.is_boxed else self.rows[block.blockNumber()]
-
-    # ---------------------------------------------------------------- painting
 
     def paint(self, painter: QPainter, exposed: QRect, selected: tuple[int, int] | None, ringed: Link | None) -> None:
         """Draws the part within ``exposed``."""
@@ -306,7 +280,6 @@ class Piece:
         painter.restore()
 
     def paint_header(self, painter: QPainter) -> None:
-        """Draws the language of a program above it."""
         font = self._style.font()
         font.setPixelSize(px(TEXT_SMALL))
         painter.setFont(font)
@@ -318,8 +291,7 @@ class Piece:
 
     def _mark(self, start: int, end: int, *, background: str, ink: str = "") -> QAbstractTextDocumentLayout.Selection:
         made = QAbstractTextDocumentLayout.Selection()
-        cursor = QTextCursor(self.document)
-        cursor.setPosition(start)
+        cursor = self.cursor(start)
         cursor.setPosition(min(end, self.end), QTextCursor.MoveMode.KeepAnchor)
         format = QTextCharFormat()
         format.setBackground(color(background))

@@ -69,7 +69,6 @@ class ProseRow:
 
 
 def flatten(blocks: Iterable[Block]) -> tuple[ProseRow, ...]:
-    """Returns the rows of blocks, from the top."""
     return tuple(row for long in _rows(blocks, 0, (), 0) for row in _cut(long))
 
 

@@ -28,7 +28,6 @@ class Selection:
         self.anchor, self.cursor = (0, 0), (END, END)
 
     def select_word(self, place: Place) -> None:
-        """Selects the word at a place."""
         number, position = place
         start, end = self._sheet.pieces[number].word_at(position)
         self.anchor, self.cursor = (number, start), (number, end)
@@ -56,7 +55,6 @@ class Selection:
         return first[1] if number == first[0] else 0, last[1] if number == last[0] else end
 
     def place_at(self, point: QPointF) -> Place:
-        """Returns the place nearest to a point."""
         shown = self._sheet.shown
         if not shown:
             return (0, 0)

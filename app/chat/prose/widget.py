@@ -6,7 +6,7 @@ that the text names are loaded. Formulas and the colours of programs arrive late
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFocusEvent,
@@ -23,7 +23,7 @@ from PySide6.QtGui import (
     QShowEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QMenu, QPushButton, QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
 
 from app.chat.prose import PAD as PAD
 from app.chat.prose.arrivals import Arrivals
@@ -31,17 +31,17 @@ from app.chat.prose.controls import Controls
 from app.chat.prose.document import Style
 from app.chat.prose.links import LinkRing, ask_to_open
 from app.chat.prose.piece import BETWEEN, Link, Piece
-from app.chat.prose.places import token_rects
 from app.chat.prose.reading import rows_of, shown_part
 from app.chat.prose.rows import ProseRow
 from app.chat.prose.safe import safe
 from app.chat.prose.selection import Selection
-from app.chat.prose.sheet import Sheet
+from app.chat.prose.sheet import Sheet, token_rects
 from app.design import themes
 from app.design.controls import button, chain_tabs, folded
 from app.design.tokens import color
 from app.state.run.text_map import TextMap
 from app.system.i18n import tr
+from app.system.timers import later
 
 AT_ONCE, AGAIN_AT_ONCE, SLICE = 0.06, 0.03, 0.008
 """Seconds of layout when a text is set, when its width changes, and each time that Qt is idle."""
@@ -51,7 +51,6 @@ MOST_DESCRIBED = 20_000
 class Prose(QWidget):
     """Shows the text given to ``set_text``. ``tab_stops`` are the widget and its controls, in order."""
 
-    link_asked = Signal(str)
     rebuilt = Signal()  # the controls changed
 
     def __init__(self, name: str, *, markdown: bool = True, quoted: bool = False) -> None:
@@ -64,11 +63,8 @@ class Prose(QWidget):
         self._sheet = Sheet((), self._style)
         self._controls = Controls(self)
         self._laid_for = -1
-        self._working = QTimer(self)
-        self._working.setSingleShot(True)
-        self._working.timeout.connect(self._work)
-        self._arrivals = Arrivals(self)
-        self._arrivals.due.connect(self._take)
+        self._working = later(self, self._work)
+        self._arrivals = Arrivals(self, self._take)
         self._selection, self._links = Selection(self._sheet), LinkRing(self._sheet.pieces)
         self._pressed_link = ""
         self._by_keyboard = False
@@ -84,8 +80,6 @@ class Prose(QWidget):
         policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
-
-    # ---------------------------------------------------------------- what is shown
 
     def text(self) -> str:
         """Returns the text as it was given: the Markdown source."""
@@ -115,17 +109,6 @@ class Prose(QWidget):
     def pieces(self) -> list[Piece]:
         """The pieces of the text that have been read, in order."""
         return self._sheet.pieces
-
-    @property
-    def is_settled(self) -> bool:
-        """True if all of the text is laid out, with all pictures and colours."""
-        is_quiet = not (self._working.isActive() or self._arrivals.jobs)
-        return self._sheet.is_done and is_quiet and not any(piece.is_waiting for piece in self.pieces)
-
-    @property
-    def copy_buttons(self) -> list[QPushButton]:
-        """The copy buttons, one for each program."""
-        return self._controls.copy_buttons
 
     def tab_stops(self) -> list[QWidget]:
         """Returns this widget, then its controls, in tab order."""
@@ -163,8 +146,6 @@ class Prose(QWidget):
         self.setFocus()
         self._build()
 
-    # ---------------------------------------------------------------- layout
-
     def hasHeightForWidth(self) -> bool:
         return True
 
@@ -201,17 +182,16 @@ class Prose(QWidget):
         self._sheet.lay_out(AT_ONCE if self._laid_for < 0 else AGAIN_AT_ONCE)
         self._laid_for = width
         if not self._sheet.is_done:
-            self._working.start(0)
+            self._working.start()
 
     @Slot()
     def _work(self) -> None:
-        """Continues the layout."""
         self._sheet.lay_out(SLICE)
         self._find_controls()
         if self._sheet.is_done:
             self.rebuilt.emit()
         else:
-            self._working.start(0)
+            self._working.start()
         self._show_layout()
 
     @Slot()
@@ -229,14 +209,11 @@ class Prose(QWidget):
         self.update()
 
     def _put_controls(self) -> None:
-        """Moves buttons and scroll bars to their places in the layout."""
         if self._controls.put(self._sheet.shown):
             chain_tabs(self, self.tab_stops()[1:])
         if not self.show_all.isHidden():
             size = self.show_all.sizeHint()
             self.show_all.setGeometry(PAD, self._height - size.height(), size.width(), size.height())
-
-    # ---------------------------------------------------------------- painting
 
     def token_rects(self, written: TextMap) -> dict[int, QRectF]:
         """Returns the rectangles of the tokens at the end of this text; empty if its end is not laid out or shown."""
@@ -275,8 +252,6 @@ class Prose(QWidget):
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRoundedRect(self.rect().adjusted(0, 0, -1, -1), 4, 4)
         painter.end()
-
-    # ---------------------------------------------------------------- selection
 
     def selected_text(self) -> str:
         """Returns the selected text as it is copied; empty without a selection."""
@@ -324,7 +299,7 @@ class Prose(QWidget):
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         pressed, self._pressed_link = self._pressed_link, ""
         if pressed and self._selection.is_empty and self._link_at(event.position()) == pressed:
-            self._follow(pressed)
+            ask_to_open(pressed, self)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         if self.pieces:
@@ -342,8 +317,6 @@ class Prose(QWidget):
         else:
             event.ignore()
 
-    # ---------------------------------------------------------------- keyboard
-
     def keyPressEvent(self, event: QKeyEvent) -> None:
         ringed = self._ring()
         if event.matches(QKeySequence.StandardKey.Copy):
@@ -351,7 +324,7 @@ class Prose(QWidget):
         elif event.matches(QKeySequence.StandardKey.SelectAll):
             self.select_all()
         elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and ringed is not None:
-            self._follow(ringed[1].address)
+            ask_to_open(ringed[1].address, self)
         else:
             super().keyPressEvent(event)
 
@@ -377,19 +350,8 @@ class Prose(QWidget):
             return True
         return super().focusNextPrevChild(forward)
 
-    def focused_rect(self) -> QRect:
-        """Returns the rectangle with the focus: the line of a link, or the whole text."""
-        ringed = self._ring()
-        return self.rect() if ringed is None else self.pieces[ringed[0]].rect_of(ringed[1].start)
-
     def _ring(self) -> tuple[int, Link] | None:
         return self._links.ringed if self.hasFocus() else None
-
-    # ---------------------------------------------------------------- acts
-
-    def _follow(self, address: str) -> None:
-        self.link_asked.emit(address)
-        ask_to_open(address, self)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         menu = QMenu(self)
@@ -401,7 +363,7 @@ class Prose(QWidget):
         if address:
             clipboard = QGuiApplication.clipboard()
             menu.addAction(tr("Copy the address"), lambda: clipboard.setText(address))
-            menu.addAction(tr("Open…"), lambda: self._follow(address))
+            menu.addAction(tr("Open…"), lambda: ask_to_open(address, self))
         menu.popup(event.globalPos())
 
     def event(self, event: QEvent) -> bool:

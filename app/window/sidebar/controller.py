@@ -8,9 +8,8 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
-from app.session.exporting import Exporting
-from app.session.importing import Importing
 from app.session.session import Session
+from app.session.transfers import Exporting, Importing
 from app.system.i18n import tr
 from app.window.sidebar import Sidebar
 from engine import SafelightError

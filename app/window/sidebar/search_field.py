@@ -7,7 +7,7 @@ from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QLineEdit, QToolButton, QWidget
 
 from app.system.i18n import tr
-from app.system.timers import single_shot
+from app.system.timers import later
 
 REST_MS = 150
 CROSS = 24  # pixels; the button at the field's right is a square
@@ -54,7 +54,7 @@ class SearchField(QLineEdit):
         self.cross = ClearButton(self)
         self.cross.clicked.connect(self.clear)
         self.cross.hide()
-        self._rest = single_shot(self, self._search, REST_MS)
+        self._rest = later(self, self._search, REST_MS)
         self.textChanged.connect(self._changed)
 
     def event(self, event: QEvent) -> bool:

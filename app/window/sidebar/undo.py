@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 from app.design.controls import button
 from app.design.layouts import row_of
 from app.system.i18n import tr
-from app.system.timers import single_shot
+from app.system.timers import later
 
 STAYS_MS = 10_000
 
@@ -54,7 +54,7 @@ class UndoBar(QFrame):
         self.button = button(tr("Undo"), tr("Undo the deletion"), tip=tr("Ctrl+Z"))
         self.button.clicked.connect(self.undo)
         self.setLayout(row_of((self.line, 1), self.button, margins=(12, 4, 12, 4), spacing=8))
-        self.timer = single_shot(self, self._expire, STAYS_MS)
+        self.timer = later(self, self._expire, STAYS_MS)
         self.shortcut = QShortcut(QKeySequence(QKeySequence.StandardKey.Undo), self)
         self.shortcut.activated.connect(self.undo)
         self._show()

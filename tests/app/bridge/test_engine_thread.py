@@ -81,7 +81,7 @@ def reader(qapp: QCoreApplication) -> Reader:  # noqa: ARG001 - no QObject befor
 @pytest.fixture
 def link(fake: Any, reader: Reader) -> Iterator[EngineLink]:
     link = EngineLink(fake, mailbox_limit=4)
-    link.arrived.connect(reader.take)
+    link.pacing.released.connect(reader.take)
     yield link
     fake.hold = False
     fake.gate.release(1000)
@@ -310,7 +310,7 @@ class Elsewhere:
 @pytest.fixture
 def elsewhere(reader: Reader) -> Iterator[EngineLink]:
     link = EngineLink(Elsewhere())
-    link.arrived.connect(reader.take)
+    link.pacing.released.connect(reader.take)
     yield link
     link.shutdown()
 

@@ -76,7 +76,7 @@ def test_a_run_that_is_there_at_once_is_shown_in_its_time() -> None:
     assert [one for one in paced.told if not isinstance(one, RunStarted | RunEnded | ModelUnloaded)] == list(
         view.events
     )
-    assert not paced.pacing.is_holding
+    assert not paced.pacing._held
 
 
 def test_what_a_round_pins_comes_with_the_step_behind_it() -> None:
@@ -122,7 +122,7 @@ def test_steps_change_at_once(speed: float, is_smooth: bool) -> None:
     paced = Paced(speed, is_smooth=is_smooth)
     paced.pacing.expect(REQUEST)
     paced.put(*replies(run(1)))
-    assert paced.pacing.is_holding is (speed != FULL_SPEED)
+    assert bool(paced.pacing._held) is (speed != FULL_SPEED)
     paced.turn(NOISE_SECONDS + 0.1)
     assert paced.pacing.share == 1
 
@@ -141,7 +141,7 @@ def test_stop_delivers_what_was_computed() -> None:
     another = RunRequest("chat", REQUEST.messages, GenerationConfig(), 1)
     paced.pacing.expect(another)
     paced.put(*replies(run(1), another))
-    assert paced.pacing.is_holding
+    assert paced.pacing._held
 
 
 def test_it_is_known_that_a_run_is_computed_and_only_shown() -> None:

@@ -17,7 +17,7 @@ from pytestqt.qtbot import QtBot
 from app.bridge.background import Background
 from app.chat.composer.attachments import MOST_FILES
 from app.chat.composer.composer import Composer
-from app.chat.composer.history import PromptHistory
+from app.chat.composer.edit import PromptHistory
 from app.chat.composer.text_files import LIMIT, decode, read_text_file, size_in_words
 from app.design.drops import local_files
 from app.design.suggestion_bar import SuggestionBar
@@ -123,15 +123,15 @@ def test_a_paste_that_no_file_may_hold_is_refused_in_words(composer: Composer) -
 
 def test_a_long_prompt_that_comes_back_becomes_a_file_beside_its_others(composer: Composer) -> None:
     files = tuple(Attachment(f"{number}.txt", str(number)) for number in range(MOST_FILES))
-    composer.set_attachments(files)
+    composer.files.set_attachments(files)
     composer.set_text(LONG[0])
     assert composer.text == ""
     assert composer.attachments == (*files, Attachment("pasted.txt", LONG[0]))
 
 
 def test_the_walk_leaves_out_what_does_not_fit(qtbot: QtBot, composer: Composer) -> None:
-    composer.set_history(["first", LONG[0]])
-    composer.remember(LONG[1])
+    composer.edit.history.set_conversation(["first", LONG[0]])
+    composer.edit.history.remember(LONG[1])
     qtbot.keyClick(composer.edit, Qt.Key.Key_Up)
     assert composer.text == "first"
     assert composer.hint.text() == "Earlier prompt 1 of 1"
@@ -181,7 +181,7 @@ def test_without_prompts_there_is_no_walk() -> None:
 
 
 def test_arrows_walk_only_from_the_first_and_the_last_line(qtbot: QtBot, composer: Composer) -> None:
-    composer.set_history(["first\nof two lines", "second"])
+    composer.edit.history.set_conversation(["first\nof two lines", "second"])
     edit = composer.edit
     composer.set_text("a\nb")
     qtbot.keyClick(edit, Qt.Key.Key_Up)  # within the draft
@@ -203,7 +203,7 @@ def test_arrows_walk_only_from_the_first_and_the_last_line(qtbot: QtBot, compose
 
 
 def test_a_recalled_prompt_is_sent_and_undo_brings_the_draft_back(qtbot: QtBot, composer: Composer) -> None:
-    composer.remember("earlier")
+    composer.edit.history.remember("earlier")
     qtbot.keyClicks(composer.edit, "draft")
     qtbot.keyClick(composer.edit, Qt.Key.Key_Up)
     composer.edit.undo()
@@ -287,7 +287,7 @@ def test_dropped_files_become_chips_and_are_never_moved(
     notes, folder = tmp_path / "notes.md", tmp_path / "folder"
     notes.write_text("word " * 1050)
     folder.mkdir()
-    composer.set_token_counter(lambda text: len(text.split()))
+    composer.files.set_counter(lambda text: len(text.split()))
     composer.set_text("kept")
     event = drop(composer.edit.viewport() if on_field else composer, files_of(notes, folder))
     assert event.isAccepted()
@@ -400,7 +400,7 @@ def test_there_is_an_end_to_files_and_each_can_be_removed(composer: Composer, tm
 
 def test_clear_takes_text_and_files_off(qtbot: QtBot, composer: Composer) -> None:
     composer.set_text("hello")
-    composer.set_attachments((Attachment("a", "b"),))
+    composer.files.set_attachments((Attachment("a", "b"),))
     with qtbot.waitSignals([composer.changed, composer.changed]):
         composer.clear()
     assert (composer.text, composer.attachments) == ("", ())
@@ -415,7 +415,7 @@ def test_tab_takes_prompt_files_attach_presets_send(qtbot: QtBot, composer: Comp
     column.addWidget(after)
     presets = QPushButton("presets")
     composer.place_presets(presets)
-    composer.set_attachments((Attachment("a", "x"), Attachment("b", "x")))
+    composer.files.set_attachments((Attachment("a", "x"), Attachment("b", "x")))
     with qtbot.waitExposed(host):
         host.show()
     host.activateWindow()

@@ -77,7 +77,7 @@ def test_an_answer_is_the_canvas_and_settles_into_text(qtbot: QtBot, open_chat: 
     assert [canvas.isVisible() for canvas in view.canvases] == [False, True]
     assert view.text.text() == answer.settled[0].text
     assert view.stop.isVisible()
-    assert view.status.text().startswith("Block 2, step 1 of 48 · 1 of 8 sure")
+    assert view.status.line.text().startswith("Block 2, step 1 of 48 · 1 of 8 sure")
     assert chat.page.composer.hint.text() == "The answer is developing; Esc stops it"
     fake.gate.release(10)
     idle(qtbot, chat)
@@ -85,7 +85,7 @@ def test_an_answer_is_the_canvas_and_settles_into_text(qtbot: QtBot, open_chat: 
     assert view.text.text() == answer.text != ""
     assert not any(canvas.isVisible() for canvas in view.canvases)
     assert not view.stop.isVisible()
-    assert view.status.text().startswith("Done in 6 steps over 2 blocks")
+    assert view.status.line.text().startswith("Done in 6 steps over 2 blocks")
     view.canvas_toggle.click()
     assert all(canvas.isVisible() for canvas in view.canvases)
     assert view.canvases[0].block is not None
@@ -115,7 +115,7 @@ def test_an_introduction_says_how_the_decoder_writes(
 ) -> None:
     fake.name, fake.decoders = model, decoders
     chat = open_chat(model)
-    introduction = chat.page.introduction
+    introduction = chat.page.welcome.introduction
     assert isinstance(introduction, QLabel)
     assert introduction.text() == expected
     if len(decoders) > 1:
@@ -161,7 +161,7 @@ def test_an_earlier_answer_can_be_repeated_and_begins_a_branch(qtbot: QtBot, ope
     idle(qtbot, chat)
     assert [message["content"] for message in fake.prompts[-1]] == ["one"]
     assert [view.turn.prompt for view in chat.page.turns] == ["one"]
-    first.before.click()
+    first.versions.before.click()
     assert [view.turn.prompt for view in chat.page.turns] == ["one", "two"]
 
 
@@ -253,7 +253,7 @@ def test_an_empty_answer_is_said(qtbot: QtBot, open_chat: Open, fake: Any) -> No
 
 def test_suggestions_are_sent_and_fit_the_model(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
     chat = open_chat()
-    chips = chat.page.suggestions.chips
+    chips = chat.page.welcome.suggestions.chips
     assert len(chips) == len(skills.suggestions())
     chat.page.composer.edit.setPlainText("half a thought")
     chips[0].click()
@@ -262,8 +262,8 @@ def test_suggestions_are_sent_and_fit_the_model(qtbot: QtBot, open_chat: Open, f
     assert chat.page.composer.text == "half a thought"
     chat.context.load(SUDOKU)
     qtbot.waitUntil(lambda: chat.context.model is not None)
-    assert len(chat.page.suggestions.prompts) == 3
-    assert sudoku.givens(sudoku.parse(chat.page.suggestions.prompts[0])) == 34
+    assert len(chat.page.welcome.suggestions.prompts) == 3
+    assert sudoku.givens(sudoku.parse(chat.page.welcome.suggestions.prompts[0])) == 34
 
 
 def test_a_puzzle_is_normalised_and_other_text_is_refused(qtbot: QtBot, open_chat: Open, fake: Any) -> None:

@@ -8,6 +8,7 @@ import random
 import threading
 from collections.abc import Iterable
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from app.state.run.stats import RunFigures
 from engine import Event, GenerationConfig, Reply
 from engine.catalog import Traits
 from engine.service import LoadedModel
+from tests.app.chat.settled import copy_buttons
 
 OPTIONS = ViewOptions(calm=True, layer="state")
 CODE = "Here:\n\n```python\nprint('a')\n```\n\n" + "and more words. " * 40
@@ -74,7 +76,7 @@ def talk(count: int, seed: int = 0) -> ChatState:
 @pytest.fixture
 def page(qtbot: QtBot) -> ChatPage:
     motion.set_reduced(True)
-    made = ChatPage(OPTIONS)
+    made = ChatPage(OPTIONS, Mock())
     qtbot.addWidget(made)
     made.resize(760, 700)
     made.show()
@@ -104,11 +106,11 @@ def top_of(widget: QWidget, page: ChatPage) -> int:
 
 def test_a_stored_conversation_needs_no_model(page: ChatPage) -> None:
     page.show_chat(talk(3), None)
-    assert [view.prompt.text() for view in page.turns] == ["Prompt 0", "Prompt 1", "Prompt 2"]
+    assert [view.prompt.prose.text() for view in page.turns] == ["Prompt 0", "Prompt 1", "Prompt 2"]
     answer = page.turns[0].answer
     assert answer.text.isVisibleTo(page)
     assert answer.text.text().startswith("Answer 0.")
-    assert answer.status.text() == "Done in 12 steps · 1.5 s"
+    assert answer.status.line.text() == "Done in 12 steps · 1.5 s"
     assert not answer.status.details.isVisibleTo(answer)
     answer.status.more.click()
     assert answer.status.details.isVisibleTo(answer)
@@ -134,7 +136,7 @@ def test_an_answer_develops_and_settles(page: ChatPage, fake: Any) -> None:
     turn = chat.ask("Go", Answer("Skills", 5, fake.defaults))
     page.show_chat(chat, loaded(fake))
     view = page.turns[-1].answer
-    assert view.status.text() == "Reading the prompt"
+    assert view.status.line.text() == "Reading the prompt"
     develop(page, chat, fake, until=8)
     assert [canvas.isVisible() for canvas in view.canvases] == [False, True]
     assert view.stop.isVisible()
@@ -171,9 +173,9 @@ def test_settling_moves_nothing_that_is_read(qtbot: QtBot, page: ChatPage, fake:
     assert top_of(prompt, page) == before
     qtbot.waitUntil(lambda: page.scroller._next_near() is None)
     assert top_of(prompt, page) == before
-    assert page.scroller.slack > 0
-    page.follow()
-    assert page.scroller.slack == 0
+    assert page.scroller._slack > 0
+    page.scroller.follow()
+    assert page.scroller._slack == 0
 
 
 def develop_rest(page: ChatPage, chat: ChatState, fake: Any) -> None:
@@ -280,12 +282,12 @@ def test_versions_of_an_answer_are_asked_for_and_shown(page: ChatPage) -> None:
     page.show_chat(chat, None)
     view = page.turns[0].answer
     assert len(page.turns) == 1  # what followed stays with the old version
-    assert view.place.text() == "2/2"
-    assert view.place.accessibleName() == "Version 2 of 2"
-    assert not view.after.isEnabled()
+    assert view.versions.place.text() == "2/2"
+    assert view.versions.place.accessibleName() == "Version 2 of 2"
+    assert not view.versions.after.isEnabled()
     asked: list[tuple[Turn, int]] = []
-    page.answer_chosen.connect(lambda turn, index: asked.append((turn, index)))
-    view.before.click()
+    page.commands.choose_answer = lambda turn, index: asked.append((turn, index))
+    view.versions.before.click()
     assert asked == [(first, 0)]
     before = top_of(view, page)
     first.answers.show(0)
@@ -300,12 +302,12 @@ def test_any_answer_can_be_regenerated(page: ChatPage) -> None:
     chat = talk(3)
     page.show_chat(chat, None)
     asked: list[Turn] = []
-    page.again_asked.connect(asked.append)
+    page.commands.again = asked.append
     page.turns[1].answer.again.click()
     assert asked == [chat.turns[1]]
-    page.set_can_repeat(False)
+    page.set_state(can_repeat=False)
     assert not any(view.answer.again.isEnabled() or view.prompt.edit.isEnabled() for view in page.turns)
-    page.set_can_repeat(True)
+    page.set_state(can_repeat=True)
     assert all(view.answer.again.isEnabled() and view.prompt.edit.isEnabled() for view in page.turns)
 
 
@@ -313,7 +315,7 @@ def test_a_prompt_is_edited_in_place(qtbot: QtBot, page: ChatPage) -> None:
     chat = talk(2)
     page.show_chat(chat, None)
     asked: list[tuple[Turn, str]] = []
-    page.edit_asked.connect(lambda turn, text: asked.append((turn, text)))
+    page.commands.edit = lambda turn, text: asked.append((turn, text))
     prompt = page.turns[0].prompt
     prompt.edit.click()
     editor = prompt.editor
@@ -335,19 +337,19 @@ def test_a_prompt_is_edited_in_place(qtbot: QtBot, page: ChatPage) -> None:
 def test_an_edited_prompt_stays_until_it_can_be_sent(qtbot: QtBot, page: ChatPage) -> None:
     page.show_chat(talk(2), None)
     asked: list[str] = []
-    page.edit_asked.connect(lambda _turn, text: asked.append(text))
+    page.commands.edit = lambda _turn, text: asked.append(text)
     prompt = page.turns[0].prompt
     prompt.edit.click()
     editor = prompt.editor
     assert editor is not None
-    page.set_can_repeat(False)  # as while a model loads
+    page.set_state(can_repeat=False)  # as while a model loads
     qtbot.keyClicks(editor.field, "x")
     qtbot.keyClick(editor.field, Qt.Key.Key_Return)
     assert asked == []
     assert prompt.editor is editor
     assert not editor.send.isEnabled()
     assert "stays here" in editor.hint.text()
-    page.set_can_repeat(True)
+    page.set_state(can_repeat=True)
     assert "another version" in editor.hint.text()
     qtbot.keyClick(editor.field, Qt.Key.Key_Return)
     assert asked == ["Prompt 0x"]
@@ -378,14 +380,14 @@ def test_escape_leaves_the_prompt_as_it_was_and_stops_nothing(qtbot: QtBot, page
     QShortcut(QKeySequence("Escape"), page).activated.connect(lambda: stopped.append(True))
     page.show_chat(talk(1), None)
     asked: list[object] = []
-    page.edit_asked.connect(lambda *what: asked.append(what))
+    page.commands.edit = lambda *what: asked.append(what)
     prompt = page.turns[0].prompt
     prompt.edit.click()
     assert prompt.editor is not None
     qtbot.keyClicks(prompt.editor.field, "changed")
     qtbot.keyClick(prompt.editor.field, Qt.Key.Key_Escape)
     assert prompt.editor is None
-    assert prompt.text() == "Prompt 0"
+    assert prompt.prose.text() == "Prompt 0"
     assert asked == stopped == []
     qtbot.waitUntil(prompt.edit.hasFocus)
 
@@ -393,7 +395,7 @@ def test_escape_leaves_the_prompt_as_it_was_and_stops_nothing(qtbot: QtBot, page
 def test_an_unchanged_or_empty_prompt_is_not_sent(qtbot: QtBot, page: ChatPage) -> None:
     page.show_chat(talk(1), None)
     asked: list[object] = []
-    page.edit_asked.connect(lambda *what: asked.append(what))
+    page.commands.edit = lambda *what: asked.append(what)
     prompt = page.turns[0].prompt
     prompt.edit.click()
     assert prompt.editor is not None
@@ -416,7 +418,7 @@ def test_branches_of_a_prompt(page: ChatPage) -> None:
     versions = page.turns[1].prompt.versions
     assert versions.place.text() == "2/2"
     asked: list[tuple[Turn, int]] = []
-    page.prompt_chosen.connect(lambda turn, index: asked.append((turn, index)))
+    page.commands.choose_prompt = lambda turn, index: asked.append((turn, index))
     versions.before.click()
     assert asked == [(chat.turns[1], 0)]
     kept = page.turns[0]
@@ -424,7 +426,7 @@ def test_branches_of_a_prompt(page: ChatPage) -> None:
     page.show_chat(chat, None)
     assert page.turns[0] is kept
     assert page.view_of(one) is page.turns[1]
-    assert page.turns[1].prompt.text() == "Prompt 1"
+    assert page.turns[1].prompt.prose.text() == "Prompt 1"
 
 
 def test_copy_and_delete(page: ChatPage) -> None:
@@ -437,19 +439,19 @@ def test_copy_and_delete(page: ChatPage) -> None:
     view.prompt.copy.click()
     assert QGuiApplication.clipboard().text() == "Why *so*?"
     asked: list[Turn] = []
-    page.delete_asked.connect(asked.append)
+    page.commands.delete = asked.append
     view.prompt.delete.click()
     assert asked == [turn]
 
 
-def test_a_version_is_deleted_where_somebody_listens(page: ChatPage) -> None:
+def test_a_version_is_deleted(page: ChatPage) -> None:
     chat = talk(1)
+    page.show_chat(chat, None)
+    assert not page.turns[0].answer.delete.isVisible()  # the only one is deleted with its prompt
     chat.ask_again(chat.turns[0], ended("Two"))
     page.show_chat(chat, None)
-    assert not page.turns[0].answer.delete.isVisible()
     asked: list[tuple[Turn, int]] = []
-    page.answer_delete_asked.connect(lambda turn, index: asked.append((turn, index)))
-    page.show_chat(chat, None)
+    page.commands.delete_answer = lambda turn, index: asked.append((turn, index))
     page.turns[0].answer.delete.click()
     assert asked == [(chat.turns[0], 1)]
 
@@ -489,7 +491,7 @@ def test_what_went_wrong_is_said_with_a_retry(page: ChatPage, answer: Answer, sa
     assert view.remarks.text() == said
     assert not view.again.isVisible()  # one way to do it is enough
     asked: list[Turn] = []
-    page.again_asked.connect(asked.append)
+    page.commands.again = asked.append
     view.retry.click()
     assert asked == [turn]
 
@@ -503,7 +505,7 @@ def test_files_of_a_prompt_are_chips_that_unfold(page: ChatPage) -> None:
     assert not prompt.files[0].isVisible()
     prompt.chips[0].click()
     assert prompt.files[0].isVisible()
-    prompt.files[0].copy_buttons[0].click()
+    copy_buttons(prompt.files[0])[0].click()
     assert QGuiApplication.clipboard().text() == "first\n```\nsecond"
     prompt.chips[0].click()
     assert not prompt.files[0].isVisible()

@@ -22,8 +22,7 @@ from app.context import AppContext
 from app.library import pictures
 from app.main import make_context
 from app.pictures import bar
-from app.pictures.thumb import PictureThumb
-from app.pictures.window import PictureWindow
+from app.pictures.thumb import PictureThumb, PictureWindow
 from app.state.chat.counting import PromptCount
 from engine.pictures import Picture
 from engine.service import BackendRouter, LocalBackend
@@ -123,7 +122,7 @@ def test_a_picture_is_pasted_and_removed(composer: Composer, qtbot: QtBot) -> No
     assert chip.facts.text() == "8 × 4 · 32 tokens"
     assert chip.remove.accessibleName() == "Remove Picture"
     assert chip.thumb.accessibleName() == "Picture, 8 × 4 pixels"
-    qtbot.waitUntil(lambda: not chip.thumb.is_loading)
+    qtbot.waitUntil(lambda: not chip.thumb._loading.is_busy)
     plain = chip.thumb.grab().toImage()
     chip.thumb.setProperty("ring", True)  # the keyboard is there
     assert chip.thumb.grab().toImage().pixelColor(1, 1) != plain.pixelColor(1, 1)
@@ -306,7 +305,7 @@ def test_what_a_reopened_conversation_shows_is_read_beside_the_window(
     monkeypatch.setattr(pictures, "read_bytes", noted)
     monkeypatch.setattr(pictures, "RECENT_BYTES", 1)
     session.open(conversation)
-    qtbot.waitUntil(lambda: not session._fetching.is_busy and not any(thumb.is_loading for thumb in thumbs(chat)))
+    qtbot.waitUntil(lambda: not session._fetching.is_busy and not any(thumb._loading.is_busy for thumb in thumbs(chat)))
     chat.page.composer.set_text("Go on.")
     assert sent(chat, qtbot, chat.page.composer.send.click) == (RED, BLUE)
     assert readers

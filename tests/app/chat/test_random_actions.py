@@ -201,7 +201,7 @@ class Walk:
     def check_parts(self) -> None:
         """At any time: parts are the path, and each widget has its part."""
         scroller, turns = self.page.scroller, self.session.chat.turns
-        assert scroller.items == turns
+        assert scroller._items == turns
         assert set(scroller.views) <= set(turns)
         assert not turns or turns[-1] in scroller.views
         assert len(scroller._heights) == len(turns)
@@ -218,7 +218,7 @@ class Walk:
         )
         bar, page = scroller.verticalScrollBar(), scroller.viewport().height()
         assert self.page._pages.currentWidget() is scroller
-        assert bar.maximum() == max(0, scroller._length + scroller.slack - page)
+        assert bar.maximum() == max(0, scroller._length + scroller._slack - page)
         assert scroller._column.width() == scroller.viewport().width()
         shown = [view for view in self.page._views() if view.visibleRegion().boundingRect().height() > 0]
         shown.sort(key=lambda view: turns.index(view.turn))
@@ -232,7 +232,7 @@ class Walk:
         assert bottom >= page or shown[-1].turn is turns[-1]
         for view in shown:
             assert view.height() == view.heightForWidth(view.width())
-            assert view.prompt.text() == view.turn.prompt
+            assert view.prompt.prose.text() == view.turn.prompt
             if view.answer.text.isVisibleTo(self.page):
                 assert view.answer.text.text() == view.turn.answer.text
 

@@ -82,7 +82,7 @@ def test_an_answer_is_read_while_it_comes(qtbot: QtBot, context: AppContext, cha
     assert context.model is not None
     session.ask("How is it?", (), context.model)
     view = chat.page.turns[0].answer
-    assert view.status.text() == "Reading the prompt"
+    assert view.status.line.text() == "Reading the prompt"
     assert not view.replay.isVisibleTo(chat.page)
     slow.gate.release(2)
     qtbot.waitUntil(lambda: view.text.text() != "")
@@ -91,13 +91,13 @@ def test_an_answer_is_read_while_it_comes(qtbot: QtBot, context: AppContext, cha
     assert view.text.isVisibleTo(chat.page)
     assert view.thinking.isVisibleTo(chat.page)
     assert answer.so_far.thinking == "Let me see."
-    assert view.status.text() == "Writing"
+    assert view.status.line.text() == "Writing"
     assert view.stop.isVisibleTo(chat.page)
     slow.gate.release(2)
     qtbot.waitUntil(lambda: session.active is None)
     assert (answer.status, answer.text, answer.thinking) == ("done", "It is **so** and more.", "Let me see.")
     assert view.text.text() == answer.text
-    assert view.status.text().startswith("Done · ")
+    assert view.status.line.text().startswith("Done · ")
     assert answer.figures.tokens_per_second is not None
     assert answer.stats.prompt_tokens == 4
     assert view.canvases == []
@@ -121,7 +121,7 @@ def test_stop_keeps_what_had_come_and_closes_the_connection(
     assert slow.has_gone.wait(10.0)
     view = chat.page.turns[0].answer
     assert view.text.text() == answer.text
-    assert view.status.text().startswith("Stopped · ")
+    assert view.status.line.text().startswith("Stopped · ")
     assert view.remarks.text() == "Stopped before the end."
 
 

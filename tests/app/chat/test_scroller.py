@@ -108,7 +108,7 @@ def test_where_to_stand_when_the_last_part_became_shorter(value: int, total: int
 
 def test_only_what_is_near_has_widgets(qtbot: QtBot, scroller: Scroller) -> None:
     scroller.set_items(range(500), follow=True)
-    assert scroller.is_at_end
+    assert scroller._at_end
     assert set(tops(scroller)) <= set(scroller.views)
     assert 499 in scroller.views
     idle(qtbot, scroller)
@@ -185,12 +185,12 @@ def test_settling_into_less_moves_nothing_that_is_read(qtbot: QtBot, scroller: S
     part.wanted = 80
     scroller.settle(held)
     assert tops(scroller) == before
-    assert scroller.slack == 220
+    assert scroller._slack == 220
     bar = scroller.verticalScrollBar()
     bar.setValue(bar.value() - 150)
-    assert scroller.slack == 70  # what has gone out of sight does not come back
+    assert scroller._slack == 70  # what has gone out of sight does not come back
     scroller.follow()
-    assert scroller.slack == 0
+    assert scroller._slack == 0
     assert bar.value() == bar.maximum()
 
 
@@ -204,16 +204,16 @@ def test_what_goes_on_fills_the_place_that_was_left_and_then_is_followed(scrolle
     held = scroller.hold()
     last.wanted = 400
     scroller.settle(held, goes_on=True)
-    assert (bar.value(), scroller.slack) == (held[0], 100)
+    assert (bar.value(), scroller._slack) == (held[0], 100)
     for height, value, slack in ((450, held[0], 50), (500, held[0], 0), (620, held[0] + 120, 0)):
         last.grow(height)
         QApplication.sendPostedEvents()
-        assert (bar.value(), scroller.slack) == (value, slack)
+        assert (bar.value(), scroller._slack) == (value, slack)
     held = scroller.hold()
     last.wanted = 200  # most of the page would be empty
     scroller.settle(held, goes_on=True)
     assert tops(scroller)[39] == 0
-    assert scroller.is_at_end
+    assert scroller._at_end
 
 
 def test_a_glide_begins_where_the_page_stands(qtbot: QtBot, scroller: Scroller) -> None:
@@ -263,7 +263,7 @@ def test_parts_that_go_take_nothing_along(qtbot: QtBot, scroller: Scroller) -> N
         part.button.setFocus()
         idle(qtbot, scroller)
         scroller.set_items([*range(kept), 100 + kept], follow=True)  # as when a prompt is edited that has the keyboard
-        assert set(scroller.views) <= set(scroller.items)
+        assert set(scroller.views) <= set(scroller._items)
         assert 100 + kept in tops(scroller)
         assert scroller.hasFocus()  # and no part somewhere, to which Qt would scroll
         assert bar.value() == bar.maximum()
@@ -330,4 +330,4 @@ def test_home_and_end(qtbot: QtBot, scroller: Scroller) -> None:
     assert bar.value() == 0
     qtbot.keyClick(scroller, Qt.Key.Key_End)
     assert bar.value() == bar.maximum()
-    assert scroller.is_at_end
+    assert scroller._at_end

@@ -69,7 +69,7 @@ def test_names_and_cells_of_a_stranger_stay_as_they_are(qtbot: QtBot) -> None:
     for made in (thumb, title):
         qtbot.addWidget(made)
     title.set_whole(MARKUP)
-    qtbot.waitUntil(lambda: not thumb.is_loading)
+    qtbot.waitUntil(lambda: not thumb._loading.is_busy)
     assert MARKUP.partition("\n")[0] in thumb.toolTip()
     assert title.toolTip() == MARKUP
     rows = RowsModel()

@@ -45,7 +45,7 @@ def test_the_canvas_of_a_sudoku_is_a_board_and_its_tokens_are_a_click_away(page,
     assert canvas.board.frame.steps == 14
     assert [made.isChecked() for made in (canvas.as_board, canvas.calm, canvas.raw)] == [True, False, False]
     qtbot.mouseClick(canvas.raw, Qt.MouseButton.LeftButton)
-    assert (canvas.board.isVisible(), canvas.view.isVisible(), canvas.view.calm) == (False, True, False)
+    assert (canvas.board.isVisible(), canvas.view.isVisible(), canvas.view._calm) == (False, True, False)
     assert [made.isChecked() for made in (canvas.as_board, canvas.calm, canvas.raw)] == [False, False, True]
     page.player.go(20)
     assert not canvas.board.isVisible()  # it stays as it was chosen

@@ -49,7 +49,7 @@ def test_each_picture_stands_beside_the_canvas_once(qtbot: QtBot, player: Player
     player.open(run(RED))
     assert not view.isHidden()
     assert [thumb.shown.digest for thumb in view.thumbs] == [RED.digest, BLUE.digest]
-    qtbot.waitUntil(lambda: not any(thumb.is_loading for thumb in view.thumbs))
+    qtbot.waitUntil(lambda: not any(thumb._loading.is_busy for thumb in view.thumbs))
     assert view.thumbs[0].image is not None
     assert view.thumbs[1].is_missing
     player.open(Trace(header=traces.header()))
@@ -61,7 +61,7 @@ def test_a_picture_that_was_missing_is_looked_for_in_the_next_run(qtbot: QtBot, 
     qtbot.addWidget(view)
     for there in ((RED,), (RED, BLUE)):
         player.open(run(*there))
-        qtbot.waitUntil(lambda: not any(thumb.is_loading for thumb in view.thumbs))
+        qtbot.waitUntil(lambda: not any(thumb._loading.is_busy for thumb in view.thumbs))
     assert not any(thumb.is_missing for thumb in view.thumbs)
 
 

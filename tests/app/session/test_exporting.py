@@ -11,8 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.library import Library, LibraryError, NewMessage, Whole, store, transfer
 from app.library.conversations import ConversationStore
-from app.session import exporting as module
-from app.session.exporting import Exporting
+from app.session.transfers import Exporting
 
 
 @pytest.fixture
@@ -67,7 +66,7 @@ def test_what_is_deleted_meanwhile_is_not_half_exported(library: Library, talk: 
 def test_a_file_is_written_in_a_thread(
     qtbot: QtBot, library: Library, talk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "SLICE_SECONDS", 0.0)  # a piece a slice
+    monkeypatch.setattr(Exporting, "slice_seconds", 0.0)  # a piece a slice
     threads: list[str] = []
     write = transfer.write_file
     monkeypatch.setattr(
@@ -128,7 +127,7 @@ def test_what_cannot_be_written_is_said_and_the_next_can(
 def test_what_is_being_read_when_the_library_closes_is_forgotten(
     qtbot: QtBot, talk: int, library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(Exporting, "slice_seconds", 0.0)
     exporting = Exporting(library)
     exporting.begin(talk, "json", tmp_path / "talk.json")
     library.close()

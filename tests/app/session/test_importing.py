@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.library import Library, LibraryError, NewMessage, transfer
 from app.library import library as whole_library
 from app.library.conversations import ConversationStore
-from app.session.importing import Importing
+from app.session.transfers import Importing
 
 
 @pytest.fixture

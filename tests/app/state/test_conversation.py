@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.chat.words import count, figures_line, parameters, status_line
+from app.chat.words import figures_line, status_line
 from app.settings.spec import SAMPLER
 from app.settings.values import SettingsValues
 from app.state.chat import prompts
@@ -18,6 +18,7 @@ from app.state.chat.attachment import Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn, user_message
 from app.state.chat.versions import Versions
 from app.state.run.stats import RunFigures
+from app.window.indicators import parameters
 from engine import (
     DECIDER,
     SIGHT,
@@ -315,8 +316,6 @@ def test_a_text_without_steps_says_that_it_is_cut_off(fake: Any) -> None:
 )
 def test_parameter_counts(number: int, words: str) -> None:
     assert parameters(number) == words
-    assert count(1, "step") == "1 step"
-    assert count(1200, "step") == "1,200 steps"
 
 
 # ------------------------------------------------------------------------------------------------ prompts

@@ -133,7 +133,7 @@ def test_a_run_that_is_not_looked_at_goes_as_fast_as_it_can(
     context.apply_values()
     queue.add([PuzzleJob(None, SAMPLE, 1, follower=unseen, is_watched=False)])
     queue.add([PuzzleJob(None, SAMPLE, 2, follower=seen)])
-    qtbot.waitUntil(lambda: bool(seen.begun) and context.backend.pacing.is_holding)
+    qtbot.waitUntil(lambda: bool(seen.begun and context.backend.pacing._held))
     assert unseen.ends == [(False, "")]
     assert not seen.begun[0].committed  # its noise is held
     queue.stop()

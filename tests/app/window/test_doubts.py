@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.chat.doubts import doubt
+from app.chat.words import doubt
 from app.state.chat.conversation import Answer
 from app.state.chat.prompts import suggestions
 from app.window.main_window import MainWindow

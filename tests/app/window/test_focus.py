@@ -52,8 +52,8 @@ def test_in_the_chat_the_focus_stays_in_its_place(qtbot: QtBot, open_window: Ope
     idle(qtbot, window)
     assert page.turns[1].answer.again.hasFocus()
 
-    press(page.turns[1].answer.before)  # version arrows: the same one, and at the end the other
-    assert page.turns[1].answer.after.hasFocus()
+    press(page.turns[1].answer.versions.before)  # version arrows: the same one, and at the end the other
+    assert page.turns[1].answer.versions.after.hasFocus()
 
     press(page.turns[1].prompt.edit)
     editor = page.turns[1].prompt.editor
@@ -64,7 +64,7 @@ def test_in_the_chat_the_focus_stays_in_its_place(qtbot: QtBot, open_window: Ope
     assert edit.hasFocus()  # what comes next is written there
     idle(qtbot, window)
     press(page.turns[1].prompt.versions.before)
-    assert page.turns[1].prompt.text() == "two"
+    assert page.turns[1].prompt.prose.text() == "two"
     assert page.turns[1].prompt.versions.after.hasFocus()
 
     press(page.turns[1].prompt.delete)

@@ -185,11 +185,11 @@ def test_the_chat_and_the_inspector_count_a_step_under_way_alike(
     assert active is not None
     qtbot.waitUntil(lambda: active.stats.step == 1)
     status = chat.page.turns[-1].answer.status
-    qtbot.waitUntil(lambda: "step" in status.text().lower())
+    qtbot.waitUntil(lambda: "step" in status.line.text().lower())
     context.inspect(active.trace, is_live=True)
     page = inspector.page
     qtbot.waitUntil(lambda: page.player.frame is not None and page.player.frame.step == 1)
-    seen = status.text(), page.transport.frame.accessibleName(), page.captions.text.accessibleName()
+    seen = status.line.text(), page.transport.frame.accessibleName(), page.captions.text.accessibleName()
     assert [number(text) for text in seen] == [2, 2, 2]
     fake.gate.release(100)
 

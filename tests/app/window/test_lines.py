@@ -47,9 +47,9 @@ def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
 
 def shown_lines(piece: Piece) -> list[str]:
     """A text as it stands on the page, line by line."""
-    lines: dict[int, str] = {}
+    lines: dict[float, str] = {}
     for place in range(piece.end):
-        top = piece.rect_of(place).top()
+        top = piece.span_rect(place, place + 1).top()
         lines[top] = lines.get(top, "") + piece.document.characterAt(place)
     return [line.rstrip("\u2028") for _, line in sorted(lines.items())]
 

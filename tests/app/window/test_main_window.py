@@ -67,7 +67,7 @@ def test_escape_stops_and_keeps_what_there_is(qtbot: QtBot, open_window: Open, f
     view = page.turns[0].answer
     assert view.canvases[0].isVisible()
     assert answer.text
-    assert view.status.text().startswith("Stopped after 2 steps")
+    assert view.status.line.text().startswith("Stopped after 2 steps")
 
 
 def test_regenerate_keeps_versions(qtbot: QtBot, open_window: Open, fake: Any) -> None:
@@ -75,19 +75,19 @@ def test_regenerate_keeps_versions(qtbot: QtBot, open_window: Open, fake: Any) -
     ask(qtbot, window, "hello")
     idle(qtbot, window)
     view = window.pages.chat().page.turns[0].answer
-    assert not view.place.isVisible()
+    assert not view.versions.place.isVisible()
     qtbot.keyClick(window, Qt.Key.Key_R, Qt.KeyboardModifier.ControlModifier)
     idle(qtbot, window)
     view.again.click()
     idle(qtbot, window)
     assert fake.seeds == [40, 41, 42]
-    assert view.place.text() == "3/3"
-    view.before.click()
-    assert view.place.text() == "2/3"
+    assert view.versions.place.text() == "3/3"
+    view.versions.before.click()
+    assert view.versions.place.text() == "2/3"
     assert view.text.text() == window.context.session.chat.turns[0].answers.items[1].text
     assert "Seed 41" in view.status.details.text()
-    view.after.click()
-    assert not view.after.isEnabled()
+    view.versions.after.click()
+    assert not view.versions.after.isEnabled()
 
 
 def test_a_model_that_does_not_load_is_told(qtbot: QtBot, open_window: Open) -> None:
@@ -246,7 +246,7 @@ def test_labels_never_read_markup(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     ask(qtbot, window, "<b>bold</b>")
     idle(qtbot, window)
-    assert window.pages.chat().page.turns[0].prompt.text() == "<b>bold</b>"
+    assert window.pages.chat().page.turns[0].prompt.prose.text() == "<b>bold</b>"
     assert all(label.textFormat() == Qt.TextFormat.PlainText for label in window.findChildren(QLabel))
 
 

@@ -101,7 +101,7 @@ def test_within_a_step_tokens_are_accepted_one_after_another(
             assert block is not None
             counts.append(8 if block.committed else block.accepted_count)
             if block.steps and not block.committed:
-                said = window.pages.chat().page.turns[-1].answer.status.text()
+                said = window.pages.chat().page.turns[-1].answer.status.line.text()
                 assert f"{block.accepted_count} of 8 sure" in said
         assert sorted(set(counts)) == seen
         assert counts == sorted(counts)

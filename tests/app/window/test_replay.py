@@ -168,7 +168,7 @@ def test_one_run_is_held_at_a_time_and_the_pace_is_remembered(
     pace.setCurrentIndex(pace.findData("0.5"))
     pace.activated.emit(pace.currentIndex())
     assert settings.value("canvas/pace") == "0.5"
-    assert window.context.backend.pacing.speed == first.player.speed == 0.5
+    assert window.context.backend.pacing._schedule.clock.speed == first.player.speed == 0.5
 
 
 def test_while_it_develops_there_is_the_pace_alone(qtbot: QtBot, open_window: Open, fake: FakeEngine) -> None:

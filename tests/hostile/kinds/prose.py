@@ -216,6 +216,7 @@ def _attempt(text: str, *, markdown: bool) -> Attempt:
     def attempt() -> float:
         from app.chat.messages.scroller import Scroller
         from app.chat.prose.widget import Prose
+        from tests.app.chat.settled import is_settled
 
         prose = Prose("Answer", markdown=markdown)
         column = Scroller(lambda _: prose, lambda *_: 200, lambda _: iter(()), lambda _: (), lambda: 700)
@@ -225,7 +226,7 @@ def _attempt(text: str, *, markdown: bool) -> Attempt:
 
         def settle() -> None:
             ends = perf_counter() + WAITS
-            while not prose.is_settled and perf_counter() < ends:
+            while not is_settled(prose) and perf_counter() < ends:
                 held()
                 sleep(0.0005)
             held()
@@ -309,7 +310,7 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
         if into == 0:
             shown = composer = Composer()
             field = composer.edit
-            composer.set_history(texts)
+            composer.edit.history.set_conversation(texts)
             for _ in range(3):
                 key = QKeyEvent(QKeyEvent.Type.KeyPress, Qt.Key.Key_Up, Qt.KeyboardModifier.NoModifier)
                 held(lambda key=key: field.keyPressEvent(key))

@@ -1,0 +1,25 @@
+"""The commands on a turn, which its buttons call without going through the views around them. Knows no Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.state.chat.conversation import Turn
+
+
+@dataclass
+class TurnCommands:
+    """Carries out what a person asks of a turn. The controller owns it."""
+
+    stop: Callable[[], object]
+    again: Callable[[Turn], object]
+    edit: Callable[[Turn, str], object]
+    delete: Callable[[Turn], object]
+    delete_answer: Callable[[Turn, int], object]  # the index of a version
+    choose_answer: Callable[[Turn, int], object]
+    choose_prompt: Callable[[Turn, int], object]
+    inspect: Callable[[Turn], object]
+    replay: Callable[[Turn], object]  # reads the run of its answer
+    pick: Callable[[str], object]  # sends a suggested prompt
+    choose_pace: Callable[[str], object]  # a value of the declared setting
