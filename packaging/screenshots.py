@@ -394,17 +394,18 @@ class Tour:
         """The models page with servers: our own, one of text, and one that is not there."""
         window, state = self.window, self.window.context.server.state
         window.show_page("models")
-        servers = window.pages.models().page.servers
+        models = window.pages.models()
+        servers = models.page.servers
         with text_server() as other:
             for address, key in ((state.url, state.key), (other, ""), ("http://127.0.0.1:9", "")):
                 servers.address.setText(address)
                 servers.key.setText(key)
                 servers.add_button.click()
-                wait_for(lambda: servers.is_idle, "the server's answer")
+                wait_for(lambda: models.remote.is_idle, "the server's answer")
             base = next(base for base in servers.rows if base.startswith(other))
             servers.rows[base].load.click()
             wait_for(lambda: window.context.model is not None and window.context.loading is None, "the model")
-            window.pages.models().page.frame.add_server.click()
+            models.page.add_server.click()
             self.shoot("models-remote")
             window.show_page("chat")
             window.conversations.begin()

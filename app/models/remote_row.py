@@ -19,6 +19,16 @@ FIELD_WIDTH = 240
 LEAST_CHOICE = 20  # characters
 
 
+def key_field(name: str) -> QLineEdit:
+    """Returns a field for a key, which it does not show."""
+    made = QLineEdit()
+    made.setEchoMode(QLineEdit.EchoMode.Password)
+    made.setMaxLength(LONGEST_KEY)
+    made.setFixedWidth(FIELD_WIDTH)
+    made.setAccessibleName(name)
+    return made
+
+
 @dataclass(frozen=True)
 class RemoteState:
     """The state that a row shows."""
@@ -65,11 +75,7 @@ class RemoteRow(QFrame):
         self.key = button(tr("Key…"), tip=tr("The key that the server wants to see"))
         self.remove = button(tr("Remove from the list"), tip=tr("The server itself goes on"))
         self.key.setCheckable(True)
-        self.key_field = QLineEdit()
-        self.key_field.setEchoMode(QLineEdit.EchoMode.Password)
-        self.key_field.setMaxLength(LONGEST_KEY)
-        self.key_field.setFixedWidth(FIELD_WIDTH)
-        self.key_field.setAccessibleName(tr("Key of {server}", server=base))
+        self.key_field = key_field(tr("Key of {server}", server=base))
         self.save_key = button(tr("Save the key"), role="plain")
         self.forget_key = button(tr("Forget the key"))
         for made in (self.load, self.unload, self.test, self.key, self.remove, self.save_key, self.forget_key):
