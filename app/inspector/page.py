@@ -6,17 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import (
-    QPushButton,
-    QSplitter,
-    QStackedWidget,
-    QTabWidget,
-    QWidget,
-)
+from PySide6.QtWidgets import QPushButton, QStackedWidget, QTabWidget, QWidget
 
 from app.design.controls import Elided, Hairline, button, label, scroller
 from app.design.fonts import px
-from app.design.layouts import Gap, boxed, column_of, row_of
+from app.design.layouts import Gap, boxed, column_of, row_of, splitter_of
 from app.inspector.answers.panel import ReadAnswers
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.canvas.map import StepMap
@@ -100,6 +94,35 @@ class InspectorPage(QWidget):
     # ---------------------------------------------------------------- building
 
     def _lay_out(self) -> None:
+        head = self._head()
+        self.figures.addWidget(self.plots)
+        self.figures.addWidget(self.answers)
+        self.side.setDocumentMode(True)
+        self.side.tabBar().setDrawBase(False)
+        self.side.setAccessibleName(tr("Views of this run"))
+        self.side.setUsesScrollButtons(True)
+        self.side.setMinimumHeight(LEAST_SIDE)  # less than its tallest tab, so that a board above is wholly visible
+        seen = boxed(row_of(self.pictures, (self.canvas, 1), spacing=0))
+        self._history = self._linked_views()
+        self.left = splitter_of((seen, 3), (self.figures, 2), sizes=SIZES[False])
+        self.right = splitter_of((self.side, 0), (self._history, 0), sizes=(300, 340))
+        self.across = splitter_of((self.left, 3), (self.right, 2), sizes=(740, 500), across=True)
+        self.main = QStackedWidget()
+        self.add_view(tr("Run"), tr("Look at this run alone"), self.across)
+        self.notice = label("", "remark", wrap=True, selectable=True)
+        self.notice.setContentsMargins(16, 4, 16, 4)
+        self.notice.setAccessibleName(tr("What is missing of this run"))
+        self.notice.hide()
+        below = (self.filmstrip, self.transport, self.captions)
+        parts = (head, self.notice, Hairline(), (self.main, 1), Hairline(), *below)
+        self.views = boxed(column_of(*parts, spacing=0))
+        self.stack.addWidget(self.views)
+        self.overview.known.connect(self._figured)
+        self.side.currentChanged.connect(self._give_room)
+        self.keys.watch(self.views)
+
+    def _head(self) -> QWidget:
+        """Returns the line over the views: the run's name, the switch between views, and the buttons for files."""
         self.title, self.facts = Elided("trace"), Elided("caption")
         self.open_button = button(tr("Open…"), tr("Open a trace from a file"))
         self.open_button.clicked.connect(self.file_asked)
@@ -108,77 +131,12 @@ class InspectorPage(QWidget):
         self.close_button = button(tr("‹ All runs"), tr("Back to the gallery and your runs"))
         self.close_button.clicked.connect(self._close)
         self.view_buttons: list[QPushButton] = []
-        head = QWidget()
-        head.setObjectName("inspector-head")
-        names = column_of(self.title, self.facts, spacing=0)
         self._switch = row_of(spacing=16)
-        head.setLayout(
-            row_of(
-                self.close_button,
-                (names, 1),
-                self._switch,
-                Gap(16),
-                self.open_button,
-                self.export_button,
-                margins=(16, 8, 16, 8),
-                spacing=16,
-            )
-        )
-
-        self.left = QSplitter(Qt.Orientation.Vertical)
-        self.figures.addWidget(self.plots)
-        self.figures.addWidget(self.answers)
-        seen = boxed(row_of(self.pictures, (self.canvas, 1), spacing=0))
-        self.left.addWidget(seen)
-        self.left.addWidget(self.figures)
-        self.right = QSplitter(Qt.Orientation.Vertical)
-        self.side.setDocumentMode(True)
-        self.side.tabBar().setDrawBase(False)
-        self.side.setAccessibleName(tr("Views of this run"))
-        self.side.setUsesScrollButtons(True)
-        self.side.setMinimumHeight(LEAST_SIDE)  # less than its tallest tab, so that a board above is wholly visible
-        self.right.addWidget(self.side)
-        self._history = self._linked_views()
-        self.right.addWidget(self._history)
-        self.across = QSplitter(Qt.Orientation.Horizontal)
-        self.across.addWidget(self.left)
-        self.across.addWidget(self.right)
-        for splitter in (self.left, self.right, self.across):
-            splitter.setChildrenCollapsible(False)
-            splitter.setHandleWidth(5)
-        self.left.setStretchFactor(0, 3)
-        self.left.setStretchFactor(1, 2)
-        self.left.setSizes(list(SIZES[False]))
-        self.right.setSizes([300, 340])
-        self.across.setStretchFactor(0, 3)
-        self.across.setStretchFactor(1, 2)
-        self.across.setSizes([740, 500])
-
-        self.main = QStackedWidget()
-        self.add_view(tr("Run"), tr("Look at this run alone"), self.across)
-
-        self.views = QWidget()
-        self.notice = label("", "remark", wrap=True, selectable=True)
-        self.notice.setContentsMargins(16, 4, 16, 4)
-        self.notice.setAccessibleName(tr("What is missing of this run"))
-        self.notice.hide()
-        self.views.setLayout(
-            column_of(
-                head,
-                self.notice,
-                Hairline(),
-                (self.main, 1),
-                Hairline(),
-                self.filmstrip,
-                self.transport,
-                self.captions,
-                spacing=0,
-            )
-        )
-        self.stack.addWidget(self.views)
-        self.overview.known.connect(self._figured)
-        self.side.currentChanged.connect(self._give_room)
-        self.keys.watch(self.views)
+        names, files = column_of(self.title, self.facts, spacing=0), (self.open_button, self.export_button)
+        parts = (self.close_button, (names, 1), self._switch, Gap(16), *files)
+        head = boxed(row_of(*parts, margins=(16, 8, 16, 8), spacing=16))
+        head.setObjectName("inspector-head")
+        return head
 
     def _linked_views(self) -> QWidget:
         """Returns the cell's history, shown if there is room. Adds the map, the text and the order as tabs."""

@@ -10,15 +10,7 @@ from app.design.controls import Hairline, button, label
 from app.design.fonts import px
 from app.design.layouts import column_of, row_of
 from app.settings.decoding_fields import DecodingFields
-from app.settings.fields import (
-    NumberBox,
-    SeedBox,
-    choice_box,
-    flag_box,
-    number_box,
-    number_in,
-    put_number,
-)
+from app.settings.fields import NumberBox, SeedBox, choice_box, flag_box, number_box, number_in, put_number
 from app.settings.spec import (
     LAYER,
     PACE,
@@ -71,6 +63,16 @@ class SettingsStrip(QWidget):
         self.decoding = DecodingFields(offers_own=False)
         self.decoding.setContentsMargins(0, 16, 0, 0)
         self._column.addWidget(self.decoding)
+        self._add_settings()
+        scroll = self._scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setAccessibleName(tr("Sampler"))
+        self.setLayout(row_of(Hairline(Qt.Orientation.Vertical), (scroll, 1), spacing=0))
+        self.show_values(self._defaults)
+
+    def _add_settings(self) -> None:
         for setting in SAMPLER:
             self.boxes[setting.name] = self._add_number(setting)
         self.seed = SeedBox()
@@ -87,13 +89,6 @@ class SettingsStrip(QWidget):
         self.reduced_motion = flag_box("reduced_motion", REDUCED_MOTION, REDUCED_MOTION_EXPLANATION)
         self._add("", REDUCED_MOTION_EXPLANATION, self.reduced_motion)
         self._column.addStretch(1)
-
-        scroll = self._scroll = QScrollArea()
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setAccessibleName(tr("Sampler"))
-        self.setLayout(row_of(Hairline(Qt.Orientation.Vertical), (scroll, 1), spacing=0))
         for box in (*self.boxes.values(), self.seed):
             box.valueChanged.connect(self._take)
         for switch in (self.random_seed, self.reduced_motion):
@@ -101,7 +96,6 @@ class SettingsStrip(QWidget):
         self.decoding.changed.connect(self._take)
         for choice in (self.view, self.layer, self.pace):
             choice.currentIndexChanged.connect(self._take)
-        self.show_values(self._defaults)
 
     def setVisible(self, visible: bool) -> None:
         if visible and self._scroll.widget() is None:  # measuring so many fields would slow down the window's start

@@ -9,15 +9,11 @@ from typing import TypeVar
 import numpy as np
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QSplitter,
-    QStackedWidget,
-    QWidget,
-)
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.design.controls import Hairline, button, label
 from app.design.fonts import TEXT_BODY, px
-from app.design.layouts import boxed, column_of, row_of
+from app.design.layouts import boxed, column_of, row_of, splitter_of
 from app.design.tokens import SPACE_2, SPACE_4
 from app.inspector.canvas.canvas import FONT_SIZES, RESERVED_TOKENS
 from app.inspector.compare.chooser import RunChooser
@@ -101,16 +97,8 @@ class Compare(QStackedWidget):
             margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_2),
             spacing=SPACE_4,
         )
-        sides = row_of((self.left, 1), Hairline(Qt.Orientation.Vertical), (self.right, 1), spacing=0)
-        canvases = QWidget()
-        canvases.setLayout(sides)
-        self.down = QSplitter(Qt.Orientation.Vertical)
-        self.down.setChildrenCollapsible(False)
-        self.down.setHandleWidth(5)
-        self.down.addWidget(canvases)
-        self.down.addWidget(self.figures)
-        self.down.setStretchFactor(0, 1)
-        self.down.setSizes([420, 150])
+        canvases = boxed(row_of((self.left, 1), Hairline(Qt.Orientation.Vertical), (self.right, 1), spacing=0))
+        self.down = splitter_of((canvases, 1), (self.figures, 0), sizes=(420, 150))
         return boxed(column_of(head, Hairline(), (self.down, 1), spacing=0))
 
     def _connect(self) -> None:
