@@ -103,7 +103,7 @@ class BoardSide(QWidget):
 
     @Slot(str)
     def _finished(self, problem: str) -> None:
-        if self.run.run_view is None:
+        if self.run.trace is None:
             self.run.close()
         self.show_run()
         if problem:
@@ -113,7 +113,7 @@ class BoardSide(QWidget):
     def show_run(self) -> None:
         """Shows the run's steps so far, or its result."""
         run, frame = self.run, self.run.frame
-        if run.run_view is None or frame is None:
+        if run.trace is None or frame is None:
             text = tr("Waits for its turn") if run.is_live else ""
         elif run.result and run.is_at_end:
             text = run.result
@@ -121,7 +121,7 @@ class BoardSide(QWidget):
             steps, accepted = steps_text(frame.steps), frame.accepted
             text = tr("After {steps}: {accepted} of 81 accepted", steps=steps, accepted=accepted)
         self.result.setText(text)
-        self.inspect.setVisible(bool(run.result) and run.run_view is not None)
+        self.inspect.setVisible(bool(run.result) and run.trace is not None)
 
 
 class SideBySide(QWidget):
@@ -207,7 +207,7 @@ class SideBySide(QWidget):
 
     @Slot()
     def _started(self) -> None:
-        live = next((side for side in reversed(self.sides) if side.run.is_live and side.run.run_view is not None), None)
+        live = next((side for side in reversed(self.sides) if side.run.is_live and side.run.trace is not None), None)
         if live is not None:
             self.scrub.follow(live.run.player)
 

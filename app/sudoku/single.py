@@ -137,7 +137,7 @@ class OnePuzzle(QWidget):
     @Slot()
     def leave_run(self) -> None:
         """Shows the puzzle again, to edit it, if the run has ended."""
-        if not self.run.is_live and self.run.run_view is not None:
+        if not self.run.is_live and self.run.trace is not None:
             self.run.close()
 
     @Slot(object)
@@ -276,18 +276,18 @@ class OnePuzzle(QWidget):
     @Slot(str)
     def _finished(self, problem: str) -> None:
         self.board.set_read_only(False)
-        if self.run.run_view is None:
+        if self.run.trace is None:
             self.run.close()
         self.scrub.follow(None)
         self._show_entry()
         self._show_run()
-        if problem and self.run.run_view is None:
+        if problem and self.run.trace is None:
             self.refuse(problem)
 
     @Slot()
     def _show_run(self) -> None:
         run = self.run
-        has_run = run.run_view is not None
+        has_run = run.trace is not None
         self.column.figures.show_frame(run.frame)
         self.column.show_result(run.result, self._facts if has_run else "", has_run=has_run and not run.is_live)
 

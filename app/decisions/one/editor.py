@@ -30,7 +30,7 @@ class QuestionEditor(QWidget):
     def __init__(self, draft: QuestionDraft) -> None:
         super().__init__()
         self._draft = draft
-        self._rows: list[tuple[QLineEdit, QLineEdit]] = []
+        self.rows: list[tuple[QLineEdit, QLineEdit]] = []
         self._removers: list[QPushButton] = []
         self.kind = ChoiceBox()
         self.kind.setAccessibleName(tr("Type of question"))
@@ -64,15 +64,10 @@ class QuestionEditor(QWidget):
     def draft(self) -> QuestionDraft:
         return self._draft
 
-    @property
-    def option_fields(self) -> list[tuple[QLineEdit, QLineEdit]]:
-        """The fields for name and description of each option."""
-        return self._rows
-
     def tab_stops(self) -> list[QWidget]:
         """Returns the widgets of the Tab order that follow ``head``."""
         stops: list[QWidget] = [self.instructions]
-        for place, row in enumerate(self._rows):
+        for place, row in enumerate(self.rows):
             stops += [*row, *self._removers[place : place + 1]]
         return [*stops, self.add_option]
 
@@ -91,7 +86,7 @@ class QuestionEditor(QWidget):
             if old is not None:
                 old.hide()
                 old.deleteLater()
-        self._rows, self._removers = [], []
+        self.rows, self._removers = [], []
         for place, option in enumerate(self._draft.options):
             self._add_row(place, option)
         is_fixed = self._draft.kind == "yes-no"
@@ -127,21 +122,21 @@ class QuestionEditor(QWidget):
             self._removers.append(remove)
         for field in (name, meaning):
             field.textEdited.connect(self._type)
-        self._rows.append((name, meaning))
+        self.rows.append((name, meaning))
 
     def show_problem(self, problem: DraftProblem | None) -> None:
         """Marks the field with the problem, and shows its text; None removes both."""
         self.problem.setText("" if problem is None else problem.text)
         self.problem.setVisible(problem is not None)
         wrong = None if problem is None else self._field_of(problem)
-        for field in (self.name, self.instructions, *(name for name, _ in self._rows)):
+        for field in (self.name, self.instructions, *(name for name, _ in self.rows)):
             if bool(field.property("wrong")) != (field is wrong):
                 restyle(field, "wrong", field is wrong)
             field.setAccessibleDescription(self.problem.text() if field is wrong else "")
 
     def _field_of(self, problem: DraftProblem) -> QLineEdit:
-        if problem.field == "options" and 0 <= problem.place < len(self._rows):
-            return self._rows[problem.place][0]
+        if problem.field == "options" and 0 <= problem.place < len(self.rows):
+            return self.rows[problem.place][0]
         return self.name if problem.field == "name" else self.instructions
 
     def focus_on(self, problem: DraftProblem | None) -> None:
@@ -154,7 +149,7 @@ class QuestionEditor(QWidget):
     def _type(self) -> None:
         options = tuple(
             Option(name.text(), meaning.text()) if self._draft.kind != "yes-no" else Option(own.name, meaning.text())
-            for own, (name, meaning) in zip(self._draft.options, self._rows, strict=True)
+            for own, (name, meaning) in zip(self._draft.options, self.rows, strict=True)
         )
         self._change(
             replace(self._draft, name=self.name.text().strip(), instructions=self.instructions.text(), options=options)
@@ -169,12 +164,12 @@ class QuestionEditor(QWidget):
     def _add_option(self) -> None:
         self._change(self._draft.plus_option())
         self._show_options()
-        self._rows[-1][0].setFocus()
+        self.rows[-1][0].setFocus()
 
     def _remove_option(self, place: int) -> None:
         self._change(self._draft.minus_option(place))
         self._show_options()
-        self._rows[min(place, len(self._rows) - 1)][0].setFocus()
+        self.rows[min(place, len(self.rows) - 1)][0].setFocus()
 
     def _change(self, draft: QuestionDraft) -> None:
         if draft != self._draft:

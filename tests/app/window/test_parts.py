@@ -240,7 +240,7 @@ def test_the_window_can_be_closed_in_the_middle_of_an_answer(qtbot: QtBot, open_
     qtbot.keyClick(page.composer.edit, Qt.Key.Key_Return)
     fake.gate.release(2)
     qtbot.waitUntil(lambda: window.context.session.chat.turns[0].answer.stats.total_steps == 2)
-    draft = window.context.model.decode(window.context.session.chat.turns[0].answer.draft_tokens()).text  # type: ignore[union-attr]
+    draft = window.context.session.chat.turns[0].answer.draft(window.context.model.decode).text  # type: ignore[union-attr]
     step = threading.Timer(0.2, fake.gate.release, [1000])  # a step that takes its time while the window closes
     step.start()
     window.close()
