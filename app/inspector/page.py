@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent
@@ -17,10 +17,8 @@ from app.inspector.canvas.map import StepMap
 from app.inspector.canvas.prompt_pictures import PromptPictures
 from app.inspector.cell.history import CellHistory
 from app.inspector.cell.text import RenderedText
-from app.inspector.export_dialog import ExportDialog
 from app.inspector.keys import Keys, keeps
 from app.inspector.order_words import end_in_short
-from app.inspector.run_cards import Offer
 from app.inspector.task_view import TaskView
 from app.inspector.timeline.captions import Captions
 from app.inspector.timeline.filmstrip import Filmstrip
@@ -46,10 +44,8 @@ TALL = 1080  # from this height on a tab with controls leaves room for the cell'
 class InspectorPage(QWidget):
     """The page. ``player`` has the current frame. Panels of other modules are added by ``add_panel``."""
 
-    file_asked = Signal()
-    chosen = Signal(str)  # the key of an offered run
     closed = Signal()
-    exported = Signal(str)  # the file
+    export_asked = Signal(object)  # a Player with the run
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -88,8 +84,6 @@ class InspectorPage(QWidget):
         self.side = QTabWidget()
         self.side.tabBar().setAccessibleName(tr("Views of the run"))
         self._lay_out()
-        self.welcome.file_asked.connect(self.file_asked)
-        self.welcome.chosen.connect(self.chosen)
 
     # ---------------------------------------------------------------- building
 
@@ -125,7 +119,6 @@ class InspectorPage(QWidget):
         """Returns the line over the views: the run's name, the switch between views, and the buttons for files."""
         self.title, self.facts = Elided("trace"), Elided("caption")
         self.open_button = button(tr("Open…"), tr("Open a trace from a file"))
-        self.open_button.clicked.connect(self.file_asked)
         self.export_button = button(tr("Export…"), tr("Export this run"))
         self.export_button.clicked.connect(self.export)
         self.close_button = button(tr("‹ All runs"), tr("Back to the gallery and your runs"))
@@ -201,10 +194,6 @@ class InspectorPage(QWidget):
         self.main.setCurrentIndex(place)
 
     # ---------------------------------------------------------------- the open run
-
-    def offer(self, items: Sequence[Offer | tuple[str, str, str] | tuple[str, str, str, str]]) -> None:
-        """Shows the runs to open. Each item has a title, a line about it, its key, and its heading, if any."""
-        self.welcome.offer([Offer(*item) for item in items])
 
     def open_trace(self, trace: Recording, place: int | None = None) -> None:
         """Opens a finished run at its last frame, or at ``place``."""
@@ -340,16 +329,10 @@ class InspectorPage(QWidget):
 
     @Slot()
     def export(self) -> None:
-        """Opens the export dialog for the open run."""
+        """Stops playing, and asks for the export dialog for the open run."""
         if self.player.trace is not None:
             self.player.pause()
-            self.export_run(self.player)
-
-    def export_run(self, player: Player) -> None:
-        """Opens the export dialog for a player's run."""
-        dialog = ExportDialog(player, self.window())
-        dialog.exported.connect(self.exported)
-        dialog.open()
+            self.export_asked.emit(self.player)
 
     # ---------------------------------------------------------------- keys and size
 

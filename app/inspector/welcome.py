@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QWidget
-
 from app.design.controls import button, label
-from app.inspector.run_cards import Card, Offer, RunCards
-from app.inspector.run_page import RunPage
+from app.inspector.run_cards import RunCards, RunPage
 from app.system.i18n import tr
 
 SIDE = 24
 
 
 class InspectorWelcome(RunPage):
-    """Emits the key of the chosen run, or a request to open a file."""
-
-    chosen = Signal(str)
-    file_asked = Signal()
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName(tr("Inspector, nothing open"))
         self.runs = RunCards()
-        self.runs.chosen.connect(self.chosen)
         self.open = button(tr("Open a trace…"), tr("Open a trace from a file"), role="primary")
-        self.open.clicked.connect(self.file_asked)
         column = self.column
         column.setContentsMargins(SIDE, 40, SIDE, 24)
         column.addWidget(label(tr("See why the text became what it is"), "display", wrap=True))
@@ -38,15 +25,7 @@ class InspectorWelcome(RunPage):
         column.addSpacing(16)
         column.addWidget(self.runs)
         column.addStretch(1)
-
-    def offer(self, offers: Sequence[Offer]) -> None:
-        """Shows these runs as cards, in their sections."""
-        self.runs.offer(offers)
-
-    @property
-    def cards(self) -> list[Card]:
-        """The cards, in order."""
-        return self.runs.cards
+        self.show_column()
 
 
 def _introduction() -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Qt, Signal, Slot
+from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
+from app.design import themes
 from app.design.choice_box import ChoiceBox
 from app.design.controls import Hairline, button, label
 from app.design.fonts import px
@@ -37,6 +38,7 @@ class SettingsStrip(QWidget):
     def __init__(self, values: SettingsValues) -> None:
         super().__init__()
         self.setObjectName("settings")
+        themes.changed.connect(self._fit)
         self._fit()
         self._values = values
         self._defaults = GenerationConfig()
@@ -129,13 +131,9 @@ class SettingsStrip(QWidget):
         self._add(choice.label, choice.explanation, box)
         return box
 
+    @Slot()
     def _fit(self) -> None:
         self.setFixedWidth(min(px(WIDTH), MOST_WIDTH))
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._fit()
 
     def show_setting(self, name: str) -> None:
         """Focuses a setting of the sampler, by its name."""

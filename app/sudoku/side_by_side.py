@@ -36,7 +36,7 @@ class BoardSide(QWidget):
     def __init__(self, name: str) -> None:
         super().__init__()
         self._offered: list[Contender] = []
-        self._contender: Contender | None = None
+        self.contender: Contender | None = None  # None before any was offered
         self.chooser = ChoiceBox()
         self.chooser.setAccessibleName(name)
         self.chooser.setAccessibleDescription(tr("A model, with or without an adapter"))
@@ -65,11 +65,6 @@ class BoardSide(QWidget):
 
     # ---------------------------------------------------------------- the contender
 
-    @property
-    def contender(self) -> Contender | None:
-        """The chosen contender; None before any was offered."""
-        return self._contender
-
     def offer(self, offered: Sequence[Contender], chosen: Contender) -> None:
         """Sets the contenders to choose from, and the chosen one, which is added if it is missing."""
         self._offered = list(offered)
@@ -84,18 +79,18 @@ class BoardSide(QWidget):
 
     def choose(self, contender: Contender) -> None:
         """Chooses one of the offered contenders."""
-        self._contender = contender
+        self.contender = contender
         self.chooser.setCurrentIndex(self._offered.index(contender))
 
     @Slot(int)
     def _choose(self, index: int) -> None:
         place = self.chooser.itemData(index)
         if place == OPEN_FOLDER:
-            if self._contender is not None:
-                self.choose(self._contender)
+            if self.contender is not None:
+                self.choose(self.contender)
             self.folder_asked.emit()
-        elif place is not None and self._offered[place] != self._contender:
-            self._contender = self._offered[place]
+        elif place is not None and self._offered[place] != self.contender:
+            self.contender = self._offered[place]
             self.run.close()
             self.chosen.emit()
 

@@ -29,7 +29,7 @@ class QuestionEditor(QWidget):
 
     def __init__(self, draft: QuestionDraft) -> None:
         super().__init__()
-        self._draft = draft
+        self.draft = draft
         self.rows: list[tuple[QLineEdit, QLineEdit]] = []
         self._removers: list[QPushButton] = []
         self.kind = ChoiceBox()
@@ -60,10 +60,6 @@ class QuestionEditor(QWidget):
         self.instructions.textEdited.connect(self._type)
         self.add_option.clicked.connect(self._add_option)
 
-    @property
-    def draft(self) -> QuestionDraft:
-        return self._draft
-
     def tab_stops(self) -> list[QWidget]:
         """Returns the widgets of the Tab order that follow ``head``."""
         stops: list[QWidget] = [self.instructions]
@@ -74,7 +70,7 @@ class QuestionEditor(QWidget):
     # ---------------------------------------------------------------- showing
 
     def _show(self, draft: QuestionDraft) -> None:
-        self._draft = draft
+        self.draft = draft
         self.kind.setCurrentIndex(KINDS.index(draft.kind))
         self.name.setText(draft.name)
         self.instructions.setText(draft.instructions)
@@ -87,18 +83,18 @@ class QuestionEditor(QWidget):
                 old.hide()
                 old.deleteLater()
         self.rows, self._removers = [], []
-        for place, option in enumerate(self._draft.options):
+        for place, option in enumerate(self.draft.options):
             self._add_row(place, option)
-        is_fixed = self._draft.kind == "yes-no"
+        is_fixed = self.draft.kind == "yes-no"
         self.add_option.setVisible(not is_fixed)
-        is_score = self._draft.kind == "score"
+        is_score = self.draft.kind == "score"
         self.add_option.setText(tr("Add a level") if is_score else tr("Add an option"))
         self.add_option.setAccessibleName(self.add_option.text())
-        self.add_option.setEnabled(self._draft.has_room)
+        self.add_option.setEnabled(self.draft.has_room)
         self.rearranged.emit()
 
     def _add_row(self, place: int, option: Option) -> None:
-        draft = self._draft
+        draft = self.draft
         is_fixed = draft.kind == "yes-no"
         title = words.option_title(draft.kind, option.name) if is_fixed else words.mark_of(draft.kind, place)
         named = {"choice": tr("Option {mark}", mark=title), "score": tr("Level {mark}", mark=title)}
@@ -148,32 +144,32 @@ class QuestionEditor(QWidget):
     @Slot()
     def _type(self) -> None:
         options = tuple(
-            Option(name.text(), meaning.text()) if self._draft.kind != "yes-no" else Option(own.name, meaning.text())
-            for own, (name, meaning) in zip(self._draft.options, self.rows, strict=True)
+            Option(name.text(), meaning.text()) if self.draft.kind != "yes-no" else Option(own.name, meaning.text())
+            for own, (name, meaning) in zip(self.draft.options, self.rows, strict=True)
         )
         self._change(
-            replace(self._draft, name=self.name.text().strip(), instructions=self.instructions.text(), options=options)
+            replace(self.draft, name=self.name.text().strip(), instructions=self.instructions.text(), options=options)
         )
 
     @Slot(int)
     def _choose_kind(self, index: int) -> None:
-        self._change(self._draft.as_kind(KINDS[index]))
+        self._change(self.draft.as_kind(KINDS[index]))
         self._show_options()
 
     @Slot()
     def _add_option(self) -> None:
-        self._change(self._draft.plus_option())
+        self._change(self.draft.plus_option())
         self._show_options()
         self.rows[-1][0].setFocus()
 
     def _remove_option(self, place: int) -> None:
-        self._change(self._draft.minus_option(place))
+        self._change(self.draft.minus_option(place))
         self._show_options()
         self.rows[min(place, len(self.rows) - 1)][0].setFocus()
 
     def _change(self, draft: QuestionDraft) -> None:
-        if draft != self._draft:
-            self._draft = draft
+        if draft != self.draft:
+            self.draft = draft
             self.changed.emit(draft)
 
 

@@ -64,7 +64,6 @@ class MapArea(StepsArea):
         self.setAccessibleName(tr("Map of positions and steps"))
         player.selected.connect(self._choose)
         player.hovered.connect(self._light)
-        themes.changed.connect(self._recolour)
         self._reload()
 
     # ---------------------------------------------------------------- what is shown
@@ -104,11 +103,6 @@ class MapArea(StepsArea):
         self._marks[:, record.counted.stop :] = 0
         places = np.clip(record.entropy / entropy_top(record) * (SHADES - 1), 0, SHADES - 1).astype(np.uint8)
         self._dark = _shades(themes.current())[1][places]
-
-    @Slot()
-    def _recolour(self) -> None:
-        self.load()
-        self.viewport().update()
 
     def _lit(self) -> set[int]:
         length = 0 if self.record is None else self.record.length

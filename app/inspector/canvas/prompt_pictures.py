@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 
-from PySide6.QtCore import QEvent, Qt, Slot
+from PySide6.QtCore import Qt, Slot
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
+from app.design import themes
 from app.design.controls import label
 from app.pictures.source import PictureSource
 from app.pictures.thumb import PictureThumb
@@ -35,6 +36,7 @@ class PromptPictures(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         player.opened.connect(self._open)
+        themes.changed.connect(self._fit)
         self.hide()
 
     @Slot()
@@ -59,13 +61,9 @@ class PromptPictures(QScrollArea):
         self.setWidget(inside)
         self._fit()
 
+    @Slot()
     def _fit(self) -> None:
         self.setFixedWidth(max((thumb.sizeHint().width() for thumb in self.thumbs), default=0) + SIDE_ROOM)
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:  # the size of all text was changed
-            self._fit()
 
 
 class _Found:

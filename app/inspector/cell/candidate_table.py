@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtCore import QSize, Qt, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QSizePolicy, QTableWidget, QTableWidgetItem, QWidget
 
+from app.design import themes
 from app.design.fonts import px
 from app.system.i18n import tr
 
@@ -31,6 +32,7 @@ class CandidateTable(QTableWidget):
         header.setHighlightSections(False)
         header.setStretchLastSection(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        themes.changed.connect(self._fit)
         self._fit()
 
     def set_rows(self, rows: Sequence[tuple[str, str, str, str]]) -> None:
@@ -56,11 +58,7 @@ class CandidateTable(QTableWidget):
             for row in range(self.rowCount())
         ]
 
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._fit()
-
+    @Slot()
     def _fit(self) -> None:
         self.verticalHeader().setDefaultSectionSize(px(26))
         self.verticalHeader().setMinimumSectionSize(px(20))

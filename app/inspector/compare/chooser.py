@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from app.design.controls import button, label
 from app.design.layouts import STRETCH, row_of
-from app.inspector.run_cards import RunCards
-from app.inspector.run_page import RunPage
+from app.inspector.run_cards import RunCards, RunPage
 from app.system.i18n import tr
 
 
@@ -27,6 +26,7 @@ class RunChooser(RunPage):
         column.addSpacing(8)
         column.addWidget(self.runs)
         column.addStretch(1)
+        self.show_column()
 
 
 def _introduction() -> str:

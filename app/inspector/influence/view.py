@@ -42,7 +42,7 @@ class InfluenceView(QWidget):
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._player = player
-        self._influence: ShownInfluence | None = None
+        self.influence: ShownInfluence | None = None  # the measurement shown
         self._place: tuple[int, int] | None = None  # block and frame that were measured
         self._busy = False
         self._refusal = self._needed = ""
@@ -148,12 +148,12 @@ class InfluenceView(QWidget):
             raise ValueError(f"a measurement of shape {kl.shape} is not of the canvas on show")
         left_out = position if excluded is None else excluded
         clean = np.nan_to_num(np.maximum(kl.astype(np.float64), 0.0))
-        self._influence = ShownInfluence(position, before, after, clean, left_out)
+        self.influence = ShownInfluence(position, before, after, clean, left_out)
         tokens = snapshot.tokens(calm=True).tolist()
         tokens[position] = after
         player = self._player
         texts = [glyph_of(player.piece(token), player.is_special(token)) for token in tokens]
-        self.map.show_influence(self._influence, texts, line_ends(snapshot, player.piece))
+        self.map.show_influence(self.influence, texts, line_ends(snapshot, player.piece))
         self.set_busy(False)
         self.show_problem("")
         self._show_words(tokens, frame.block, frame.step)
@@ -187,14 +187,9 @@ class InfluenceView(QWidget):
 
     def clear(self) -> None:
         """Removes the measurement."""
-        self._influence = None
+        self.influence = None
         self._show_parts()
         self.setAccessibleDescription(self.teaching.text())
-
-    @property
-    def influence(self) -> ShownInfluence | None:
-        """The measurement shown; None if there is none."""
-        return self._influence
 
     # ---------------------------------------------------------------- the form
 
@@ -268,7 +263,7 @@ class InfluenceView(QWidget):
     # ---------------------------------------------------------------- the measurement
 
     def _show_words(self, tokens: list[int], block: int, step: int) -> None:
-        influence, piece = self._influence, self._player.piece
+        influence, piece = self.influence, self._player.piece
         assert influence is not None
         listed = influence.moved(MOST_LISTED)
         head = tr(
@@ -312,11 +307,11 @@ class InfluenceView(QWidget):
         self._show_parts()
 
     def _show_parts(self) -> None:
-        measured = self._influence is not None
+        measured = self.influence is not None
         for part in (self.what, self.how, self._area, self.legend):
             part.setVisible(measured)
         for detail in (self.scale, self.list):
-            detail.setVisible(self._influence is not None and self._influence.most > 0)
+            detail.setVisible(self.influence is not None and self.influence.most > 0)
         self.teaching.setVisible(not measured)
 
     @Slot()

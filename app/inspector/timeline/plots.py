@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QEvent, Qt, QTimer, Slot
+from PySide6.QtCore import Qt, QTimer, Slot
 from PySide6.QtGui import (
     QFontMetrics,
     QHideEvent,
@@ -80,11 +80,6 @@ class Plots(QWidget):
         player.placed.connect(self._on_placed)
         overview.known.connect(self._later)
         themes.changed.connect(self._forget)
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._forget()
 
     @Slot()
     def _forget(self) -> None:

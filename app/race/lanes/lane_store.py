@@ -22,7 +22,7 @@ class LaneStore(QObject):
     def __init__(self, context: AppContext, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._context = context
-        self._specs = read_lanes(context.folders.data) or usual_lanes()
+        self.specs = read_lanes(context.folders.data) or usual_lanes()
         self._is_written = True
         self._saving = QTimer(self)
         self._saving.setSingleShot(True)
@@ -31,42 +31,38 @@ class LaneStore(QObject):
         context.at_end(self.remember)
 
     @property
-    def specs(self) -> tuple[LaneSpec, ...]:
-        return self._specs
-
-    @property
     def can_add(self) -> bool:
-        return len(self._specs) < MOST_LANES
+        return len(self.specs) < MOST_LANES
 
     @property
     def can_remove(self) -> bool:
-        return len(self._specs) > FEWEST_LANES
+        return len(self.specs) > FEWEST_LANES
 
     @property
     def twins(self) -> tuple[int, int] | None:
         """The indices of two equal lanes; None if all differ."""
-        for place, lane in enumerate(self._specs):
-            if lane in self._specs[:place]:
-                return self._specs.index(lane), place
+        for place, lane in enumerate(self.specs):
+            if lane in self.specs[:place]:
+                return self.specs.index(lane), place
         return None
 
     def change(self, place: int, lane: LaneSpec) -> None:
         """Replaces the lane at an index."""
-        self._set((*self._specs[:place], lane, *self._specs[place + 1 :]))
+        self._set((*self.specs[:place], lane, *self.specs[place + 1 :]))
 
     def duplicate(self, place: int) -> None:
         """Inserts a copy of a lane after it, if there is room for one more."""
         if self.can_add:
-            self._set((*self._specs[: place + 1], *self._specs[place:]))
+            self._set((*self.specs[: place + 1], *self.specs[place:]))
 
     def remove(self, place: int) -> None:
         """Removes a lane, if enough remain."""
         if self.can_remove:
-            self._set((*self._specs[:place], *self._specs[place + 1 :]))
+            self._set((*self.specs[:place], *self.specs[place + 1 :]))
 
     def _set(self, specs: tuple[LaneSpec, ...]) -> None:
-        if specs != self._specs:
-            self._specs = specs
+        if specs != self.specs:
+            self.specs = specs
             self._is_written = False
             self._saving.start()
             self.changed.emit()
@@ -79,6 +75,6 @@ class LaneStore(QObject):
             return
         self._is_written = True
         try:
-            write_lanes(self._context.folders.data, self._specs)
+            write_lanes(self._context.folders.data, self.specs)
         except SafelightError as error:
             self._context.say(tr(str(error)))

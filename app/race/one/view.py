@@ -71,7 +71,7 @@ class OneRace(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._shown: ShownRace | None = None
+        self.shown: ShownRace | None = None
         self._begun: list[Recording | None] = []  # the runs whose tokens the cards decode
         self._wanted = self._read_last = ReadingRequest(())
         self._pause = QTimer(self)  # until the texts may be read again
@@ -114,7 +114,7 @@ class OneRace(QWidget):
 
     def show_lanes(self, lanes: Sequence[LaneSpec]) -> None:
         """Shows empty cards, before a race."""
-        self._shown = None
+        self.shown = None
         self._begun = [None] * len(lanes)
         self._show_pictures()
         self.clock.open([])
@@ -157,21 +157,17 @@ class OneRace(QWidget):
 
     # ---------------------------------------------------------------- a race
 
-    @property
-    def shown(self) -> ShownRace | None:
-        return self._shown
-
     def begin(self, race: ShownRace) -> None:
         """Shows a race that begins. ``refresh`` then shows its progress, and ``end`` that it is over."""
         self.show_lanes(race.lanes)
-        self._shown = race
+        self.shown = race
         self._show_pictures()
         self.refresh()
 
     @Slot()
     def _show_pictures(self) -> None:
         """Shows the race's pictures, unless the prompt field shows the same ones."""
-        shown = () if self._shown is None else self._shown.pictures
+        shown = () if self.shown is None else self.shown.pictures
         self.pictures.show_pictures(() if shown == self.prompt.pictures.pictures else shown)
 
     def show_race(self, race: ShownRace) -> None:
@@ -182,7 +178,7 @@ class OneRace(QWidget):
     @Slot()
     def refresh(self) -> None:
         """Shows the progress of the running race."""
-        race = self._shown
+        race = self.shown
         if race is None:
             return
         for place, (card, lane) in enumerate(zip(self.cards, race.run.lanes, strict=True)):
@@ -193,7 +189,7 @@ class OneRace(QWidget):
 
     def _begin_lane(self, place: int) -> None:
         """Passes a lane's run to its card once it has begun, as the card needs it to decode tokens."""
-        race = self._shown
+        race = self.shown
         assert race is not None
         trace = race.run.lanes[place].trace
         if trace is not self._begun[place]:
@@ -202,7 +198,7 @@ class OneRace(QWidget):
 
     def end(self) -> None:
         """Ends a race: enables the clock, which replays all lanes together, and the cards' links."""
-        race = self._shown
+        race = self.shown
         if race is None:
             return
         self.refresh()
@@ -222,7 +218,7 @@ class OneRace(QWidget):
     @Slot()
     def _show_moment(self) -> None:
         """Shows all lanes at the clock's current time."""
-        race = self._shown
+        race = self.shown
         if race is None or not race.run.is_over:
             return
         parts = []
@@ -248,7 +244,7 @@ class OneRace(QWidget):
 
     def _want(self, parts: Sequence[LanePart]) -> None:
         """Requests these parts of the lanes' texts, at most every ``READ_MS``."""
-        race = self._shown
+        race = self.shown
         is_whole = race is not None and race.run.is_over and all(part.block == ALL for part in parts)
         self._wanted = ReadingRequest(tuple(parts), race.prompt if race is not None and is_whole else "")
         if not self._pause.isActive():
@@ -269,7 +265,7 @@ class OneRace(QWidget):
     # ---------------------------------------------------------------- links
 
     def _trace(self, place: int) -> Recording | None:
-        return None if self._shown is None else self._shown.run.lanes[place].trace
+        return None if self.shown is None else self.shown.run.lanes[place].trace
 
     @Slot(int)
     def _inspect(self, place: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtCore import QEvent, Qt, QTimer, Slot
+from PySide6.QtCore import Qt, QTimer, Slot
 from PySide6.QtGui import QColor, QShowEvent
 from PySide6.QtWidgets import QWidget
 
@@ -52,11 +52,6 @@ class ScorePlot(QWidget):
         self._scores = scores
         if at_once or not self._timer.isActive():
             self._timer.start(0 if at_once else REDRAW_MS)
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._forget()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

@@ -42,7 +42,7 @@ class ScoreboardView(BatchPanel):
         self.scores = Scoreboard()
         self._request: Request | None = None  # of the latest batch
         self._done = self._total = 0  # of the running batch
-        self._running = False
+        self.is_running = False
         self._busy = ""
         self._make_controls()
         self._lay_out()
@@ -104,10 +104,6 @@ class ScoreboardView(BatchPanel):
         chosen = tuple(name for name, box in self.bins.items() if box.isChecked())
         return Request(chosen, self.count.value(), self.seed.value()) if chosen else None
 
-    @property
-    def is_running(self) -> bool:
-        return self._running
-
     def begin(self, request: Request, contenders: Sequence[str] = ()) -> None:
         """Shows that a batch has begun.
 
@@ -117,7 +113,7 @@ class ScoreboardView(BatchPanel):
             self.scores.drop(contenders, request.bins)
         else:
             self.scores = Scoreboard()
-        self._request, self._running = request, True
+        self._request, self.is_running = request, True
         self._done, self._total = 0, len(request) * max(1, len(contenders))
         self.message.setText(tr("Making the first puzzle"))
         self.refresh()
@@ -131,7 +127,7 @@ class ScoreboardView(BatchPanel):
 
     def ended(self, message: str = "") -> None:
         """Shows that the batch is over; ``message`` says in a sentence why it ended early."""
-        self._running = False
+        self.is_running = False
         self._timer.stop()
         self.refresh()
         self.message.setText(message or summary(self.scores))
@@ -144,7 +140,7 @@ class ScoreboardView(BatchPanel):
     @Slot()
     def clear(self) -> None:
         """Removes all results; not while a batch is running."""
-        if not self._running:
+        if not self.is_running:
             self.scores = Scoreboard()
             self._request = None
             self.message.setText("")
@@ -153,7 +149,7 @@ class ScoreboardView(BatchPanel):
     @Slot()
     def _ask(self) -> None:
         request = self.request
-        if request is not None and not self._running and not self._busy:
+        if request is not None and not self.is_running and not self._busy:
             self.run_asked.emit(request)
 
     @Slot()
@@ -168,8 +164,8 @@ class ScoreboardView(BatchPanel):
         """Shows all results."""
         self.table.show_rows(self.scores.rows_to_show())
         self.pages.setCurrentIndex(RESULTS if len(self.scores) else TEACHING)
-        self.plot.show_scores(self.scores, at_once=not self._running)
-        if self._running and self._done:
+        self.plot.show_scores(self.scores, at_once=not self.is_running)
+        if self.is_running and self._done:
             done = trn("{count} puzzle of {total}", "{count} puzzles of {total}", self._done, total=f"{self._total:,}")
             self.message.setText(f"{done} · {summary(self.scores)}")
         self._show_state()
@@ -178,14 +174,14 @@ class ScoreboardView(BatchPanel):
     def _show_state(self) -> None:
         """Shows and enables the controls that can be used now."""
         for control in (*self.bins.values(), self.count, self.seed):
-            control.setEnabled(not self._running)
+            control.setEnabled(not self.is_running)
         obstacle = self._busy or ("" if self.request is not None else tr("Choose a kind of puzzle to run."))
-        self.show_running(is_on=self._running, obstacle=obstacle, done=self._done, total=self._total)
+        self.show_running(is_on=self.is_running, obstacle=obstacle, done=self._done, total=self._total)
         self.run.setToolTip(obstacle)
         self.run.setAccessibleDescription(obstacle)
-        show_line(self.reason, "" if self._running else obstacle)
+        show_line(self.reason, "" if self.is_running else obstacle)
         for made in (self.csv, self.json, self.clear_button):
-            made.setEnabled(len(self.scores) > 0 and (made is not self.clear_button or not self._running))
+            made.setEnabled(len(self.scores) > 0 and (made is not self.clear_button or not self.is_running))
 
     # ---------------------------------------------------------------- files
 

@@ -238,7 +238,7 @@ def test_a_run_of_the_gallery_has_a_picture_and_keeps_its_title(qtbot: QtBot, wi
     inspector = window.pages.inspector()
     page = inspector.page
     page.close_button.click()
-    cards = [card for card in page.welcome.cards if card.offer.section == "Gallery"]
+    cards = [card for card in page.welcome.runs.cards if card.offer.section == "Gallery"]
     qtbot.waitUntil(lambda: all(card.picture.picture is not None for card in cards))
     hard = next(card for card in cards if card.offer.title.startswith("A hard Sudoku"))
     assert hard.picture.picture is not None
