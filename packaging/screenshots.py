@@ -424,7 +424,7 @@ class Tour:
         one.board.paste_text(PUZZLE)
         self.shoot("board")
         solving.solve()
-        wait_for(lambda: one.run.is_live and one.run.run_view is not None, "the run")
+        wait_for(lambda: one.run.is_live and one.run.trace is not None, "the run")
         wait_for(lambda: not solving.is_busy, "the solution")
         self.shoot("board-solved")
         replay = one.run.player.replay
@@ -433,7 +433,7 @@ class Tour:
         self.shoot("board-midway")
         solving.show("beside")
         solving.solve_both()
-        wait_for(lambda: not solving.is_busy and beside.right.run.run_view is not None, "both")
+        wait_for(lambda: not solving.is_busy and beside.right.run.trace is not None, "both")
         self.shoot("beside")
         for side in beside.sides:
             side.run.player.go(5)
