@@ -19,6 +19,7 @@ from app.inspector.cell.history import CellHistory
 from app.inspector.cell.text import RenderedText
 from app.inspector.keys import Keys, keeps
 from app.inspector.order_words import end_in_short
+from app.inspector.run_pages import InspectorWelcome
 from app.inspector.task_view import TaskView
 from app.inspector.timeline.captions import Captions
 from app.inspector.timeline.filmstrip import Filmstrip
@@ -26,7 +27,6 @@ from app.inspector.timeline.order import OrderView
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.plots import Plots
 from app.inspector.timeline.transport import Transport
-from app.inspector.welcome import InspectorWelcome
 from app.inspector.words import made_in_words, model_words, prompt_in_line
 from app.player.player import Player
 from app.state.run.task_words import kind_words, task_title

@@ -9,33 +9,15 @@ from PySide6.QtCore import QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from app.design import themes
-from app.design.column_page import ColumnPage
 from app.design.controls import label
 from app.design.fonts import px
 from app.design.layouts import column_of
 from app.inspector.run_pictures import PictureView, RunPicture
 from app.system.i18n import tr
 
-CONTENT_WIDTH = 960  # pixels at 100 %
 CARD_WIDTH = 300  # least pixels at 100 %
 GAP = 12
 MOST_COLUMNS = 3
-
-
-class RunPage(ColumnPage):
-    """The base of pages of runs to choose from. Its column grows with the size of text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.column.setSpacing(12)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        themes.changed.connect(self._fit_width)
-        self._fit_width()
-
-    @Slot()
-    def _fit_width(self) -> None:
-        self._inside.setMaximumWidth(px(CONTENT_WIDTH))
 
 
 class Offer(NamedTuple):

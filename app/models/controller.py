@@ -21,8 +21,7 @@ from app.models.page import ModelsPage
 from app.models.question import ask
 from app.models.remote_controller import RemoteController
 from app.models.rows import ModelRow, RowState
-from app.models.token_store import TokenStore
-from app.models.work import ModelWork
+from app.models.work import ModelWork, TokenStore
 from app.system.i18n import tr
 from app.system.secret import HUB_TOKEN, Secret
 from engine import PUBLISHED, PublishedModel, SafelightError

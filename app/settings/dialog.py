@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QSettings, Qt, Signal, Slot
+from PySide6.QtCore import QEvent, QLocale, QSettings, Qt, Signal, Slot
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -30,7 +30,6 @@ from app.design.layouts import STRETCH, column_of, row_of
 from app.design.tokens import Theme
 from app.settings import store
 from app.settings.fields import NumberBox, choice_box, flag_box, number_box
-from app.settings.languages import installed
 from app.settings.preferences import (
     SECTIONS,
     Act,
@@ -44,8 +43,15 @@ from app.settings.preferences import (
 from app.settings.spec import Choice, Setting
 from app.settings.values import SettingsValues
 from app.system.folders import default_data_folder, ensure
-from app.system.i18n import tr
+from app.system.i18n import DOMAIN, LOCALE, tr
 from engine import SafelightError
+
+
+def installed(folder: Path = LOCALE) -> tuple[tuple[str, str], ...]:
+    """Returns code and native name of each language with a catalogue; English needs none and is not included."""
+    found = sorted(path.parent.parent.name for path in folder.glob(f"*/LC_MESSAGES/{DOMAIN}.mo"))
+    return tuple((code, QLocale(code).nativeLanguageName().capitalize() or code) for code in found)
+
 
 LIST_WIDTH, WIDTH, HEIGHT = 200, 760, 560
 

@@ -16,9 +16,9 @@ from app.design.fonts import TEXT_BODY, px
 from app.design.layouts import boxed, column_of, row_of, splitter_of
 from app.design.tokens import SPACE_2, SPACE_4
 from app.inspector.canvas.canvas import FONT_SIZES, RESERVED_TOKENS
-from app.inspector.compare.chooser import RunChooser
 from app.inspector.compare.figures import CompareFigures
 from app.inspector.compare.side import RunSide
+from app.inspector.run_pages import RunChooser
 from app.inspector.timeline.overview import Overview
 from app.inspector.words import (
     asked_in_words,

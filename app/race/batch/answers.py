@@ -21,7 +21,7 @@ from app.design.layouts import column_of
 from app.design.row_table import RowTable
 from app.design.tokens import color
 from app.pictures.row import PictureRow
-from app.race.batch.words import VERDICTS, group_title
+from app.race.words import VERDICTS, group_title
 from app.state.race.scores import RaceResult
 from app.system.i18n import tr
 

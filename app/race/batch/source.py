@@ -12,7 +12,7 @@ from app.design.controls import FlowLayout, button, flow_of, group, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.text_field import LONGEST, TextField, refusal
-from app.race.batch.words import group_title
+from app.race.words import group_title
 from app.settings.fields import SeedBox, WholeBox, choice_box
 from app.settings.spec import Choice
 from app.state.race.prompts import MOST_PROMPTS, BatchRequest, own_prompts

@@ -16,7 +16,7 @@ from app.design.plot_sheet import plain_plot, plot_library
 from app.design.series import SeriesLegend, pens
 from app.state.intervals import wilson
 from app.state.sudoku.scores import Scoreboard
-from app.sudoku.scores.words import short_with_givens, spoken
+from app.sudoku.words import short_with_givens, spoken
 from app.system.i18n import tr
 from engine.tasks.sudoku import Bin
 

@@ -7,19 +7,35 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
-from PySide6.QtWidgets import QCheckBox, QScrollArea
+from PySide6.QtWidgets import QCheckBox, QScrollArea, QWidget
 
 from app.batch.panel import RESULTS, TEACHING, BatchPanel, show_line, teaching, written_line
 from app.design.controls import button, flow_of, group, label
+from app.design.figure_table import FigureTable
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.settings.fields import SeedBox, WholeBox
-from app.state.sudoku.scores import Request, Result, Scoreboard
+from app.state.sudoku.scores import ALL, Request, Result, Scoreboard, ScoreRow
 from app.sudoku.scores.plot import ScorePlot
-from app.sudoku.scores.table import ScoreTable
-from app.sudoku.scores.words import short_with_givens, summary, with_givens
+from app.sudoku.words import cells_of, heads, short_with_givens, summary, with_givens
 from app.system.i18n import tr, trn
 from engine.tasks.sudoku import BINS
+
+
+class ScoreTable(FigureTable):
+    """A row for each bin and contender."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName(tr("Scores"))
+
+    def show_rows(self, rows: list[ScoreRow]) -> None:
+        """Shows rows, with a column of contenders if there are several."""
+        named = len({row.contender for row in rows}) > 1
+        sums = {place for place, row in enumerate(rows) if row.bin == ALL}
+        shown = [cells_of(row, named=named) for row in rows]
+        self.show_figures(heads(named=named), shown, names=1 + named, sums=sums)
+
 
 MOST = 10_000  # puzzles of each bin
 USUAL = 20

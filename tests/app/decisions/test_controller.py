@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.context import AppContext
 from app.decisions.controller import DecisionsController
-from app.decisions.store import NAME, read_sheet
+from app.decisions.question_store import NAME, read_sheet
 from app.decisions.table.view import DecisionTable
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.samples import samples
