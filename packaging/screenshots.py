@@ -238,7 +238,7 @@ class Tour:
         page, rows = deciding.page, deciding.rows
         self.shoot("decisions-empty")
         for name, is_joint in (("decisions", True), ("decisions-single", False)):
-            page.one.column.example_chosen.emit(0)
+            page.one.column.examples.activated.emit(0)
             page.one.column.joint.setChecked(is_joint)
             page.one.decide.click()
             wait_for(lambda: not deciding.is_busy, "the decision")
@@ -259,7 +259,7 @@ class Tour:
         deciding.show("calibration")
         self.shoot("decisions-calibration")
         deciding.show("one")
-        page.one.column.example_chosen.emit(len(samples()))
+        page.one.column.examples.activated.emit(len(samples()))
         wait_for(lambda: not page.one.column.frame.pictures.is_reading, "the drawing")
         self.shoot("decisions-picture-unseen")
         load(window, SIGHT)

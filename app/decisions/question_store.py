@@ -65,8 +65,8 @@ class QuestionStore(QObject):
         self._saving.setSingleShot(True)
         self._saving.setInterval(SAVE_MS)
         self._saving.timeout.connect(self.remember)
-        questions.open_asked.connect(self._ask_file)
-        questions.save_asked.connect(self._ask_target)
+        questions.open.clicked.connect(self._ask_file)
+        questions.save.clicked.connect(self._ask_target)
         context.at_end(self.remember)
 
     # ---------------------------------------------------------------- between two starts

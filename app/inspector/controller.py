@@ -303,11 +303,6 @@ class InspectorController(QObject):
             if not is_unfinished(served):
                 self.page.run_ended()
 
-    @property
-    def is_forking(self) -> bool:
-        """True if a fork is running."""
-        return self.going_on.is_forking
-
     # ---------------------------------------------------------------- reading
 
     def _read(self, key: str) -> Recording | None:

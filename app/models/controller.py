@@ -236,7 +236,7 @@ class ModelsController(QObject):
         row.action_requested.connect(self._do)
         if row.token is not None:
             row.token.given.connect(self._token_store.keep)
-            row.token.forget_asked.connect(self._token_store.forget)
+            row.token.forget.clicked.connect(self._token_store.forget)
             row.token.set_offline(self._work.offline.is_set())
         return row
 

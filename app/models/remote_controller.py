@@ -65,9 +65,9 @@ class RemoteController(QObject):
     def _row(self, base: str) -> RemoteRow:
         row = RemoteRow(base)
         row.load_asked.connect(partial(self._load, base))
-        row.unload_asked.connect(self._context.unload)
-        row.test_asked.connect(partial(self.test, base))
-        row.remove_asked.connect(partial(self._remove, base))
+        row.unload.clicked.connect(self._context.unload)
+        row.test.clicked.connect(partial(self.test, base))
+        row.remove.clicked.connect(partial(self._remove, base))
         row.model_chosen.connect(partial(self._choose, base))
         row.key_given.connect(partial(self._take_key, base))
         return row

@@ -50,9 +50,6 @@ class RemoteRow(QFrame):
     """Emits requests for the server of ``base``."""
 
     load_asked = Signal(str)  # a model's name
-    unload_asked = Signal()
-    test_asked = Signal()
-    remove_asked = Signal()
     model_chosen = Signal(str)
     key_given = Signal(str)  # empty: remove the key
 
@@ -105,9 +102,6 @@ class RemoteRow(QFrame):
 
     def _connect(self) -> None:
         self.load.clicked.connect(self._load)
-        self.unload.clicked.connect(self.unload_asked)
-        self.test.clicked.connect(self.test_asked)
-        self.remove.clicked.connect(self.remove_asked)
         self.key.toggled.connect(self._show_key_strip)
         self.save_key.clicked.connect(self._save)
         self.key_field.returnPressed.connect(self._save)

@@ -22,7 +22,6 @@ class TokenField(QWidget):
     """Emits the entered token and clears itself; ``say`` shows where the token is stored."""
 
     given = Signal(str)
-    forget_asked = Signal()
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -51,7 +50,6 @@ class TokenField(QWidget):
         self.edit.returnPressed.connect(self._submit)
         self.edit.textChanged.connect(self._changed)
         self.save.clicked.connect(self._submit)
-        self.forget.clicked.connect(self.forget_asked)
         self.open.clicked.connect(self._open)
         strip = flow_of(self.edit, self.save, self.open, self.forget, gap=16)
         self.setLayout(column_of(self.explanation, strip, self.status, margins=(0, 8, 0, 0), spacing=8))

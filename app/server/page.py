@@ -80,7 +80,7 @@ class ServerPage(ColumnPage):
         self.connect_tab = self._tab(tr("Connect a program"), tr("Show how to connect a program"))
         self.requests_tab.clicked.connect(self.show_requests)
         self.connect_tab.clicked.connect(self.show_connecting)
-        self.requests.connect_asked.connect(self.show_connecting)
+        self.requests.connect_button.clicked.connect(self.show_connecting)
         self._lay_out()
         self.show_requests()
 

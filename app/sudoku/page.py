@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QTabWidget, QWidget
 
 from app.design.layouts import boxed, column_of
@@ -14,8 +14,6 @@ from app.system.i18n import tr
 
 class SudokuPage(QWidget):
     """The tabs ``one``, ``side_by_side`` and ``scores``."""
-
-    pace_chosen = Signal(str)  # a value of the pace setting
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -39,8 +37,6 @@ class SudokuPage(QWidget):
             self.tabs.addTab(part, title)
         self.setLayout(column_of(self.tabs, margins=(0, 4, 0, 0)))
         self.setFocusProxy(self.one.board)
-        self.one.scrub.pace_chosen.connect(self.pace_chosen)
-        self.side_by_side.scrub.pace_chosen.connect(self.pace_chosen)
         self.one.column.clamp.toggled.connect(self.side_by_side.clamp.setChecked)
         self.side_by_side.clamp.toggled.connect(self.one.column.clamp.setChecked)
 

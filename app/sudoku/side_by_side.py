@@ -31,7 +31,6 @@ class BoardSide(QWidget):
 
     chosen = Signal()
     folder_asked = Signal()  # for an adapter
-    inspect_asked = Signal()
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -57,7 +56,6 @@ class BoardSide(QWidget):
         self.inspect.setSizePolicy(policy)
         self.setLayout(column_of(self.chooser, (self.board, 1), self.result, self.inspect, spacing=8))
         self.chooser.activated.connect(self._choose)
-        self.inspect.clicked.connect(self.inspect_asked)
         self.run.shown.connect(self.show_run)
         self.run.started.connect(self.show_run)
         self.run.finished.connect(self._finished)
@@ -120,13 +118,7 @@ class BoardSide(QWidget):
 
 
 class SideBySide(QWidget):
-    """The tab. ``run_asked`` requests both runs; the puzzle is that of the tab "One puzzle"."""
-
-    run_asked = Signal()
-    stop_asked = Signal()
-    bin_asked = Signal(str)
-    folder_asked = Signal(object)  # the BoardSide to choose an adapter's folder for
-    inspect_asked = Signal(object)  # a RunBoard
+    """The tab. The puzzle is that of the tab "One puzzle"."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -142,16 +134,9 @@ class SideBySide(QWidget):
         self.scrub = Scrub([side.run.player for side in self.sides])
         self.scrub.words.hide()  # each side shows its own
         self._lay_out()
-        self.solve.clicked.connect(self.run_asked)
-        self.stop.clicked.connect(self.stop_asked)
-        self.bins.asked.connect(self.bin_asked)
         for side in self.sides:
             side.run.started.connect(self._started)
             side.run.finished.connect(self._finished)
-        self.left.folder_asked.connect(self._ask_left)
-        self.right.folder_asked.connect(self._ask_right)
-        self.left.inspect_asked.connect(self._inspect_left)
-        self.right.inspect_asked.connect(self._inspect_right)
 
     def _lay_out(self) -> None:
         self._head = head = flow_of(self.solve, self.stop, self.clamp, *self.bins.buttons.values(), gap=12)
@@ -210,22 +195,6 @@ class SideBySide(QWidget):
     def _finished(self) -> None:
         if not any(side.run.is_live for side in self.sides):
             self.scrub.follow(None)
-
-    @Slot()
-    def _ask_left(self) -> None:
-        self.folder_asked.emit(self.left)
-
-    @Slot()
-    def _ask_right(self) -> None:
-        self.folder_asked.emit(self.right)
-
-    @Slot()
-    def _inspect_left(self) -> None:
-        self.inspect_asked.emit(self.left.run)
-
-    @Slot()
-    def _inspect_right(self) -> None:
-        self.inspect_asked.emit(self.right.run)
 
     # ---------------------------------------------------------------- appearance
 

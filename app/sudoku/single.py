@@ -37,7 +37,6 @@ class OnePuzzle(QWidget):
     """The tab. ``puzzle`` is the entered board, ``run`` the shown run."""
 
     changed = Signal()  # the check of the puzzle has changed
-    pictured = Signal(object)  # a pasted or dropped picture: its path, or a QImage
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -75,7 +74,6 @@ class OnePuzzle(QWidget):
         board, column = self.board, self.column
         board.changed.connect(self._board_changed)
         board.refused.connect(self.refuse)
-        board.pictured.connect(self.pictured)
         board.replaced.connect(self._forget_picture)
         board.doubts_changed.connect(self._show_doubts)
         board.installEventFilter(self)
@@ -85,10 +83,9 @@ class OnePuzzle(QWidget):
         column.clear.clicked.connect(self._clear)
         column.undo.clicked.connect(self._undo)
         column.redo.clicked.connect(self._redo)
-        column.puzzle_asked.connect(self.leave_run)
-        column.puzzle_asked.connect(self.board.setFocus)
+        column.back.clicked.connect(self._back)
         self.run.shown.connect(self._show_run)
-        self.run.started.connect(self._started)
+        self.run.started.connect(self._show_run)
         self.run.finished.connect(self._finished)
         themes.settled.connect(self._arrange)
 
@@ -135,6 +132,11 @@ class OnePuzzle(QWidget):
         self.board.redo()
 
     @Slot()
+    def _back(self) -> None:
+        self.leave_run()
+        self.board.setFocus()
+
+    @Slot()
     def leave_run(self) -> None:
         """Shows the puzzle again, to edit it, if the run has ended."""
         if not self.run.is_live and self.run.trace is not None:
@@ -163,10 +165,6 @@ class OnePuzzle(QWidget):
         """The latest check of the puzzle, at most ``CHECK_MS`` older than the last change."""
         assert self._check is not None
         return self._check
-
-    def show_solving(self, busy: bool, waits: str, *, can_run: bool, offer: bool, skips: bool) -> None:
-        """Shows the state of solving, see ``Column.show_solving``."""
-        self.column.show_solving(busy, waits, can_run=can_run, offer=offer, skips=skips)
 
     def _show_entry(self) -> None:
         entry, busy = self.board.entry, self._is_held
@@ -267,10 +265,6 @@ class OnePuzzle(QWidget):
         self.board.set_read_only(True)
         self.scrub.follow(self.run.player)
         self._show_entry()
-        self._show_run()
-
-    @Slot()
-    def _started(self) -> None:
         self._show_run()
 
     @Slot(str)

@@ -21,9 +21,8 @@ ALL = -1  # in place of a question's index
 
 
 class CalibrationView(ColumnPage):
-    """The tab. ``chosen``: another question was picked; ``use_asked``: the fitted temperature is to be used."""
+    """The tab. ``use_asked``: the fitted temperature is to be used."""
 
-    chosen = Signal()
     use_asked = Signal(float)  # a temperature
 
     def __init__(self) -> None:
@@ -32,7 +31,6 @@ class CalibrationView(ColumnPage):
         self._trust: Trust | None = None
         self.picker = ChoiceBox()
         self.picker.setAccessibleName(tr("Question"))
-        self.picker.activated.connect(self.chosen)
         self.summary = label("", "fact", wrap=True)
         self.plots = [ReliabilityPlot(), ReliabilityPlot()]
         self.titles = [label("", "side", wrap=True), label("", "side", wrap=True)]

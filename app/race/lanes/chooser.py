@@ -31,7 +31,6 @@ class LaneBar(QWidget):
     """The chips. The fields of a lane are open while its chip is checked."""
 
     chosen = Signal(int)  # lane index, -1 for none
-    add_asked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -43,7 +42,6 @@ class LaneBar(QWidget):
             chip.clicked.connect(self._press)
             flow.addWidget(chip)
         self.add = button(tr("+ Lane"), tr("Add a lane"), role="chip", tip=tr("The last lane once more, to be changed"))
-        self.add.clicked.connect(self.add_asked)
         flow.addWidget(self.add)
 
     def show_lanes(self, titles: Sequence[str], tips: Sequence[str], chosen: int, *, can_add: bool) -> None:
@@ -86,12 +84,12 @@ class LaneChooser(QWidget):
         self._area = scroller(self.editor)
         self.setLayout(column_of(self.bar, (self._area, 1), self.note, 0, margins=(MARGIN, 12, MARGIN, 8), spacing=8))
         self.bar.chosen.connect(self.open)
-        self.bar.add_asked.connect(self._add)
+        self.bar.add.clicked.connect(self._add)
         self.editor.changed.connect(self._change)
-        self.editor.duplicate_asked.connect(self._duplicate)
-        self.editor.remove_asked.connect(self._remove)
+        self.editor.duplicate.clicked.connect(self._duplicate)
+        self.editor.remove.clicked.connect(self._remove)
         self.editor.folder_asked.connect(self._ask_folder)
-        self.editor.closed.connect(self._close)
+        self.editor.close_button.clicked.connect(self._close)
         store.changed.connect(self.refresh)
         facts.found.connect(self.refresh)
         themes.changed.connect(self.fit)

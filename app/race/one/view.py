@@ -10,6 +10,7 @@ from PySide6.QtCore import QTimer, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QWidget
 
+from app.bridge.background import Background
 from app.design import motion
 from app.design.controls import Hairline, chain_tabs, label, scroller
 from app.design.fonts import px
@@ -20,7 +21,7 @@ from app.race.one.card import LaneCard
 from app.race.one.clock import RaceClock
 from app.race.one.clock_bar import ClockBar
 from app.race.one.prompt_bar import PromptBar
-from app.race.one.reader import ALL, NOTHING, LanePart, LaneReading, RaceReader, ReadingRequest
+from app.race.one.reader import ALL, NOTHING, LanePart, LaneReading, ReadingRequest
 from app.state.chat.attachment import AttachedPicture
 from app.state.race.lanes import LaneSpec
 from app.state.race.running import RaceRun, text_length
@@ -82,13 +83,13 @@ class OneRace(QWidget):
         self.pictures = PictureRow()
         self.clock = RaceClock(self)
         self.bar = ClockBar(self.clock)
-        self.reader = RaceReader(self)
+        self.reader = Background(self, self._show_readings)
         self.note = label(words.fairness(), "caption", wrap=True)
         self.cards: list[LaneCard] = []
         self._lay_out()
         self.prompt.pictures.changed.connect(self._show_pictures)
         self.clock.moved.connect(self._show_moment)
-        self.reader.found.connect(self._show_readings)
+        self.reader.failed.connect(_raise)
 
     def _lay_out(self) -> None:
         inside = QWidget()
@@ -254,7 +255,7 @@ class OneRace(QWidget):
     def _read(self) -> None:
         if self._wanted != self._read_last:
             self._read_last = self._wanted
-            self.reader.ask(self._wanted)
+            self.reader.ask(self._wanted.read)
             self._pause.start()
 
     @Slot(object)
@@ -302,3 +303,8 @@ def part_of(trace: Recording | None, block: BlockState | None) -> LanePart:
     written = shown[: gaps[0] if len(gaps) else None].tolist()
     before = block.block_index - 1
     return LanePart(trace, before if before >= 0 else NOTHING, tuple(written))
+
+
+def _raise(error: Exception) -> None:
+    """Reports an error of the reader's thread as one of the window's."""
+    raise error

@@ -71,13 +71,8 @@ class FrameFigures(QWidget):
 class Column(QWidget):
     """All controls of the One puzzle tab except the board."""
 
-    solve_asked = Signal()
-    stop_asked = Signal()
     adapter_chosen = Signal(str)  # an id or a folder; empty for none
     adapter_folder_asked = Signal()
-    inspect_asked = Signal()
-    puzzle_asked = Signal()  # to leave the run
-    picture_asked = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,14 +116,6 @@ class Column(QWidget):
         self._focus = FocusGroup(self.solve, self.stop)
         self.edits = FocusGroup(self.undo, self.redo, self.clear, self.paste, self.picture)
         self._lay_out(explanation)
-        for made, signal in (
-            (self.solve, self.solve_asked),
-            (self.stop, self.stop_asked),
-            (self.inspect, self.inspect_asked),
-            (self.back, self.puzzle_asked),
-            (self.picture, self.picture_asked),
-        ):
-            made.clicked.connect(signal)
         self.adapter.activated.connect(self._choose_adapter)
 
     def _lay_out(self, explanation: str) -> None:

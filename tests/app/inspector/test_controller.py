@@ -115,7 +115,7 @@ def test_a_run_of_no_model_that_is_there_is_looked_at_but_not_gone_on_from(
     assert inspector.page.player.trace is not None
     assert "load that model" in inspector.forks.place.text()
     inspector.forks.run.click()
-    assert not inspector.is_forking
+    assert not inspector.going_on.is_forking
     assert context.reason_to_wait() == ""
 
 
