@@ -268,7 +268,7 @@ class SudokuController(QObject):
         self.page.one.column.clamp.toggle()
 
     def show(self, part: str) -> None:
-        """Opens the page at a part, see ``SudokuPage.show_part``."""
+        """Opens the page at a part, by its name."""
         self._context.show_page(SUDOKU)
         self.page.show_part(part)
 
