@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QStandardPaths, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, QStandardPaths, Signal, Slot
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.context import AppContext
 from app.decisions.one.questions import QuestionList
+from app.design.timers import one_shot
 from app.state.decisions.sheet import QuestionSheet, file_of, sheet_of
 from app.system.folders import ensure
 from app.system.i18n import tr
@@ -61,10 +62,7 @@ class QuestionStore(QObject):
         self._context, self._questions, self._state = context, questions, state
         self._folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
         self._is_written = True
-        self._saving = QTimer(self)
-        self._saving.setSingleShot(True)
-        self._saving.setInterval(SAVE_MS)
-        self._saving.timeout.connect(self.remember)
+        self._saving = one_shot(self, self.remember, SAVE_MS)
         questions.open.clicked.connect(self._ask_file)
         questions.save.clicked.connect(self._ask_target)
         context.at_end(self.remember)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPushButton, QStackedWidget, QTabWidget, QWidget
 
 from app.design.controls import Elided, Hairline, button, label, scroller
 from app.design.fonts import px
 from app.design.layouts import Gap, boxed, column_of, row_of, splitter_of
+from app.design.timers import one_shot
 from app.inspector.answers.panel import ReadAnswers
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.canvas.map import StepMap
@@ -18,8 +19,8 @@ from app.inspector.canvas.prompt_pictures import PromptPictures
 from app.inspector.cell.history import CellHistory
 from app.inspector.cell.text import RenderedText
 from app.inspector.keys import Keys, keeps
-from app.inspector.order_words import end_in_short
 from app.inspector.run_pages import InspectorWelcome
+from app.inspector.story_words import end_in_short
 from app.inspector.task_view import TaskView
 from app.inspector.timeline.captions import Captions
 from app.inspector.timeline.filmstrip import Filmstrip
@@ -52,9 +53,7 @@ class InspectorPage(QWidget):
         self.setObjectName("inspector")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(tr("Inspector"))
-        self._waiting = QTimer(self)
-        self._waiting.setSingleShot(True)
-        self._waiting.timeout.connect(self._take_in)
+        self._waiting = one_shot(self, self._take_in)
         self._live = False
         self._is_narrow = self._has_plots_tab = False
         self._share = 1.0  # of the latest step of a live run that is shown

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Signal, Slot
 
 from app.context import AppContext
+from app.design.timers import one_shot
 from app.state.race.lanes import LaneSpec
 from app.state.race.running import RaceRun
 from engine.pictures import Picture
@@ -27,10 +28,7 @@ class Racer(QObject):
         super().__init__(parent)
         self._context = context
         self.run: RaceRun | None = None  # the running race
-        self._refresh_timer = QTimer(self)
-        self._refresh_timer.setSingleShot(True)
-        self._refresh_timer.setInterval(REFRESH_MS)
-        self._refresh_timer.timeout.connect(self.changed)
+        self._refresh_timer = one_shot(self, self.changed, REFRESH_MS)
 
     @property
     def is_busy(self) -> bool:

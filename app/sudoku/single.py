@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from PySide6.QtCore import QEvent, QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QObject, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QWidget
 
@@ -14,6 +14,7 @@ from app.design import themes
 from app.design.controls import chain_tabs, scroller
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
+from app.design.timers import one_shot
 from app.player.scrubber import Scrub
 from app.state.chat.attachment import AttachedPicture
 from app.state.sudoku.board import Board, BoardCheck, check, generate
@@ -52,9 +53,7 @@ class OnePuzzle(QWidget):
         self._picture: Shown | None = None  # the picture that the puzzle was read from
         self._read: Shown | None = None  # the picture that is being read
         self._check: BoardCheck | None = None
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self._check_now)
+        self._later = one_shot(self, self._check_now)
         self._lay_out()
         self._connect()
         self._show_entry()

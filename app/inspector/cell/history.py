@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.canvas.legend import Legend, LegendEntry
+from app.canvas.words import token_words
 from app.design import themes
 from app.design.controls import label
 from app.design.fonts import px
@@ -25,8 +26,9 @@ from app.design.layouts import column_of
 from app.design.tokens import SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.rank_chart import BumpChart
 from app.inspector.cell.rank_paths import paint_argmax, paint_remelt, paint_sample
-from app.inspector.words import Piece, history_in_words, moment_in_words, probability, quoted
+from app.inspector.words import Piece, history_in_words, moment_in_words
 from app.player.player import Player
+from app.state.run.answers import share_words
 from app.state.run.cell_history import OUTSIDE, History
 from app.system.i18n import tr
 
@@ -204,9 +206,9 @@ def _rows(bio: History, step: int, piece: Piece) -> list[tuple[str, str, str, st
     for rank, (token, share) in enumerate(bio.top(step)):
         of_guess = both if token == sample else tr("argmax")
         was = of_guess if token == guess else fate if token == sample else ""
-        rows.append((str(rank + 1), quoted(piece(token)), probability(share), was))
+        rows.append((str(rank + 1), token_words(piece(token)), share_words(share), was))
     if bio.candidate_ranks[step] == OUTSIDE:
-        rows.append((f">{bio.depth}", quoted(piece(sample)), tr("not recorded"), fate))
+        rows.append((f">{bio.depth}", token_words(piece(sample)), tr("not recorded"), fate))
     return rows
 
 

@@ -12,12 +12,12 @@ from PySide6.QtCore import Slot
 from PySide6.QtGui import QColor, QTextCharFormat
 from PySide6.QtWidgets import QWidget
 
+from app.canvas.words import token_words
 from app.design import themes
 from app.design.controls import label
 from app.design.layouts import column_of
 from app.design.tokens import SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.text_pane import TextPane
-from app.inspector.words import quoted
 from app.player.player import NOTHING, Player
 from app.state.run.text_map import TextMap, read, units
 from app.system.i18n import tr
@@ -172,7 +172,7 @@ class RenderedText(QWidget):
             )
         else:
             token = int(snapshot.tokens(calm=True)[position])
-            piece = quoted(self._player.piece(token))
+            piece = token_words(self._player.piece(token))
             text = tr("Position {position}: {piece}", position=position, piece=piece)
             if position >= len(self._reading.edges) - 1:
                 text = tr("{cell}, behind the end of the text.", cell=text)

@@ -17,14 +17,16 @@ from PySide6.QtWidgets import (
 
 from app.canvas.glyphs import glyph_of
 from app.canvas.legend import Legend, LegendEntry
+from app.canvas.words import token_words
 from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label
 from app.design.layouts import column_of
 from app.design.tokens import SPACE_2, SPACE_4, Theme, color
 from app.inspector.influence.map import InfluenceMap
 from app.inspector.influence.scale import FLOOR, ShownInfluence
-from app.inspector.words import in_nats, probability, quoted
+from app.inspector.words import in_nats
 from app.player.player import NOTHING, Player
+from app.state.run.answers import share_words
 from app.state.run.lines import line_ends
 from app.system.i18n import tr, trn
 from engine import step_number
@@ -210,7 +212,9 @@ class InfluenceView(QWidget):
             prompt = tr("Select a cell to change its token.")
         else:
             now = int(snapshot.tokens(calm=True)[position])
-            prompt = tr("Position {position}: change {token} to", position=position, token=quoted(player.piece(now)))
+            prompt = tr(
+                "Position {position}: change {token} to", position=position, token=token_words(player.piece(now))
+            )
             if snapshot.top_tokens is not None and snapshot.top_probabilities is not None:
                 top = snapshot.top_tokens[position].tolist()
                 kept = [place for place, token in enumerate(top) if token != now]
@@ -226,7 +230,8 @@ class InfluenceView(QWidget):
     def _fill(self, tokens: list[int], shares: list[float]) -> None:
         player = self._player
         words = [
-            f"{quoted(player.piece(token))}   {probability(share)}" for token, share in zip(tokens, shares, strict=True)
+            f"{token_words(player.piece(token))}   {share_words(share)}"
+            for token, share in zip(tokens, shares, strict=True)
         ]
         if words == [self.tokens.itemText(place) for place in range(self.tokens.count())]:
             return
@@ -269,8 +274,8 @@ class InfluenceView(QWidget):
         head = tr(
             "Position {position} changed from {before} to {after}, block {block}, {frame}.",
             position=influence.position,
-            before=quoted(piece(influence.before)),
-            after=quoted(piece(influence.after)),
+            before=token_words(piece(influence.before)),
+            after=token_words(piece(influence.after)),
             block=block + 1,
             frame=tr("step {step}", step=step_number(step)) if step >= 0 else tr("before the first step"),
         )
@@ -291,7 +296,7 @@ class InfluenceView(QWidget):
                 "{nats} nats   position {position}   {token}",
                 nats=in_nats(nats),
                 position=place,
-                token=quoted(piece(tokens[place])),
+                token=token_words(piece(tokens[place])),
             )
             item = QListWidgetItem(text, self.list)
             item.setData(_POSITION, place)

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Signal, Slot
 
 from app.context import AppContext
+from app.design.timers import one_shot
 from app.settings.decoders import DecodingChoice
 from app.settings.spec import SAMPLER
 from app.state.race.lanes import LaneSpec, usual_lanes
@@ -97,10 +98,7 @@ class LaneStore(QObject):
         self._context = context
         self.specs = read_lanes(context.folders.data) or usual_lanes()
         self._is_written = True
-        self._saving = QTimer(self)
-        self._saving.setSingleShot(True)
-        self._saving.setInterval(SAVE_MS)
-        self._saving.timeout.connect(self.remember)
+        self._saving = one_shot(self, self.remember, SAVE_MS)
         context.at_end(self.remember)
 
     @property

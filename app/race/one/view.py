@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from PySide6.QtCore import QTimer, Signal, Slot
+from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QWidget
 
@@ -15,6 +15,7 @@ from app.design import motion
 from app.design.controls import Hairline, chain_tabs, label, scroller
 from app.design.fonts import px
 from app.design.layouts import column_of
+from app.design.timers import one_shot
 from app.pictures.row import PictureRow
 from app.race import words
 from app.race.one.card import LaneCard
@@ -75,10 +76,7 @@ class OneRace(QWidget):
         self.shown: ShownRace | None = None
         self._begun: list[Recording | None] = []  # the runs whose tokens the cards decode
         self._wanted = self._read_last = ReadingRequest(())
-        self._pause = QTimer(self)  # until the texts may be read again
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(READ_MS)
-        self._pause.timeout.connect(self._read)
+        self._pause = one_shot(self, self._read, READ_MS)  # until the texts may be read again
         self.prompt = PromptBar()
         self.pictures = PictureRow()
         self.clock = RaceClock(self)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Signal, Slot
 
+from app.design.timers import one_shot
 from app.player.player import Player
 from app.state.sudoku.solve_frame import SolveFrame, frame
 from app.sudoku.board.view import BoardView
@@ -29,9 +30,7 @@ class RunBoard(QObject):
         self.is_live = False
         self.result = ""  # of the shown run, in words; empty until it has ended
         self._share = 1.0  # shown share of the latest step's accepted tokens
-        self._waiting = QTimer(self)
-        self._waiting.setSingleShot(True)
-        self._waiting.timeout.connect(self._take_in)
+        self._waiting = one_shot(self, self._take_in)
         self.player.placed.connect(self._show)
         self.player.revealed.connect(self._show)
 

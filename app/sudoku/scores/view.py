@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import Qt, QTimer, Signal, Slot
+from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QScrollArea, QWidget
 
 from app.batch.panel import RESULTS, TEACHING, BatchPanel, show_line, teaching, written_line
@@ -14,7 +14,8 @@ from app.design.controls import button, flow_of, group, label
 from app.design.figure_table import FigureTable
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
-from app.settings.fields import SeedBox, WholeBox
+from app.design.timers import one_shot
+from app.settings.fields import SeedBox, whole_box
 from app.state.sudoku.scores import ALL, Request, Result, Scoreboard, ScoreRow
 from app.sudoku.scores.plot import ScorePlot
 from app.sudoku.words import cells_of, heads, short_with_givens, summary, with_givens
@@ -62,9 +63,7 @@ class ScoreboardView(BatchPanel):
         self._busy = ""
         self._make_controls()
         self._lay_out()
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.timeout.connect(self.refresh)
+        self._timer = one_shot(self, self.refresh)
         self._show_state()
 
     def _make_controls(self) -> None:
@@ -74,7 +73,7 @@ class ScoreboardView(BatchPanel):
             box.setToolTip(with_givens(name))
             box.setChecked(True)
             box.toggled.connect(self._show_state)
-        self.count = _number(tr("Puzzles of each kind"), 1, MOST, USUAL, 88)
+        self.count = whole_box(tr("Puzzles of each kind"), MOST, USUAL, 88)
         self.seed = SeedBox()
         self.seed.setAccessibleName(tr("Seed of puzzles and noise"))
         self.seed.setFixedWidth(px(168))
@@ -212,13 +211,3 @@ class ScoreboardView(BatchPanel):
     @Slot(object)
     def _written(self, path: Path) -> None:
         self.message.setText(written_line(path))
-
-
-def _number(name: str, low: int, high: int, value: int, width: int) -> WholeBox:
-    box = WholeBox()
-    box.setRange(low, high)
-    box.setValue(value)
-    box.setAccessibleName(name)
-    box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-    box.setFixedWidth(px(width))
-    return box

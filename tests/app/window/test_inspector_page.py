@@ -18,7 +18,7 @@ from app.design import themes
 from app.design.tokens import DARKROOM, PAPER
 from app.export.options import Options, parse_steps
 from app.export.pictures import PictureSheet, PictureStyle
-from app.export.writing import export
+from app.export.run import export
 from app.inspector.controller import InspectorController
 from app.window.main_window import MainWindow
 from app.window.shortcuts import ShortcutSheet
