@@ -11,6 +11,7 @@ from app.canvas.words import token_words
 from app.inspector.timeline.overview import BlockFigures
 from app.settings.decoders import OWN_DECODING, decoder_title, remasking_title
 from app.settings.spec import REMASKING, SAMPLER
+from app.state.adapters import with_adapter
 from app.state.run.answers import question_words, share_words
 from app.state.run.canvas import BlockState
 from app.state.run.cell_history import History
@@ -254,8 +255,7 @@ def run_title(header: TraceHeader) -> str:
 
 def model_words(header: TraceHeader) -> str:
     """Returns the title of a run's model, with its adapter."""
-    model, adapter = model_title(header), header.model.adapter
-    return tr("{model} with {adapter}", model=model, adapter=adapter) if adapter else model
+    return with_adapter(model_title(header), header.model.adapter)
 
 
 def asked_in_words(one: TraceHeader, other: TraceHeader, piece: Piece | None = None) -> str:

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QMessageBox
 
 from app.context import AppContext
 from app.models import tasks, words
-from app.models.entries import FOLDERS, Action, ModelEntry, actions, entries
+from app.models.entries import FOLDERS, Action, ModelEntry, actions, entries, source_of
 from app.models.jobs import JobEnded, JobProgress, Jobs, ModelJob
 from app.models.listed import LocalFolders
 from app.models.memory import MemoryPlans
@@ -265,7 +265,7 @@ class ModelsController(QObject):
         before = [self._entries[k].title for k in self.jobs.heavy_keys if k != key and k in self._entries]
         can_convert = self._work.can_convert(entry)
         can = actions(entry, job, loaded=loaded or loading, can_convert=can_convert)
-        if entry.state == "unpacked" and self._source_of(entry) is None:
+        if entry.state == "unpacked" and source_of(entry, self._entries.values()) is None:
             can = tuple(action for action in can if action != "resume")
         copy = self._plans.copy_bytes(key) if can_convert else 0
         row.show_state(
@@ -276,7 +276,7 @@ class ModelsController(QObject):
                 tip,
                 "" if text else words.disk_line(entry, self._free, self._folder, copy),
                 can,
-                self._blocked(entry, loaded=loaded or loading),
+                words.blocked(entry, offline=self._work.offline.is_set(), loaded=loaded or loading),
                 loaded,
                 bar,
                 text,
@@ -288,14 +288,6 @@ class ModelsController(QObject):
         if row.token is not None:
             row.token.setEnabled(job is None)
             row.token.say(self._token_store.words, has_token=bool(self._token_store.words))
-
-    def _blocked(self, entry: ModelEntry, *, loaded: bool) -> dict[Action, str]:
-        found: dict[Action, str] = {}
-        if self._work.offline.is_set() and entry.state in ("absent", "unfinished"):
-            found["download"] = found["resume"] = tr("The offline switch is on; turn it off in the settings first")
-        if loaded:
-            found["delete"] = found["remove"] = tr("Unload it first")
-        return found
 
     def _loaded_entry(self) -> ModelEntry | None:
         return next((e for e in self._entries.values() if e.is_ready and e.load_id == self._loaded), None)
@@ -323,7 +315,7 @@ class ModelsController(QObject):
                 self._local.remove(entry.folder)
                 self.refresh()
             case "resume" if entry.state == "unpacked":
-                if (source := self._source_of(entry)) is not None:
+                if (source := source_of(entry, self._entries.values())) is not None:
                     self._work.convert(source, entry)
             case "download" | "resume":
                 self._wants_token.discard(key)
@@ -340,11 +332,6 @@ class ModelsController(QObject):
                 self._cancel(entry)
             case "delete":
                 self._ask(entry)
-
-    def _source_of(self, entry: ModelEntry) -> ModelEntry | None:
-        """Returns the source of an unfinished conversion, if it still exists."""
-        sources = (e for e in self._entries.values() if e.state in ("ready", "gguf"))
-        return next((e for e in sources if e.folder.name == entry.source), None)
 
     def _cancel(self, entry: ModelEntry) -> None:
         job = self.jobs.heavy_of(entry.key)

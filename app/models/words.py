@@ -76,6 +76,16 @@ def action_tip(action: Action) -> str:
     }[action]
 
 
+def blocked(entry: ModelEntry, *, offline: bool, loaded: bool) -> dict[Action, str]:
+    """Returns why buttons are disabled, by action."""
+    found: dict[Action, str] = {}
+    if offline and entry.state in ("absent", "unfinished"):
+        found["download"] = found["resume"] = tr("The offline switch is on; turn it off in the settings first")
+    if loaded:
+        found["delete"] = found["remove"] = tr("Unload it first")
+    return found
+
+
 def status(
     entry: ModelEntry, job: tuple[JobKind, Phase] | None, *, loaded: bool, loading: bool = False, before: str = ""
 ) -> str:

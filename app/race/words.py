@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from app.settings.decoders import DecodingChoice, decoder_title, remasking_title
 from app.settings.spec import ANSWER_DECODER, IMAGE_BUDGET, REMASKING, RESCUE, SAMPLER, THOUGHT_DECODER, VERIFY
-from app.state.adapters import title_of_adapter
+from app.state.adapters import title_of_adapter, with_adapter
 from app.state.intervals import percent
 from app.state.race.lanes import LaneSpec
 from app.state.race.prompts import OWN
 from app.state.race.scores import ALL, Interval, LaneScore
 from app.state.sudoku.board import bin_name
-from app.state.titles import with_adapter
 from app.system.i18n import tr
 from app.system.memory_use import size
 from engine.tasks.skills import SKILLS
