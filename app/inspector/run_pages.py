@@ -8,11 +8,10 @@ from app.design import themes
 from app.design.column_page import ColumnPage
 from app.design.controls import button, label
 from app.design.fonts import px
-from app.design.layouts import STRETCH, row_of
+from app.design.layouts import STRETCH, Gap, row_of
 from app.inspector.run_cards import RunCards
 from app.system.i18n import tr
 
-SIDE = 24
 CONTENT_WIDTH = 960  # pixels at 100 %
 
 
@@ -21,7 +20,6 @@ class RunPage(ColumnPage):
 
     def __init__(self) -> None:
         super().__init__()
-        self.column.setSpacing(12)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         themes.changed.connect(self._fit_width)
         self._fit_width()
@@ -37,17 +35,9 @@ class InspectorWelcome(RunPage):
         self.setAccessibleName(tr("Inspector, nothing open"))
         self.runs = RunCards()
         self.open = button(tr("Open a trace…"), tr("Open a trace from a file"), role="primary")
-        column = self.column
-        column.setContentsMargins(SIDE, 40, SIDE, 24)
-        column.addWidget(label(tr("See why the text became what it is"), "display", wrap=True))
-        column.addWidget(label(_introduction(), "lead", wrap=True))
-        column.addWidget(label(_reading(), "caption", wrap=True))
-        column.addSpacing(8)
-        column.addWidget(self.open)
-        column.addSpacing(16)
-        column.addWidget(self.runs)
-        column.addStretch(1)
-        self.show_column()
+        title = label(tr("See why the text became what it is"), "display", wrap=True)
+        texts = (title, label(_introduction(), "lead", wrap=True), label(_reading(), "caption", wrap=True))
+        self.show_column(*texts, Gap(8), self.open, Gap(16), self.runs, margins=(24, 40, 24, 24), spacing=12)
 
 
 def _introduction() -> str:
@@ -73,16 +63,9 @@ class RunChooser(RunPage):
         self.open_file = button(tr("Open a file…"), tr("Compare with a run from a file"), role="plain")
         self.back = button(tr("Back to the comparison"))
         self.back.hide()
-        column = self.column
-        column.setContentsMargins(24, 24, 24, 24)
-        column.addWidget(label(tr("Compare with another run"), "title", wrap=True))
-        column.addWidget(label(_comparing(), wrap=True))
+        texts = label(tr("Compare with another run"), "title", wrap=True), label(_comparing(), wrap=True)
         buttons = row_of(self.open_file, self.back, STRETCH, spacing=16)
-        column.addLayout(buttons)
-        column.addSpacing(8)
-        column.addWidget(self.runs)
-        column.addStretch(1)
-        self.show_column()
+        self.show_column(*texts, buttons, Gap(8), self.runs, margins=(24, 24, 24, 24), spacing=12)
 
 
 def _comparing() -> str:

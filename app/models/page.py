@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 from app.design.column_page import ColumnPage
 from app.design.controls import button, chain_tabs, flow_of, label
 from app.design.fonts import px
-from app.design.layouts import STRETCH, column_of, row_of
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.notice import Notice
 from app.models.entries import Group
 from app.models.remote_section import RemoteSection
@@ -55,17 +55,11 @@ class ModelsPage(ColumnPage):
         adding = flow_of(self.add_server, self.add_file, self.add)
         title = label(tr("Models"), "title")
         title.setMinimumHeight(px(36))  # height of a button
-        self.column.addLayout(row_of((title, 0, Qt.AlignmentFlag.AlignTop), STRETCH, adding, spacing=8))
-        self.column.addWidget(self.place)
         for group in get_args(Group):
-            box = QWidget()
             rows = column_of(label(group_title(group), "group"), margins=(0, 16, 0, 0), spacing=8)
-            box.setLayout(rows)
-            self.column.addWidget(box)
-            self._groups[group] = (box, rows)
-        self.column.addWidget(self.servers)
-        self.column.addStretch(1)
-        self.show_column()
+            self._groups[group] = (boxed(rows), rows)
+        heading = row_of((title, 0, Qt.AlignmentFlag.AlignTop), STRETCH, adding, spacing=8)
+        self.show_column(heading, self.place, *(box for box, _ in self._groups.values()), self.servers)
 
     def setVisible(self, visible: bool) -> None:
         if visible:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.design.column_page import ColumnPage
 from app.design.controls import FlowLayout, button, label
-from app.design.layouts import STRETCH, column_of, row_of
+from app.design.layouts import STRETCH, Gap, column_of, row_of
 from app.design.notice import Notice
 from app.server.access import AccessCard
 from app.server.copying import CodeBox, CopyButton
@@ -91,19 +91,10 @@ class ServerPage(ColumnPage):
         return made
 
     def _lay_out(self) -> None:
-        tabs = row_of(self.requests_tab, self.connect_tab, STRETCH, spacing=24)
-        column = self.column
-        column.addWidget(label(tr("Server"), "title"))
         purpose = tr("Other programs can use the loaded model through an address, as they would use OpenAI's.")
-        column.addWidget(label(purpose, "fact", wrap=True))
-        column.addSpacing(8)
-        column.addWidget(self.card)
-        column.addSpacing(16)
-        column.addLayout(tabs)
-        column.addWidget(self.requests)
-        column.addWidget(self.connect_panel)
-        column.addStretch(1)
-        self.show_column()
+        head = (label(tr("Server"), "title"), label(purpose, "fact", wrap=True), Gap(8), self.card, Gap(16))
+        tabs = row_of(self.requests_tab, self.connect_tab, STRETCH, spacing=24)
+        self.show_column(*head, tabs, self.requests, self.connect_panel)
 
     @Slot()
     def show_requests(self) -> None:

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFrame, QWidget
 
 from app.bridge.server_link import is_unfinished
 from app.design.controls import FocusGroup, button, label
-from app.design.layouts import column_of, row_of
+from app.design.layouts import boxed, column_of, row_of
 from app.server import words
 from app.system.i18n import tr
 
@@ -88,10 +88,9 @@ class RequestList(QWidget):
         super().__init__()
         self.setAccessibleName(tr("Requests"))
         self.rows: dict[str, RequestRow] = {}
-        self.empty = QWidget()
         self.lesson = label("", "fact", wrap=True)
         self.connect_button = button(tr("Connect a program"), role="plain")
-        self.empty.setLayout(column_of(self.lesson, self.connect_button, margins=(0, 8, 0, 8), spacing=12))
+        self.empty = boxed(column_of(self.lesson, self.connect_button, margins=(0, 8, 0, 8), spacing=12))
         self._column = column_of(self.empty, spacing=0)
         self.setLayout(self._column)
         self.teach(is_on=False)

@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
 from app.design.choice_box import ChoiceBox
 from app.design.controls import Hairline, button, label, restyle
 from app.design.fonts import px
-from app.design.layouts import STRETCH, column_of, row_of
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.tokens import Theme
 from app.settings import store
 from app.settings.fields import NumberBox, choice_box, flag_box, number_box
@@ -155,19 +155,14 @@ class SettingsDialog(QDialog):
         self.sections.setFocus()
 
     def _page(self, section: PreferenceSection) -> QScrollArea:
-        inside = QWidget()
-        column = column_of(label(tr(section.title), "title", wrap=True), margins=(24, 24, 24, 24), spacing=24)
-        inside.setLayout(column)
-        for item in section.items:
-            column.addLayout(self._row(item))
-            self._shown.append(item)
-        column.addStretch(1)
+        title, rows = label(tr(section.title), "title", wrap=True), [self._row(item) for item in section.items]
+        self._shown += section.items
         page = QScrollArea()
         page.setWidgetResizable(True)
         page.setFrameShape(QFrame.Shape.NoFrame)
         page.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         page.setAccessibleName(tr(section.title))
-        page.setWidget(inside)
+        page.setWidget(boxed(column_of(title, *rows, STRETCH, margins=(24, 24, 24, 24), spacing=24)))
         return page
 
     def _row(self, item: Preference) -> QVBoxLayout:

@@ -9,7 +9,7 @@ from app.design import themes
 from app.design.choice_box import ChoiceBox
 from app.design.controls import Hairline, button, label
 from app.design.fonts import px
-from app.design.layouts import column_of, row_of
+from app.design.layouts import boxed, column_of, row_of
 from app.settings.decoding_fields import DecodingFields
 from app.settings.fields import NumberBox, SeedBox, choice_box, flag_box, number_box, number_in, put_number
 from app.settings.spec import (
@@ -106,18 +106,10 @@ class SettingsStrip(QWidget):
 
     def _add(self, title: str, explanation: str, *widgets: QWidget, unit: str = "") -> QWidget:
         """Adds a setting in a row of its own and returns the row."""
-        made = QWidget()
-        column = column_of(margins=(0, 16, 0, 0), spacing=4)
-        made.setLayout(column)
-        if title:
-            heading = row_of((label(tr(title), "setting", wrap=True), 1))
-            if unit:
-                heading.addWidget(label(tr(unit), "caption"))
-            column.addLayout(heading)
-        for widget in widgets:
-            column.addWidget(widget)
-        if explanation:
-            column.addWidget(label(tr(explanation), "caption", wrap=True))
+        units = [label(tr(unit), "caption")] if unit else []
+        heading = [row_of((label(tr(title), "setting", wrap=True), 1), *units)] if title else []
+        captions = [label(tr(explanation), "caption", wrap=True)] if explanation else []
+        made = boxed(column_of(*heading, *widgets, *captions, margins=(0, 16, 0, 0), spacing=4))
         self._column.addWidget(made)
         return made
 

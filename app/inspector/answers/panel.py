@@ -10,7 +10,7 @@ from PySide6.QtGui import QEnterEvent, QMouseEvent
 from PySide6.QtWidgets import QFrame, QWidget
 
 from app.design.controls import label, restyle, scroller
-from app.design.layouts import column_of
+from app.design.layouts import boxed, column_of
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_3, SPACE_4
 from app.inspector.answers.bars import ReadBars
 from app.player.player import NOTHING, Player
@@ -92,10 +92,8 @@ class ReadAnswers(QWidget):
         self.rows: list[ReadAnswer] = []
         self.setAccessibleName(tr("Answers"))
         self.summary = label("", "caption", wrap=True, selectable=True)
-        self._list = QWidget()
         self._column = column_of(0, margins=(SPACE_4, 0, SPACE_4, SPACE_4), spacing=SPACE_2)
-        self._list.setLayout(self._column)
-        self.area = scroller(self._list, arrows=False)  # the page handles the arrow keys
+        self.area = scroller(boxed(self._column), arrows=False)  # the page handles the arrow keys
         top = column_of(self.summary, margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_2))
         self.setLayout(column_of(top, (self.area, 1), spacing=0))
         player.opened.connect(self._open)

@@ -22,7 +22,7 @@ from app.canvas.words import token_words
 from app.design import themes
 from app.design.controls import label
 from app.design.fonts import px
-from app.design.layouts import column_of
+from app.design.layouts import boxed, column_of
 from app.design.tokens import SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.rank_chart import BumpChart
 from app.inspector.cell.rank_paths import paint_argmax, paint_remelt, paint_sample
@@ -122,14 +122,12 @@ class CellHistory(QWidget):
         left = column_of(self.chart, self.legend, self.sentence)
         right = column_of(self.now, self.table, self.note)
         self._split = column_of(left, right, spacing=SPACE_4)
-        contents = QWidget()
         column = column_of(self.title, self._split, 0, margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_4))
-        contents.setLayout(column)
         self.area = QScrollArea()  # scrolls if the panel is lower than its contents
         self.area.setWidgetResizable(True)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.area.setWidget(contents)
+        self.area.setWidget(boxed(column))
         self.setLayout(column_of(self.area))
         for layout in (left, right, column):
             layout.setSpacing(SPACE_2)
