@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from PySide6.QtCore import Signal, Slot
+from PySide6.QtCore import QEvent, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFileDialog, QPushButton, QWidget
 
 from app.context import AppContext
-from app.design import themes
 from app.design.controls import FlowLayout, button, label, scroller
 from app.design.layouts import column_of
 from app.race import words
@@ -92,7 +91,6 @@ class LaneChooser(QWidget):
         self.editor.close_button.clicked.connect(self._close)
         store.changed.connect(self.refresh)
         facts.found.connect(self.refresh)
-        themes.changed.connect(self.fit)
         context.model_changed.connect(self.refresh)
         context.models_changed.connect(self._find_anew)
         self.refresh()
@@ -189,7 +187,6 @@ class LaneChooser(QWidget):
         self.note.setText(note)
         self.note.setVisible(bool(note))
 
-    @Slot()
     def fit(self) -> None:
         """Gives the fields their full height. If that is more than half of the page, the tabs below are hidden."""
         page = self.parentWidget() or self
@@ -203,6 +200,11 @@ class LaneChooser(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.fit()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:  # also once the style sheet is applied
+            self.fit()
 
     def _show_fields(self, lane: LaneSpec) -> None:
         facts = self._facts.of(lane.model) or ModelFacts()

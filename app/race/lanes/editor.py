@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from PySide6.QtCore import Signal, Slot
+from PySide6.QtCore import QEvent, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QFrame, QWidget
 
-from app.design import themes
 from app.design.choice_box import ChoiceBox
 from app.design.controls import FlowLayout, button, chain_tabs, flow_of, label
 from app.design.fonts import px
@@ -83,7 +82,6 @@ class LaneEditor(QFrame):
         self.remove = button(tr("Remove"), tr("Remove this lane"))
         self.close_button = button(tr("Done"), tr("Close the fields of the lane"), role="plain")
         self._lay_out()
-        themes.changed.connect(self._fit)
         self._fit()
         self.model.activated.connect(self._choose_model)
         for box in (self.decoder, *self.mixed.values(), self.remasking, self.images):
@@ -133,7 +131,6 @@ class LaneEditor(QFrame):
         self.ticks[setting.name], self.boxes[setting.name], self._cells[setting.name] = tick, box, cell
         return cell
 
-    @Slot()
     def _fit(self) -> None:
         """Sets the widths, so that settings stand in columns at any text size."""
         for name, cell in self._cells.items():
@@ -141,6 +138,11 @@ class LaneEditor(QFrame):
             cell.setFixedWidth(px(SETTING_WIDTH))
         for flag in self.flags.values():
             flag.setFixedWidth(px(SETTING_WIDTH))
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
 
     # ---------------------------------------------------------------- display
 
