@@ -98,7 +98,7 @@ def decision(window: MainWindow, film: Film, _prompt: str) -> None:
     window.show_page("decisions")
     deciding = window.pages["decisions"]
     one = deciding.page.one
-    one.column.example_chosen.emit(0)
+    one.column.examples.activated.emit(0)
     one.column.joint.setChecked(False)
     one.setFocus()
     settle()

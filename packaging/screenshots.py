@@ -238,7 +238,7 @@ class Tour:
         page, rows = deciding.page, deciding.rows
         self.shoot("decisions-empty")
         for name, is_joint in (("decisions", True), ("decisions-single", False)):
-            page.one.column.example_chosen.emit(0)
+            page.one.column.examples.activated.emit(0)
             page.one.column.joint.setChecked(is_joint)
             page.one.decide.click()
             wait_for(lambda: not deciding.is_busy, "the decision")
@@ -259,7 +259,7 @@ class Tour:
         deciding.show("calibration")
         self.shoot("decisions-calibration")
         deciding.show("one")
-        page.one.column.example_chosen.emit(len(samples()))
+        page.one.column.examples.activated.emit(len(samples()))
         wait_for(lambda: not page.one.column.frame.pictures.is_reading, "the drawing")
         self.shoot("decisions-picture-unseen")
         load(window, SIGHT)
@@ -394,17 +394,18 @@ class Tour:
         """The models page with servers: our own, one of text, and one that is not there."""
         window, state = self.window, self.window.context.server.state
         window.show_page("models")
-        servers = window.pages.models().page.servers
+        models = window.pages.models()
+        servers = models.page.servers
         with text_server() as other:
             for address, key in ((state.url, state.key), (other, ""), ("http://127.0.0.1:9", "")):
                 servers.address.setText(address)
                 servers.key.setText(key)
                 servers.add_button.click()
-                wait_for(lambda: servers.is_idle, "the server's answer")
+                wait_for(lambda: models.remote.is_idle, "the server's answer")
             base = next(base for base in servers.rows if base.startswith(other))
             servers.rows[base].load.click()
             wait_for(lambda: window.context.model is not None and window.context.loading is None, "the model")
-            window.pages.models().page.frame.add_server.click()
+            models.page.add_server.click()
             self.shoot("models-remote")
             window.show_page("chat")
             window.conversations.begin()
@@ -423,7 +424,7 @@ class Tour:
         one.board.paste_text(PUZZLE)
         self.shoot("board")
         solving.solve()
-        wait_for(lambda: one.run.is_live and one.run.run_view is not None, "the run")
+        wait_for(lambda: one.run.is_live and one.run.trace is not None, "the run")
         wait_for(lambda: not solving.is_busy, "the solution")
         self.shoot("board-solved")
         replay = one.run.player.replay
@@ -432,7 +433,7 @@ class Tour:
         self.shoot("board-midway")
         solving.show("beside")
         solving.solve_both()
-        wait_for(lambda: not solving.is_busy and beside.right.run.run_view is not None, "both")
+        wait_for(lambda: not solving.is_busy and beside.right.run.trace is not None, "both")
         self.shoot("beside")
         for side in beside.sides:
             side.run.player.go(5)
@@ -458,8 +459,8 @@ class Tour:
         self.shoot("inspector")
         inspector.forks.seed.setValue(5)
         inspector.forks.run.click()
-        wait_for(lambda: inspector.is_forking, "the fork")
-        wait_for(lambda: not inspector.is_forking, "the end of the fork")
+        wait_for(lambda: inspector.going_on.is_forking, "the fork")
+        wait_for(lambda: not inspector.going_on.is_forking, "the end of the fork")
         page.player.go(8)
         page.side.setCurrentIndex(2)
         self.shoot("inspector-fork")

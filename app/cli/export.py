@@ -11,8 +11,7 @@ from app.cli import options, terminal
 from app.cli.options import number, place
 from app.export import FORMATS, json
 from app.export.options import FPS_HIGH, FPS_LOW, Options, format_of, frames_of, parse_steps
-from app.export.run import Share
-from app.export.writing import export
+from app.export.run import Share, export
 from app.state.run.replay import Replay
 from app.system.windows_start import load_torch_before_qt
 from engine import Recording, open_trace

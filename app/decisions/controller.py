@@ -67,10 +67,10 @@ class DecisionsController(QObject):
         self._problem = ""  # of the last decision
         self._fitted: RowBoard | None = None  # the answers that calibration was fitted to
         one = page.one
-        one.decide_asked.connect(self.decide)
-        one.stop_asked.connect(self.stop)
-        one.load_asked.connect(self._load)
-        one.column.example_chosen.connect(self._show_sample)
+        one.decide.clicked.connect(self.decide)
+        one.stop.clicked.connect(self.stop)
+        one.load.clicked.connect(self._load)
+        one.column.examples.activated.connect(self._show_sample)
         one.column.typed.connect(self._changed)
         one.column.switched.connect(self._switched)
         one.questions.changed.connect(self._changed)
@@ -78,8 +78,8 @@ class DecisionsController(QObject):
         for strip in (one.strip, page.table.detail.strip):
             strip.inspect_asked.connect(self._inspect)
         page.go_asked.connect(self.go)
-        page.table.run_asked.connect(self.decide_rows)
-        page.table.sample_asked.connect(self._show_sample_table)
+        page.table.run.clicked.connect(self.decide_rows)
+        page.table.sample.clicked.connect(self._show_sample_table)
         page.calibration.use_asked.connect(one.column.temperature.setValue)
         self.rows.changed.connect(self._rows_changed)
         self.rows.written.connect(context.confirm_export)
@@ -312,7 +312,7 @@ class DecisionsController(QObject):
     def take(self, replies: list[ServiceReply]) -> None:
         """Passes replies of the engine on to the state's and the table's decider."""
         self.decider.take(replies)
-        self.rows.take(replies)
+        self.rows.row.take(replies)
 
     @Slot()
     def _load(self) -> None:
@@ -353,7 +353,7 @@ class DecisionsController(QObject):
         one.column.show_blind(words.blindness(model))
         one.column.frame.pictures.set_cost(self._cost(model))
         self.page.table.show_blind(words.blindness(model))
-        self.page.table.show_asked(words.asked_line(one.questions.sheet))
+        self.page.table.asked.set_whole(words.asked_line(one.questions.sheet))
         self.page.table.show_doing(
             is_on=self.rows.is_busy, reason=reason or missing, message=reason or missing or self.rows.progress
         )

@@ -5,16 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QStandardPaths, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, QStandardPaths, Signal, Slot
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.context import AppContext
 from app.decisions.one.questions import QuestionList
-from app.decisions.store import read_sheet, write_sheet
+from app.design.timers import one_shot
 from app.state.decisions.sheet import QuestionSheet, file_of, sheet_of
+from app.system.folders import ensure
 from app.system.i18n import tr
 from engine import SafelightError
+from engine.files import read_json, write_json
 from engine.tasks.decisions.question_file import read_question_file, write_question_file
+
+NAME = "questions.json"
+FILE_BYTES = 32 * 2**20  # far more than usual questions and the longest text, 100 000 characters, take
+STATE = "state"
+
+
+def read_sheet(folder: Path) -> tuple[QuestionSheet, str] | None:
+    """Returns the stored questions and text; None if the file is missing or cannot be read."""
+    path = folder / NAME
+    if not path.is_file():
+        return None
+    try:
+        raw = read_json(path, most=FILE_BYTES)
+    except SafelightError:
+        return None
+    sheet = QuestionSheet.from_json(raw)
+    state = raw.get(STATE) if isinstance(raw, dict) else None
+    return None if sheet is None else (sheet, state if isinstance(state, str) else "")
+
+
+def write_sheet(folder: Path, sheet: QuestionSheet, state: str) -> None:
+    """Replaces the stored questions and text.
+
+    Raises:
+        SafelightError: The folder or the file cannot be written.
+    """
+    write_json(ensure(folder) / NAME, {**sheet.to_json(), STATE: state})
+
 
 SAVE_MS = 500  # after the last change
 JSON = "JSON (*.json)"
@@ -32,12 +62,9 @@ class QuestionStore(QObject):
         self._context, self._questions, self._state = context, questions, state
         self._folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
         self._is_written = True
-        self._saving = QTimer(self)
-        self._saving.setSingleShot(True)
-        self._saving.setInterval(SAVE_MS)
-        self._saving.timeout.connect(self.remember)
-        questions.open_asked.connect(self._ask_file)
-        questions.save_asked.connect(self._ask_target)
+        self._saving = one_shot(self, self.remember, SAVE_MS)
+        questions.open.clicked.connect(self._ask_file)
+        questions.save.clicked.connect(self._ask_target)
         context.at_end(self.remember)
 
     # ---------------------------------------------------------------- between two starts

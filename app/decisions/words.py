@@ -11,7 +11,7 @@ from app.system.i18n import tr, trn
 from engine.catalog import EMBEDDED
 from engine.service import LoadedModel
 from engine.tasks.decisions.answers import TypedAnswer
-from engine.tasks.decisions.questions import LETTERS, OneOf, Question, Score
+from engine.tasks.decisions.questions import LETTERS, Question, Score
 
 UNKNOWN = "–"
 
@@ -85,10 +85,6 @@ def spoken(answer: TypedAnswer) -> str:
     )
     said = tr("Answer: {answer}. {shares}.", answer=answer_name(answer.question, answer.best), shares=shares)
     return " ".join(filter(None, (said, f"{facts(answer)}.", warning(answer))))
-
-
-def kind_of(question: Question) -> Kind:
-    return "choice" if isinstance(question, OneOf) else "score" if isinstance(question, Score) else "yes-no"
 
 
 def obstacle(model: LoadedModel) -> str:

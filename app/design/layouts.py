@@ -1,4 +1,4 @@
-"""Builders of layouts: columns and rows of widgets and other layouts. Lengths are in pixels."""
+"""Builders of layouts: columns, rows and splitters of widgets and other layouts. Lengths are in pixels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QSplitter, QVBoxLayout, QWidget
 
 STRETCH = 1
 """A part that takes the space that is left; as any whole number, its share of it."""
@@ -41,6 +41,18 @@ def boxed(layout: QLayout) -> QWidget:
     """Returns a new widget with a layout."""
     made = QWidget()
     made.setLayout(layout)
+    return made
+
+
+def splitter_of(*parts: tuple[QWidget, int], sizes: Sequence[int], across: bool = False) -> QSplitter:
+    """Returns widgets below each other, or next to each other if ``across``, each with its stretch factor."""
+    made = QSplitter(Qt.Orientation.Horizontal if across else Qt.Orientation.Vertical)
+    made.setChildrenCollapsible(False)
+    made.setHandleWidth(5)
+    for place, (widget, stretch) in enumerate(parts):
+        made.addWidget(widget)
+        made.setStretchFactor(place, stretch)
+    made.setSizes(list(sizes))
     return made
 
 

@@ -1,4 +1,4 @@
-"""Functions on a run for several export formats: its header, its ending, notices. Knows no Qt."""
+"""Exports a run in any format, with functions that several formats share: header, ending, notices. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import dataclasses
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
+from importlib import import_module
+from pathlib import Path
 from typing import TypeVar
 
+from app.export import FORMATS
+from app.export.options import Options
 from app.state.run.replay import BlockRecord, Replay
 from app.state.sudoku.board import EMPTY
 from app.state.sudoku.placing import Placed, placed
@@ -94,3 +98,20 @@ def missing(replay: Replay) -> str:
         return "".join(said)
     more = trn("{count} more block is cut short too.", "{count} more blocks are cut short too.", len(said) - 1)
     return f"{said[0]} {more}"
+
+
+def export(run: Recording, path: Path, options: Options | None = None) -> Share:
+    """Writes a run to a file; yields the share done, 0 to 1. Closing the generator early leaves no file behind.
+
+    Returns a sentence about what is missing in the file, as of a block that is too long or damaged; empty if nothing.
+
+    A file of that name is replaced once everything is written. Pictures need a ``QGuiApplication``.
+
+    Raises:
+        SafelightError: there is nothing to export, a chosen frame does not exist, ffmpeg is missing, the disk is full
+            or the file cannot be written. An existing file then stays unchanged.
+    """
+    options = options or Options()
+    writer = import_module(f"app.export.{FORMATS[options.format].module}")
+    missing: str = yield from writer.write(run, path, options)
+    return missing

@@ -12,6 +12,7 @@ import engine
 from app.bridge.server_link import is_unfinished
 from app.context import INSPECTOR, AppContext
 from app.inspector.compare.view import Compare
+from app.inspector.export_dialog import ExportDialog
 from app.inspector.forks.panel import ForkPanel
 from app.inspector.going_on import GoingOn
 from app.inspector.influence.view import InfluenceView
@@ -67,13 +68,14 @@ class InspectorController(QObject):
         self.forks.run_chosen.connect(self.open_key)
         self.forks.spans.marked.connect(page.canvas.set_marked)
         page.player.opened.connect(self._opened)
-        page.file_asked.connect(self.ask_file)
-        page.chosen.connect(self.open_key)
+        for made in (page.open_button, page.welcome.open):
+            made.clicked.connect(self.ask_file)
+        page.welcome.runs.chosen.connect(self.open_key)
         page.closed.connect(self.offer)
-        page.exported.connect(context.confirm_export)
+        page.export_asked.connect(self._export)
         self.compare.wanted.connect(self._offer_others)
-        self.compare.chosen.connect(self._compare_with)
-        self.compare.file_asked.connect(self._ask_other)
+        self.compare.chooser.runs.chosen.connect(self._compare_with)
+        self.compare.chooser.open_file.clicked.connect(self._ask_other)
         context.session.progressed.connect(self._grow)
         context.backend.pacing.revealed.connect(self._reveal)
         context.session.ended.connect(self._answered)
@@ -106,7 +108,7 @@ class InspectorController(QObject):
         self._pictures.read([one.path for one in self._gallery])
 
     def _show_offers(self) -> None:
-        self.page.offer(first_offers(self._gallery, self._catalog.recent, self._catalog.outcomes))
+        self.page.welcome.runs.offer(first_offers(self._gallery, self._catalog.recent, self._catalog.outcomes))
 
     @Slot()
     def _list_changed(self) -> None:
@@ -139,7 +141,7 @@ class InspectorController(QObject):
         trace, catalog = self.page.player.trace, self._catalog
         if trace is not None:
             listed = self._of_session(), catalog.recent, catalog.gallery
-            self.compare.offer(other_offers(trace.header, *listed, self._titles()))
+            self.compare.chooser.runs.offer(other_offers(trace.header, *listed, self._titles()))
 
     def _of_session(self) -> list[Listed]:
         """Returns the runs in memory, newest first: forks, and the answers of the current conversation."""
@@ -174,7 +176,13 @@ class InspectorController(QObject):
         if not self._refuse_text(run):
             player = Player()
             player.open(run)
-            self.page.export_run(player)
+            self._export(player)
+
+    @Slot(object)
+    def _export(self, player: Player) -> None:
+        dialog = ExportDialog(player, self.page.window())
+        dialog.exported.connect(self._context.confirm_export)
+        dialog.open()
 
     @Slot(str)
     def open_key(self, key: str, place: int = 0) -> None:
@@ -294,11 +302,6 @@ class InspectorController(QObject):
             self.page.refresh()
             if not is_unfinished(served):
                 self.page.run_ended()
-
-    @property
-    def is_forking(self) -> bool:
-        """True if a fork is running."""
-        return self.going_on.is_forking
 
     # ---------------------------------------------------------------- reading
 

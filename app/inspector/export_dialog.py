@@ -24,8 +24,7 @@ from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.export import FORMATS, ExportFormat
 from app.export.options import FPS_HIGH, FPS_LOW, Options, frames_of, parse_steps
-from app.export.run import Share, board_in
-from app.export.writing import export
+from app.export.run import Share, board_in, export
 from app.player.player import Player
 from app.settings import store
 from app.settings.fields import RealBox

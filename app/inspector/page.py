@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import (
-    QPushButton,
-    QSplitter,
-    QStackedWidget,
-    QTabWidget,
-    QWidget,
-)
+from PySide6.QtWidgets import QPushButton, QStackedWidget, QTabWidget, QWidget
 
 from app.design.controls import Elided, Hairline, button, label, scroller
 from app.design.fonts import px
-from app.design.layouts import Gap, boxed, column_of, row_of
+from app.design.layouts import Gap, boxed, column_of, row_of, splitter_of
+from app.design.timers import one_shot
 from app.inspector.answers.panel import ReadAnswers
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.canvas.map import StepMap
 from app.inspector.canvas.prompt_pictures import PromptPictures
 from app.inspector.cell.history import CellHistory
 from app.inspector.cell.text import RenderedText
-from app.inspector.export_dialog import ExportDialog
 from app.inspector.keys import Keys, keeps
-from app.inspector.order_words import end_in_short
-from app.inspector.run_cards import Offer
+from app.inspector.run_pages import InspectorWelcome
+from app.inspector.story_words import end_in_short
 from app.inspector.task_view import TaskView
 from app.inspector.timeline.captions import Captions
 from app.inspector.timeline.filmstrip import Filmstrip
@@ -34,7 +28,6 @@ from app.inspector.timeline.order import OrderView
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.plots import Plots
 from app.inspector.timeline.transport import Transport
-from app.inspector.welcome import InspectorWelcome
 from app.inspector.words import made_in_words, model_words, prompt_in_line
 from app.player.player import Player
 from app.state.run.task_words import kind_words, task_title
@@ -52,19 +45,15 @@ TALL = 1080  # from this height on a tab with controls leaves room for the cell'
 class InspectorPage(QWidget):
     """The page. ``player`` has the current frame. Panels of other modules are added by ``add_panel``."""
 
-    file_asked = Signal()
-    chosen = Signal(str)  # the key of an offered run
     closed = Signal()
-    exported = Signal(str)  # the file
+    export_asked = Signal(object)  # a Player with the run
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("inspector")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(tr("Inspector"))
-        self._waiting = QTimer(self)
-        self._waiting.setSingleShot(True)
-        self._waiting.timeout.connect(self._take_in)
+        self._waiting = one_shot(self, self._take_in)
         self._live = False
         self._is_narrow = self._has_plots_tab = False
         self._share = 1.0  # of the latest step of a live run that is shown
@@ -94,91 +83,52 @@ class InspectorPage(QWidget):
         self.side = QTabWidget()
         self.side.tabBar().setAccessibleName(tr("Views of the run"))
         self._lay_out()
-        self.welcome.file_asked.connect(self.file_asked)
-        self.welcome.chosen.connect(self.chosen)
 
     # ---------------------------------------------------------------- building
 
     def _lay_out(self) -> None:
-        self.title, self.facts = Elided("trace"), Elided("caption")
-        self.open_button = button(tr("Open…"), tr("Open a trace from a file"))
-        self.open_button.clicked.connect(self.file_asked)
-        self.export_button = button(tr("Export…"), tr("Export this run"))
-        self.export_button.clicked.connect(self.export)
-        self.close_button = button(tr("‹ All runs"), tr("Back to the gallery and your runs"))
-        self.close_button.clicked.connect(self._close)
-        self.view_buttons: list[QPushButton] = []
-        head = QWidget()
-        head.setObjectName("inspector-head")
-        names = column_of(self.title, self.facts, spacing=0)
-        self._switch = row_of(spacing=16)
-        head.setLayout(
-            row_of(
-                self.close_button,
-                (names, 1),
-                self._switch,
-                Gap(16),
-                self.open_button,
-                self.export_button,
-                margins=(16, 8, 16, 8),
-                spacing=16,
-            )
-        )
-
-        self.left = QSplitter(Qt.Orientation.Vertical)
+        head = self._head()
         self.figures.addWidget(self.plots)
         self.figures.addWidget(self.answers)
-        seen = boxed(row_of(self.pictures, (self.canvas, 1), spacing=0))
-        self.left.addWidget(seen)
-        self.left.addWidget(self.figures)
-        self.right = QSplitter(Qt.Orientation.Vertical)
         self.side.setDocumentMode(True)
         self.side.tabBar().setDrawBase(False)
         self.side.setAccessibleName(tr("Views of this run"))
         self.side.setUsesScrollButtons(True)
         self.side.setMinimumHeight(LEAST_SIDE)  # less than its tallest tab, so that a board above is wholly visible
-        self.right.addWidget(self.side)
+        seen = boxed(row_of(self.pictures, (self.canvas, 1), spacing=0))
         self._history = self._linked_views()
-        self.right.addWidget(self._history)
-        self.across = QSplitter(Qt.Orientation.Horizontal)
-        self.across.addWidget(self.left)
-        self.across.addWidget(self.right)
-        for splitter in (self.left, self.right, self.across):
-            splitter.setChildrenCollapsible(False)
-            splitter.setHandleWidth(5)
-        self.left.setStretchFactor(0, 3)
-        self.left.setStretchFactor(1, 2)
-        self.left.setSizes(list(SIZES[False]))
-        self.right.setSizes([300, 340])
-        self.across.setStretchFactor(0, 3)
-        self.across.setStretchFactor(1, 2)
-        self.across.setSizes([740, 500])
-
+        self.left = splitter_of((seen, 3), (self.figures, 2), sizes=SIZES[False])
+        self.right = splitter_of((self.side, 0), (self._history, 0), sizes=(300, 340))
+        self.across = splitter_of((self.left, 3), (self.right, 2), sizes=(740, 500), across=True)
         self.main = QStackedWidget()
         self.add_view(tr("Run"), tr("Look at this run alone"), self.across)
-
-        self.views = QWidget()
         self.notice = label("", "remark", wrap=True, selectable=True)
         self.notice.setContentsMargins(16, 4, 16, 4)
         self.notice.setAccessibleName(tr("What is missing of this run"))
         self.notice.hide()
-        self.views.setLayout(
-            column_of(
-                head,
-                self.notice,
-                Hairline(),
-                (self.main, 1),
-                Hairline(),
-                self.filmstrip,
-                self.transport,
-                self.captions,
-                spacing=0,
-            )
-        )
+        below = (self.filmstrip, self.transport, self.captions)
+        parts = (head, self.notice, Hairline(), (self.main, 1), Hairline(), *below)
+        self.views = boxed(column_of(*parts, spacing=0))
         self.stack.addWidget(self.views)
         self.overview.known.connect(self._figured)
         self.side.currentChanged.connect(self._give_room)
         self.keys.watch(self.views)
+
+    def _head(self) -> QWidget:
+        """Returns the line over the views: the run's name, the switch between views, and the buttons for files."""
+        self.title, self.facts = Elided("trace"), Elided("caption")
+        self.open_button = button(tr("Open…"), tr("Open a trace from a file"))
+        self.export_button = button(tr("Export…"), tr("Export this run"))
+        self.export_button.clicked.connect(self.export)
+        self.close_button = button(tr("‹ All runs"), tr("Back to the gallery and your runs"))
+        self.close_button.clicked.connect(self._close)
+        self.view_buttons: list[QPushButton] = []
+        self._switch = row_of(spacing=16)
+        names, files = column_of(self.title, self.facts, spacing=0), (self.open_button, self.export_button)
+        parts = (self.close_button, (names, 1), self._switch, Gap(16), *files)
+        head = boxed(row_of(*parts, margins=(16, 8, 16, 8), spacing=16))
+        head.setObjectName("inspector-head")
+        return head
 
     def _linked_views(self) -> QWidget:
         """Returns the cell's history, shown if there is room. Adds the map, the text and the order as tabs."""
@@ -243,10 +193,6 @@ class InspectorPage(QWidget):
         self.main.setCurrentIndex(place)
 
     # ---------------------------------------------------------------- the open run
-
-    def offer(self, items: Sequence[Offer | tuple[str, str, str] | tuple[str, str, str, str]]) -> None:
-        """Shows the runs to open. Each item has a title, a line about it, its key, and its heading, if any."""
-        self.welcome.offer([Offer(*item) for item in items])
 
     def open_trace(self, trace: Recording, place: int | None = None) -> None:
         """Opens a finished run at its last frame, or at ``place``."""
@@ -382,16 +328,10 @@ class InspectorPage(QWidget):
 
     @Slot()
     def export(self) -> None:
-        """Opens the export dialog for the open run."""
+        """Stops playing, and asks for the export dialog for the open run."""
         if self.player.trace is not None:
             self.player.pause()
-            self.export_run(self.player)
-
-    def export_run(self, player: Player) -> None:
-        """Opens the export dialog for a player's run."""
-        dialog = ExportDialog(player, self.window())
-        dialog.exported.connect(self.exported)
-        dialog.open()
+            self.export_asked.emit(self.player)
 
     # ---------------------------------------------------------------- keys and size
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from PySide6.QtCore import QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QGridLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QPushButton, QSizePolicy, QWidget
 
 from app.design.controls import label
 from app.design.fonts import px
-from app.design.layouts import column_of
+from app.design.layouts import STRETCH, column_of
 from app.inspector.run_pictures import PictureView, RunPicture
 from app.system.i18n import tr
 
@@ -43,15 +43,13 @@ class Card(QPushButton):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         self.title = label(offer.title, "card-title", wrap=True)
         self.hint = label(offer.hint, "card-hint", wrap=True)
-        self._column = column_of(margins=(16, 12, 16, 12), spacing=4)
-        self.setLayout(self._column)
         self.picture = PictureView()
+        parts = (self.picture, self.title, self.hint, STRETCH)
+        self._column = column_of(*parts, margins=(16, 12, 16, 12), spacing=4)
+        self.setLayout(self._column)
         self.picture.setVisible(offer.has_picture)
-        self._column.addWidget(self.picture)
         for part in (self.title, self.hint):
             part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-            self._column.addWidget(part)
-        self._column.addStretch(1)
 
     def sizeHint(self) -> QSize:
         width = max(self.width(), px(200))
@@ -83,8 +81,8 @@ class RunCards(QWidget):
         self._offers: list[Offer] = []
         self._columns = 0
         self._host: QWidget | None = None
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column = column_of()
+        self.setLayout(self._column)
         policy = self.sizePolicy()
         policy.setVerticalPolicy(QSizePolicy.Policy.Minimum)
         self.setSizePolicy(policy)

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Signal, Slot
 
+from app.design.timers import one_shot
 from app.state.run.answers import answers_of, decision_words
 from app.state.run.replay import Replay
 from engine import TRACE_SUFFIX, SafelightError, TraceHeader, open_trace
@@ -149,9 +150,7 @@ class RunCatalog(QObject):
         self._thread: threading.Thread | None = None
         self._is_asked_again = False
         self._closed = threading.Event()
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self.changed)
+        self._later = one_shot(self, self.changed)
         self._found.connect(self._take)
 
     @property

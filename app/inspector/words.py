@@ -11,7 +11,8 @@ from app.canvas.words import token_words
 from app.inspector.timeline.overview import BlockFigures
 from app.settings.decoders import OWN_DECODING, decoder_title, remasking_title
 from app.settings.spec import REMASKING, SAMPLER
-from app.state.run.answers import question_words
+from app.state.adapters import with_adapter
+from app.state.run.answers import question_words, share_words
 from app.state.run.canvas import BlockState
 from app.state.run.cell_history import History
 from app.state.run.comparison import Difference, differences, has, model_title
@@ -54,20 +55,6 @@ def tick(value: float) -> str:
         return f"{value:g}"
     power = math.floor(math.log10(value) + 1e-9)
     return f"{value / 10.0**power:.0f}·10{str(power).translate(_SUPERSCRIPT)}"
-
-
-def quoted(piece: str) -> str:
-    """Returns a token's text in quotation marks, or a control token in words."""
-    return token_words(piece)
-
-
-def probability(share: float) -> str:
-    """Returns a probability in percent. 0 % and 100 % are used only for exact values."""
-    if 0 < share < 0.001:
-        return tr("under 0.1 %")
-    if 0.999 < share < 1:
-        return tr("over 99.9 %")
-    return tr("{share} %", share=f"{100 * share:.1f}")
 
 
 def written(piece: str, special: bool) -> str:
@@ -181,7 +168,7 @@ def history_in_words(bio: History, piece: Piece) -> str:
         stands = bio.final if bio.final is not None else int(bio.following[-1]) if bio.steps else None
         if stands is None:
             return tr("Given: it was pinned from the start.")
-        return tr("Given: pinned as {text} from the start.", text=quoted(piece(stands)))
+        return tr("Given: pinned as {text} from the start.", text=token_words(piece(stands)))
     if not bio.steps:
         return tr("No step was taken yet.")
     said = [tr("Accepted at {count} of {steps}", count=bio.accepted_count, steps=_counted(bio.steps)), _remelted(bio)]
@@ -189,7 +176,7 @@ def history_in_words(bio: History, piece: Piece) -> str:
         said.append(tr("pinned from step {step} on, as it fits", step=step_number(bio.held_from)))
     elif bio.held_from is not None:
         said.append(tr("pinned from step {step} on", step=step_number(bio.held_from)))
-    settled = quoted(piece(int(bio.argmax[-1])))
+    settled = token_words(piece(int(bio.argmax[-1])))
     if bio.final is None:
         said.append(tr("best guess since step {step}: {text}", step=step_number(bio.settled_at), text=settled))
     else:
@@ -197,7 +184,7 @@ def history_in_words(bio: History, piece: Piece) -> str:
     sentence = tr("{facts}.", facts=", ".join(said))
     if bio.causal:
         read = [
-            tr("{share} at step {step}", share=probability(share), step=step_number(step)) for step, share in bio.causal
+            tr("{share} at step {step}", share=share_words(share), step=step_number(step)) for step, share in bio.causal
         ]
         sentence += " " + tr("Causal probability: {list}.", list=tr(", ").join(read))
     if bio.padding:
@@ -214,7 +201,7 @@ def moment_in_words(bio: History, step: int, piece: Piece) -> str:
     if step >= bio.steps:
         if bio.final is None:
             return ""
-        return tr("Committed as {text}.", text=quoted(piece(bio.final)))
+        return tr("Committed as {text}.", text=token_words(piece(bio.final)))
     guess, sample = int(bio.argmax[step]), int(bio.candidates[step])
     if bio.held[step]:
         fate = tr("pinned, as it fits") if bio.fits else tr("given")
@@ -230,10 +217,13 @@ def moment_in_words(bio: History, step: int, piece: Piece) -> str:
         return tr("Step {step}: nothing was predicted here yet.", step=step_number(step))
     entropy = tr("entropy {entropy} nats", entropy=f"{bio.entropy[step]:.3f}")
     if guess == sample:
-        said = tr("argmax and sampled {text}, {fate}", text=quoted(piece(guess)), fate=fate)
+        said = tr("argmax and sampled {text}, {fate}", text=token_words(piece(guess)), fate=fate)
     else:
         said = tr(
-            "argmax {guess}, sampled {text}, {fate}", guess=quoted(piece(guess)), text=quoted(piece(sample)), fate=fate
+            "argmax {guess}, sampled {text}, {fate}",
+            guess=token_words(piece(guess)),
+            text=token_words(piece(sample)),
+            fate=fate,
         )
     return tr("Step {step}: {said}; {entropy}.", step=step_number(step), said=said, entropy=entropy)
 
@@ -265,8 +255,7 @@ def run_title(header: TraceHeader) -> str:
 
 def model_words(header: TraceHeader) -> str:
     """Returns the title of a run's model, with its adapter."""
-    model, adapter = model_title(header), header.model.adapter
-    return tr("{model} with {adapter}", model=model, adapter=adapter) if adapter else model
+    return with_adapter(model_title(header), header.model.adapter)
 
 
 def asked_in_words(one: TraceHeader, other: TraceHeader, piece: Piece | None = None) -> str:
@@ -421,26 +410,26 @@ def pinned_in_words(position: int, text: str) -> str:
     """Describes a pinned cell. ``text`` is the token's, empty if it is not known."""
     if not text:
         return tr("cell {position} pinned", position=position)
-    return tr("cell {position} pinned to {token}", position=position, token=quoted(text))
+    return tr("cell {position} pinned to {token}", position=position, token=token_words(text))
 
 
 def put_in_words(position: int, text: str) -> str:
     """Describes a token that a fork writes into a cell without pinning it. ``text`` as in ``pinned_in_words``."""
     if not text:
         return tr("another token put into cell {position}", position=position)
-    return tr("{token} put into cell {position}", position=position, token=quoted(text))
+    return tr("{token} put into cell {position}", position=position, token=token_words(text))
 
 
 def banned_in_words(text: str) -> str:
-    return tr("{token} banned", token=quoted(text)) if text else tr("a token banned")
+    return tr("{token} banned", token=token_words(text)) if text else tr("a token banned")
 
 
 def share_in_words(position: int, text: str, share: float) -> str:
     """Describes a token's share in the prediction that is fed back. ``text`` as in ``pinned_in_words``."""
-    given = {"position": position, "share": probability(share)}
+    given = {"position": position, "share": share_words(share)}
     if not text:
         return tr("a token of cell {position} fed back with {share}", **given)
-    return tr("{token} fed back with {share} in cell {position}", token=quoted(text), **given)
+    return tr("{token} fed back with {share} in cell {position}", token=token_words(text), **given)
 
 
 def _span(mark: Mark) -> str:

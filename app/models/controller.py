@@ -1,58 +1,405 @@
-"""Connects the models page to the app: loading and unloading, and the state that the page shows."""
+"""Lists models, and turns the buttons of their rows into loads and jobs: download, pack, check, delete."""
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
 from PySide6.QtCore import QObject, Slot
+from PySide6.QtWidgets import QMessageBox
 
 from app.context import AppContext
-from app.models.jobs import Jobs
+from app.models import tasks, words
+from app.models.entries import FOLDERS, Action, ModelEntry, actions, entries, source_of
+from app.models.jobs import JobEnded, JobProgress, Jobs, ModelJob
+from app.models.listed import LocalFolders
+from app.models.memory import MemoryPlans
 from app.models.page import ModelsPage
+from app.models.question import ask
+from app.models.remote_controller import RemoteController
+from app.models.rows import ModelRow, RowState
+from app.models.work import ModelWork, TokenStore
+from app.system.i18n import tr
+from app.system.secret import HUB_TOKEN, Secret
+from engine import PUBLISHED, PublishedModel, SafelightError
+from engine.catalog import is_gguf
+from engine.hub.download import ClosedError
+
+HUB = "https://huggingface.co"
+WORTH_ASKING = 100_000_000  # bytes; less is cancelled without a question
 
 
 class ModelsController(QObject):
-    """Shows the models page and tracks the loaded model. Lists no models before ``list_models`` is called or the page
-    is shown."""
+    """Lists no models before ``list_models`` is called or the page is shown, and makes no rows before it is shown.
+
+    Args:
+        published, endpoint, tokens: replacements for the usual ones, for tests.
+    """
 
     notice = None  # errors of the page's jobs are shown in it, other errors below it
 
-    def __init__(self, context: AppContext) -> None:
+    def __init__(
+        self,
+        context: AppContext,
+        *,
+        published: Sequence[PublishedModel] = PUBLISHED,
+        endpoint: str | None = None,
+        tokens: Secret | None = None,
+    ) -> None:
         super().__init__()
-        self._context = context
+        self._context, self._folder = context, context.folders.models  # made when something is written to it
+        self._published, self._hub = published, endpoint or HUB
         self.jobs = Jobs(self)
-        self.widget = self.page = page = ModelsPage(
-            self.jobs, context.folders.models, context.settings, remote=context.remote
-        )
-        self.setParent(page)  # so that no signal arrives once the page is destroyed
-        context.at_end(page.shutdown)
-        page.load_asked.connect(context.load)
-        page.unload_asked.connect(context.unload)
-        page.models_changed.connect(context.offer_models)
-        context.model_changed.connect(self._show_model)
-        context.offline_changed.connect(self._show_offline)
+        self._local = LocalFolders(context.settings)
+        tokens = tokens or Secret(HUB_TOKEN)
+        self._token_store = TokenStore(self.jobs, context.settings, tokens)
+        self._work = ModelWork(self.jobs, self._folder, endpoint, tokens)
+        self._plans = MemoryPlans(self.jobs)
+        self._loaded: str | None = None
+        self._loading: str | None = None
+        self._entries: dict[str, ModelEntry] = {}
+        self._progress: dict[str, JobProgress] = {}
+        self._said: dict[str, str] = {}  # result of the last job, until the next action
+        self._wants_token: set[str] = set()
+        self._added: set[str] = set()  # files that were just chosen and are not read yet
+        self._ready: list[tuple[str, str]] | None = None
+        self._free = 0
+        self._swept = False
+        self.question: QMessageBox | None = None
+        self.widget = self.page = ModelsPage()
+        self.setParent(self.page)  # so that no signal arrives once the page is destroyed
+        self.remote = RemoteController(context, self.page.servers)
+        context.at_end(self.jobs.shutdown)
+        self._connect()
         self._show_model()
         self._show_offline()
 
+    def _connect(self) -> None:
+        self.page.about_to_show.connect(self._make_rows)
+        self.page.shown.connect(self._look)
+        self.page.folder_chosen.connect(self.add_folder)
+        self.page.file_chosen.connect(self.add_file)
+        self.remote.changed.connect(self._offer)
+        self._token_store.changed.connect(self._show_all)
+        self._token_store.failed.connect(self.page.notice.show_message)
+        self.jobs.changed.connect(self._show)
+        self.jobs.progressed.connect(self._job_progressed)
+        self.jobs.ended.connect(self._job_ended)
+        self._context.model_changed.connect(self._show_model)
+        self._context.offline_changed.connect(self._show_offline)
+
+    # ---------------------------------------------------------------- state of the app
+
     def enter(self) -> None:
         """Refreshes when the page is shown."""
-        self.page.refresh()
+        self.refresh()
         self.page.setFocus()
-
-    def list_models(self) -> None:
-        """Offers the models on the disk to the other pages."""
-        self.page.list_models()
 
     @Slot()
     def _show_model(self) -> None:
-        model, loading = self._context.model, self._context.loading
+        held = (self._context.model, self._context.loading)
+        model, loading = (None if each is None else each.path_or_id for each in held)
         if model is not None:
-            self.page.list_folder(model.path_or_id)
-        self.page.show_loaded(
-            None if model is None else model.path_or_id, None if loading is None else loading.path_or_id
-        )
+            self._list_folder(model)
+        if (model, loading) == (self._loaded, self._loading):
+            return
+        is_other = model != self._loaded
+        self._loaded, self._loading = model, loading
+        if is_other:
+            self._count_all()
+        self._show_all()
 
     @Slot()
     def _show_offline(self) -> None:
-        self.page.set_offline(self._context.preferences.offline)
+        """Allows or forbids downloads; running ones are paused when forbidden."""
+        offline = self._context.preferences.offline
+        if offline == self._work.offline.is_set():
+            return
+        (self._work.offline.set if offline else self._work.offline.clear)()
+        if offline:
+            for key in self.jobs.heavy_keys:
+                if self.jobs.phase(key, "download") is not None:
+                    self.jobs.pause(key)
+        self._show_place()
+        for row in self.page.rows.values():
+            if row.token is not None:
+                row.token.set_offline(offline)
+        self._show_all()
+
+    # ---------------------------------------------------------------- the list
+
+    @Slot()
+    def refresh(self) -> None:
+        """Reads the disk and the free memory again and shows the result."""
+        if self.list_models():
+            self._show_place()
+            self._arrange()
+            self._count_all()
+            self._show_all()
+
+    def list_models(self) -> bool:
+        """Finds the models on the disk and offers those that can be loaded. Returns False, with a notice, if that
+        fails."""
+        try:
+            found = entries(self._folder, self._local.all(), self._published)
+            place = next(path for path in (self._folder, *self._folder.parents) if path.exists())
+            self._free = shutil.disk_usage(place).free
+        except OSError as error:
+            why = error.strerror or str(error)
+            self.page.notice.show_message(tr("{folder} cannot be read ({why})", folder=self._folder, why=why))
+            return False
+        if sum(entry.group == "stored" for entry in found) >= FOLDERS:
+            self.page.notice.show_message(
+                tr("{folder} holds more than the {count} that are listed", folder=self._folder, count=FOLDERS)
+            )
+        shown_elsewhere = {folder for key, folder in self._work.converting.items() if key != str(folder)}
+        self._entries = {e.key: e for e in found if not (e.state == "unpacked" and e.folder in shown_elsewhere)}
+        self._offer()
+        return True
+
+    @Slot()
+    def _offer(self) -> None:
+        """Offers the models that can be loaded to the other pages, if they have changed."""
+        ready = [(entry.load_id, entry.title) for entry in self._entries.values() if entry.is_ready]
+        ready += self.remote.servers.offers()
+        if ready != self._ready:
+            self._ready = ready
+            self._context.offer_models(ready)
+
+    def _list_folder(self, path_or_id: str) -> None:
+        """Lists a model that was loaded from elsewhere, so that the loaded model always has a row."""
+        is_new = self._ready is not None and all(entry.load_id != path_or_id for entry in self._entries.values())
+        if is_new and os.path.isfile(os.path.join(path_or_id, "config.json")):
+            self._local.add(Path(path_or_id))
+            self.refresh()
+
+    @Slot(str)
+    def add_folder(self, folder: str | Path) -> None:
+        """Adds a model folder to the list; the folder stays where it is on disk."""
+        self.page.notice.hide()
+        folder = Path(folder)
+        known = next((entry.key for entry in self._entries.values() if entry.folder == folder), None)
+        if known is None:
+            try:
+                self._local.add(folder)
+            except SafelightError as error:
+                self.page.notice.show_message(str(error))
+                return
+            self.refresh()
+            known = str(folder)
+        if known in self.page.rows:
+            self.page.ensureWidgetVisible(self.page.rows[known])
+
+    @Slot(str)
+    def add_file(self, file: str | Path) -> None:
+        """Adds a GGUF file to the list and reads its header; a file that cannot be imported is removed from the list
+        again."""
+        file = Path(file)
+        if not is_gguf(file):
+            self.page.notice.show_message(tr("{file} is not a GGUF file. Choose one that ends in .gguf.", file=file))
+            return
+        if str(file) not in self._entries:
+            self._added.add(str(file))
+        self.add_folder(file)
+        self._plans.count(entry for entry in self._entries.values() if entry.key == str(file))
+
+    # ---------------------------------------------------------------- showing
+
+    @Slot()
+    def _make_rows(self) -> None:
+        if not self.page.rows:
+            self._arrange()
+            self._show_all()
+
+    @Slot()
+    def _look(self) -> None:
+        if not self._swept:
+            self._swept = True
+            self.jobs.submit(ModelJob("", "delete", tasks.sweep(self._folder)))
+        self.refresh()
+
+    def _arrange(self) -> None:
+        """Makes one row per entry, in order; existing rows are reused."""
+        for key in self.page.rows.keys() - self._entries.keys():
+            self.page.remove_row(key)
+            self._plans.forget(key)
+        for key, entry in self._entries.items():
+            if key not in self.page.rows:
+                self.page.rows[key] = self._row(entry)
+        self.page.arrange(self._entries)
+
+    def _row(self, entry: ModelEntry) -> ModelRow:
+        row = ModelRow(entry, f"{self._hub}/{entry.repo}" if entry.repo else "")
+        row.action_requested.connect(self._do)
+        if row.token is not None:
+            row.token.given.connect(self._token_store.keep)
+            row.token.forget.clicked.connect(self._token_store.forget)
+            row.token.set_offline(self._work.offline.is_set())
+        return row
+
+    def _show_place(self) -> None:
+        self.page.place.setText(words.place_line(self._folder, self._free, self._work.offline.is_set()))
+
+    @Slot()
+    def _show_all(self) -> None:
+        for key in self._entries:
+            self._show(key)
+
+    @Slot(str)
+    def _show(self, key: str) -> None:
+        if key not in self._entries or key not in self.page.rows:
+            return
+        entry, row = self._entries[key], self.page.rows[key]
+        job = self.jobs.heavy_of(key)
+        loading = entry.is_ready and entry.load_id == self._loading
+        loaded = entry.is_ready and entry.load_id == self._loaded
+        progress = self._progress.get(key) if job is not None else None
+        bar, text = None, self._said.get(key, "")
+        if job is not None and job[1] != "queued":
+            bar = 0.0 if progress is None else progress.share
+            text = words.beginning_line(job[0], self._hub) if progress is None else words.progress_line(progress)
+        memory, tip = self._plans.words(entry, self._loaded_entry())
+        before = [self._entries[k].title for k in self.jobs.heavy_keys if k != key and k in self._entries]
+        can_convert = self._work.can_convert(entry)
+        can = actions(entry, job, loaded=loaded or loading, can_convert=can_convert)
+        if entry.state == "unpacked" and source_of(entry, self._entries.values()) is None:
+            can = tuple(action for action in can if action != "resume")
+        copy = self._plans.copy_bytes(key) if can_convert else 0
+        row.show_state(
+            entry,
+            RowState(
+                words.status(entry, job, loaded=loaded, loading=loading, before=before[0] if before else ""),
+                memory,
+                tip,
+                "" if text else words.disk_line(entry, self._free, self._folder, copy),
+                can,
+                words.blocked(entry, offline=self._work.offline.is_set(), loaded=loaded or loading),
+                loaded,
+                bar,
+                text,
+                entry.repo != "" and not entry.is_ready and (entry.is_gated or key in self._wants_token),
+                job[0] if job is not None and job[1] != "queued" else None,
+                loading,
+            ),
+        )
+        if row.token is not None:
+            row.token.setEnabled(job is None)
+            row.token.say(self._token_store.words, has_token=bool(self._token_store.words))
+
+    def _loaded_entry(self) -> ModelEntry | None:
+        return next((e for e in self._entries.values() if e.is_ready and e.load_id == self._loaded), None)
+
+    def _count_all(self) -> None:
+        """Plans memory again once the page is visible."""
+        if self.page.isVisible():
+            self._plans.count(self._entries.values())
+
+    # ---------------------------------------------------------------- actions
+
+    @Slot(str, str)
+    def _do(self, key: str, action: Action) -> None:
+        entry = self._entries.get(key)
+        if entry is None:
+            return
+        self.page.rows[key].notice.hide()
+        self._said.pop(key, None)
+        match action:
+            case "load":
+                self._context.load(entry.load_id)
+            case "unload":
+                self._context.unload()
+            case "remove":
+                self._local.remove(entry.folder)
+                self.refresh()
+            case "resume" if entry.state == "unpacked":
+                if (source := source_of(entry, self._entries.values())) is not None:
+                    self._work.convert(source, entry)
+            case "download" | "resume":
+                self._wants_token.discard(key)
+                if refusal := self._work.download(entry):
+                    self.page.rows[key].notice.show_message(refusal)
+            case "pause":
+                self.jobs.pause(key)
+            case "verify":
+                self._work.submit(key, "verify", tasks.verify(entry))
+            case "convert" | "convert_but_vision":
+                self._work.convert(entry, entry, keep_vision=action == "convert_but_vision")
+                self._show_all()
+            case "cancel":
+                self._cancel(entry)
+            case "delete":
+                self._ask(entry)
+
+    def _cancel(self, entry: ModelEntry) -> None:
+        job = self.jobs.heavy_of(entry.key)
+        if job is not None and (job[0] == "verify" or job[1] == "queued"):
+            self.jobs.cancel(entry.key)
+            return
+        self.refresh()  # to show its current size
+        entry = self._entries.get(entry.key, entry)
+        if not entry.is_ready and entry.bytes_here >= WORTH_ASKING:
+            self._ask(entry)
+        else:
+            self._drop(entry.key)
+
+    def _ask(self, entry: ModelEntry) -> None:
+        self.question = ask(self.page, words.delete_question(entry), partial(self._drop, entry.key))
+
+    def _drop(self, key: str, _checked: bool = False) -> None:
+        """Deletes a model, or the files of an unfinished one; never the loaded one."""
+        entry = self._entries.get(key)
+        if self.jobs.heavy_of(key) is not None:
+            self.jobs.cancel(key)  # the job deletes its own files
+        elif entry is not None and not (entry.is_ready and entry.load_id == self._loaded):
+            self._work.delete(entry)
+
+    # ---------------------------------------------------------------- results
+
+    @Slot(object)
+    def _job_progressed(self, progress: JobProgress) -> None:
+        self._progress[progress.key] = progress
+        row = self.page.rows.get(progress.key)
+        if row is not None and self.jobs.heavy_of(progress.key) is not None:
+            row.show_progress(progress.share, words.progress_line(progress))
+
+    @Slot(object)
+    def _job_ended(self, ended: JobEnded) -> None:
+        if ended.kind == "token":
+            return
+        if ended.kind == "plan":
+            self._plan_ended(ended)
+            return
+        self._progress.pop(ended.key, None)
+        if ended.kind == "convert":
+            self._work.converting.pop(ended.key, None)
+        if isinstance(ended.failure, ClosedError):
+            self._wants_token.add(ended.key)
+        self.refresh()
+        row = self.page.rows.get(ended.key)
+        if ended.failure is not None:
+            problem = words.sentence(str(ended.failure))
+            (row or self.page).notice.show_message(problem, ended.details)
+        elif row is not None and ended.kind == "verify" and ended.result:
+            self._said[ended.key] = tr("✓ Checked: every file is as it was written")
+            self._show(ended.key)
+        elif row is not None and ended.kind == "convert" and isinstance(ended.result, dict) and ended.result:
+            self._said[ended.key] = words.packed_line(ended.result)
+            self._show(ended.key)
+
+    def _plan_ended(self, ended: JobEnded) -> None:
+        self._plans.take(ended)
+        is_new = ended.key in self._added
+        self._added.discard(ended.key)
+        if is_new and ended.failure is not None:
+            self._local.remove(Path(ended.key))
+            self.refresh()
+            self.page.notice.show_message(words.sentence(str(ended.failure)))
+            return
+        loaded = self._loaded_entry()
+        self._show_all() if loaded is not None and ended.key == loaded.key else self._show(ended.key)
 
 
 def build(context: AppContext) -> ModelsController:

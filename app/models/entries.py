@@ -32,7 +32,6 @@ PACKED = "-packed"  # suffix of the folder that a conversion writes
 
 # The window waits for the listing, and the data folder's content is untrusted: hence these bounds. ``os.path`` returns
 # False where ``Path`` raises, as for an unreadable folder.
-# ``Path`` raises, as for an unreadable folder.
 NAMES = 5_000  # entries read from the data folder
 FOLDERS = 50  # entries of the data folder that are listed; a row of the page takes 7 ms
 FILES = 20_000  # files whose sizes are added up, in all folders together
@@ -124,6 +123,12 @@ def entries(
             break
     stored.sort(key=lambda entry: entry.state != "unfinished")
     return (*found, *stored, *(_local(path, sizes) for path in local))
+
+
+def source_of(entry: ModelEntry, known: Iterable[ModelEntry]) -> ModelEntry | None:
+    """Returns the source of an unfinished conversion, if it still exists."""
+    sources = (each for each in known if each.state in ("ready", "gguf"))
+    return next((each for each in sources if each.folder.name == entry.source), None)
 
 
 def _inside(folder: Path) -> list[Path]:

@@ -19,6 +19,16 @@ FIELD_WIDTH = 240
 LEAST_CHOICE = 20  # characters
 
 
+def key_field(name: str) -> QLineEdit:
+    """Returns a field for a key, which it does not show."""
+    made = QLineEdit()
+    made.setEchoMode(QLineEdit.EchoMode.Password)
+    made.setMaxLength(LONGEST_KEY)
+    made.setFixedWidth(FIELD_WIDTH)
+    made.setAccessibleName(name)
+    return made
+
+
 @dataclass(frozen=True)
 class RemoteState:
     """The state that a row shows."""
@@ -40,9 +50,6 @@ class RemoteRow(QFrame):
     """Emits requests for the server of ``base``."""
 
     load_asked = Signal(str)  # a model's name
-    unload_asked = Signal()
-    test_asked = Signal()
-    remove_asked = Signal()
     model_chosen = Signal(str)
     key_given = Signal(str)  # empty: remove the key
 
@@ -65,11 +72,7 @@ class RemoteRow(QFrame):
         self.key = button(tr("Key…"), tip=tr("The key that the server wants to see"))
         self.remove = button(tr("Remove from the list"), tip=tr("The server itself goes on"))
         self.key.setCheckable(True)
-        self.key_field = QLineEdit()
-        self.key_field.setEchoMode(QLineEdit.EchoMode.Password)
-        self.key_field.setMaxLength(LONGEST_KEY)
-        self.key_field.setFixedWidth(FIELD_WIDTH)
-        self.key_field.setAccessibleName(tr("Key of {server}", server=base))
+        self.key_field = key_field(tr("Key of {server}", server=base))
         self.save_key = button(tr("Save the key"), role="plain")
         self.forget_key = button(tr("Forget the key"))
         for made in (self.load, self.unload, self.test, self.key, self.remove, self.save_key, self.forget_key):
@@ -99,9 +102,6 @@ class RemoteRow(QFrame):
 
     def _connect(self) -> None:
         self.load.clicked.connect(self._load)
-        self.unload.clicked.connect(self.unload_asked)
-        self.test.clicked.connect(self.test_asked)
-        self.remove.clicked.connect(self.remove_asked)
         self.key.toggled.connect(self._show_key_strip)
         self.save_key.clicked.connect(self._save)
         self.key_field.returnPressed.connect(self._save)

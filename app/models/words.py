@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.models.entries import Action, ModelEntry
+from app.models.entries import Action, Group, ModelEntry
 from app.models.jobs import JobKind, JobProgress, Phase
 from app.system.folders import shortened
 from app.system.i18n import tr, trn
@@ -14,6 +14,7 @@ from engine.catalog import is_gguf
 
 if TYPE_CHECKING:
     from engine.memory.plan import Plan
+    from engine.service.remote import Reachability
 
 SLOW_BYTES = 10**9  # a larger model is slow without a graphics card
 LEAST_CONTEXT = 4096  # tokens that must fit for a model to be loaded
@@ -73,6 +74,16 @@ def action_tip(action: Action) -> str:
         "delete": tr("Removes its files from this computer"),
         "remove": tr("Its files stay where they are"),
     }[action]
+
+
+def blocked(entry: ModelEntry, *, offline: bool, loaded: bool) -> dict[Action, str]:
+    """Returns why buttons are disabled, by action."""
+    found: dict[Action, str] = {}
+    if offline and entry.state in ("absent", "unfinished"):
+        found["download"] = found["resume"] = tr("The offline switch is on; turn it off in the settings first")
+    if loaded:
+        found["delete"] = found["remove"] = tr("Unload it first")
+    return found
 
 
 def status(
@@ -257,4 +268,69 @@ def delete_question(entry: ModelEntry) -> str:
         title=entry.title,
         size=amount(entry.bytes_here),
         folder=entry.folder,
+    )
+
+
+def group_title(group: Group) -> str:
+    """Returns the heading over a group of models."""
+    return {
+        "embedded": tr("Comes with Safelight"),
+        "published": tr("DiffusionGemma"),
+        "stored": tr("In the data folder"),
+        "local": tr("Your folders and files"),
+    }[group]
+
+
+# ---------------------------------------------------------------- remote servers
+
+
+def about_servers() -> str:
+    """Explains remote engines."""
+    return tr(
+        "A model that another program or machine runs: another Safelight, vLLM, or any server that speaks OpenAI's "
+        "protocol. What you ask is sent there."
+    )
+
+
+def server_status(found: Reachability | None, *, is_trying: bool, is_loaded: bool, is_loading: bool) -> str:
+    """Returns a server's state in a few words."""
+    if is_trying:
+        return tr("○ Asking…")
+    if is_loading:
+        return tr("○ Loading…")
+    if is_loaded:
+        return tr("● Loaded")
+    if found is None:
+        return tr("Not tried yet")
+    if not found.is_reachable:
+        return tr("✕ Wants a key") if found.wants_key else tr("✕ Not reachable")
+    return tr("✓ Reachable in {count} ms", count=max(1, round(found.milliseconds)))
+
+
+def server_purpose(found: Reachability | None) -> str:
+    """Describes the kind of a server and what it can be used for."""
+    kinds = {model.kind for model in found.models} if found is not None else set()
+    if "safelight" in kinds:
+        return tr("Another Safelight: the canvas, forks and the inspector work as with a model here")
+    if "vllm" in kinds:
+        return tr("A vLLM server: answers with text alone, so there is no canvas to watch")
+    if kinds:
+        return tr("A server of OpenAI's kind: answers with text alone, so there is no canvas to watch")
+    return ""
+
+
+def server_detail(found: Reachability | None, *, is_key_kept: bool = True) -> str:
+    """Returns the result of a test if there are no models to choose from, and a note if the key is not stored."""
+    said = [] if is_key_kept else [tr("No keyring works here, so the key is kept until Safelight is closed.")]
+    if found is not None and not found.models:
+        text = tr(found.words)
+        said.insert(0, text if text.endswith(".") else f"{text}.")
+    return " ".join(said)
+
+
+def server_offline(name: str) -> str:
+    """Explains that a server cannot be asked while the offline switch is on."""
+    return tr(
+        "The offline switch is on, and {host} is not this computer. Turn it off in the settings first.",
+        host=name,
     )

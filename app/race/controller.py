@@ -62,16 +62,16 @@ class RaceController(QObject):
         batch.failed.connect(context.say)
         self.batch.answered.connect(batch.add)
         self.batch.measured.connect(batch.show_figures)
-        self.batch.ended.connect(self._batch_ended)
+        self.batch.ended.connect(batch.end)
         self.batch.changed.connect(self.refresh)
         one, store = page.one, context.session.library.pictures
         one.pictures.source = PictureSource(store.get)
         one.prompt.pictures.set_store(store, one.pictures.source)
         one.prompt.pictures.changed.connect(self.refresh)
-        one.prompt.picked.connect(self.pick)
+        one.prompt.suggestions.picked.connect(self.pick)
         one.prompt.race_asked.connect(self.race)
-        one.prompt.stop_asked.connect(self.stop)
-        one.prompt.race_chosen.connect(self._show_earlier)
+        one.prompt.stop.clicked.connect(self.stop)
+        one.prompt.history.activated.connect(self._show_earlier)
         one.inspect_asked.connect(context.inspect)
         one.compare_asked.connect(context.compare)
         one.export_asked.connect(context.export)
@@ -216,10 +216,6 @@ class RaceController(QObject):
         titles = [self.page.lanes.title(lane) for lane in lanes]
         return [" · ".join(filter(None, parts)) for parts in zip(titles, changes, strict=True)]
 
-    @Slot(str)
-    def _batch_ended(self, why: str) -> None:
-        self.page.batch.end(why)
-
     # ---------------------------------------------------------------- the races of this session
 
     def _show_history(self) -> None:
@@ -261,7 +257,7 @@ class RaceController(QObject):
             self._suggested = traits
             self._scenes = about_drawings(random.Random()) if traits.taught == "drawings" else {}
             drawn = [Suggestion(question, question) for question in self._scenes]
-            page.one.prompt.offer(drawn or suggestions(traits, random.Random()))
+            page.one.prompt.suggestions.offer(drawn or suggestions(traits, random.Random()))
 
     @staticmethod
     def _loading(racer: Racer) -> str:

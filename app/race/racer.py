@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Signal, Slot
 
 from app.context import AppContext
+from app.design.timers import one_shot
 from app.state.race.lanes import LaneSpec
 from app.state.race.running import RaceRun
 from engine.pictures import Picture
@@ -26,19 +27,12 @@ class Racer(QObject):
     def __init__(self, context: AppContext, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._context = context
-        self._run: RaceRun | None = None  # the running race
-        self._refresh_timer = QTimer(self)
-        self._refresh_timer.setSingleShot(True)
-        self._refresh_timer.setInterval(REFRESH_MS)
-        self._refresh_timer.timeout.connect(self.changed)
-
-    @property
-    def run(self) -> RaceRun | None:
-        return self._run
+        self.run: RaceRun | None = None  # the running race
+        self._refresh_timer = one_shot(self, self.changed, REFRESH_MS)
 
     @property
     def is_busy(self) -> bool:
-        return self._run is not None
+        return self.run is not None
 
     def race(
         self,
@@ -50,7 +44,7 @@ class Racer(QObject):
         keep: bool = True,
     ) -> None:
         """Starts a race of two to four lanes; only while none is running. With ``keep`` their runs are stored."""
-        assert self._run is None
+        assert self.run is None
         request = RaceRequest(
             (message_of(prompt, pictures),),
             tuple(lane.lane() for lane in lanes),
@@ -59,7 +53,7 @@ class Racer(QObject):
             threads=self._context.preferences.threads,
             pictures=pictures,
         )
-        self._run = run = RaceRun.from_request(request)
+        self.run = run = RaceRun.from_request(request)
         self.began.emit(run)
         self._context.backend.race(request)
         self._context.busy_changed.emit()
@@ -67,17 +61,17 @@ class Racer(QObject):
     @Slot()
     def stop(self) -> None:
         """Stops all lanes within one denoising step."""
-        if self._run is not None:
-            self._context.backend.scheduler.stop(self._run.request)
+        if self.run is not None:
+            self._context.backend.scheduler.stop(self.run.request)
 
     def take(self, replies: Sequence[ServiceReply]) -> None:
         """Processes replies of the engine and ignores those of other runs."""
-        run = self._run
+        run = self.run
         if run is None:
             return
         mine = [reply for reply in replies if run.take(reply)]
         if run.is_over:
-            self._run = None
+            self.run = None
             self._refresh_timer.stop()
             self.changed.emit()
             self.ended.emit(run)

@@ -23,7 +23,6 @@ class AccessCard(QFrame):
     """Emits the user's choices; the ``show_*`` methods display values without emitting."""
 
     chosen = Signal(str, object)  # the name of a preference, and its value
-    new_key_asked = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +54,6 @@ class AccessCard(QFrame):
         self.port.valueChanged.connect(functools.partial(self._choose, SERVER_PORT.name))
         self.open.toggled.connect(functools.partial(self._choose, SERVER_OPEN.name))
         self.show_key.toggled.connect(self._reveal)
-        self.new_key.clicked.connect(self.new_key_asked)
 
     @staticmethod
     def _field(name: str) -> QLineEdit:
@@ -121,15 +119,6 @@ class AccessCard(QFrame):
         is_on = state.phase == "on"
         if self.property("loaded") != is_on:
             restyle(self, "loaded", is_on)
-
-    def show_served(self, text: str) -> None:
-        """Shows which model answers requests."""
-        self.served.setText(text)
-
-    @property
-    def shows_key(self) -> bool:
-        """True if the key is shown in plain text."""
-        return self.show_key.isChecked()
 
     # ---------------------------------------------------------------- what is chosen
 

@@ -29,7 +29,7 @@ class ServerController(QObject):
         self.setParent(page)  # so that no signal arrives once the page is destroyed
         self.notice = page.notice
         page.card.chosen.connect(context.choose_server)
-        page.card.new_key_asked.connect(self._server.renew_key)
+        page.card.new_key.clicked.connect(self._server.renew_key)
         page.card.show_key.toggled.connect(self._show_access)
         page.requests.inspect_asked.connect(self._inspect)
         page.requests.stop_asked.connect(self._stop)
@@ -72,7 +72,7 @@ class ServerController(QObject):
             loading="" if loading is None else loading.text,
             is_elsewhere=model is not None and is_remote(model.path_or_id),
         )
-        self.page.card.show_served(text)
+        self.page.card.served.setText(text)
         self._show_access()
 
     @Slot()
@@ -84,7 +84,7 @@ class ServerController(QObject):
             state.key or tr("KEY"),
             tr("MODEL") if model is None else model.name,
         )
-        shows = self.page.card.shows_key or not state.key
+        shows = self.page.card.show_key.isChecked() or not state.key
         self.page.connect_panel.show_access(access, shows_key=shows)
 
     @Slot()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, Qt, QTimer, Slot
+from PySide6.QtCore import QEvent, Qt, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QPushButton, QSizePolicy
 
 from app.design.controls import restyle
 from app.design.fonts import TEXT_SMALL, canvas_font
 from app.design.text_field import LONGEST
+from app.design.timers import one_shot
 from app.system.i18n import tr
 
 COPIED_MS = 2000
@@ -27,9 +28,7 @@ class CopyButton(QPushButton):
         self.setToolTip(name)
         self.setProperty("role", role)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        self._back = QTimer(self)
-        self._back.setSingleShot(True)
-        self._back.timeout.connect(self._restore)
+        self._back = one_shot(self, self._restore)
         self.clicked.connect(self._copy)
 
     @Slot()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QWidget
 
 from app.bridge.server_link import is_unfinished
 from app.design.controls import FocusGroup, button, label
-from app.design.layouts import column_of, row_of
+from app.design.layouts import boxed, column_of, row_of
 from app.server import words
 from app.system.i18n import tr
 
@@ -22,9 +22,6 @@ MOST_ROWS = 100  # rows; further requests are not listed until one is free
 
 class RequestRow(QFrame):
     """The row of one request."""
-
-    inspect_asked = Signal(object)  # LiveRequest
-    stop_asked = Signal(object)
 
     def __init__(self, request: LiveRequest) -> None:
         super().__init__()
@@ -41,8 +38,6 @@ class RequestRow(QFrame):
         policy.setRetainSizeWhenHidden(True)  # so that the title and facts line up with the other rows
         self.stop.setSizePolicy(policy)
         self._acts = FocusGroup(self.inspect, self.stop)
-        self.inspect.clicked.connect(self._inspect)
-        self.stop.clicked.connect(self._stop)
         head = row_of(self.title, (self.state, 1), self.time, spacing=12)
         said = column_of(head, self.facts, spacing=2)
         self.setLayout(
@@ -82,31 +77,20 @@ class RequestRow(QFrame):
             return tr("Its run has not begun yet")
         return tr("It ended before a run began, so there is nothing to look at")
 
-    @Slot()
-    def _inspect(self) -> None:
-        self.inspect_asked.emit(self.request)
-
-    @Slot()
-    def _stop(self) -> None:
-        self.stop_asked.emit(self.request)
-
 
 class RequestList(QWidget):
     """Shows a row for each request; without requests, it shows how to send one."""
 
     inspect_asked = Signal(object)  # LiveRequest
     stop_asked = Signal(object)
-    connect_asked = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName(tr("Requests"))
         self.rows: dict[str, RequestRow] = {}
-        self.empty = QWidget()
         self.lesson = label("", "fact", wrap=True)
         self.connect_button = button(tr("Connect a program"), role="plain")
-        self.connect_button.clicked.connect(self.connect_asked)
-        self.empty.setLayout(column_of(self.lesson, self.connect_button, margins=(0, 8, 0, 8), spacing=12))
+        self.empty = boxed(column_of(self.lesson, self.connect_button, margins=(0, 8, 0, 8), spacing=12))
         self._column = column_of(self.empty, spacing=0)
         self.setLayout(self._column)
         self.teach(is_on=False)
@@ -140,6 +124,6 @@ class RequestList(QWidget):
 
     def _add(self, request: LiveRequest) -> RequestRow:
         row = self.rows[request.id] = RequestRow(request)
-        row.inspect_asked.connect(self.inspect_asked)
-        row.stop_asked.connect(self.stop_asked)
+        row.inspect.clicked.connect(lambda: self.inspect_asked.emit(row.request))
+        row.stop.clicked.connect(lambda: self.stop_asked.emit(row.request))
         return row

@@ -21,10 +21,10 @@ from app.presets.preset import DEFAULT
 from app.session import rescue
 from app.session.saving import Saving
 from app.settings.values import SettingsValues
+from app.state.adapters import with_adapter
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.state.chat.versions import Versions
-from app.state.titles import with_adapter
 from app.system.i18n import tr
 from engine import GenerationConfig, SafelightError
 from engine.pictures import Picture

@@ -9,7 +9,7 @@ from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QWidget
 
 from app.design.controls import label
-from app.design.layouts import column_of
+from app.design.layouts import boxed, column_of
 from app.settings.decoders import BLOCK_CAUSAL, OWN_DECODING, DecodingChoice, can_mix
 from app.settings.fields import choice_box, flag_box, show_decoders
 from app.settings.spec import (
@@ -65,13 +65,8 @@ class DecodingFields(QWidget):
         self.decoder.currentIndexChanged.connect(self._choose)
 
     def _add(self, title: str, *widgets: QWidget) -> QWidget:
-        row = QWidget()
-        column = column_of(spacing=4)
-        row.setLayout(column)
-        if title:
-            column.addWidget(label(tr(title), "setting"))
-        for widget in widgets:
-            column.addWidget(widget)
+        heading = [label(tr(title), "setting")] if title else []
+        row = boxed(column_of(*heading, *widgets, spacing=4))
         self._column.addWidget(row)
         return row
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QSettings, Qt, Signal, Slot
+from PySide6.QtCore import QEvent, QLocale, QSettings, Qt, Signal, Slot
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -26,11 +26,10 @@ from PySide6.QtWidgets import (
 from app.design.choice_box import ChoiceBox
 from app.design.controls import Hairline, button, label, restyle
 from app.design.fonts import px
-from app.design.layouts import STRETCH, column_of, row_of
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.tokens import Theme
 from app.settings import store
 from app.settings.fields import NumberBox, choice_box, flag_box, number_box
-from app.settings.languages import installed
 from app.settings.preferences import (
     SECTIONS,
     Act,
@@ -44,8 +43,15 @@ from app.settings.preferences import (
 from app.settings.spec import Choice, Setting
 from app.settings.values import SettingsValues
 from app.system.folders import default_data_folder, ensure
-from app.system.i18n import tr
+from app.system.i18n import DOMAIN, LOCALE, tr
 from engine import SafelightError
+
+
+def installed(folder: Path = LOCALE) -> tuple[tuple[str, str], ...]:
+    """Returns code and native name of each language with a catalogue; English needs none and is not included."""
+    found = sorted(path.parent.parent.name for path in folder.glob(f"*/LC_MESSAGES/{DOMAIN}.mo"))
+    return tuple((code, QLocale(code).nativeLanguageName().capitalize() or code) for code in found)
+
 
 LIST_WIDTH, WIDTH, HEIGHT = 200, 760, 560
 
@@ -149,19 +155,14 @@ class SettingsDialog(QDialog):
         self.sections.setFocus()
 
     def _page(self, section: PreferenceSection) -> QScrollArea:
-        inside = QWidget()
-        column = column_of(label(tr(section.title), "title", wrap=True), margins=(24, 24, 24, 24), spacing=24)
-        inside.setLayout(column)
-        for item in section.items:
-            column.addLayout(self._row(item))
-            self._shown.append(item)
-        column.addStretch(1)
+        title, rows = label(tr(section.title), "title", wrap=True), [self._row(item) for item in section.items]
+        self._shown += section.items
         page = QScrollArea()
         page.setWidgetResizable(True)
         page.setFrameShape(QFrame.Shape.NoFrame)
         page.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         page.setAccessibleName(tr(section.title))
-        page.setWidget(inside)
+        page.setWidget(boxed(column_of(title, *rows, STRETCH, margins=(24, 24, 24, 24), spacing=24)))
         return page
 
     def _row(self, item: Preference) -> QVBoxLayout:

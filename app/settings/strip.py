@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Qt, Signal, Slot
+from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
+from app.design import themes
 from app.design.choice_box import ChoiceBox
 from app.design.controls import Hairline, button, label
 from app.design.fonts import px
-from app.design.layouts import column_of, row_of
+from app.design.layouts import boxed, column_of, row_of
 from app.settings.decoding_fields import DecodingFields
-from app.settings.fields import (
-    NumberBox,
-    SeedBox,
-    choice_box,
-    flag_box,
-    number_box,
-    number_in,
-    put_number,
-)
+from app.settings.fields import NumberBox, SeedBox, choice_box, flag_box, number_box, number_in, put_number
 from app.settings.spec import (
     LAYER,
     PACE,
@@ -45,6 +38,7 @@ class SettingsStrip(QWidget):
     def __init__(self, values: SettingsValues) -> None:
         super().__init__()
         self.setObjectName("settings")
+        themes.changed.connect(self._fit)
         self._fit()
         self._values = values
         self._defaults = GenerationConfig()
@@ -71,6 +65,16 @@ class SettingsStrip(QWidget):
         self.decoding = DecodingFields(offers_own=False)
         self.decoding.setContentsMargins(0, 16, 0, 0)
         self._column.addWidget(self.decoding)
+        self._add_settings()
+        scroll = self._scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setAccessibleName(tr("Sampler"))
+        self.setLayout(row_of(Hairline(Qt.Orientation.Vertical), (scroll, 1), spacing=0))
+        self.show_values(self._defaults)
+
+    def _add_settings(self) -> None:
         for setting in SAMPLER:
             self.boxes[setting.name] = self._add_number(setting)
         self.seed = SeedBox()
@@ -87,13 +91,6 @@ class SettingsStrip(QWidget):
         self.reduced_motion = flag_box("reduced_motion", REDUCED_MOTION, REDUCED_MOTION_EXPLANATION)
         self._add("", REDUCED_MOTION_EXPLANATION, self.reduced_motion)
         self._column.addStretch(1)
-
-        scroll = self._scroll = QScrollArea()
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setAccessibleName(tr("Sampler"))
-        self.setLayout(row_of(Hairline(Qt.Orientation.Vertical), (scroll, 1), spacing=0))
         for box in (*self.boxes.values(), self.seed):
             box.valueChanged.connect(self._take)
         for switch in (self.random_seed, self.reduced_motion):
@@ -101,7 +98,6 @@ class SettingsStrip(QWidget):
         self.decoding.changed.connect(self._take)
         for choice in (self.view, self.layer, self.pace):
             choice.currentIndexChanged.connect(self._take)
-        self.show_values(self._defaults)
 
     def setVisible(self, visible: bool) -> None:
         if visible and self._scroll.widget() is None:  # measuring so many fields would slow down the window's start
@@ -110,18 +106,10 @@ class SettingsStrip(QWidget):
 
     def _add(self, title: str, explanation: str, *widgets: QWidget, unit: str = "") -> QWidget:
         """Adds a setting in a row of its own and returns the row."""
-        made = QWidget()
-        column = column_of(margins=(0, 16, 0, 0), spacing=4)
-        made.setLayout(column)
-        if title:
-            heading = row_of((label(tr(title), "setting", wrap=True), 1))
-            if unit:
-                heading.addWidget(label(tr(unit), "caption"))
-            column.addLayout(heading)
-        for widget in widgets:
-            column.addWidget(widget)
-        if explanation:
-            column.addWidget(label(tr(explanation), "caption", wrap=True))
+        units = [label(tr(unit), "caption")] if unit else []
+        heading = [row_of((label(tr(title), "setting", wrap=True), 1), *units)] if title else []
+        captions = [label(tr(explanation), "caption", wrap=True)] if explanation else []
+        made = boxed(column_of(*heading, *widgets, *captions, margins=(0, 16, 0, 0), spacing=4))
         self._column.addWidget(made)
         return made
 
@@ -135,13 +123,9 @@ class SettingsStrip(QWidget):
         self._add(choice.label, choice.explanation, box)
         return box
 
+    @Slot()
     def _fit(self) -> None:
         self.setFixedWidth(min(px(WIDTH), MOST_WIDTH))
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._fit()
 
     def show_setting(self, name: str) -> None:
         """Focuses a setting of the sampler, by its name."""

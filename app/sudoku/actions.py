@@ -31,7 +31,7 @@ def actions(_context: AppContext, page: Lazy[SudokuController]) -> list[Action]:
 
     def fresh(bin: Bin) -> None:
         page().show("one")
-        page().new_puzzle(bin)
+        page().page.one.new_puzzle(bin)
 
     def free() -> str:
         return page.made.reason_to_wait() if page.made is not None else ""

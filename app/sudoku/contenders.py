@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.bridge.remote_access import only_text, title_of_path
-from app.state.adapters import adapters_for, title_of_adapter
-from app.state.titles import with_adapter
+from app.state.adapters import adapters_for, title_of_adapter, with_adapter
 from app.system.i18n import tr
 from engine import BASE, EMBEDDED, SUDOKU, GenerationConfig, SafelightError
 from engine.config import BLOCK_DIFFUSION

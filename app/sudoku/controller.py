@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
@@ -21,7 +23,6 @@ from app.sudoku.side_by_side import BoardSide
 from app.system.i18n import tr
 from engine import SUDOKU as SUDOKU_MODEL
 from engine.service import AdapterChanged, ServiceReply
-from engine.tasks.sudoku import Bin
 
 
 class SudokuController(QObject):
@@ -40,25 +41,25 @@ class SudokuController(QObject):
         self._folders: list[str] = []  # adapters that the user has opened
         self._offered: object = None  # the models and adapters that the choosers were filled from
         one, column = page.one, page.one.column
-        column.solve_asked.connect(self.solve)
-        column.stop_asked.connect(self.stop)
+        column.solve.clicked.connect(self.solve)
         column.adapter_chosen.connect(self._adapt)
         column.adapter_folder_asked.connect(self._ask_adapter)
-        column.inspect_asked.connect(self._inspect_one)
-        column.picture_asked.connect(self.ask_picture)
-        one.pictured.connect(self.read_picture)
+        column.inspect.clicked.connect(lambda: self._inspect(one.run))
+        column.picture.clicked.connect(self.ask_picture)
+        one.board.pictured.connect(self.read_picture)
         self.reader.opened.connect(one.show_picture)
         self.reader.advanced.connect(one.show_reading)
         self.reader.ended.connect(one.end_reading)
         self.reader.changed.connect(context.busy_changed)
         one.changed.connect(self.refresh)
-        page.side_by_side.run_asked.connect(self.solve_both)
-        page.side_by_side.stop_asked.connect(self.stop)
-        page.side_by_side.bin_asked.connect(one.new_puzzle)
-        page.side_by_side.folder_asked.connect(self._ask_contender)
-        page.side_by_side.inspect_asked.connect(self._inspect)
+        page.side_by_side.solve.clicked.connect(self.solve_both)
+        page.side_by_side.bins.asked.connect(one.new_puzzle)
+        for side in page.side_by_side.sides:
+            side.folder_asked.connect(functools.partial(self._ask_contender, side))
+            side.inspect.clicked.connect(functools.partial(self._inspect, side.run))
         page.scores.run_asked.connect(self._run_batch)
-        page.scores.stop_asked.connect(self.stop)
+        for asked in (column.stop.clicked, page.side_by_side.stop.clicked, page.scores.stop_asked):
+            asked.connect(self.stop)
         page.scores.failed.connect(context.say)
         self.queue.changed.connect(context.busy_changed)
         self.batch.changed.connect(context.busy_changed)
@@ -67,7 +68,8 @@ class SudokuController(QObject):
         context.busy_changed.connect(self.refresh)
         context.models_changed.connect(self.refresh)
         context.settings_changed.connect(self._show_pace)
-        page.pace_chosen.connect(context.choose_pace)
+        for part in (one, page.side_by_side):
+            part.scrub.pace_chosen.connect(context.choose_pace)
         self._show_pace()
         self.refresh()
 
@@ -141,10 +143,6 @@ class SudokuController(QObject):
         else:
             self.batch.begin(request, title_of(model))
 
-    def new_puzzle(self, bin: Bin) -> None:
-        """Shows a fresh puzzle of a bin."""
-        self.page.one.new_puzzle(bin)
-
     # ---------------------------------------------------------------- a puzzle from a picture
 
     @Slot()
@@ -180,7 +178,6 @@ class SudokuController(QObject):
             self._adapt(folder)
         self._fill()
 
-    @Slot(object)
     def _ask_contender(self, side: BoardSide) -> None:
         folder = self._ask_folder()
         if folder and side.contender is not None:
@@ -230,7 +227,7 @@ class SudokuController(QObject):
         if offer and model is not None:
             waits = obstacle(model)
         skips = self.queue.skips
-        one.show_solving(busy, waits, can_run=not busy and not reason and check.runs, offer=offer, skips=skips)
+        one.column.show_solving(busy, waits, can_run=not busy and not reason and check.runs, offer=offer, skips=skips)
         page.side_by_side.show_puzzle(one.puzzle, waits or check.text)
         page.side_by_side.show_solving(busy, waits, can_run=not reason and check.runs, skips=skips)
         page.scores.set_busy("" if self.batch.is_on else reason)
@@ -261,12 +258,7 @@ class SudokuController(QObject):
 
     # ---------------------------------------------------------------- actions
 
-    @Slot()
-    def _inspect_one(self) -> None:
-        self._inspect(self.page.one.run)
-
-    @Slot(object)
-    def _inspect(self, run: RunBoard) -> None:
+    def _inspect(self, run: RunBoard, _checked: bool = False) -> None:
         if run.trace is not None and not run.is_live:
             self._context.inspect(run.trace)
 
@@ -276,7 +268,7 @@ class SudokuController(QObject):
         self.page.one.column.clamp.toggle()
 
     def show(self, part: str) -> None:
-        """Opens the page at a part, see ``SudokuPage.show_part``."""
+        """Opens the page at a part, by its name."""
         self._context.show_page(SUDOKU)
         self.page.show_part(part)
 

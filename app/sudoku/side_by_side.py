@@ -31,12 +31,11 @@ class BoardSide(QWidget):
 
     chosen = Signal()
     folder_asked = Signal()  # for an adapter
-    inspect_asked = Signal()
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self._offered: list[Contender] = []
-        self._contender: Contender | None = None
+        self.contender: Contender | None = None  # None before any was offered
         self.chooser = ChoiceBox()
         self.chooser.setAccessibleName(name)
         self.chooser.setAccessibleDescription(tr("A model, with or without an adapter"))
@@ -57,18 +56,12 @@ class BoardSide(QWidget):
         self.inspect.setSizePolicy(policy)
         self.setLayout(column_of(self.chooser, (self.board, 1), self.result, self.inspect, spacing=8))
         self.chooser.activated.connect(self._choose)
-        self.inspect.clicked.connect(self.inspect_asked)
         self.run.shown.connect(self.show_run)
         self.run.started.connect(self.show_run)
         self.run.finished.connect(self._finished)
         self.show_run()
 
     # ---------------------------------------------------------------- the contender
-
-    @property
-    def contender(self) -> Contender | None:
-        """The chosen contender; None before any was offered."""
-        return self._contender
 
     def offer(self, offered: Sequence[Contender], chosen: Contender) -> None:
         """Sets the contenders to choose from, and the chosen one, which is added if it is missing."""
@@ -84,18 +77,18 @@ class BoardSide(QWidget):
 
     def choose(self, contender: Contender) -> None:
         """Chooses one of the offered contenders."""
-        self._contender = contender
+        self.contender = contender
         self.chooser.setCurrentIndex(self._offered.index(contender))
 
     @Slot(int)
     def _choose(self, index: int) -> None:
         place = self.chooser.itemData(index)
         if place == OPEN_FOLDER:
-            if self._contender is not None:
-                self.choose(self._contender)
+            if self.contender is not None:
+                self.choose(self.contender)
             self.folder_asked.emit()
-        elif place is not None and self._offered[place] != self._contender:
-            self._contender = self._offered[place]
+        elif place is not None and self._offered[place] != self.contender:
+            self.contender = self._offered[place]
             self.run.close()
             self.chosen.emit()
 
@@ -103,7 +96,7 @@ class BoardSide(QWidget):
 
     @Slot(str)
     def _finished(self, problem: str) -> None:
-        if self.run.run_view is None:
+        if self.run.trace is None:
             self.run.close()
         self.show_run()
         if problem:
@@ -113,7 +106,7 @@ class BoardSide(QWidget):
     def show_run(self) -> None:
         """Shows the run's steps so far, or its result."""
         run, frame = self.run, self.run.frame
-        if run.run_view is None or frame is None:
+        if run.trace is None or frame is None:
             text = tr("Waits for its turn") if run.is_live else ""
         elif run.result and run.is_at_end:
             text = run.result
@@ -121,17 +114,11 @@ class BoardSide(QWidget):
             steps, accepted = steps_text(frame.steps), frame.accepted
             text = tr("After {steps}: {accepted} of 81 accepted", steps=steps, accepted=accepted)
         self.result.setText(text)
-        self.inspect.setVisible(bool(run.result) and run.run_view is not None)
+        self.inspect.setVisible(bool(run.result) and run.trace is not None)
 
 
 class SideBySide(QWidget):
-    """The tab. ``run_asked`` requests both runs; the puzzle is that of the tab "One puzzle"."""
-
-    run_asked = Signal()
-    stop_asked = Signal()
-    bin_asked = Signal(str)
-    folder_asked = Signal(object)  # the BoardSide to choose an adapter's folder for
-    inspect_asked = Signal(object)  # a RunBoard
+    """The tab. The puzzle is that of the tab "One puzzle"."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -147,16 +134,9 @@ class SideBySide(QWidget):
         self.scrub = Scrub([side.run.player for side in self.sides])
         self.scrub.words.hide()  # each side shows its own
         self._lay_out()
-        self.solve.clicked.connect(self.run_asked)
-        self.stop.clicked.connect(self.stop_asked)
-        self.bins.asked.connect(self.bin_asked)
         for side in self.sides:
             side.run.started.connect(self._started)
             side.run.finished.connect(self._finished)
-        self.left.folder_asked.connect(self._ask_left)
-        self.right.folder_asked.connect(self._ask_right)
-        self.left.inspect_asked.connect(self._inspect_left)
-        self.right.inspect_asked.connect(self._inspect_right)
 
     def _lay_out(self) -> None:
         self._head = head = flow_of(self.solve, self.stop, self.clamp, *self.bins.buttons.values(), gap=12)
@@ -207,7 +187,7 @@ class SideBySide(QWidget):
 
     @Slot()
     def _started(self) -> None:
-        live = next((side for side in reversed(self.sides) if side.run.is_live and side.run.run_view is not None), None)
+        live = next((side for side in reversed(self.sides) if side.run.is_live and side.run.trace is not None), None)
         if live is not None:
             self.scrub.follow(live.run.player)
 
@@ -215,22 +195,6 @@ class SideBySide(QWidget):
     def _finished(self) -> None:
         if not any(side.run.is_live for side in self.sides):
             self.scrub.follow(None)
-
-    @Slot()
-    def _ask_left(self) -> None:
-        self.folder_asked.emit(self.left)
-
-    @Slot()
-    def _ask_right(self) -> None:
-        self.folder_asked.emit(self.right)
-
-    @Slot()
-    def _inspect_left(self) -> None:
-        self.inspect_asked.emit(self.left.run)
-
-    @Slot()
-    def _inspect_right(self) -> None:
-        self.inspect_asked.emit(self.right.run)
 
     # ---------------------------------------------------------------- appearance
 

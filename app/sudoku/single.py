@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from PySide6.QtCore import QEvent, QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QObject, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QWidget
 
@@ -14,6 +14,7 @@ from app.design import themes
 from app.design.controls import chain_tabs, scroller
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
+from app.design.timers import one_shot
 from app.player.scrubber import Scrub
 from app.state.chat.attachment import AttachedPicture
 from app.state.sudoku.board import Board, BoardCheck, check, generate
@@ -37,7 +38,6 @@ class OnePuzzle(QWidget):
     """The tab. ``puzzle`` is the entered board, ``run`` the shown run."""
 
     changed = Signal()  # the check of the puzzle has changed
-    pictured = Signal(object)  # a pasted or dropped picture: its path, or a QImage
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -53,9 +53,7 @@ class OnePuzzle(QWidget):
         self._picture: Shown | None = None  # the picture that the puzzle was read from
         self._read: Shown | None = None  # the picture that is being read
         self._check: BoardCheck | None = None
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self._check_now)
+        self._later = one_shot(self, self._check_now)
         self._lay_out()
         self._connect()
         self._show_entry()
@@ -75,7 +73,6 @@ class OnePuzzle(QWidget):
         board, column = self.board, self.column
         board.changed.connect(self._board_changed)
         board.refused.connect(self.refuse)
-        board.pictured.connect(self.pictured)
         board.replaced.connect(self._forget_picture)
         board.doubts_changed.connect(self._show_doubts)
         board.installEventFilter(self)
@@ -85,10 +82,9 @@ class OnePuzzle(QWidget):
         column.clear.clicked.connect(self._clear)
         column.undo.clicked.connect(self._undo)
         column.redo.clicked.connect(self._redo)
-        column.puzzle_asked.connect(self.leave_run)
-        column.puzzle_asked.connect(self.board.setFocus)
+        column.back.clicked.connect(self._back)
         self.run.shown.connect(self._show_run)
-        self.run.started.connect(self._started)
+        self.run.started.connect(self._show_run)
         self.run.finished.connect(self._finished)
         themes.settled.connect(self._arrange)
 
@@ -135,9 +131,14 @@ class OnePuzzle(QWidget):
         self.board.redo()
 
     @Slot()
+    def _back(self) -> None:
+        self.leave_run()
+        self.board.setFocus()
+
+    @Slot()
     def leave_run(self) -> None:
         """Shows the puzzle again, to edit it, if the run has ended."""
-        if not self.run.is_live and self.run.run_view is not None:
+        if not self.run.is_live and self.run.trace is not None:
             self.run.close()
 
     @Slot(object)
@@ -163,10 +164,6 @@ class OnePuzzle(QWidget):
         """The latest check of the puzzle, at most ``CHECK_MS`` older than the last change."""
         assert self._check is not None
         return self._check
-
-    def show_solving(self, busy: bool, waits: str, *, can_run: bool, offer: bool, skips: bool) -> None:
-        """Shows the state of solving, see ``Column.show_solving``."""
-        self.column.show_solving(busy, waits, can_run=can_run, offer=offer, skips=skips)
 
     def _show_entry(self) -> None:
         entry, busy = self.board.entry, self._is_held
@@ -269,25 +266,21 @@ class OnePuzzle(QWidget):
         self._show_entry()
         self._show_run()
 
-    @Slot()
-    def _started(self) -> None:
-        self._show_run()
-
     @Slot(str)
     def _finished(self, problem: str) -> None:
         self.board.set_read_only(False)
-        if self.run.run_view is None:
+        if self.run.trace is None:
             self.run.close()
         self.scrub.follow(None)
         self._show_entry()
         self._show_run()
-        if problem and self.run.run_view is None:
+        if problem and self.run.trace is None:
             self.refuse(problem)
 
     @Slot()
     def _show_run(self) -> None:
         run = self.run
-        has_run = run.run_view is not None
+        has_run = run.trace is not None
         self.column.figures.show_frame(run.frame)
         self.column.show_result(run.result, self._facts if has_run else "", has_run=has_run and not run.is_live)
 

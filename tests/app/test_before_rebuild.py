@@ -19,7 +19,7 @@ import pytest
 
 from app.library import Library
 from app.library.conversations import ConversationStore
-from app.models.local_folders import LocalFolders
+from app.models.listed import LocalFolders
 from app.presets.store import PresetStore
 from app.settings import store
 from app.settings.file import open_settings

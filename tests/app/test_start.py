@@ -17,7 +17,7 @@ from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
 import app.main
-import app.models.page
+import app.models.controller
 from app.library import Library, LibraryError, NewMessage
 from app.models.jobs import ModelJob
 from app.settings import store
@@ -73,7 +73,7 @@ def test_what_a_part_comes_upon_costs_that_part_and_is_said(
     qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     monkeypatch.setattr(Library, "summaries", fails(error))
-    monkeypatch.setattr(app.models.page, "entries", fails(OverflowError("of the models")))
+    monkeypatch.setattr(app.models.controller, "entries", fails(OverflowError("of the models")))
     (default_data_folder() / "presets.json").mkdir(parents=True)
     window = open_window(None)
     window.reopening.reopen()
@@ -82,8 +82,8 @@ def test_what_a_part_comes_upon_costs_that_part_and_is_said(
     qtbot.waitUntil(lambda: "models could not be listed" in said(window))
     monkeypatch.undo()
     window.conversations.refresh()
-    window.pages.models().page.refresh()
-    assert window.pages.models().page.models
+    window.pages.models().refresh()
+    assert window.context.models
 
 
 def test_a_library_that_cannot_be_opened_for_whatever_reason_is_left_alone(

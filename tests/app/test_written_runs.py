@@ -19,8 +19,7 @@ from app.cli.watch import canvas as drawn
 from app.cli.watch import status as watched
 from app.export import json as run_json
 from app.export.options import Options
-from app.inspector.order_words import doubts_in_words, end_in_short
-from app.inspector.story_words import caption
+from app.inspector.story_words import caption, doubts_in_words, end_in_short
 from app.inspector.timeline.overview import figures_of
 from app.inspector.words import facts, frame_words, moment_in_words
 from app.state.chat.conversation import Answer

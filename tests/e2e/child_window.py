@@ -66,7 +66,7 @@ def main(mode: str) -> None:
             and window.context.model is not None
         ):
             drafts += 1
-            tell(draft=window.context.model.decode(answer.draft_tokens()).text, steps=answer.stats.total_steps)
+            tell(draft=answer.draft(window.context.model.decode).text, steps=answer.stats.total_steps)
             if drafts == 5:
                 import time
 

@@ -70,7 +70,7 @@ def test_a_state_is_decided_singly_jointly_and_inspected(
     assert not page.is_busy  # nothing is read again
     one.column.temperature.setValue(1.0)
 
-    one.column.example_chosen.emit(0)
+    one.column.examples.activated.emit(0)
     one.column.joint.setChecked(True)
     assert card.bars.answer is None
     one.decide.click()
@@ -192,7 +192,7 @@ def test_a_table_is_decided_sorted_calibrated_and_written(
     file = tmp_path / "questions.json"
     before = page.page.one.questions.sheet
     page.store.save(file)
-    page.page.one.column.example_chosen.emit(1)
+    page.page.one.column.examples.activated.emit(1)
     assert page.page.one.questions.sheet != before
     page.store.open(file)
     assert page.page.one.questions.sheet == before
@@ -219,7 +219,7 @@ def test_a_picture_alone_is_decided_about_by_a_model_that_sees(
     (drawing,) = circles("r", tmp_path)
     assert not one.column.frame.choose.isEnabled()
     assert "reads text alone" in one.column.frame.choose.toolTip()
-    one.column.example_chosen.emit(len(samples()))
+    one.column.examples.activated.emit(len(samples()))
     shown = one.column.frame.pictures
     qtbot.waitUntil(lambda: bool(shown.chips))
     assert one.column.state.toPlainText() == ""
@@ -263,7 +263,7 @@ def test_a_picture_alone_is_decided_about_by_a_model_that_sees(
     inspector.player.select(0)
     window.show_page(DECISIONS)
 
-    one.column.example_chosen.emit(0)
+    one.column.examples.activated.emit(0)
     assert shown.chips == []
     assert "was not trained to decide" in one.message.text()
 

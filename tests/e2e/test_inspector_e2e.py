@@ -45,7 +45,7 @@ def run_fork(qtbot: QtBot, inspector: InspectorController) -> Any:
     before = inspector.page.player.trace
     inspector.forks.run.click()
     qtbot.waitUntil(
-        lambda: not inspector.is_forking and inspector.page.player.trace is not before,
+        lambda: not inspector.going_on.is_forking and inspector.page.player.trace is not before,
         timeout=RUN_MS,
     )
     return inspector.page.player.trace
@@ -135,7 +135,7 @@ def test_spans_are_written_anew_and_the_rest_stays(
         forks.spans.last.setValue(last)
         forks.spans.add.click()
     forks.spans.run.click()
-    qtbot.waitUntil(lambda: not inspector.is_forking and player.trace is not trace, timeout=RUN_MS)
+    qtbot.waitUntil(lambda: not inspector.going_on.is_forking and player.trace is not trace, timeout=RUN_MS)
     (before,) = [e for e in trace.events if isinstance(e, CanvasCommitted) and e.block_index == 1]
     first, after, last = [e for e in player.trace.events if isinstance(e, CanvasCommitted)]
     old = [e for e in trace.events if isinstance(e, CanvasCommitted)]
@@ -197,10 +197,10 @@ def test_the_details_of_a_fork_that_failed_are_reached(
     window.pages.chat().inspect(window.context.session.chat.turns[-1])
     inspector.forks.run.click()
     (request,) = asked
-    assert inspector.is_forking
+    assert inspector.going_on.is_forking
     failed = RunEnded(request.run_id, "The fork could not be made.", "Traceback: a detail")
     window.context.take([RunEnded("of another run", "no"), failed])
-    assert not inspector.is_forking
+    assert not inspector.going_on.is_forking
     assert inspector.forks.problem.text() == "The fork could not be made."
     assert window.notices.notice.isVisible()
     assert window.notices.notice.details.isVisible()

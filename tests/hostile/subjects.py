@@ -204,7 +204,7 @@ class _Desk(QObject):
     def _progressed(self) -> None:
         turn = self.session.chat.turns[-1]
         answer = turn.answer
-        decoded = self.model.decode(answer.draft_tokens()).text if answer.is_active else answer.text
+        decoded = answer.draft(self.model.decode).text if answer.is_active else answer.text
         path = getattr(answer.trace, "path", None)
         self.tell(
             prompt=turn.prompt, draft=decoded, steps=answer.figures.steps, done=answer.status == "done",

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.bridge.background import Background
 from app.design.fonts import TEXT_SMALL, px
-from app.state.chat.context_window import problem, remark
+from app.state.chat.counting import problem, remark
 from app.system.crash_handler import one_line
 from app.system.i18n import tr
 from app.system.timers import later

@@ -22,7 +22,7 @@ class TrustFitter(QObject):
         self._temperature = 1.0
         self.trust: Trust | None = None
         self._fitting = Background(self, self._show, self._refuse)
-        view.chosen.connect(self._fit)
+        view.picker.activated.connect(self._fit)
 
     @property
     def is_busy(self) -> bool:

@@ -12,7 +12,7 @@ from app.decisions.words import percent
 from app.design.choice_box import ChoiceBox
 from app.design.column_page import ColumnPage
 from app.design.controls import button, label
-from app.design.layouts import STRETCH, column_of, row_of
+from app.design.layouts import STRETCH, Gap, column_of, row_of
 from app.state.decisions.trust import Trust
 from app.system.i18n import tr
 from engine.tasks.decisions.calibration import LEAST_EXAMPLES
@@ -21,9 +21,8 @@ ALL = -1  # in place of a question's index
 
 
 class CalibrationView(ColumnPage):
-    """The tab. ``chosen``: another question was picked; ``use_asked``: the fitted temperature is to be used."""
+    """The tab. ``use_asked``: the fitted temperature is to be used."""
 
-    chosen = Signal()
     use_asked = Signal(float)  # a temperature
 
     def __init__(self) -> None:
@@ -32,7 +31,6 @@ class CalibrationView(ColumnPage):
         self._trust: Trust | None = None
         self.picker = ChoiceBox()
         self.picker.setAccessibleName(tr("Question"))
-        self.picker.activated.connect(self.chosen)
         self.summary = label("", "fact", wrap=True)
         self.plots = [ReliabilityPlot(), ReliabilityPlot()]
         self.titles = [label("", "side", wrap=True), label("", "side", wrap=True)]
@@ -44,32 +42,20 @@ class CalibrationView(ColumnPage):
         self.show_nothing("")
 
     def _lay_out(self) -> None:
-        column = self.column
-        column.addWidget(label(tr("Calibration"), "title"))
         purpose = tr(
             "A probability of 80 % is true if eight of ten such answers are right. One temperature, fitted to rows "
             "whose right answers are known, makes a model's probabilities truer. Which option is the likeliest stays "
             "the same."
         )
-        column.addWidget(label(purpose, "fact", wrap=True))
-        column.addSpacing(8)
-        row = row_of(self.picker, self.use, STRETCH, spacing=16)
-        column.addLayout(row)
-        column.addWidget(self.summary)
-        inner = column_of(margins=(0, 8, 0, 0), spacing=8)
-        self._shown.setLayout(inner)
         plots = QGridLayout()
         plots.setHorizontalSpacing(32)
         for place, (title, plot) in enumerate(zip(self.titles, self.plots, strict=True)):
             plots.addWidget(title, 0, place)
             plots.addWidget(plot, 1, place)
-        inner.addLayout(plots)
-        inner.addWidget(label(legend(), "caption", wrap=True))
-        inner.addSpacing(8)
-        inner.addLayout(self._figures())
-        column.addWidget(self._shown)
-        column.addStretch(1)
-        self.show_column()
+        parts = (plots, label(legend(), "caption", wrap=True), Gap(8), self._figures())
+        self._shown.setLayout(column_of(*parts, margins=(0, 8, 0, 0), spacing=8))
+        head = (label(tr("Calibration"), "title"), label(purpose, "fact", wrap=True), Gap(8))
+        self.show_column(*head, row_of(self.picker, self.use, STRETCH, spacing=16), self.summary, self._shown)
 
     def _figures(self) -> QGridLayout:
         grid = QGridLayout()

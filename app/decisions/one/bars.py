@@ -29,7 +29,7 @@ class AnswerBars(QWidget):
     def __init__(self, draft: QuestionDraft, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._draft = draft
-        self._answer: TypedAnswer | None = None
+        self.answer: TypedAnswer | None = None
         self._from: tuple[float, ...] = ()
         self._fill = QVariantAnimation(self)
         self._fill.setDuration(FILL_MS)
@@ -38,14 +38,11 @@ class AnswerBars(QWidget):
         self._fill.setEndValue(1.0)
         self._fill.valueChanged.connect(self.update)
         motion.changed.connect(self._end_fill)
+        themes.changed.connect(self.updateGeometry)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._describe()
 
     # ---------------------------------------------------------------- display
-
-    @property
-    def answer(self) -> TypedAnswer | None:
-        return self._answer
 
     @property
     def is_filling(self) -> bool:
@@ -54,7 +51,7 @@ class AnswerBars(QWidget):
 
     def set_draft(self, draft: QuestionDraft) -> None:
         """Shows another question's options, without an answer."""
-        self._draft, self._answer = draft, None
+        self._draft, self.answer = draft, None
         self._fill.stop()
         self.updateGeometry()
         self._describe()
@@ -63,7 +60,7 @@ class AnswerBars(QWidget):
     def set_answer(self, answer: TypedAnswer | None) -> None:
         """Fills the bars from their current lengths; None empties them."""
         self._from = self._shares() or (0.0,) * len(self._draft.options)
-        self._answer = answer
+        self.answer = answer
         self._fill.stop()
         if answer is not None and not motion.is_reduced() and self.isVisible():
             self._fill.start()
@@ -78,9 +75,9 @@ class AnswerBars(QWidget):
 
     def _shares(self) -> tuple[float, ...]:
         """Returns each bar's current length, 0 to 1; empty without an answer."""
-        if self._answer is None:
+        if self.answer is None:
             return ()
-        ends = self._answer.probabilities
+        ends = self.answer.probabilities
         if not self.is_filling:
             return ends
         done = float(self._fill.currentValue())
@@ -88,7 +85,7 @@ class AnswerBars(QWidget):
 
     def _describe(self) -> None:
         self.setAccessibleName(tr("Answer to {question}", question=self._draft.name or self._draft.instructions))
-        self.setAccessibleDescription(tr("No answer yet.") if self._answer is None else words.spoken(self._answer))
+        self.setAccessibleDescription(tr("No answer yet.") if self.answer is None else words.spoken(self.answer))
 
     # ---------------------------------------------------------------- size and painting
 
@@ -97,11 +94,6 @@ class AnswerBars(QWidget):
 
     def minimumSizeHint(self) -> QSize:
         return QSize(px(160), self.sizeHint().height())
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self.updateGeometry()
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -114,10 +106,10 @@ class AnswerBars(QWidget):
         widest = max(map(metrics.horizontalAdvance, titles)) + SPACE_2 + 4
         names_width = min(widest, round(MOST_NAME * self.width()))
         left = px(MARK) + marks_width
-        ends = () if self._answer is None else map(share_words, self._answer.probabilities)
+        ends = () if self.answer is None else map(share_words, self.answer.probabilities)
         number_width = max(map(metrics.horizontalAdvance, ("100.0 %", *ends))) + SPACE_2
         track = QRectF(left + names_width, 0, max(24, self.width() - left - names_width - number_width), px(BAR))
-        shares, best = self._shares(), -1 if self._answer is None else self._answer.best
+        shares, best = self._shares(), -1 if self.answer is None else self.answer.best
         for place, title in enumerate(titles):
             row = QRectF(0, place * px(ROW), self.width(), px(ROW))
             is_best = place == best
@@ -160,7 +152,7 @@ class AnswerBars(QWidget):
 
     def _paint_spread(self, painter: QPainter, track: QRectF, place: int) -> None:
         """Draws an error bar of one standard error to either side, once the bar has its length."""
-        answer = self._answer
+        answer = self.answer
         if answer is None or answer.reads < 2 or self.is_filling:
             return
         share, spread = answer.probabilities[place], answer.spread[place]

@@ -33,7 +33,7 @@ class QuestionCard(QFrame):
     def __init__(self, draft: QuestionDraft) -> None:
         super().__init__()
         self.setProperty("role", "question")
-        self._draft = draft
+        self.draft = draft
         self.editor: QuestionEditor | None = None  # while its fields are shown
         self.number = label("", "caption")
         self.asked = label("", "asked", wrap=True)
@@ -79,10 +79,6 @@ class QuestionCard(QFrame):
 
     # ---------------------------------------------------------------- display
 
-    @property
-    def draft(self) -> QuestionDraft:
-        return self._draft
-
     def set_number(self, number: int, count: int) -> None:
         """Shows the question's number, from 1, of ``count``."""
         self.number.setText(str(number))
@@ -93,7 +89,7 @@ class QuestionCard(QFrame):
 
     def show_draft(self, draft: QuestionDraft) -> None:
         """Shows a question, without an answer."""
-        self._draft = draft
+        self.draft = draft
         self.asked.setText(draft.instructions.strip() or tr("Nothing asked yet"))
         self.kind.setText(tr(words.KIND_TITLES[draft.kind]))
         self.bars.set_draft(draft)
@@ -131,7 +127,7 @@ class QuestionCard(QFrame):
         """Shows the fields."""
         if self.editor is not None:
             return
-        self.editor = QuestionEditor(self._draft)
+        self.editor = QuestionEditor(self.draft)
         self.editor.changed.connect(self._take)
         self.editor.rearranged.connect(self.rearranged)
         for tool in self.tools:

@@ -29,8 +29,8 @@ class QuestionEditor(QWidget):
 
     def __init__(self, draft: QuestionDraft) -> None:
         super().__init__()
-        self._draft = draft
-        self._rows: list[tuple[QLineEdit, QLineEdit]] = []
+        self.draft = draft
+        self.rows: list[tuple[QLineEdit, QLineEdit]] = []
         self._removers: list[QPushButton] = []
         self.kind = ChoiceBox()
         self.kind.setAccessibleName(tr("Type of question"))
@@ -60,26 +60,17 @@ class QuestionEditor(QWidget):
         self.instructions.textEdited.connect(self._type)
         self.add_option.clicked.connect(self._add_option)
 
-    @property
-    def draft(self) -> QuestionDraft:
-        return self._draft
-
-    @property
-    def option_fields(self) -> list[tuple[QLineEdit, QLineEdit]]:
-        """The fields for name and description of each option."""
-        return self._rows
-
     def tab_stops(self) -> list[QWidget]:
         """Returns the widgets of the Tab order that follow ``head``."""
         stops: list[QWidget] = [self.instructions]
-        for place, row in enumerate(self._rows):
+        for place, row in enumerate(self.rows):
             stops += [*row, *self._removers[place : place + 1]]
         return [*stops, self.add_option]
 
     # ---------------------------------------------------------------- showing
 
     def _show(self, draft: QuestionDraft) -> None:
-        self._draft = draft
+        self.draft = draft
         self.kind.setCurrentIndex(KINDS.index(draft.kind))
         self.name.setText(draft.name)
         self.instructions.setText(draft.instructions)
@@ -91,19 +82,19 @@ class QuestionEditor(QWidget):
             if old is not None:
                 old.hide()
                 old.deleteLater()
-        self._rows, self._removers = [], []
-        for place, option in enumerate(self._draft.options):
+        self.rows, self._removers = [], []
+        for place, option in enumerate(self.draft.options):
             self._add_row(place, option)
-        is_fixed = self._draft.kind == "yes-no"
+        is_fixed = self.draft.kind == "yes-no"
         self.add_option.setVisible(not is_fixed)
-        is_score = self._draft.kind == "score"
+        is_score = self.draft.kind == "score"
         self.add_option.setText(tr("Add a level") if is_score else tr("Add an option"))
         self.add_option.setAccessibleName(self.add_option.text())
-        self.add_option.setEnabled(self._draft.has_room)
+        self.add_option.setEnabled(self.draft.has_room)
         self.rearranged.emit()
 
     def _add_row(self, place: int, option: Option) -> None:
-        draft = self._draft
+        draft = self.draft
         is_fixed = draft.kind == "yes-no"
         title = words.option_title(draft.kind, option.name) if is_fixed else words.mark_of(draft.kind, place)
         named = {"choice": tr("Option {mark}", mark=title), "score": tr("Level {mark}", mark=title)}
@@ -127,21 +118,21 @@ class QuestionEditor(QWidget):
             self._removers.append(remove)
         for field in (name, meaning):
             field.textEdited.connect(self._type)
-        self._rows.append((name, meaning))
+        self.rows.append((name, meaning))
 
     def show_problem(self, problem: DraftProblem | None) -> None:
         """Marks the field with the problem, and shows its text; None removes both."""
         self.problem.setText("" if problem is None else problem.text)
         self.problem.setVisible(problem is not None)
         wrong = None if problem is None else self._field_of(problem)
-        for field in (self.name, self.instructions, *(name for name, _ in self._rows)):
+        for field in (self.name, self.instructions, *(name for name, _ in self.rows)):
             if bool(field.property("wrong")) != (field is wrong):
                 restyle(field, "wrong", field is wrong)
             field.setAccessibleDescription(self.problem.text() if field is wrong else "")
 
     def _field_of(self, problem: DraftProblem) -> QLineEdit:
-        if problem.field == "options" and 0 <= problem.place < len(self._rows):
-            return self._rows[problem.place][0]
+        if problem.field == "options" and 0 <= problem.place < len(self.rows):
+            return self.rows[problem.place][0]
         return self.name if problem.field == "name" else self.instructions
 
     def focus_on(self, problem: DraftProblem | None) -> None:
@@ -153,32 +144,32 @@ class QuestionEditor(QWidget):
     @Slot()
     def _type(self) -> None:
         options = tuple(
-            Option(name.text(), meaning.text()) if self._draft.kind != "yes-no" else Option(own.name, meaning.text())
-            for own, (name, meaning) in zip(self._draft.options, self._rows, strict=True)
+            Option(name.text(), meaning.text()) if self.draft.kind != "yes-no" else Option(own.name, meaning.text())
+            for own, (name, meaning) in zip(self.draft.options, self.rows, strict=True)
         )
         self._change(
-            replace(self._draft, name=self.name.text().strip(), instructions=self.instructions.text(), options=options)
+            replace(self.draft, name=self.name.text().strip(), instructions=self.instructions.text(), options=options)
         )
 
     @Slot(int)
     def _choose_kind(self, index: int) -> None:
-        self._change(self._draft.as_kind(KINDS[index]))
+        self._change(self.draft.as_kind(KINDS[index]))
         self._show_options()
 
     @Slot()
     def _add_option(self) -> None:
-        self._change(self._draft.plus_option())
+        self._change(self.draft.plus_option())
         self._show_options()
-        self._rows[-1][0].setFocus()
+        self.rows[-1][0].setFocus()
 
     def _remove_option(self, place: int) -> None:
-        self._change(self._draft.minus_option(place))
+        self._change(self.draft.minus_option(place))
         self._show_options()
-        self._rows[min(place, len(self._rows) - 1)][0].setFocus()
+        self.rows[min(place, len(self.rows) - 1)][0].setFocus()
 
     def _change(self, draft: QuestionDraft) -> None:
-        if draft != self._draft:
-            self._draft = draft
+        if draft != self.draft:
+            self.draft = draft
             self.changed.emit(draft)
 
 

@@ -24,8 +24,6 @@ class QuestionList(QWidget):
 
     changed = Signal()
     chosen = Signal(int)  # index of a question
-    open_asked = Signal()
-    save_asked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -33,8 +31,6 @@ class QuestionList(QWidget):
         self.cards: list[QuestionCard] = []
         self.open = button(tr("Open…"), tr("Open questions from a file"))
         self.save = button(tr("Save…"), tr("Save the questions as a file"))
-        self.open.clicked.connect(self.open_asked)
-        self.save.clicked.connect(self.save_asked)
         self.adders = [button(tr(words.KIND_TITLES[kind]), role="chip") for kind in KINDS]
         for kind, adder in zip(KINDS, self.adders, strict=True):
             adder.setAccessibleName(tr("Add a question: {kind}", kind=adder.text()))

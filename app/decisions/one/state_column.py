@@ -25,7 +25,6 @@ BOX = 88
 class StateColumn(QWidget):
     """The fields. Signals are emitted after the user's edits, not by ``show_sheet``."""
 
-    example_chosen = Signal(int)
     typed = Signal()
     switched = Signal()  # joint, repeats, temperature or instructions were changed
 
@@ -99,7 +98,6 @@ class StateColumn(QWidget):
         )
 
     def _connect(self) -> None:
-        self.examples.activated.connect(self.example_chosen)
         self.state.textChanged.connect(self._type)
         self.state.focus_changed.connect(self.frame.mark_active)
         self.frame.pictures.changed.connect(self._change_pictures)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, Signal, Slot
+from PySide6.QtCore import QEvent, QObject, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QWidget
 
@@ -24,10 +24,6 @@ LEAST_STATE = 360
 class OneState(QWidget):
     """The tab. Lays out its parts, and shows a reading."""
 
-    decide_asked = Signal()
-    stop_asked = Signal()
-    load_asked = Signal()
-
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._reading: DecisionReading | None = None
@@ -40,9 +36,6 @@ class OneState(QWidget):
         self.load = button("", role="plain")
         self.message = label("", "caption", wrap=True)
         self.fault = label("", "error", wrap=True)
-        self.decide.clicked.connect(self.decide_asked)
-        self.stop.clicked.connect(self.stop_asked)
-        self.load.clicked.connect(self.load_asked)
         self._buttons = FocusGroup(self.decide, self.stop)
         self._lay_out()
         self.questions.chosen.connect(self.choose)

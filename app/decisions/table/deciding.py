@@ -15,10 +15,9 @@ from app.decisions.deciding import StateDecider
 from app.decisions.table.view import DecisionTable
 from app.decisions.words import progress_words
 from app.state.decisions.board import RowBoard, RowOutcome
-from app.state.decisions.reading import DecisionReading
 from app.state.decisions.sheet import QuestionSheet
 from app.system.i18n import tr
-from engine.service import LoadedModel, RunRequest, ServiceReply, decision_requests
+from engine.service import LoadedModel, RunRequest, decision_requests
 from engine.tasks.decisions.results import result_columns, write_results
 from engine.tasks.decisions.table import CsvTable, TableState, read_table, states_of
 
@@ -42,14 +41,15 @@ class TableDecider(QObject):
         self.row = StateDecider(context, self)
         self._reading, self._ordering, self._rescaling, self._preparing = (
             Background(self, done, self._refuse)
-            for done in (self.show, view.show_order, self._show_rescaled, self._run)
+            for done in (self.show, view.rows.rows.show_order, self._show_rescaled, self._run)
         )
         self.runner.arrived.connect(self._take)
         self.runner.ended.connect(self._end)
-        self.row.began.connect(self._show_reading)
+        self.row.began.connect(view.detail.show_reading)
         self.row.changed.connect(view.detail.strip.refresh)
         view.opened.connect(self.open)
-        view.order_asked.connect(self.order)
+        view.filter.activated.connect(self.order)
+        view.rows.sort_asked.connect(self.order)
         view.written.connect(self.write)
         view.saver.saved.connect(self._wrote)
         view.failed.connect(view.show_fault)
@@ -187,14 +187,6 @@ class TableDecider(QObject):
         if before is not None and (before.path_or_id, before.adapter) == (model.path_or_id, model.adapter):
             state = self.board.states[row]
             self.row.decide(model, state.text, self._asked, state.pictures, keep=False)
-
-    @Slot(object)
-    def _show_reading(self, reading: DecisionReading) -> None:
-        self._view.detail.show_reading(reading)
-
-    def take(self, replies: list[ServiceReply]) -> None:
-        """Passes replies of the engine on to the decider of the chosen row."""
-        self.row.take(replies)
 
     def set_temperature(self, temperature: float) -> None:
         """Converts the answers to another temperature in a thread, without reading again."""

@@ -2,19 +2,71 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QWidget
 
-from app.decisions.one.answers import AnswerList
+from app.decisions import words
+from app.decisions.one.bars import AnswerBars
 from app.decisions.one.strip import CanvasStrip
 from app.design.controls import Hairline, label, scroller
 from app.design.fonts import px
 from app.design.layouts import boxed, column_of, row_of
 from app.pictures.row import PictureRow
 from app.state.decisions.board import RowBoard
+from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.reading import DecisionReading
 from app.system.i18n import tr
+from engine.tasks.decisions.answers import TypedAnswer
+from engine.tasks.decisions.questions import Question
+
+
+class AnswerList(QWidget):
+    """The list: each question with its bars, facts and warning."""
+
+    chosen = Signal(int)  # index of an answer
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._questions: tuple[Question, ...] = ()
+        self.bars: list[AnswerBars] = []
+        self._parts: list[QWidget] = []
+        self._column = column_of(margins=(0, 0, 8, 0), spacing=4)
+        self.setLayout(self._column)
+
+    def show_answers(self, questions: Sequence[Question], answers: Sequence[TypedAnswer], problem: str = "") -> None:
+        """Shows questions with their answers, and ``problem``, which says why answers are missing."""
+        self._clear()
+        self._questions = tuple(questions)
+        for place, question in enumerate(questions):
+            bars = AnswerBars(QuestionDraft.from_question(question))
+            self.bars.append(bars)
+            answer = answers[place] if place < len(answers) else None
+            bars.set_answer(answer)
+            self._add(label(question.instructions, "asked", wrap=True))
+            self._add(bars)
+            for role, text in (("caption", words.facts), ("remark", words.warning)):
+                if answer is not None and text(answer):
+                    self._add(label(text(answer), role, wrap=True))
+            self._column.addSpacing(8)
+        if problem:
+            self._add(label(tr(problem), "error", wrap=True))
+        self._column.addStretch(1)
+
+    def _add(self, part: QWidget) -> None:
+        self._parts.append(part)
+        self._column.addWidget(part)
+
+    def _clear(self) -> None:
+        while self._column.count():
+            self._column.takeAt(0)
+        for part in self._parts:
+            part.hide()
+            part.deleteLater()
+        self._parts, self.bars = [], []
+
 
 HEIGHT = 224  # pixels at 100 %
 NARROW = 640  # pixels at 100 %; below it the canvas is under the answers

@@ -16,7 +16,7 @@ from app.design.choice_box import ChoiceBox
 from app.design.controls import Elided, button, flow_of, group, label
 from app.design.fonts import px
 from app.design.layouts import boxed, column_of
-from app.state.decisions.board import Order, RowBoard
+from app.state.decisions.board import RowBoard
 from app.system.i18n import tr
 from engine.tasks.decisions.table import PICTURE_COLUMNS, STATE_COLUMNS, CsvTable
 
@@ -30,10 +30,7 @@ class DecisionTable(BatchPanel):
     """The tab. Emits what the user asks for; the decider passes in state and results."""
 
     opened = Signal(object)  # the Path of a table
-    sample_asked = Signal()  # for the example's table and questions
-    run_asked = Signal()
     written = Signal(object)  # the Path to write the results to
-    order_asked = Signal()
     row_chosen = Signal(int)
 
     def __init__(self) -> None:
@@ -71,11 +68,8 @@ class DecisionTable(BatchPanel):
         self.rows = RowsView()
         self.detail = RowDetail()
         self.open.clicked.connect(self._ask_file)
-        self.run.clicked.connect(self.run_asked)
         self.export.clicked.connect(self._ask_target)
         self.pictures.activated.connect(self._choose_pictures)
-        self.filter.activated.connect(self.order_asked)
-        self.rows.sort_asked.connect(self.order_asked)
         self.rows.chosen.connect(self._choose)
 
     def _lay_out(self) -> None:
@@ -90,7 +84,6 @@ class DecisionTable(BatchPanel):
             "accuracy, and under Calibration how far the probabilities can be trusted."
         )
         self.sample = button(tr("Try an example"), tr("Open an example table with right answers"))
-        self.sample.clicked.connect(self.sample_asked)
         self.add_pages(teaching(lead, self.sample), boxed(column_of((self.rows, 1), self.detail, spacing=8)))
         lines = (self.asked, self.progress, self.fault, self.message)
         self.setLayout(column_of(controls, *lines, (self.pages, 1), margins=(16, 12, 16, 12), spacing=8))
@@ -154,10 +147,6 @@ class DecisionTable(BatchPanel):
             self.pictures.setCurrentIndex(max(0, self.pictures.findData(named)))
             self._choose_pictures()
 
-    def show_asked(self, text: str) -> None:
-        """Shows the line about what is asked of each row."""
-        self.asked.set_whole(text)
-
     def begin(self, board: RowBoard) -> None:
         """Shows a table whose rows are about to be decided."""
         self._board = board
@@ -179,10 +168,6 @@ class DecisionTable(BatchPanel):
         """Shows the same answers at another temperature."""
         self._board = board
         self.rows.rows.show_board(board)
-
-    def show_order(self, order: Order) -> None:
-        """Shows only these rows, in this order."""
-        self.rows.rows.show_order(order)
 
     # ---------------------------------------------------------------- state
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -31,6 +31,7 @@ class ReadBars(QWidget):
         self._reads: tuple[LabelRead, ...] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(tr("Probability of each option"))
+        themes.changed.connect(self.updateGeometry)
 
     def show_answer(self, answer: TypedAnswer | None, reads: Sequence[LabelRead]) -> None:
         """Shows the answer after the reads so far; None before the first."""
@@ -39,12 +40,6 @@ class ReadBars(QWidget):
         described = (f"{name}: {share_words(share)}" for name, share in zip(self._names, shares, strict=False))
         self.setAccessibleDescription(tr("; ").join(described))
         self.update()
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:  # the size of all text was changed
-            self.updateGeometry()
-            self.update()
 
     def sizeHint(self) -> QSize:
         return QSize(px(320), px(ROW) * len(self._names))

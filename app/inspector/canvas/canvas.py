@@ -91,7 +91,7 @@ class InspectorCanvas(QWidget):
 
     def _connect(self) -> None:
         player = self._player
-        self.as_board.clicked.connect(lambda: self.set_board(True))
+        self.as_board.clicked.connect(lambda: player.set_board(True))
         self.calm.clicked.connect(lambda: self.set_calm(True))
         self.raw.clicked.connect(lambda: self.set_calm(False))
         self.as_table.toggled.connect(self.table.setVisible)
@@ -110,11 +110,6 @@ class InspectorCanvas(QWidget):
         player.board_changed.connect(self.refresh)
 
     # ---------------------------------------------------------------- view
-
-    @Slot(bool)
-    def set_board(self, board: bool) -> None:
-        """Shows a Sudoku as a board, or as its tokens."""
-        self._player.set_board(board)
 
     @Slot(bool)
     def set_calm(self, calm: bool) -> None:

@@ -53,17 +53,12 @@ class Marked(GridView):
 
     def __init__(self) -> None:
         super().__init__()
-        self._marks: Mask = np.zeros(0, dtype=np.bool_)
-
-    @property
-    def marks(self) -> Mask:
-        """The marked positions, shape (C,)."""
-        return self._marks
+        self.marks: Mask = np.zeros(0, dtype=np.bool_)  # the marked positions, shape (C,)
 
     def set_marks(self, marks: Mask) -> None:
         """Marks these positions, shape (C,)."""
-        if not np.array_equal(marks, self._marks):
-            self._marks = marks
+        if not np.array_equal(marks, self.marks):
+            self.marks = marks
             self.update()
 
     def cell_of(self, position: int) -> int:
@@ -72,7 +67,7 @@ class Marked(GridView):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
-        cells = [self.cell_of(position) for position in np.flatnonzero(self._marks).tolist()]
+        cells = [self.cell_of(position) for position in np.flatnonzero(self.marks).tolist()]
         painter = QPainter(self)
         for cell in cells:
             if 0 <= cell < self.grid.count:

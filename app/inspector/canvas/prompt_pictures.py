@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 
-from PySide6.QtCore import QEvent, Qt, Slot
-from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, Slot
+from PySide6.QtWidgets import QFrame, QScrollArea
 
+from app.design import themes
 from app.design.controls import label
+from app.design.layouts import STRETCH, boxed, column_of
 from app.pictures.source import PictureSource
 from app.pictures.thumb import PictureThumb
 from app.player.player import Player
@@ -35,6 +37,7 @@ class PromptPictures(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         player.opened.connect(self._open)
+        themes.changed.connect(self._fit)
         self.hide()
 
     @Slot()
@@ -48,24 +51,15 @@ class PromptPictures(QScrollArea):
             return
         self._shown = shown
         source = PictureSource(_Found(trace).get)
-        column = QVBoxLayout(inside := QWidget())
-        column.setContentsMargins(16, 16, 12, 16)
         self.thumbs = [PictureThumb(one, source, THUMB_HEIGHT) for one in shown[:MOST_SHOWN]]
-        for thumb in self.thumbs:
-            column.addWidget(thumb)
-        if (more := len(shown) - MOST_SHOWN) > 0:
-            column.addWidget(label(trn("and {count} more", "and {count} more", more), "caption"))
-        column.addStretch(1)
-        self.setWidget(inside)
+        more = len(shown) - MOST_SHOWN
+        notes = [label(trn("and {count} more", "and {count} more", more), "caption")] if more > 0 else []
+        self.setWidget(boxed(column_of(*self.thumbs, *notes, STRETCH, margins=(16, 16, 12, 16))))
         self._fit()
 
+    @Slot()
     def _fit(self) -> None:
         self.setFixedWidth(max((thumb.sizeHint().width() for thumb in self.thumbs), default=0) + SIDE_ROOM)
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:  # the size of all text was changed
-            self._fit()
 
 
 class _Found:

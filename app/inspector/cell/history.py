@@ -2,22 +2,104 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF, QRectF, Qt, Slot
+from collections.abc import Sequence
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Slot
 from PySide6.QtGui import QPainter, QPen, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QScrollArea, QWidget
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QBoxLayout,
+    QHeaderView,
+    QScrollArea,
+    QSizePolicy,
+    QTableWidget,
+    QTableWidgetItem,
+    QWidget,
+)
 
 from app.canvas.legend import Legend, LegendEntry
+from app.canvas.words import token_words
+from app.design import themes
 from app.design.controls import label
 from app.design.fonts import px
-from app.design.layouts import column_of
+from app.design.layouts import boxed, column_of
 from app.design.tokens import SPACE_2, SPACE_4, Theme, color
-from app.inspector.cell.candidate_table import CandidateTable
 from app.inspector.cell.rank_chart import BumpChart
 from app.inspector.cell.rank_paths import paint_argmax, paint_remelt, paint_sample
-from app.inspector.words import Piece, history_in_words, moment_in_words, probability, quoted
+from app.inspector.words import Piece, history_in_words, moment_in_words
 from app.player.player import Player
+from app.state.run.answers import share_words
 from app.state.run.cell_history import OUTSIDE, History
 from app.system.i18n import tr
+
+
+class CandidateTable(QTableWidget):
+    """The likeliest tokens at one step, with rank, probability and fate."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(0, 4, parent)
+        self.setHorizontalHeaderLabels([tr("rank"), tr("token"), tr("probability"), tr("at this step")])
+        self.setAccessibleName(tr("Candidates at this step"))
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setShowGrid(False)
+        self.setTabKeyNavigation(False)
+        self.verticalHeader().hide()
+        header = self.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
+        header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        header.setHighlightSections(False)
+        header.setStretchLastSection(True)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        themes.changed.connect(self._fit)
+        self._fit()
+
+    def set_rows(self, rows: Sequence[tuple[str, str, str, str]]) -> None:
+        """Shows rows of rank, token, probability, and the token's fate at the step. Writes only the changed cells."""
+        if self.rowCount() != len(rows):
+            self.setRowCount(len(rows))
+            self.updateGeometry()
+        for place, row in enumerate(rows):
+            for column, text in enumerate(row):
+                item = self.item(place, column)
+                if item is None:
+                    item = QTableWidgetItem(text)
+                    item.setToolTip(text)
+                    self.setItem(place, column, item)
+                elif item.text() != text:
+                    item.setText(text)
+                    item.setToolTip(text)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Returns the texts of all rows."""
+        return [
+            tuple(item.text() if (item := self.item(row, column)) else "" for column in range(4))
+            for row in range(self.rowCount())
+        ]
+
+    @Slot()
+    def _fit(self) -> None:
+        self.verticalHeader().setDefaultSectionSize(px(26))
+        self.verticalHeader().setMinimumSectionSize(px(20))
+        self._share_width()
+
+    def _share_width(self) -> None:
+        rank = px(52)
+        rest = max(self.viewport().width() - rank, px(180))
+        for column, width in enumerate((rank, 0.32 * rest, 0.29 * rest)):  # the last column takes the rest
+            self.setColumnWidth(column, round(width))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._share_width()
+
+    def sizeHint(self) -> QSize:
+        return QSize(px(380), px(34) + max(self.rowCount(), 4) * px(26))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(px(240), px(34) + 3 * px(26))
+
 
 WIDE = 880  # pixels at 100 %; from this width on the table is next to the chart
 
@@ -40,14 +122,12 @@ class CellHistory(QWidget):
         left = column_of(self.chart, self.legend, self.sentence)
         right = column_of(self.now, self.table, self.note)
         self._split = column_of(left, right, spacing=SPACE_4)
-        contents = QWidget()
         column = column_of(self.title, self._split, 0, margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_4))
-        contents.setLayout(column)
         self.area = QScrollArea()  # scrolls if the panel is lower than its contents
         self.area.setWidgetResizable(True)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.area.setWidget(contents)
+        self.area.setWidget(boxed(column))
         self.setLayout(column_of(self.area))
         for layout in (left, right, column):
             layout.setSpacing(SPACE_2)
@@ -124,9 +204,9 @@ def _rows(bio: History, step: int, piece: Piece) -> list[tuple[str, str, str, st
     for rank, (token, share) in enumerate(bio.top(step)):
         of_guess = both if token == sample else tr("argmax")
         was = of_guess if token == guess else fate if token == sample else ""
-        rows.append((str(rank + 1), quoted(piece(token)), probability(share), was))
+        rows.append((str(rank + 1), token_words(piece(token)), share_words(share), was))
     if bio.candidate_ranks[step] == OUTSIDE:
-        rows.append((f">{bio.depth}", quoted(piece(sample)), tr("not recorded"), fate))
+        rows.append((f">{bio.depth}", token_words(piece(sample)), tr("not recorded"), fate))
     return rows
 
 

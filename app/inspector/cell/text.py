@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from PySide6.QtCore import QEvent, Slot
+from PySide6.QtCore import Slot
 from PySide6.QtGui import QColor, QTextCharFormat
 from PySide6.QtWidgets import QWidget
 
+from app.canvas.words import token_words
 from app.design import themes
 from app.design.controls import label
 from app.design.layouts import column_of
 from app.design.tokens import SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.text_pane import TextPane
-from app.inspector.words import quoted
 from app.player.player import NOTHING, Player
 from app.state.run.text_map import TextMap, read, units
 from app.system.i18n import tr
@@ -61,11 +61,6 @@ class RenderedText(QWidget):
     def _redress(self) -> None:
         self.pane.dress()
         self._mark()
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:  # the size of all text was changed
-            self.pane.dress()
 
     @property
     def text(self) -> str:
@@ -177,7 +172,7 @@ class RenderedText(QWidget):
             )
         else:
             token = int(snapshot.tokens(calm=True)[position])
-            piece = quoted(self._player.piece(token))
+            piece = token_words(self._player.piece(token))
             text = tr("Position {position}: {piece}", position=position, piece=piece)
             if position >= len(self._reading.edges) - 1:
                 text = tr("{cell}, behind the end of the text.", cell=text)

@@ -124,7 +124,7 @@ class EntropyCurves(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._values: tuple[Floats | None, Floats | None] = (None, None)
+        self.values: tuple[Floats | None, Floats | None] = (None, None)  # of the left and the right run
         self.block, self._step = 0, 0
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMinimumSize(160, 96)
@@ -140,9 +140,9 @@ class EntropyCurves(QWidget):
 
     def show_values(self, left: Floats | None, right: Floats | None) -> None:
         """Shows the mean entropies of both runs, each (S,) in nats; None draws no curve."""
-        if left is self._values[LEFT] and right is self._values[RIGHT]:
+        if left is self.values[LEFT] and right is self.values[RIGHT]:
             return
-        self._values = (left, right)
+        self.values = (left, right)
         said = []
         if left is not None and len(left):
             said.append(tr("left from {first} to {last} nats", first=in_nats(left[0]), last=in_nats(left[-1])))
@@ -151,11 +151,6 @@ class EntropyCurves(QWidget):
         self.setAccessibleName(tr("Mean entropy of block {block}", block=self.block + 1))
         self.setAccessibleDescription(tr("; ").join(said))
         self.update()
-
-    @property
-    def values(self) -> tuple[Floats | None, Floats | None]:
-        """The values drawn for the left and the right run."""
-        return self._values
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         theme = themes.current()
@@ -168,7 +163,7 @@ class EntropyCurves(QWidget):
         title = tr("Mean entropy of block {block}, nats", block=self.block + 1)
         painter.drawText(QRectF(0, 0, self.width(), line), Qt.AlignmentFlag.AlignLeft, title)
         self._paint_key(painter, line)
-        known = [values for values in self._values if values is not None and len(values)]
+        known = [values for values in self.values if values is not None and len(values)]
         top = round_up(max((float(values.max()) for values in known), default=1.0))
         steps = max((len(values) for values in known), default=1)
         scale = tick(top)
@@ -190,7 +185,7 @@ class EntropyCurves(QWidget):
         if known and 0 <= self._step < steps:
             painter.setPen(QPen(color(theme.accent), 1.5))
             painter.drawLine(QPointF(at(self._step, 0).x(), area.top()), QPointF(at(self._step, 0).x(), area.bottom()))
-        for side, values in enumerate(self._values):
+        for side, values in enumerate(self.values):
             if values is None or not len(values):
                 continue
             painter.setPen(self._pen(side))

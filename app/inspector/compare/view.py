@@ -9,21 +9,16 @@ from typing import TypeVar
 import numpy as np
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QSplitter,
-    QStackedWidget,
-    QWidget,
-)
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.design.controls import Hairline, button, label
 from app.design.fonts import TEXT_BODY, px
-from app.design.layouts import boxed, column_of, row_of
+from app.design.layouts import boxed, column_of, row_of, splitter_of
 from app.design.tokens import SPACE_2, SPACE_4
 from app.inspector.canvas.canvas import FONT_SIZES, RESERVED_TOKENS
-from app.inspector.compare.chooser import RunChooser
 from app.inspector.compare.figures import CompareFigures
 from app.inspector.compare.side import RunSide
-from app.inspector.run_cards import Offer
+from app.inspector.run_pages import RunChooser
 from app.inspector.timeline.overview import Overview
 from app.inspector.words import (
     asked_in_words,
@@ -51,14 +46,12 @@ class Compare(QStackedWidget):
     Without another run the runs to choose from are shown. Nothing is read while the widget is hidden.
     """
 
-    wanted = Signal()  # asks for the runs that can be chosen; the receiver calls ``offer``
-    chosen = Signal(str)  # the key of an offered run
-    file_asked = Signal()
+    wanted = Signal()  # asks for the runs that can be chosen; the receiver shows them in ``chooser``
 
     def __init__(self, player: Player, overview: Overview) -> None:
         super().__init__()
         self._player = player
-        self._trace: Recording | None = None  # the other run
+        self.trace: Recording | None = None  # the other run
         self._same = 0  # number of frames at the beginning that are known to be equal
         self._search: Generator[int, None, Frame | None] | None = None  # the running search for the divergence
         self._searching = QTimer(self)  # no interval: fires once no other event is waiting
@@ -101,16 +94,8 @@ class Compare(QStackedWidget):
             margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_2),
             spacing=SPACE_4,
         )
-        sides = row_of((self.left, 1), Hairline(Qt.Orientation.Vertical), (self.right, 1), spacing=0)
-        canvases = QWidget()
-        canvases.setLayout(sides)
-        self.down = QSplitter(Qt.Orientation.Vertical)
-        self.down.setChildrenCollapsible(False)
-        self.down.setHandleWidth(5)
-        self.down.addWidget(canvases)
-        self.down.addWidget(self.figures)
-        self.down.setStretchFactor(0, 1)
-        self.down.setSizes([420, 150])
+        canvases = boxed(row_of((self.left, 1), Hairline(Qt.Orientation.Vertical), (self.right, 1), spacing=0))
+        self.down = splitter_of((canvases, 1), (self.figures, 0), sizes=(420, 150))
         return boxed(column_of(head, Hairline(), (self.down, 1), spacing=0))
 
     def _connect(self) -> None:
@@ -118,16 +103,14 @@ class Compare(QStackedWidget):
         self.choose.clicked.connect(self.show_chooser)
         self.chooser.back.clicked.connect(self.show_both)
         self.diverge.clicked.connect(self.go_to_divergence)
-        self.chooser.open_file.clicked.connect(self.file_asked)
         self.as_board.clicked.connect(self._player.set_board)
-        self.chooser.runs.chosen.connect(self.chosen)
         for side in (self.left, self.right):
             side.view.cellSelected.connect(player.select)
             side.view.cellHovered.connect(player.point)
             side.board.positionSelected.connect(player.select)
             side.board.positionHovered.connect(player.point)
-        self.down.splitterMoved.connect(self._fit)
-        player.opened.connect(self._opened)
+        self.down.splitterMoved.connect(self._show)
+        player.opened.connect(self._load)
         player.placed.connect(self._show)
         player.board_changed.connect(self._show)
         player.grown.connect(self._grown)
@@ -137,22 +120,13 @@ class Compare(QStackedWidget):
     # ---------------------------------------------------------------- the other run
 
     @property
-    def trace(self) -> Recording | None:
-        """The other run; None if none was chosen."""
-        return self._trace
-
-    @property
     def is_choosing(self) -> bool:
         """True if the runs to choose from are visible."""
         return self.isVisible() and self.currentWidget() is self.chooser
 
-    def offer(self, offers: Sequence[Offer]) -> None:
-        """Shows these runs to choose from."""
-        self.chooser.runs.offer(offers)
-
     def set_other(self, trace: Recording | None) -> None:
         """Compares with this run; None removes the comparison."""
-        self._trace = trace
+        self.trace = trace
         self.chooser.back.setVisible(trace is not None)
         if trace is None:
             self._search = None
@@ -174,13 +148,10 @@ class Compare(QStackedWidget):
         self.setCurrentWidget(self.both)
 
     @Slot()
-    def _opened(self) -> None:
-        self._load()
-
     def _load(self) -> None:
         """Loads both runs if the widget is visible."""
         self._search = None
-        one, other = self._player.trace, self._trace
+        one, other = self._player.trace, self.trace
         if not self.isVisible() or other is None or one is None:
             return
         if self.other.trace is not other:
@@ -334,10 +305,6 @@ class Compare(QStackedWidget):
             if all([side.fits(size, tokens) for side in (self.left, self.right)]):  # noqa: C419 - each takes the size
                 break
 
-    @Slot()
-    def _fit(self) -> None:
-        self._show()
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.figures.setVisible(self.height() >= px(SHORT))
@@ -351,7 +318,7 @@ class Compare(QStackedWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        if self._trace is None:
+        if self.trace is None:
             self.show_chooser()
         self._load()
 

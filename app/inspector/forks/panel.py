@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QSpinBox,
     QTreeWidget,
     QTreeWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -21,7 +20,7 @@ from app.canvas.words import token_words
 from app.design.choice_box import ChoiceBox
 from app.design.controls import Hairline, button, label
 from app.design.fonts import px
-from app.design.layouts import STRETCH, row_of
+from app.design.layouts import STRETCH, column_of, row_of
 from app.inspector.forks.spans import Spans, fit_rows
 from app.inspector.words import banned_in_words, pinned_in_words, put_in_words, share_in_words
 from app.player.player import NOTHING, Player
@@ -117,22 +116,12 @@ class ForkPanel(QWidget):
         for row, setting in enumerate((*settings, SEED)):
             grid.addWidget(label(tr(setting.label), "caption"), row, 0)
             grid.addWidget(self.seed if setting is SEED else self.boxes[setting.name], row, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 16, 16, 16)
-        column.setSpacing(8)
-        column.addWidget(self.place)
-        column.addLayout(tokens)
-        column.addLayout(shares)
-        column.addLayout(grid)
-        column.addWidget(self.run, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self.problem)  # below the button, like the list of changes, so that neither moves it
-        column.addWidget(self.changes)
-        column.addWidget(self.remove, 0, Qt.AlignmentFlag.AlignRight)
-        column.addWidget(Hairline())
-        column.addWidget(label(tr("This run among its forks"), "setting"))
-        column.addWidget(self.tree, 1)
-        column.addWidget(Hairline())
-        column.addWidget(self.spans)
+        run, remove = (self.run, 0, Qt.AlignmentFlag.AlignLeft), (self.remove, 0, Qt.AlignmentFlag.AlignRight)
+        changing = (self.place, tokens, shares, grid)
+        ending = (run, self.problem, self.changes, remove)  # neither the problem nor the changes move the button
+        family = (label(tr("This run among its forks"), "setting"), (self.tree, 1))
+        parts = (*changing, *ending, Hairline(), *family, Hairline(), self.spans)
+        self.setLayout(column_of(*parts, margins=(16, 16, 16, 16), spacing=8))
 
     def _connect(self) -> None:
         self.pin.clicked.connect(lambda: self._add(PIN))

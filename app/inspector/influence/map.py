@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from PySide6.QtCore import QEvent, QRect, QSignalBlocker, QSize, Qt
+from PySide6.QtCore import QRect, QSignalBlocker, QSize, Qt, Slot
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -32,6 +32,7 @@ class InfluenceMap(GridView):
         self._grid = self._lay_out(max(self.width(), 1))
         self._grow_by_width(QSizePolicy.Policy.Minimum)
         self.setAccessibleName(tr("Map of measured influence"))
+        themes.changed.connect(self._resize)
 
     def show_influence(self, influence: ShownInfluence, texts: list[Glyph], ends: tuple[int, ...] = ()) -> None:
         """Shows a measurement. ``texts`` are the glyphs of all positions; lines end after the positions in ``ends``."""
@@ -54,15 +55,14 @@ class InfluenceMap(GridView):
 
     # ---------------------------------------------------------------- size
 
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:  # the size of all text was changed
-            self._glyphs = CellGlyphs(canvas_font(TEXT_BODY))
-            self._relay()
-
     def _lay_out(self, width: int) -> Geometry:
         widest = self._glyphs.cell_width([glyph.text for glyph in self._texts], self._glyphs.cell_width(["00"]))
         return Geometry.from_width(width, len(self._texts), widest, self._glyphs.cell_height(), ends=self._ends)
+
+    @Slot()
+    def _resize(self) -> None:
+        self._glyphs = CellGlyphs(canvas_font(TEXT_BODY))
+        self._relay()
 
     def _relay(self) -> None:
         self._grid = self._lay_out(max(self.width(), 1))

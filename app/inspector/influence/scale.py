@@ -28,10 +28,6 @@ class Scale:
     most: float  # nats, at the upper end
     low: int | None = None
 
-    @property
-    def is_log(self) -> bool:
-        return self.low is not None
-
     def shares(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns positions on the scale (C,), 0 to 1; NaN for positions that did not move."""
         found = self._shares(values)

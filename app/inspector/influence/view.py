@@ -17,14 +17,16 @@ from PySide6.QtWidgets import (
 
 from app.canvas.glyphs import glyph_of
 from app.canvas.legend import Legend, LegendEntry
+from app.canvas.words import token_words
 from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label
 from app.design.layouts import column_of
 from app.design.tokens import SPACE_2, SPACE_4, Theme, color
 from app.inspector.influence.map import InfluenceMap
 from app.inspector.influence.scale import FLOOR, ShownInfluence
-from app.inspector.words import in_nats, probability, quoted
+from app.inspector.words import in_nats
 from app.player.player import NOTHING, Player
+from app.state.run.answers import share_words
 from app.state.run.lines import line_ends
 from app.system.i18n import tr, trn
 from engine import step_number
@@ -42,7 +44,7 @@ class InfluenceView(QWidget):
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._player = player
-        self._influence: ShownInfluence | None = None
+        self.influence: ShownInfluence | None = None  # the measurement shown
         self._place: tuple[int, int] | None = None  # block and frame that were measured
         self._busy = False
         self._refusal = self._needed = ""
@@ -148,12 +150,12 @@ class InfluenceView(QWidget):
             raise ValueError(f"a measurement of shape {kl.shape} is not of the canvas on show")
         left_out = position if excluded is None else excluded
         clean = np.nan_to_num(np.maximum(kl.astype(np.float64), 0.0))
-        self._influence = ShownInfluence(position, before, after, clean, left_out)
+        self.influence = ShownInfluence(position, before, after, clean, left_out)
         tokens = snapshot.tokens(calm=True).tolist()
         tokens[position] = after
         player = self._player
         texts = [glyph_of(player.piece(token), player.is_special(token)) for token in tokens]
-        self.map.show_influence(self._influence, texts, line_ends(snapshot, player.piece))
+        self.map.show_influence(self.influence, texts, line_ends(snapshot, player.piece))
         self.set_busy(False)
         self.show_problem("")
         self._show_words(tokens, frame.block, frame.step)
@@ -187,14 +189,9 @@ class InfluenceView(QWidget):
 
     def clear(self) -> None:
         """Removes the measurement."""
-        self._influence = None
+        self.influence = None
         self._show_parts()
         self.setAccessibleDescription(self.teaching.text())
-
-    @property
-    def influence(self) -> ShownInfluence | None:
-        """The measurement shown; None if there is none."""
-        return self._influence
 
     # ---------------------------------------------------------------- the form
 
@@ -215,7 +212,9 @@ class InfluenceView(QWidget):
             prompt = tr("Select a cell to change its token.")
         else:
             now = int(snapshot.tokens(calm=True)[position])
-            prompt = tr("Position {position}: change {token} to", position=position, token=quoted(player.piece(now)))
+            prompt = tr(
+                "Position {position}: change {token} to", position=position, token=token_words(player.piece(now))
+            )
             if snapshot.top_tokens is not None and snapshot.top_probabilities is not None:
                 top = snapshot.top_tokens[position].tolist()
                 kept = [place for place, token in enumerate(top) if token != now]
@@ -231,7 +230,8 @@ class InfluenceView(QWidget):
     def _fill(self, tokens: list[int], shares: list[float]) -> None:
         player = self._player
         words = [
-            f"{quoted(player.piece(token))}   {probability(share)}" for token, share in zip(tokens, shares, strict=True)
+            f"{token_words(player.piece(token))}   {share_words(share)}"
+            for token, share in zip(tokens, shares, strict=True)
         ]
         if words == [self.tokens.itemText(place) for place in range(self.tokens.count())]:
             return
@@ -268,14 +268,14 @@ class InfluenceView(QWidget):
     # ---------------------------------------------------------------- the measurement
 
     def _show_words(self, tokens: list[int], block: int, step: int) -> None:
-        influence, piece = self._influence, self._player.piece
+        influence, piece = self.influence, self._player.piece
         assert influence is not None
         listed = influence.moved(MOST_LISTED)
         head = tr(
             "Position {position} changed from {before} to {after}, block {block}, {frame}.",
             position=influence.position,
-            before=quoted(piece(influence.before)),
-            after=quoted(piece(influence.after)),
+            before=token_words(piece(influence.before)),
+            after=token_words(piece(influence.after)),
             block=block + 1,
             frame=tr("step {step}", step=step_number(step)) if step >= 0 else tr("before the first step"),
         )
@@ -296,7 +296,7 @@ class InfluenceView(QWidget):
                 "{nats} nats   position {position}   {token}",
                 nats=in_nats(nats),
                 position=place,
-                token=quoted(piece(tokens[place])),
+                token=token_words(piece(tokens[place])),
             )
             item = QListWidgetItem(text, self.list)
             item.setData(_POSITION, place)
@@ -312,11 +312,11 @@ class InfluenceView(QWidget):
         self._show_parts()
 
     def _show_parts(self) -> None:
-        measured = self._influence is not None
+        measured = self.influence is not None
         for part in (self.what, self.how, self._area, self.legend):
             part.setVisible(measured)
         for detail in (self.scale, self.list):
-            detail.setVisible(self._influence is not None and self._influence.most > 0)
+            detail.setVisible(self.influence is not None and self.influence.most > 0)
         self.teaching.setVisible(not measured)
 
     @Slot()

@@ -37,8 +37,8 @@ class Noising(QObject):
         self._tries = self._done = self._turned = 0
         self._answer = ""
         self._stopped = False
-        view.asked.connect(self.start)
-        view.stopped.connect(self.stop)
+        view.run.clicked.connect(self.start)
+        view.stop.clicked.connect(self.stop)
         player.opened.connect(self._opened)
         overview.known.connect(self.refresh)
         context.register_busy(self)

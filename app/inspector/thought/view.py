@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import Qt, Slot
 from PySide6.QtWidgets import QGridLayout, QLabel, QSpinBox, QWidget
 
 from app.design.controls import button, label
@@ -16,9 +16,6 @@ MOST_TRIES = 100
 
 class ThoughtView(QWidget):
     """The share of noise, the number of tries, and the result. ``block`` sets why nothing can run now."""
-
-    asked = Signal()
-    stopped = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,8 +32,6 @@ class ThoughtView(QWidget):
         self.reason = label("", "caption", wrap=True)
         self.problem = label("", "error", wrap=True)
         self._lay_out()
-        self.run.clicked.connect(self.asked)
-        self.stop.clicked.connect(self.stopped)
         self.say("")
         self.block("")
         self.set_running(False)

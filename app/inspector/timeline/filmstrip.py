@@ -6,7 +6,6 @@ import math
 
 from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, Slot
 from PySide6.QtGui import (
-    QFocusEvent,
     QFont,
     QHelpEvent,
     QImage,
@@ -100,7 +99,7 @@ class Strip(QWidget):
     @Slot()
     def _forget(self) -> None:
         self._pictures.clear()
-        self.update()
+        self.set_count(self._count)
 
     def set_count(self, count: int) -> None:
         """Sets the number of blocks."""
@@ -128,11 +127,6 @@ class Strip(QWidget):
         self.update(self.rect_of(block))
         if block == self._current:
             self.setAccessibleDescription(self._words(block))
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self.set_count(self._count)
 
     # ---------------------------------------------------------------- places
 
@@ -239,14 +233,6 @@ class Strip(QWidget):
                 return None
             self._pictures[block] = _drawn(figures, themes.current())
         return self._pictures[block]
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self.update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self.update()
 
 
 def _drawn(figures: BlockFigures, theme: Theme) -> QImage:

@@ -15,7 +15,7 @@ from app.design.controls import label
 from app.design.layouts import column_of
 from app.design.plot_sheet import LegendLine
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_4
-from app.inspector.order_words import doubts_in_words, end_in_words, order_in_words
+from app.inspector.story_words import doubts_in_words, end_in_words, order_in_words
 from app.inspector.timeline.overview import BlockFigures, Overview
 from app.inspector.timeline.plots import Plots
 from app.player.player import Player

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Signal, Slot
 
+from app.design.timers import one_shot
 from app.player.player import Player
 from app.state.run.canvas import CellState, PinnedRound
 from app.state.run.replay import NOISE, BlockRecord, Floats
@@ -104,9 +105,7 @@ class Overview(QObject):
         self._reading: Iterator[None] = iter(())  # the block being computed
         self.steps: list[int] = []  # number of steps of each block; known at once
         self._order: RunOrder | None = None
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.timeout.connect(self._work)
+        self._timer = one_shot(self, self._work)
         player.opened.connect(self._on_opened)
         player.grown.connect(self._on_grown)
         player.placed.connect(self._on_placed)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QEvent, Qt, QTimer, Slot
+from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import (
     QFontMetrics,
     QHideEvent,
@@ -25,6 +25,7 @@ from app.design.controls import button, label
 from app.design.fonts import TEXT_SMALL, caption_font, px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.plot_sheet import HEADROOM, LegendLine, PlotSheet, plain_plot, plot_library
+from app.design.timers import one_shot
 from app.inspector.timeline.overview import BlockFigures, Overview
 from app.inspector.timeline.steps_area import numbered_steps
 from app.inspector.words import tick
@@ -68,9 +69,7 @@ class Plots(QWidget):
         self.sheet.setAccessibleName(tr("Plots over the steps"))
         self.setLayout(column_of(bar, (self.sheet, 1), spacing=0))
         self.setAccessibleName(tr("Plots over the steps"))
-        self._redraw = QTimer(self)
-        self._redraw.setSingleShot(True)
-        self._redraw.timeout.connect(self.draw)
+        self._redraw = one_shot(self, self.draw)
         self.whole.clicked.connect(lambda: self.show_span(whole=True))
         self.one.clicked.connect(lambda: self.show_span(whole=False))
         self.sheet.chosen.connect(self._go)
@@ -80,11 +79,6 @@ class Plots(QWidget):
         player.placed.connect(self._on_placed)
         overview.known.connect(self._later)
         themes.changed.connect(self._forget)
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._forget()
 
     @Slot()
     def _forget(self) -> None:

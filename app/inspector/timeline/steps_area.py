@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from PySide6.QtCore import QEvent, QRect, Qt, Slot
+from PySide6.QtCore import QRect, Qt, Slot
 from PySide6.QtGui import (
     QColor,
     QFocusEvent,
@@ -42,7 +42,7 @@ class StepsArea(QAbstractScrollArea):
         super().__init__(parent)
         self.player = player
         self._least, self._most = least, most
-        self._record: BlockRecord | None = None
+        self.record: BlockRecord | None = None  # the current block
         self._cursor: QRect | None = None  # its last painted rectangle in the viewport
         self.column = px(least)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -54,6 +54,7 @@ class StepsArea(QAbstractScrollArea):
         player.placed.connect(self._follow)
         player.grown.connect(self._reload)
         player.opened.connect(self._begin)
+        themes.changed.connect(self._redress)
 
     # ---------------------------------------------------------------- for the subclass
 
@@ -75,7 +76,7 @@ class StepsArea(QAbstractScrollArea):
 
     def has_columns(self) -> bool:
         """True if there are columns to scroll."""
-        return self._record is not None
+        return self.record is not None
 
     def load(self) -> None:
         """Called when ``record`` has changed: another block, or more steps of it."""
@@ -89,13 +90,8 @@ class StepsArea(QAbstractScrollArea):
     # ---------------------------------------------------------------- columns
 
     @property
-    def record(self) -> BlockRecord | None:
-        """The current block; None without a run."""
-        return self._record
-
-    @property
     def steps(self) -> int:
-        return 0 if self._record is None else self._record.steps
+        return 0 if self.record is None else self.record.steps
 
     def x_of(self, step: int) -> int:
         """Returns the left edge of a step's column in the viewport."""
@@ -111,7 +107,7 @@ class StepsArea(QAbstractScrollArea):
     def cursor_rect(self) -> QRect | None:
         """Returns the column of the current frame: a thin one before the first for noise, after the last for commit."""
         frame = self.player.frame
-        if frame is None or self._record is None or frame.block != self._record.index:
+        if frame is None or self.record is None or frame.block != self.record.index:
             return None
         height = self.viewport().height()
         if NOISE < frame.step < self.steps:
@@ -162,16 +158,22 @@ class StepsArea(QAbstractScrollArea):
 
     @Slot()
     def _reload(self) -> None:
-        self._record = self.player.block
+        self.record = self.player.block
         self.load()
         self.relayout()
         self._cursor = self.cursor_rect()
         self.describe()
         self.viewport().update()
 
+    @Slot()
+    def _redress(self) -> None:
+        self.load()
+        self.relayout()
+        self.viewport().update()
+
     @Slot(int)
     def _follow(self, _place: int) -> None:
-        if self.player.block is not self._record:
+        if self.player.block is not self.record:
             self._reload()
             return
         self.show_cursor()
@@ -219,13 +221,6 @@ class StepsArea(QAbstractScrollArea):
         self.relayout()
         self._cursor = self.cursor_rect()
 
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:  # the size of all text was changed
-            self.load()
-            self.relayout()
-            self.viewport().update()
-
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self.viewport())
         region = cast("Iterable[QRect]", event.region())  # iterable, though Qt's stubs do not say so
@@ -249,6 +244,6 @@ class StepsArea(QAbstractScrollArea):
 
     def go_to_step(self, step: int) -> None:
         """Shows a step of the current block; -1 does nothing."""
-        if self._record is not None and self.player.replay is not None and 0 <= step < self.steps:
+        if self.record is not None and self.player.replay is not None and 0 <= step < self.steps:
             self.player.pause()
-            self.player.go(self.player.replay.place(Frame(self._record.index, step)))
+            self.player.go(self.player.replay.place(Frame(self.record.index, step)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Slot
 from PySide6.QtGui import (
-    QFocusEvent,
     QFont,
     QFontMetrics,
     QKeyEvent,
@@ -54,16 +53,13 @@ class Timeline(QAbstractSlider):
         player.placed.connect(self._on_placed)
         overview.known.connect(self._on_known)
         self.valueChanged.connect(player.go)
+        themes.changed.connect(self._resize_labels)
 
+    @Slot()
     def _resize_labels(self) -> None:
         self._label = ui_font()
         self._label.setPixelSize(px(TEXT_SMALL))
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._resize_labels()
-            self.updateGeometry()
+        self.updateGeometry()
 
     def sizeHint(self) -> QSize:
         return QSize(400, 30 + px(TEXT_SMALL) + 4)
@@ -245,14 +241,6 @@ class Timeline(QAbstractSlider):
 
     def sliderChange(self, _change: QAbstractSlider.SliderChange) -> None:
         """Does nothing: Qt would repaint all, while ``_on_placed`` repaints only the changed part."""
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self.update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self.update()
 
 
 class TimelineKey(QWidget):

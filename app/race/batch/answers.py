@@ -17,11 +17,11 @@ from PySide6.QtWidgets import QHeaderView, QLabel, QWidget
 from app.design import themes
 from app.design.controls import label, scroller
 from app.design.fonts import px
-from app.design.layouts import column_of
+from app.design.layouts import boxed, column_of
 from app.design.row_table import RowTable
 from app.design.tokens import color
 from app.pictures.row import PictureRow
-from app.race.batch.words import VERDICTS, group_title
+from app.race.words import VERDICTS, group_title
 from app.state.race.scores import RaceResult
 from app.system.i18n import tr
 
@@ -148,10 +148,8 @@ class AnswerDetail(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        inside = QWidget()
         self._column = column_of(spacing=4)
-        inside.setLayout(self._column)
-        self._area = scroller(inside)
+        self._area = scroller(boxed(self._column))
         self.pictures = PictureRow()
         self.setLayout(column_of(self.pictures, self._area, spacing=8))
         self.texts: list[QLabel] = []

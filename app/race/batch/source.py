@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QFileDialog, QWidget
 
 from app.bridge.background import Background
@@ -12,8 +12,8 @@ from app.design.controls import FlowLayout, button, flow_of, group, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.text_field import LONGEST, TextField, refusal
-from app.race.batch.words import group_title
-from app.settings.fields import SeedBox, WholeBox, choice_box
+from app.race.words import group_title
+from app.settings.fields import SeedBox, choice_box, whole_box
 from app.settings.spec import Choice
 from app.state.race.prompts import MOST_PROMPTS, BatchRequest, own_prompts
 from app.system.i18n import tr, trn
@@ -45,12 +45,7 @@ class PromptSource(QWidget):
         self.bins: dict[str, QCheckBox] = {name: QCheckBox(group_title(name)) for name in BINS}
         self.which = button("", role="plain")
         self.which.setCheckable(True)
-        self.count = WholeBox()
-        self.count.setRange(1, MOST_PROMPTS)
-        self.count.setValue(USUAL)
-        self.count.setFixedWidth(px(88))
-        self.count.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.count.setAccessibleName(tr("Number of prompts"))
+        self.count = whole_box(tr("Number of prompts"), MOST_PROMPTS, USUAL, 88)
         self.seed = SeedBox()
         self.seed.setAccessibleName(tr("Seed of prompts and noise"))
         self.seed.setToolTip(tr("The same seed asks the same prompts, whichever lanes answer them."))

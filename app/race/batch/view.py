@@ -16,7 +16,7 @@ from app.design.figure_table import FigureTable
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.series import SeriesLegend
-from app.race.batch import words
+from app.race import words
 from app.race.batch.answers import AnswerDetail, AnswersView
 from app.race.batch.plot import SPEEDS, SpeedPlot
 from app.race.batch.source import PromptSource

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from PySide6.QtCore import QEvent, Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFileDialog, QWidget
+from PySide6.QtWidgets import QFileDialog, QPushButton, QWidget
 
 from app.context import AppContext
-from app.design.controls import label, scroller
+from app.design.controls import FlowLayout, button, label, scroller
 from app.design.layouts import column_of
 from app.race import words
-from app.race.lanes.bar import LaneBar
 from app.race.lanes.editor import LaneEditor
 from app.race.lanes.facts import FactBook, ModelFacts
 from app.race.lanes.lane_store import LaneStore
@@ -21,6 +21,48 @@ from app.state.race.lanes import LaneSpec
 from app.system.i18n import tr
 from engine import EMBEDDED, SafelightError
 from engine.service import is_remote
+from engine.service.requests import MOST_LANES
+
+GAP = 8
+
+
+class LaneBar(QWidget):
+    """The chips. The fields of a lane are open while its chip is checked."""
+
+    chosen = Signal(int)  # lane index, -1 for none
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName(tr("Lanes"))
+        flow = FlowLayout(self, GAP)
+        self.chips = [button("", role="chip") for _ in range(MOST_LANES)]
+        for chip in self.chips:
+            chip.setCheckable(True)
+            chip.clicked.connect(self._press)
+            flow.addWidget(chip)
+        self.add = button(tr("+ Lane"), tr("Add a lane"), role="chip", tip=tr("The last lane once more, to be changed"))
+        flow.addWidget(self.add)
+
+    def show_lanes(self, titles: Sequence[str], tips: Sequence[str], chosen: int, *, can_add: bool) -> None:
+        """Shows a chip for each title; ``chosen`` is the lane whose fields are open, -1 for none."""
+        for chip in self.chips[len(titles) :]:
+            chip.hide()
+        for place, (chip, title, tip) in enumerate(zip(self.chips, titles, tips, strict=False)):
+            chip.setText(tr("{number}  {title}", number=place + 1, title=title))
+            chip.setAccessibleName(tr("Lane {number}: {title}", number=place + 1, title=title))
+            chip.setToolTip(tip)
+            chip.setAccessibleDescription(tip)
+            chip.setChecked(place == chosen)
+            chip.show()
+        self.add.setVisible(can_add)
+        self.updateGeometry()
+
+    @Slot()
+    def _press(self) -> None:
+        chip = self.sender()
+        assert isinstance(chip, QPushButton)
+        self.chosen.emit(self.chips.index(chip) if chip.isChecked() else -1)
+
 
 MARGIN = 16  # pixels
 
@@ -41,12 +83,12 @@ class LaneChooser(QWidget):
         self._area = scroller(self.editor)
         self.setLayout(column_of(self.bar, (self._area, 1), self.note, 0, margins=(MARGIN, 12, MARGIN, 8), spacing=8))
         self.bar.chosen.connect(self.open)
-        self.bar.add_asked.connect(self._add)
+        self.bar.add.clicked.connect(self._add)
         self.editor.changed.connect(self._change)
-        self.editor.duplicate_asked.connect(self._duplicate)
-        self.editor.remove_asked.connect(self._remove)
+        self.editor.duplicate.clicked.connect(self._duplicate)
+        self.editor.remove.clicked.connect(self._remove)
         self.editor.folder_asked.connect(self._ask_folder)
-        self.editor.closed.connect(self._close)
+        self.editor.close_button.clicked.connect(self._close)
         store.changed.connect(self.refresh)
         facts.found.connect(self.refresh)
         context.model_changed.connect(self.refresh)
@@ -161,7 +203,7 @@ class LaneChooser(QWidget):
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
+        if event.type() == QEvent.Type.FontChange:  # also once the style sheet is applied
             self.fit()
 
     def _show_fields(self, lane: LaneSpec) -> None:

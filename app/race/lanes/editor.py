@@ -57,9 +57,6 @@ class LaneEditor(QFrame):
 
     changed = Signal(object)  # a LaneSpec
     folder_asked = Signal()  # for an adapter
-    duplicate_asked = Signal()
-    remove_asked = Signal()
-    closed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -92,9 +89,6 @@ class LaneEditor(QFrame):
         for flag in self.flags.values():
             flag.toggled.connect(self._edit)
         self.adapter.activated.connect(self._choose_adapter)
-        self.duplicate.clicked.connect(self.duplicate_asked)
-        self.remove.clicked.connect(self.remove_asked)
-        self.close_button.clicked.connect(self.closed)
 
     def _lay_out(self) -> None:
         choices = QWidget()

@@ -37,15 +37,9 @@ class RaceField(PromptField):
 
 
 class PromptBar(QWidget):
-    """The prompt bar. Emits ``race_asked`` with the text, and ``race_chosen`` with an earlier race to show again.
-
-    ``pictures`` are those attached to the prompt.
-    """
+    """The prompt bar. Emits ``race_asked`` with the text; ``pictures`` are those attached to it."""
 
     race_asked = Signal(str)
-    picked = Signal(str)  # a suggestion
-    stop_asked = Signal()
-    race_chosen = Signal(int)  # index in the history
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -72,9 +66,6 @@ class PromptBar(QWidget):
         self.field.focus_changed.connect(self.frame.mark_active)
         self.frame.said.connect(self._note)
         self.race.clicked.connect(self._submit)
-        self.stop.clicked.connect(self.stop_asked)
-        self.suggestions.picked.connect(self.picked)
-        self.history.activated.connect(self.race_chosen)
         self.show_doing(is_busy=False, message="", fault="", can_race=False)
         self.show_history((), -1)
         self._note("")
@@ -89,10 +80,6 @@ class PromptBar(QWidget):
     @property
     def text(self) -> str:
         return self.field.toPlainText()
-
-    def offer(self, suggestions: Sequence[tuple[str, str]]) -> None:
-        """Offers prompts to pick from, each with the text of its chip."""
-        self.suggestions.offer(suggestions)
 
     def show_history(self, titles: Sequence[str], shown: int) -> None:
         """Shows the titles of this session's races; the box is hidden if there is only one."""

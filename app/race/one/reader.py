@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from PySide6.QtCore import QObject, Signal, Slot
-
-from app.bridge.background import Background
 from app.state.race.prompts import is_right
 from app.state.race.running import agreement
 from engine import Recording, SafelightError
@@ -71,30 +68,3 @@ class ReadingRequest:
             share = agreement(text, texts[0]) if place and any(texts) else None
             found.append(LaneReading(text, share, is_right(self.prompt, text) if self.prompt else None))
         return tuple(found)
-
-
-class RaceReader(QObject):
-    """Serves the latest request only; earlier ones are dropped."""
-
-    found = Signal(object)  # a LaneReading for each lane
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._work = Background(self, self.found)
-        self._work.failed.connect(self._fail)
-
-    @property
-    def is_busy(self) -> bool:
-        return self._work.is_busy
-
-    def ask(self, request: ReadingRequest) -> None:
-        """Starts reading; ``found`` is emitted with the result."""
-        self._work.ask(request.read)
-
-    def drop(self) -> None:
-        """Drops the current request."""
-        self._work.drop()
-
-    @Slot(object)
-    def _fail(self, error: Exception) -> None:
-        raise error

@@ -6,21 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from PySide6.QtCore import QTimer, Signal, Slot
+from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QWidget
 
+from app.bridge.background import Background
 from app.design import motion
 from app.design.controls import Hairline, chain_tabs, label, scroller
 from app.design.fonts import px
 from app.design.layouts import column_of
+from app.design.timers import one_shot
 from app.pictures.row import PictureRow
 from app.race import words
 from app.race.one.card import LaneCard
 from app.race.one.clock import RaceClock
 from app.race.one.clock_bar import ClockBar
 from app.race.one.prompt_bar import PromptBar
-from app.race.one.reader import ALL, NOTHING, LanePart, LaneReading, RaceReader, ReadingRequest
+from app.race.one.reader import ALL, NOTHING, LanePart, LaneReading, ReadingRequest
 from app.state.chat.attachment import AttachedPicture
 from app.state.race.lanes import LaneSpec
 from app.state.race.running import RaceRun, text_length
@@ -71,24 +73,21 @@ class OneRace(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._shown: ShownRace | None = None
+        self.shown: ShownRace | None = None
         self._begun: list[Recording | None] = []  # the runs whose tokens the cards decode
         self._wanted = self._read_last = ReadingRequest(())
-        self._pause = QTimer(self)  # until the texts may be read again
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(READ_MS)
-        self._pause.timeout.connect(self._read)
+        self._pause = one_shot(self, self._read, READ_MS)  # until the texts may be read again
         self.prompt = PromptBar()
         self.pictures = PictureRow()
         self.clock = RaceClock(self)
         self.bar = ClockBar(self.clock)
-        self.reader = RaceReader(self)
+        self.reader = Background(self, self._show_readings)
         self.note = label(words.fairness(), "caption", wrap=True)
         self.cards: list[LaneCard] = []
         self._lay_out()
         self.prompt.pictures.changed.connect(self._show_pictures)
         self.clock.moved.connect(self._show_moment)
-        self.reader.found.connect(self._show_readings)
+        self.reader.failed.connect(_raise)
 
     def _lay_out(self) -> None:
         inside = QWidget()
@@ -114,7 +113,7 @@ class OneRace(QWidget):
 
     def show_lanes(self, lanes: Sequence[LaneSpec]) -> None:
         """Shows empty cards, before a race."""
-        self._shown = None
+        self.shown = None
         self._begun = [None] * len(lanes)
         self._show_pictures()
         self.clock.open([])
@@ -157,21 +156,17 @@ class OneRace(QWidget):
 
     # ---------------------------------------------------------------- a race
 
-    @property
-    def shown(self) -> ShownRace | None:
-        return self._shown
-
     def begin(self, race: ShownRace) -> None:
         """Shows a race that begins. ``refresh`` then shows its progress, and ``end`` that it is over."""
         self.show_lanes(race.lanes)
-        self._shown = race
+        self.shown = race
         self._show_pictures()
         self.refresh()
 
     @Slot()
     def _show_pictures(self) -> None:
         """Shows the race's pictures, unless the prompt field shows the same ones."""
-        shown = () if self._shown is None else self._shown.pictures
+        shown = () if self.shown is None else self.shown.pictures
         self.pictures.show_pictures(() if shown == self.prompt.pictures.pictures else shown)
 
     def show_race(self, race: ShownRace) -> None:
@@ -182,7 +177,7 @@ class OneRace(QWidget):
     @Slot()
     def refresh(self) -> None:
         """Shows the progress of the running race."""
-        race = self._shown
+        race = self.shown
         if race is None:
             return
         for place, (card, lane) in enumerate(zip(self.cards, race.run.lanes, strict=True)):
@@ -193,7 +188,7 @@ class OneRace(QWidget):
 
     def _begin_lane(self, place: int) -> None:
         """Passes a lane's run to its card once it has begun, as the card needs it to decode tokens."""
-        race = self._shown
+        race = self.shown
         assert race is not None
         trace = race.run.lanes[place].trace
         if trace is not self._begun[place]:
@@ -202,7 +197,7 @@ class OneRace(QWidget):
 
     def end(self) -> None:
         """Ends a race: enables the clock, which replays all lanes together, and the cards' links."""
-        race = self._shown
+        race = self.shown
         if race is None:
             return
         self.refresh()
@@ -222,7 +217,7 @@ class OneRace(QWidget):
     @Slot()
     def _show_moment(self) -> None:
         """Shows all lanes at the clock's current time."""
-        race = self._shown
+        race = self.shown
         if race is None or not race.run.is_over:
             return
         parts = []
@@ -248,7 +243,7 @@ class OneRace(QWidget):
 
     def _want(self, parts: Sequence[LanePart]) -> None:
         """Requests these parts of the lanes' texts, at most every ``READ_MS``."""
-        race = self._shown
+        race = self.shown
         is_whole = race is not None and race.run.is_over and all(part.block == ALL for part in parts)
         self._wanted = ReadingRequest(tuple(parts), race.prompt if race is not None and is_whole else "")
         if not self._pause.isActive():
@@ -258,7 +253,7 @@ class OneRace(QWidget):
     def _read(self) -> None:
         if self._wanted != self._read_last:
             self._read_last = self._wanted
-            self.reader.ask(self._wanted)
+            self.reader.ask(self._wanted.read)
             self._pause.start()
 
     @Slot(object)
@@ -269,7 +264,7 @@ class OneRace(QWidget):
     # ---------------------------------------------------------------- links
 
     def _trace(self, place: int) -> Recording | None:
-        return None if self._shown is None else self._shown.run.lanes[place].trace
+        return None if self.shown is None else self.shown.run.lanes[place].trace
 
     @Slot(int)
     def _inspect(self, place: int) -> None:
@@ -306,3 +301,8 @@ def part_of(trace: Recording | None, block: BlockState | None) -> LanePart:
     written = shown[: gaps[0] if len(gaps) else None].tolist()
     before = block.block_index - 1
     return LanePart(trace, before if before >= 0 else NOTHING, tuple(written))
+
+
+def _raise(error: Exception) -> None:
+    """Reports an error of the reader's thread as one of the window's."""
+    raise error

@@ -114,10 +114,6 @@ class Answer:
     def _read(self, reply: Reply) -> None:
         self.text, self.thinking = reply
 
-    def draft_tokens(self) -> list[int]:
-        """Returns the tokens of the text so far, up to the end token if there is one."""
-        return self._draft.tokens()
-
     @property
     def so_far(self) -> Reply:
         """The text to show during the run: the committed blocks, or the text that has arrived."""
@@ -227,11 +223,6 @@ class ChatState:
     def active(self) -> Answer | None:
         """The answer that is running."""
         return self._asked.answer if self._asked is not None and self._asked.answer.is_active else None
-
-    @property
-    def active_turn(self) -> Turn | None:
-        """The turn of the answer that is running."""
-        return self._asked.turn if self._asked is not None and self.active is not None else None
 
     def alternatives(self, turn: Turn) -> Versions[Turn]:
         """Returns all versions of a prompt on the path."""

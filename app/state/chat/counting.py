@@ -1,10 +1,12 @@
-"""Counts the tokens of a conversation in a model's prompt, including its pictures. Knows no tokenizer."""
+"""Counts the tokens of a conversation in a model's prompt, and says if it does not fit. Knows no tokenizer, no Qt."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from app.system.i18n import tr, trn
+from engine.text.context_window import Fit
 from engine.text.message import Message, with_images
 
 
@@ -30,3 +32,19 @@ class PromptCount:
     def cost(self, width: int, height: int) -> int:
         """Returns the tokens of an image of that size in pixels."""
         return 0 if self.image is None else self.image(width, height, self.budget)
+
+
+def remark(found: Fit | None) -> str:
+    """Returns a remark to show before sending; empty if everything fits or nothing is known yet."""
+    if found is None or not found.dropped_turns:
+        return problem(found)
+    return problem(found) or trn(
+        "The oldest turn no longer fits and will be left out.",
+        "The oldest {count} turns no longer fit and will be left out.",
+        found.dropped_turns,
+    )
+
+
+def problem(found: Fit | None) -> str:
+    """Returns the reason why the prompt cannot be sent, in a sentence; empty if it can."""
+    return tr(found.problem) if found is not None and found.problem else ""

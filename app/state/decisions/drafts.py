@@ -85,10 +85,6 @@ class QuestionDraft:
             options = self.options[: most_options(kind)]
         return replace(self, kind=kind, options=options)
 
-    def with_option(self, place: int, option: Option) -> QuestionDraft:
-        """Returns the draft with another option at an index."""
-        return replace(self, options=(*self.options[:place], option, *self.options[place + 1 :]))
-
     def plus_option(self) -> QuestionDraft:
         """Returns the draft with an empty option at the end; unchanged if there is no room."""
         return replace(self, options=(*self.options, Option(""))) if self.has_room else self

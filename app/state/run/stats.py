@@ -155,19 +155,6 @@ class RunStats:
         return len(self.canvases.blocks)
 
     @property
-    def committed_blocks(self) -> int:
-        return sum(block.committed for block in self.canvases.blocks)
-
-    @property
-    def steps_per_block(self) -> list[int]:
-        return [block.steps for block in self.canvases.blocks]
-
-    @property
-    def seconds_per_block(self) -> list[float]:
-        """Denoising time of each block, in seconds."""
-        return [block.seconds for block in self.canvases.blocks]
-
-    @property
     def text_tokens(self) -> int | None:
         """Committed tokens before the end token; None before the first commit."""
         if self.counted_tokens:

@@ -51,11 +51,6 @@ class ShownCell(NamedTuple):
     violated: bool  # the model writes another digit than the puzzle's given
     wrong: bool  # in the verdict
 
-    @property
-    def is_firm(self) -> bool:
-        """True if the digit was kept at this step and is not a guess."""
-        return self.state in _FIRM
-
 
 @dataclass(frozen=True, eq=False)
 class SolveFrame:
@@ -89,13 +84,7 @@ class SolveFrame:
 
 def entered(puzzle: str) -> SolveFrame:
     """Returns a board without a run: its digits are givens, and its conflicts are shown."""
-    givens = [given.strip(BLANK) for given in puzzle]
-    pairs = _conflicts(givens)
-    clashing = {cell for pair in pairs for cell in pair}
-    cells = tuple(
-        ShownCell(CellState.NOISE, "", "", given, (), None, 0, cell in clashing, False, False)
-        for cell, given in enumerate(givens)
-    )
+    cells, pairs = _cells(puzzle, [CellState.NOISE] * SIZE, [""] * SIZE, [""] * SIZE, None)
     return SolveFrame(puzzle, cells, pairs, False, -1, None, 0, False, None)
 
 
@@ -103,23 +92,7 @@ def settled(puzzle: str, answer: str) -> SolveFrame:
     """Returns a board with a finished answer of 81 characters (``.`` for no digit) and no data about its run."""
     said = verdict(puzzle, answer)
     digits = [sign if sign in _DIGITS else "" for sign in answer]
-    pairs = _conflicts([digit or given.strip(BLANK) for digit, given in zip(digits, puzzle, strict=True)])
-    clashing, wrong = {cell for pair in pairs for cell in pair}, frozenset(said.wrong)
-    cells = tuple(
-        ShownCell(
-            CellState.SETTLED,
-            digits[cell],
-            digits[cell],
-            given.strip(BLANK),
-            (),
-            None,
-            0,
-            cell in clashing,
-            given not in (BLANK, digits[cell]),
-            cell in wrong,
-        )
-        for cell, given in enumerate(puzzle)
-    )
+    cells, pairs = _cells(puzzle, [CellState.SETTLED] * SIZE, digits, digits, said)
     return SolveFrame(puzzle, cells, pairs, True, -1, None, 0, True, said)
 
 
@@ -148,37 +121,15 @@ def frame(
     digits = [_digit(block, state, text, mark) for state, text, mark in zip(states, texts, marks, strict=True)]
     if block.top_tokens is None:
         digits = _guesses(block, written, places, states, digits)
-    pairs = _conflicts([digit or given.strip(BLANK) for digit, given in zip(digits, puzzle, strict=True)])
-    clashing = {cell for pair in pairs for cell in pair}
     said = verdict(puzzle, "".join(text if text in _DIGITS else "." for text in texts)) if block.committed else None
-    wrong = frozenset(said.wrong) if said is not None else frozenset()
     entropy = _of_cells(block.known_entropy, places)
-    remelts = _of_cells(block.remelts, places)
-    cells = []
-    for cell in range(SIZE):
-        state, given, digit = states[cell], puzzle[cell].strip(BLANK), digits[cell]
-        if state in (CellState.NOISE, CellState.MASKED) and digit:
-            state = CellState.CANDIDATE
-        changed = bool(given) and (texts[cell] != given if block.committed else digit not in ("", given))
-        cells.append(
-            ShownCell(
-                state,
-                texts[cell],
-                digit,
-                given,
-                marks[cell],
-                entropy[cell],
-                int(remelts[cell] or 0),
-                cell in clashing,
-                changed,
-                cell in wrong,
-            )
-        )
+    remelts = [int(count or 0) for count in _of_cells(block.remelts, places)]
+    cells, pairs = _cells(puzzle, states, texts, digits, said, marks, entropy, remelts)
     known = [value for value in entropy if value is not None]
     inside = [place for place in places if place >= 0]
     return SolveFrame(
         puzzle,
-        tuple(cells),
+        cells,
         pairs,
         True,
         block.step,
@@ -187,6 +138,31 @@ def frame(
         block.committed,
         said,
     )
+
+
+def _cells(
+    puzzle: str,
+    states: Sequence[CellState],
+    texts: Sequence[str],
+    digits: Sequence[str],
+    said: SolveVerdict | None,
+    marks: Sequence[tuple[PencilMark, ...]] = ((),) * SIZE,
+    entropy: Sequence[float | None] = (None,) * SIZE,
+    remelts: Sequence[int] = (0,) * SIZE,
+) -> tuple[tuple[ShownCell, ...], tuple[tuple[int, int], ...]]:
+    """Returns the cells and the pairs of cells in conflict; ``said`` is the verdict on a finished answer."""
+    givens = [given.strip(BLANK) for given in puzzle]
+    pairs = _conflicts([digit or given for digit, given in zip(digits, givens, strict=True)])
+    clashing = {cell for pair in pairs for cell in pair}
+    wrong = frozenset(said.wrong) if said is not None else frozenset()
+    cells = []
+    for cell, (state, text, digit, given) in enumerate(zip(states, texts, digits, givens, strict=True)):
+        if state in (CellState.NOISE, CellState.MASKED) and digit:
+            state = CellState.CANDIDATE
+        changed = given != "" and (text != given if said is not None else digit not in ("", given))
+        figures = (marks[cell], entropy[cell], remelts[cell])
+        cells.append(ShownCell(state, text, digit, given, *figures, cell in clashing, changed, cell in wrong))
+    return tuple(cells), pairs
 
 
 # --- reading a canvas ----------------------------------------------------------------------------------------------

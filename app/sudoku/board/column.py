@@ -11,10 +11,13 @@ from PySide6.QtWidgets import QCheckBox, QGridLayout, QPushButton, QWidget
 from app.design.choice_box import ChoiceBox
 from app.design.controls import FocusGroup, Hairline, button, flow_of, label, show_stop
 from app.design.layouts import STRETCH, Gap, column_of, row_of
+from app.pictures.source import PictureSource
+from app.pictures.thumb import PictureThumb
+from app.state.chat.attachment import AttachedPicture
 from app.state.sudoku.solve_frame import SolveFrame
-from app.sudoku.board.picture_note import PictureNote
 from app.sudoku.words import bin_tip, bin_title, figures
-from app.system.i18n import tr
+from app.system.i18n import tr, trn
+from engine.pictures import Picture
 from engine.tasks.sudoku import BINS
 
 OPEN_FOLDER = "open-folder"  # the adapters' last entry
@@ -68,13 +71,8 @@ class FrameFigures(QWidget):
 class Column(QWidget):
     """All controls of the One puzzle tab except the board."""
 
-    solve_asked = Signal()
-    stop_asked = Signal()
     adapter_chosen = Signal(str)  # an id or a folder; empty for none
     adapter_folder_asked = Signal()
-    inspect_asked = Signal()
-    puzzle_asked = Signal()  # to leave the run
-    picture_asked = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,14 +116,6 @@ class Column(QWidget):
         self._focus = FocusGroup(self.solve, self.stop)
         self.edits = FocusGroup(self.undo, self.redo, self.clear, self.paste, self.picture)
         self._lay_out(explanation)
-        for made, signal in (
-            (self.solve, self.solve_asked),
-            (self.stop, self.stop_asked),
-            (self.inspect, self.inspect_asked),
-            (self.back, self.puzzle_asked),
-            (self.picture, self.picture_asked),
-        ):
-            made.clicked.connect(signal)
         self.adapter.activated.connect(self._choose_adapter)
 
     def _lay_out(self, explanation: str) -> None:
@@ -219,3 +209,45 @@ class Column(QWidget):
         self.run_facts.setVisible(bool(facts))
         self.inspect.setVisible(has_run)
         self.back.setVisible(has_run)
+
+
+THUMB_HEIGHT = 112  # pixels at 100 %
+
+
+class PictureNote(QWidget):
+    """The thumbnail and the note; hidden while there is no picture."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thumb: PictureThumb | None = None
+        self.words = label("", "caption", wrap=True)
+        self.words.setAccessibleName(tr("What to look at"))
+        self._row = row_of((self.words, 1), spacing=12)
+        self.setLayout(self._row)
+        self.hide()
+
+    def show_picture(self, shown: AttachedPicture, picture: Picture) -> None:
+        """Shows another picture, without a note."""
+        self._drop_thumb()
+        self.thumb = PictureThumb(shown, PictureSource(lambda *_: picture), THUMB_HEIGHT)
+        self._row.insertWidget(0, self.thumb)
+        self.words.clear()
+        self.show()
+
+    def show_doubts(self, count: int) -> None:
+        """Shows the number of cells in doubt."""
+        doubts = trn("{count} cell is in doubt: look at it.", "{count} cells are in doubt: look at them.", count)
+        self.words.setText(doubts if count else tr("Compare the board with the picture before it is solved."))
+
+    @Slot()
+    def clear(self) -> None:
+        """Removes the picture."""
+        self._drop_thumb()
+        self.hide()
+
+    def _drop_thumb(self) -> None:
+        if self.thumb is not None:
+            self._row.removeWidget(self.thumb)
+            self.thumb.hide()
+            self.thumb.deleteLater()
+            self.thumb = None

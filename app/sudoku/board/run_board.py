@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Signal, Slot
 
+from app.design.timers import one_shot
 from app.player.player import Player
 from app.state.sudoku.solve_frame import SolveFrame, frame
 from app.sudoku.board.view import BoardView
@@ -25,13 +26,11 @@ class RunBoard(QObject):
         self.board = board
         self.player = Player(self)
         self.puzzle = ""  # of the shown run
-        self.run_view: Recording | None = None
+        self.trace: Recording | None = None
         self.is_live = False
         self.result = ""  # of the shown run, in words; empty until it has ended
         self._share = 1.0  # shown share of the latest step's accepted tokens
-        self._waiting = QTimer(self)
-        self._waiting.setSingleShot(True)
-        self._waiting.timeout.connect(self._take_in)
+        self._waiting = one_shot(self, self._take_in)
         self.player.placed.connect(self._show)
         self.player.revealed.connect(self._show)
 
@@ -39,16 +38,6 @@ class RunBoard(QObject):
     def frame(self) -> SolveFrame | None:
         """The shown frame of the run; None if there is none."""
         return self.board.frame
-
-    @property
-    def trace(self) -> Recording | None:
-        """The shown run; None if there is none."""
-        return self.run_view
-
-    @property
-    def cost(self) -> RunCost | None:
-        """The cost of the shown run so far; None if there is none."""
-        return None if self.run_view is None else RunCost.from_trace(self.run_view)
 
     @property
     def is_at_end(self) -> bool:
@@ -65,7 +54,7 @@ class RunBoard(QObject):
         self.is_live = True
 
     def began(self, view: Recording) -> None:
-        self.run_view = view
+        self.trace = view
         self.player.open(view)
         self.started.emit()
 
@@ -80,9 +69,9 @@ class RunBoard(QObject):
         self._take_in()
         self.is_live = False
         replay = self.player.replay
-        if self.run_view is not None and replay is not None and replay.frames:
-            last = frame(self.puzzle, replay.snapshot(len(replay.frames) - 1), self.run_view.piece)
-            self.result = result_text(last, RunCost.from_trace(self.run_view), problem)
+        if self.trace is not None and replay is not None and replay.frames:
+            last = frame(self.puzzle, replay.snapshot(len(replay.frames) - 1), self.trace.piece)
+            self.result = result_text(last, RunCost.from_trace(self.trace), problem)
         else:
             self.result = problem
         self.finished.emit(problem)
@@ -95,13 +84,13 @@ class RunBoard(QObject):
 
     def _reset(self) -> None:
         self._waiting.stop()
-        self.run_view, self.result = None, ""
+        self.trace, self.result = None, ""
         self.player.open(None)
         self.board.set_frame(None)
 
     @Slot()
     def _take_in(self) -> None:
-        if self.run_view is not None:
+        if self.trace is not None:
             self.player.refresh(self._share)
 
     # ---------------------------------------------------------------- display
@@ -109,7 +98,7 @@ class RunBoard(QObject):
     @Slot()
     def _show(self) -> None:
         shown = self.player.shown
-        if shown is None or self.run_view is None:
+        if shown is None or self.trace is None:
             return
-        self.board.set_frame(frame(self.puzzle, shown, self.run_view.piece))
+        self.board.set_frame(frame(self.puzzle, shown, self.trace.piece))
         self.shown.emit()

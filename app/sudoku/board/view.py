@@ -41,9 +41,9 @@ class BoardView(FrameView):
     def __init__(self, parent: QWidget | None = None, first: Board = EMPTY) -> None:
         """``first`` is the initial puzzle; it is not part of the undo history."""
         super().__init__(parent)
-        self._entry = BoardEntry(first)
-        self._selected = self._entry.cursor
-        self._entered = entered(self._entry.board.cells)
+        self.entry = BoardEntry(first)  # the puzzle with its cursor and its history
+        self._selected = self.entry.cursor
+        self._entered = entered(self.entry.board.cells)
         self._read_only = False
         self.setAcceptDrops(True)
         self._describe()
@@ -53,12 +53,7 @@ class BoardView(FrameView):
     @property
     def board(self) -> Board:
         """The entered puzzle."""
-        return self._entry.board
-
-    @property
-    def entry(self) -> BoardEntry:
-        """The entered puzzle with its cursor and its history."""
-        return self._entry
+        return self.entry.board
 
     @property
     def shown(self) -> SolveFrame:
@@ -73,7 +68,7 @@ class BoardView(FrameView):
     def set_puzzle(self, board: Board) -> None:
         """Replaces the puzzle, in one change that can be undone, and removes the shown run."""
         self.set_frame(None)
-        self._take(self._entry.replace(board))
+        self._take(self.entry.replace(board))
 
     @property
     def doubts(self) -> frozenset[int]:
@@ -102,23 +97,23 @@ class BoardView(FrameView):
 
     @Slot()
     def undo(self) -> None:
-        self._edit(self._entry.undo())
+        self._edit(self.entry.undo())
 
     @Slot()
     def redo(self) -> None:
-        self._edit(self._entry.redo())
+        self._edit(self.entry.redo())
 
     @Slot()
     def clear_all(self) -> None:
-        self._edit(self._entry.clear_all())
+        self._edit(self.entry.clear_all())
 
     def put(self, digit: str) -> None:
         """Writes a digit at the cursor; ``0`` clears the cell."""
         if self.is_read_only:
             return
-        self._take(self._entry.put(digit))
-        if self._entry.cursor in self._doubts:
-            self._doubts -= {self._entry.cursor}
+        self._take(self.entry.put(digit))
+        if self.entry.cursor in self._doubts:
+            self._doubts -= {self.entry.cursor}
             self._redraw()
             self.doubts_changed.emit()
 
@@ -151,14 +146,14 @@ class BoardView(FrameView):
         except PasteError as error:
             self.refused.emit(str(error))
             return
-        self._edit(self._entry.replace(board))
+        self._edit(self.entry.replace(board))
 
     def _edit(self, entry: BoardEntry) -> None:
         if not self.is_read_only:
             self._take(entry)
 
     def _take(self, entry: BoardEntry) -> None:
-        before, self._entry = self._entry, entry
+        before, self.entry = self.entry, entry
         if sum(old != new for old, new in zip(before.board.cells, entry.board.cells, strict=True)) > 1:
             self._doubts = frozenset()
             self.replaced.emit()
@@ -202,7 +197,7 @@ class BoardView(FrameView):
     # ---------------------------------------------------------------- pointing and keys
 
     def _select(self, index: int) -> None:
-        self._take(self._entry.go(index))
+        self._take(self.entry.go(index))
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         menu = self.menu()
@@ -214,8 +209,8 @@ class BoardView(FrameView):
         menu = QMenu(self)
         free = not self.is_read_only
         for text, keys_, act, enabled in (
-            (tr("Undo"), QKeySequence.StandardKey.Undo, self.undo, free and self._entry.can_undo),
-            (tr("Redo"), QKeySequence.StandardKey.Redo, self.redo, free and self._entry.can_redo),
+            (tr("Undo"), QKeySequence.StandardKey.Undo, self.undo, free and self.entry.can_undo),
+            (tr("Redo"), QKeySequence.StandardKey.Redo, self.redo, free and self.entry.can_redo),
             (tr("Copy as 81 characters"), QKeySequence.StandardKey.Copy, self.copy, True),
             (tr("Paste a puzzle or a picture"), QKeySequence.StandardKey.Paste, self.paste, free),
             (tr("Clear the board"), None, self.clear_all, free and not self.board.is_empty),
@@ -229,11 +224,11 @@ class BoardView(FrameView):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         edit = keys.edit_of(event)
         digit = keys.digit_of(event)
-        place = keys.place_of(event, self._entry.cursor)
+        place = keys.place_of(event, self.entry.cursor)
         if edit == "copy":
             self.copy()
         elif place is not None:
-            self._take(self._entry.go(place))
+            self._take(self.entry.go(place))
         elif self.is_read_only or (edit is None and digit is None):
             event.ignore()
         elif edit == "paste":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtCore import QEvent, Qt, QTimer, Slot
+from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QColor, QShowEvent
 from PySide6.QtWidgets import QWidget
 
@@ -14,9 +14,10 @@ from app.design.fonts import TEXT_SMALL, caption_font, px
 from app.design.layouts import column_of
 from app.design.plot_sheet import plain_plot, plot_library
 from app.design.series import SeriesLegend, pens
+from app.design.timers import one_shot
 from app.state.intervals import wilson
 from app.state.sudoku.scores import Scoreboard
-from app.sudoku.scores.words import short_with_givens, spoken
+from app.sudoku.words import short_with_givens, spoken
 from app.system.i18n import tr
 from engine.tasks.sudoku import Bin
 
@@ -41,9 +42,7 @@ class ScorePlot(QWidget):
         self._column = column_of(self.legend, spacing=8)
         self.setLayout(self._column)
         self.setMinimumHeight(px(LEAST_HEIGHT))
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.timeout.connect(self.draw)
+        self._timer = one_shot(self, self.draw)
         themes.changed.connect(self._forget)
         self.setAccessibleName(tr("Running rates"))
 
@@ -52,11 +51,6 @@ class ScorePlot(QWidget):
         self._scores = scores
         if at_once or not self._timer.isActive():
             self._timer.start(0 if at_once else REDRAW_MS)
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self._forget()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

@@ -6,20 +6,37 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import Qt, QTimer, Signal, Slot
-from PySide6.QtWidgets import QCheckBox, QScrollArea
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QCheckBox, QScrollArea, QWidget
 
 from app.batch.panel import RESULTS, TEACHING, BatchPanel, show_line, teaching, written_line
 from app.design.controls import button, flow_of, group, label
+from app.design.figure_table import FigureTable
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
-from app.settings.fields import SeedBox, WholeBox
-from app.state.sudoku.scores import Request, Result, Scoreboard
+from app.design.timers import one_shot
+from app.settings.fields import SeedBox, whole_box
+from app.state.sudoku.scores import ALL, Request, Result, Scoreboard, ScoreRow
 from app.sudoku.scores.plot import ScorePlot
-from app.sudoku.scores.table import ScoreTable
-from app.sudoku.scores.words import short_with_givens, summary, with_givens
+from app.sudoku.words import cells_of, heads, short_with_givens, summary, with_givens
 from app.system.i18n import tr, trn
 from engine.tasks.sudoku import BINS
+
+
+class ScoreTable(FigureTable):
+    """A row for each bin and contender."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName(tr("Scores"))
+
+    def show_rows(self, rows: list[ScoreRow]) -> None:
+        """Shows rows, with a column of contenders if there are several."""
+        named = len({row.contender for row in rows}) > 1
+        sums = {place for place, row in enumerate(rows) if row.bin == ALL}
+        shown = [cells_of(row, named=named) for row in rows]
+        self.show_figures(heads(named=named), shown, names=1 + named, sums=sums)
+
 
 MOST = 10_000  # puzzles of each bin
 USUAL = 20
@@ -42,13 +59,11 @@ class ScoreboardView(BatchPanel):
         self.scores = Scoreboard()
         self._request: Request | None = None  # of the latest batch
         self._done = self._total = 0  # of the running batch
-        self._running = False
+        self.is_running = False
         self._busy = ""
         self._make_controls()
         self._lay_out()
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.timeout.connect(self.refresh)
+        self._timer = one_shot(self, self.refresh)
         self._show_state()
 
     def _make_controls(self) -> None:
@@ -58,7 +73,7 @@ class ScoreboardView(BatchPanel):
             box.setToolTip(with_givens(name))
             box.setChecked(True)
             box.toggled.connect(self._show_state)
-        self.count = _number(tr("Puzzles of each kind"), 1, MOST, USUAL, 88)
+        self.count = whole_box(tr("Puzzles of each kind"), MOST, USUAL, 88)
         self.seed = SeedBox()
         self.seed.setAccessibleName(tr("Seed of puzzles and noise"))
         self.seed.setFixedWidth(px(168))
@@ -104,10 +119,6 @@ class ScoreboardView(BatchPanel):
         chosen = tuple(name for name, box in self.bins.items() if box.isChecked())
         return Request(chosen, self.count.value(), self.seed.value()) if chosen else None
 
-    @property
-    def is_running(self) -> bool:
-        return self._running
-
     def begin(self, request: Request, contenders: Sequence[str] = ()) -> None:
         """Shows that a batch has begun.
 
@@ -117,7 +128,7 @@ class ScoreboardView(BatchPanel):
             self.scores.drop(contenders, request.bins)
         else:
             self.scores = Scoreboard()
-        self._request, self._running = request, True
+        self._request, self.is_running = request, True
         self._done, self._total = 0, len(request) * max(1, len(contenders))
         self.message.setText(tr("Making the first puzzle"))
         self.refresh()
@@ -131,7 +142,7 @@ class ScoreboardView(BatchPanel):
 
     def ended(self, message: str = "") -> None:
         """Shows that the batch is over; ``message`` says in a sentence why it ended early."""
-        self._running = False
+        self.is_running = False
         self._timer.stop()
         self.refresh()
         self.message.setText(message or summary(self.scores))
@@ -144,7 +155,7 @@ class ScoreboardView(BatchPanel):
     @Slot()
     def clear(self) -> None:
         """Removes all results; not while a batch is running."""
-        if not self._running:
+        if not self.is_running:
             self.scores = Scoreboard()
             self._request = None
             self.message.setText("")
@@ -153,7 +164,7 @@ class ScoreboardView(BatchPanel):
     @Slot()
     def _ask(self) -> None:
         request = self.request
-        if request is not None and not self._running and not self._busy:
+        if request is not None and not self.is_running and not self._busy:
             self.run_asked.emit(request)
 
     @Slot()
@@ -168,8 +179,8 @@ class ScoreboardView(BatchPanel):
         """Shows all results."""
         self.table.show_rows(self.scores.rows_to_show())
         self.pages.setCurrentIndex(RESULTS if len(self.scores) else TEACHING)
-        self.plot.show_scores(self.scores, at_once=not self._running)
-        if self._running and self._done:
+        self.plot.show_scores(self.scores, at_once=not self.is_running)
+        if self.is_running and self._done:
             done = trn("{count} puzzle of {total}", "{count} puzzles of {total}", self._done, total=f"{self._total:,}")
             self.message.setText(f"{done} · {summary(self.scores)}")
         self._show_state()
@@ -178,14 +189,14 @@ class ScoreboardView(BatchPanel):
     def _show_state(self) -> None:
         """Shows and enables the controls that can be used now."""
         for control in (*self.bins.values(), self.count, self.seed):
-            control.setEnabled(not self._running)
+            control.setEnabled(not self.is_running)
         obstacle = self._busy or ("" if self.request is not None else tr("Choose a kind of puzzle to run."))
-        self.show_running(is_on=self._running, obstacle=obstacle, done=self._done, total=self._total)
+        self.show_running(is_on=self.is_running, obstacle=obstacle, done=self._done, total=self._total)
         self.run.setToolTip(obstacle)
         self.run.setAccessibleDescription(obstacle)
-        show_line(self.reason, "" if self._running else obstacle)
+        show_line(self.reason, "" if self.is_running else obstacle)
         for made in (self.csv, self.json, self.clear_button):
-            made.setEnabled(len(self.scores) > 0 and (made is not self.clear_button or not self._running))
+            made.setEnabled(len(self.scores) > 0 and (made is not self.clear_button or not self.is_running))
 
     # ---------------------------------------------------------------- files
 
@@ -200,13 +211,3 @@ class ScoreboardView(BatchPanel):
     @Slot(object)
     def _written(self, path: Path) -> None:
         self.message.setText(written_line(path))
-
-
-def _number(name: str, low: int, high: int, value: int, width: int) -> WholeBox:
-    box = WholeBox()
-    box.setRange(low, high)
-    box.setValue(value)
-    box.setAccessibleName(name)
-    box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-    box.setFixedWidth(px(width))
-    return box

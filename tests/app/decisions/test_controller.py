@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.context import AppContext
 from app.decisions.controller import DecisionsController
-from app.decisions.store import NAME, read_sheet
+from app.decisions.question_store import NAME, read_sheet
 from app.decisions.table.view import DecisionTable
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.samples import samples
@@ -165,7 +165,7 @@ def test_rows_that_cannot_be_decided_say_why_and_the_others_go_on(
 def test_questions_are_remembered_between_starts(opened: Callable[..., DecisionsController]) -> None:
     page = opened()
     one = page.page.one
-    one.column.example_chosen.emit(len(samples()) - 1)
+    one.column.examples.activated.emit(len(samples()) - 1)
     one.column.repeats.setValue(5)
     one.questions.adders[2].click()  # not complete
     one.column.state.setPlainText("The mail of this morning.")
@@ -192,16 +192,16 @@ def test_an_example_never_costs_one_s_own_questions(opened: Callable[..., Decisi
     assert page.page.one.questions.sheet.questions != own
     [(said, title, _)] = done
     assert (said, title) == ("These questions took the place of yours.", "Put mine back")
-    page.page.one.column.example_chosen.emit(1)  # takes the place of the text, too
+    page.page.one.column.examples.activated.emit(1)  # takes the place of the text, too
     assert len(done) == 2
     done[1][2]()
     assert page.page.one.questions.sheet.questions == own
     assert page.page.one.column.state.toPlainText() == "Please call back today."
     assert [card.draft for card in page.page.one.questions.cards] == list(own)
     assert len(done) == 2
-    page.page.one.column.example_chosen.emit(1)
+    page.page.one.column.examples.activated.emit(1)
     assert len(done) == 3  # what was put back is one's own
-    page.page.one.column.example_chosen.emit(0)
+    page.page.one.column.examples.activated.emit(0)
     assert len(done) == 3
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
@@ -42,8 +44,8 @@ def test_a_question_is_written_by_hand(qtbot: QtBot, one: OneState) -> None:
     qtbot.keyClicks(editor.instructions, "Which fruit?")
     editor.add_option.click()
     for place, name in enumerate(("apple", "pear", "fig")):
-        qtbot.keyClicks(editor.option_fields[place][0], name)
-    qtbot.keyClicks(editor.option_fields[2][1], "a fig")
+        qtbot.keyClicks(editor.rows[place][0], name)
+    qtbot.keyClicks(editor.rows[2][1], "a fig")
     draft = one.questions.sheet.questions[0]
     options = (Option("apple"), Option("pear"), Option("fig", "a fig"))
     assert draft == QuestionDraft("choice", "q1", "Which fruit?", options)
@@ -83,10 +85,12 @@ def test_one_question_at_a_time_is_unfolded_and_moved(one: OneState) -> None:
 
 def test_what_is_missing_is_named_at_its_field(one: OneState) -> None:
     sheet = one.questions.sheet
-    one.questions.show_sheet(sheet.changed(0, sheet.questions[0].with_option(1, Option(""))))
+    draft = sheet.questions[0]
+    options = (draft.options[0], Option(""), *draft.options[2:])
+    one.questions.show_sheet(sheet.changed(0, replace(draft, options=options)))
     one.questions.show_problems(one.questions.sheet.problems)
     editor = editor_of(one, 0)
-    field = editor.option_fields[1][0]
+    field = editor.rows[1][0]
     assert field.hasFocus()
     assert field.property("wrong")
     assert editor.problem.text() == field.accessibleDescription() != ""
@@ -126,7 +130,7 @@ def test_tab_goes_through_the_fields_in_their_order(qtbot: QtBot, one: OneState)
     one.questions.cards[0].edit.click()
     editor = editor_of(one, 0)
     editor.add_option.click()
-    first, second, third = editor.option_fields
+    first, second, third = editor.rows
     qtbot.waitUntil(third[1].isVisible)
     editor.instructions.setFocus()
     seen = []

@@ -11,7 +11,7 @@ from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QApplication, QDialog, QLabel, QListWidget, QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.decisions.table.model import RowsModel
+from app.decisions.table.rows import RowsModel
 from app.design.controls import TIP_SIGNS, Elided, folded
 from app.design.stylesheet import chrome
 from app.design.tokens import DARKROOM

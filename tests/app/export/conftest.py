@@ -11,7 +11,7 @@ import pytest
 
 import engine
 from app.export.options import Options
-from app.export.writing import export
+from app.export.run import export
 from engine import (
     CanvasCommitted,
     CanvasStarted,

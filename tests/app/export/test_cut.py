@@ -15,7 +15,7 @@ from PySide6.QtCore import QSettings
 from app.export import packing
 from app.export.options import Options
 from app.export.pictures import PictureSheet, PictureStyle
-from app.export.writing import export
+from app.export.run import export
 from app.inspector.export_dialog import ExportDialog
 from app.player.player import Player
 from app.state.run.replay import Replay

@@ -11,7 +11,7 @@ import pytest
 
 from app.export import json
 from app.export.options import Options
-from app.export.writing import export
+from app.export.run import export
 from engine import SafelightError, Trace
 
 from .conftest import whole

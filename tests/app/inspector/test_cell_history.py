@@ -10,13 +10,15 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor
 
+from app.canvas.words import token_words
 from app.design import themes
 from app.design.fonts import set_text_percent
 from app.design.tokens import DARKROOM, PAPER, color, luminance
 from app.inspector.cell.history import CellHistory
 from app.inspector.cell.rank_paths import Plot, color_of_tokens, line_colors
-from app.inspector.words import history_in_words, moment_in_words, probability, quoted
+from app.inspector.words import history_in_words, moment_in_words
 from app.player.player import Player
+from app.state.run.answers import share_words
 from app.state.run.canvas import CellState
 from app.state.run.cell_history import OUTSIDE, Ranked, history_of
 from app.state.run.replay import Replay
@@ -167,13 +169,13 @@ def test_a_moment_in_words(step, said):
 
 
 def test_text_from_right_to_left_is_kept_apart():
-    assert quoted(" a\n") == "' a↲'"
-    assert quoted("שלום") == "\u2068'שלום'\u2069"
-    assert "\u202e" not in quoted("\u202e")
+    assert token_words(" a\n") == "' a↲'"
+    assert token_words("שלום") == "\u2068'שלום'\u2069"
+    assert "\u202e" not in token_words("\u202e")
 
 
 def test_no_probability_is_rounded_to_certainty():
-    assert [probability(share) for share in (0, 0.0004, 0.25, 0.9996, 1)] == [
+    assert [share_words(share) for share in (0, 0.0004, 0.25, 0.9996, 1)] == [
         "0.0 %",
         "under 0.1 %",
         "25.0 %",

@@ -130,15 +130,15 @@ def test_without_another_run_those_to_choose_from_are_shown(page, compare, qtbot
     page.show_view(0)
     with qtbot.waitSignal(compare.wanted):
         page.show_view(1)
-    compare.offer([Offer("Seed 8", "now", "a", "The same prompt"), Offer("A word", "", "b", "Gallery")])
+    compare.chooser.runs.offer([Offer("Seed 8", "now", "a", "The same prompt"), Offer("A word", "", "b", "Gallery")])
     assert [card.accessibleName() for card in compare.chooser.runs.cards] == [
         "Compare with Seed 8",
         "Compare with A word",
     ]
-    with qtbot.waitSignal(compare.chosen) as told:
+    with qtbot.waitSignal(compare.chooser.runs.chosen) as told:
         qtbot.mouseClick(compare.chooser.runs.cards[0], Qt.MouseButton.LeftButton)
     assert told.args == ["a"]
-    with qtbot.waitSignal(compare.file_asked):
+    with qtbot.waitSignal(compare.chooser.open_file.clicked):
         compare.chooser.open_file.click()
 
 

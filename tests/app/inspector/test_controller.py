@@ -53,7 +53,7 @@ def keep(context: AppContext, *names: str) -> list[Path]:
 
 
 def offered(inspector: InspectorController, section: str = "Your runs") -> list[str]:
-    offers = [card.offer for card in inspector.page.welcome.cards]
+    offers = [card.offer for card in inspector.page.welcome.runs.cards]
     return [Path(offer.key).stem for offer in offers if offer.section == section]
 
 
@@ -82,7 +82,7 @@ def test_a_kept_run_is_opened_and_stands_in_the_tree(qtbot: QtBot, context: AppC
     inspector = open_inspector()
     qtbot.waitUntil(lambda: len(offered(inspector)) == 2)
     with qtbot.waitSignal(context.page_asked) as asked:
-        inspector.page.welcome.cards[-2].click()
+        inspector.page.welcome.runs.cards[-2].click()
     assert asked.args == [INSPECTOR]
     assert inspector.page.player.trace is not None
     assert inspector.page.player.trace.path == one
@@ -115,7 +115,7 @@ def test_a_run_of_no_model_that_is_there_is_looked_at_but_not_gone_on_from(
     assert inspector.page.player.trace is not None
     assert "load that model" in inspector.forks.place.text()
     inspector.forks.run.click()
-    assert not inspector.is_forking
+    assert not inspector.going_on.is_forking
     assert context.reason_to_wait() == ""
 
 

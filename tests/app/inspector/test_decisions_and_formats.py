@@ -109,7 +109,7 @@ def test_each_question_has_its_answer_after_the_reads_so_far(page: InspectorPage
         page.grab()
     page.player.go(5)
     page.resize(1200, 1600)
-    assert page.answers.area.height() > page.answers._list.sizeHint().height()
+    assert page.answers.area.height() > page.answers.area.widget().sizeHint().height()
     assert all(row.height() == row.heightForWidth(row.width()) for row in rows)  # none is stretched
     assert page.answers.summary.text().startswith("After 3 of 3 reads")
     themes.publish(PAPER)

@@ -8,8 +8,7 @@ from PySide6.QtGui import QColor, QMouseEvent
 
 from app.design import themes
 from app.design.tokens import DARKROOM, PAPER, color, entropy_color
-from app.inspector.canvas.map import StepMap
-from app.inspector.canvas.map_area import entropy_top, heat
+from app.inspector.canvas.map import StepMap, entropy_top, heat
 from app.player.player import Player
 from app.state.run.replay import Replay
 from engine import SKILLS, generate, load_model

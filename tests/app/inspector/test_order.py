@@ -8,8 +8,8 @@ from PySide6.QtCore import QPoint, Qt
 import engine
 from app.design import motion, themes
 from app.design.tokens import PAPER
-from app.inspector.order_words import doubts_in_words, end_in_words
 from app.inspector.page import InspectorPage
+from app.inspector.story_words import doubts_in_words, end_in_words
 from app.inspector.timeline.order import OrderView
 from app.state.run.settling import RunOrder
 from engine import GenerationFinished

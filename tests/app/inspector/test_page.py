@@ -28,6 +28,7 @@ from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.canvas.layers import LAYERS, Seen, heat
 from app.inspector.cell.history import CellHistory
 from app.inspector.page import InspectorPage
+from app.inspector.run_cards import Offer
 from app.player.player import NOTHING
 from app.state.run.canvas import CellState
 from app.state.run.replay import NOISE, Frame
@@ -69,16 +70,18 @@ def test_without_a_run_it_teaches_and_offers(qtbot):
     page.resize(1000, 700)
     page.show()
     assert page.stack.currentWidget() is page.welcome
-    page.offer([("A sort", "3 steps", "a", "Gallery"), ("A puzzle", "9 steps", "b", "Gallery"), ("Mine", "now", "c")])
-    assert [card.offer.title for card in page.welcome.cards] == ["A sort", "A puzzle", "Mine"]
-    assert [card.accessibleDescription() for card in page.welcome.cards] == ["3 steps", "9 steps", "now"]
-    with qtbot.waitSignal(page.chosen) as told:
-        qtbot.mouseClick(page.welcome.cards[1], Qt.MouseButton.LeftButton)
+    runs = page.welcome.runs
+    sort, puzzle = Offer("A sort", "3 steps", "a", "Gallery"), Offer("A puzzle", "9 steps", "b", "Gallery")
+    runs.offer([sort, puzzle, Offer("Mine", "now", "c")])
+    assert [card.offer.title for card in runs.cards] == ["A sort", "A puzzle", "Mine"]
+    assert [card.accessibleDescription() for card in runs.cards] == ["3 steps", "9 steps", "now"]
+    with qtbot.waitSignal(runs.chosen) as told:
+        qtbot.mouseClick(runs.cards[1], Qt.MouseButton.LeftButton)
     assert told.args == ["b"]
-    with qtbot.waitSignal(page.file_asked):
+    with qtbot.waitSignal(page.welcome.open.clicked):
         qtbot.mouseClick(page.welcome.open, Qt.MouseButton.LeftButton)
-    page.offer([("Another", "", "d")])
-    assert [card.offer.key for card in page.welcome.cards] == ["d"]
+    runs.offer([Offer("Another", "", "d")])
+    assert [card.offer.key for card in runs.cards] == ["d"]
     for key in (Qt.Key.Key_Space, Qt.Key.Key_Right, Qt.Key.Key_L):  # nothing to go through, and no harm
         qtbot.keyClick(page, key)
 

@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
@@ -13,11 +14,11 @@ from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
 import engine.models.gguf_import
-from app.models.jobs import Jobs
-from app.models.page import ModelsPage
+from app.models.controller import ModelsController
 from app.models.rows import ModelRow
 from engine import SKILLS
 from engine.catalog import resolve
+from tests.app.models.contexts import NotingContext
 from tests.engine.gguf_files import tiny, write
 
 SOON = 20_000  # milliseconds
@@ -34,27 +35,28 @@ def file(whole: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def open_page(qtbot: QtBot, tmp_path: Path, settings: QSettings) -> Iterator[Callable[[], ModelsPage]]:
-    pages: list[ModelsPage] = []
+def open_page(qtbot: QtBot, tmp_path: Path, settings: QSettings) -> Iterator[Callable[[], ModelsController]]:
+    opened: list[ModelsController] = []
 
-    def make() -> ModelsPage:
-        for page in pages:
-            page.shutdown()
-        page = ModelsPage(Jobs(), tmp_path / "models", settings, published=())
-        page.refresh()
-        qtbot.addWidget(page)
-        pages.append(page)
-        return page
+    def make() -> ModelsController:
+        for models in opened:
+            models._context.close()
+        context: Any = NotingContext(tmp_path / "models", settings)
+        models = ModelsController(context, published=())
+        models.refresh()
+        qtbot.addWidget(models.page)
+        opened.append(models)
+        return models
 
     yield make
-    for page in pages:
-        page.shutdown()
-        assert not page._jobs.is_alive
+    for models in opened:
+        models._context.close()
+        assert not models.jobs.is_alive
 
 
-def choose(qtbot: QtBot, page: ModelsPage, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def choose(qtbot: QtBot, models: ModelsController, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_args: (str(file), ""))
-    qtbot.mouseClick(page.frame.add_file, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(models.page.add_file, Qt.MouseButton.LeftButton)
 
 
 def press(qtbot: QtBot, row: ModelRow, text: str) -> None:
@@ -70,9 +72,9 @@ def until(qtbot: QtBot, row: ModelRow, *texts: str) -> None:
 
 
 def test_it_is_planned_imported_and_loadable(
-    qtbot: QtBot, open_page: Callable[[], ModelsPage], file: Path, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, open_page: Callable[[], ModelsController], file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page, threads = open_page(), set[str]()
+    models, threads = open_page(), set[str]()
     read = engine.models.gguf_import.GGUFHeader.read
 
     def watched(path: Path) -> object:
@@ -80,8 +82,8 @@ def test_it_is_planned_imported_and_loadable(
         return read(path)
 
     monkeypatch.setattr(engine.models.gguf_import.GGUFHeader, "read", staticmethod(watched))
-    choose(qtbot, page, file, monkeypatch)
-    row = page.rows[str(file)]
+    choose(qtbot, models, file, monkeypatch)
+    row = models.page.rows[str(file)]
     assert row.memory.text() == "Counting the memory that it needs…"
     qtbot.waitUntil(lambda: row.disk.text().startswith("✓ Disk: needs 0.5 MB of "), timeout=SOON)
     assert "of memory" in row.memory.text()
@@ -89,21 +91,21 @@ def test_it_is_planned_imported_and_loadable(
     assert row.status.text() == f"{file.stat().st_size / 1e6:.1f} MB on disk"
     until(qtbot, row, "Import", "Remove from the list")
     press(qtbot, row, "Import")
-    packed = page._folder / "tiny-packed"
-    qtbot.waitUntil(lambda: (str(packed), "tiny, packed") in page.models, timeout=SOON)
-    until(qtbot, page.rows[str(packed)], "Load", "Check the files", "Delete from disk…")
+    packed = models._folder / "tiny-packed"
+    qtbot.waitUntil(lambda: (str(packed), "tiny, packed") in models._context.models, timeout=SOON)
+    until(qtbot, models.page.rows[str(packed)], "Load", "Check the files", "Delete from disk…")
     until(qtbot, row, "Remove from the list")  # it is imported already
     assert row.progress.text().startswith("✓ Packed. Relative error of the weights (RMS): attention 0.6%, dense ")
     assert threads == {"safelight-light-jobs", "safelight-heavy-jobs"}
     press(qtbot, row, "Remove from the list")
-    assert str(file) not in page.rows
+    assert str(file) not in models.page.rows
     assert file.exists()
 
 
 def test_it_goes_on_after_a_restart(
-    qtbot: QtBot, open_page: Callable[[], ModelsPage], file: Path, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, open_page: Callable[[], ModelsController], file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page, begun, fill = open_page(), threading.Event(), engine.weights.packed_store.fill
+    models, begun, fill = open_page(), threading.Event(), engine.weights.packed_store.fill
     go_on = threading.Event()
 
     def slow(*arguments: object) -> None:
@@ -112,30 +114,30 @@ def test_it_goes_on_after_a_restart(
         go_on.wait(20)
 
     monkeypatch.setattr("engine.weights.packed_store.fill", slow)
-    choose(qtbot, page, file, monkeypatch)
-    until(qtbot, page.rows[str(file)], "Import", "Remove from the list")
-    press(qtbot, page.rows[str(file)], "Import")
+    choose(qtbot, models, file, monkeypatch)
+    until(qtbot, models.page.rows[str(file)], "Import", "Remove from the list")
+    press(qtbot, models.page.rows[str(file)], "Import")
     qtbot.waitUntil(begun.is_set, timeout=SOON)
-    press(qtbot, page.rows[str(file)], "Pause")
+    press(qtbot, models.page.rows[str(file)], "Pause")
     go_on.set()
-    packed = page._folder / "tiny-packed"
-    qtbot.waitUntil(lambda: str(packed) in page.rows, timeout=SOON)
+    packed = models._folder / "tiny-packed"
+    qtbot.waitUntil(lambda: str(packed) in models.page.rows, timeout=SOON)
     first = (packed / "layer-00.safetensors").stat().st_mtime_ns
-    page = open_page()
-    row = page.rows[str(packed)]
+    models = open_page()
+    row = models.page.rows[str(packed)]
     assert row.status.text() == "Conversion paused"
     press(qtbot, row, "Resume the conversion")
     until(qtbot, row, "Load", "Check the files", "Delete from disk…")
     assert (packed / "layer-00.safetensors").stat().st_mtime_ns == first
     file.unlink()
-    page.refresh()
-    assert page.rows[str(file)].status.text() == "The file is gone"
+    models.refresh()
+    assert models.page.rows[str(file)].status.text() == "The file is gone"
 
 
 def test_cancelling_leaves_nothing(
-    qtbot: QtBot, open_page: Callable[[], ModelsPage], file: Path, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, open_page: Callable[[], ModelsController], file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page, begun, go_on, fill = open_page(), threading.Event(), threading.Event(), engine.weights.packed_store.fill
+    models, begun, go_on, fill = open_page(), threading.Event(), threading.Event(), engine.weights.packed_store.fill
 
     def slow(*arguments: object) -> None:
         fill(*arguments)  # type: ignore[arg-type]
@@ -143,25 +145,25 @@ def test_cancelling_leaves_nothing(
         go_on.wait(20)
 
     monkeypatch.setattr("engine.weights.packed_store.fill", slow)
-    choose(qtbot, page, file, monkeypatch)
-    row = page.rows[str(file)]
+    choose(qtbot, models, file, monkeypatch)
+    row = models.page.rows[str(file)]
     until(qtbot, row, "Import", "Remove from the list")
     press(qtbot, row, "Import")
     qtbot.waitUntil(begun.is_set, timeout=SOON)
     press(qtbot, row, "Cancel and remove")
     go_on.set()
     until(qtbot, row, "Import", "Remove from the list")
-    assert list(page._folder.iterdir()) == []
+    assert list(models._folder.iterdir()) == []
 
 
 def test_what_cannot_be_imported_is_said_and_not_listed(
     qtbot: QtBot,
-    open_page: Callable[[], ModelsPage],
+    open_page: Callable[[], ModelsController],
     tmp_path: Path,
     settings: QSettings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    page = open_page()
+    models = open_page()
     other = write(tmp_path / "other.gguf", {}, {}, "qwen3moe")
     (tmp_path / "broken.gguf").write_bytes(b"GGUF\3\0\0\0")
     (tmp_path / "x.bin").write_bytes(b"")
@@ -170,8 +172,8 @@ def test_what_cannot_be_imported_is_said_and_not_listed(
         (tmp_path / "broken.gguf", "is truncated: it ends within its header. Download it again."),
         (tmp_path / "x.bin", "is not a GGUF file. Choose one that ends in .gguf."),
     ):
-        choose(qtbot, page, path, monkeypatch)
-        qtbot.waitUntil(lambda message=message: page.notice.message.text().endswith(message), timeout=SOON)
-        assert page.notice.isVisibleTo(page)
-        assert str(path) not in page.rows
+        choose(qtbot, models, path, monkeypatch)
+        qtbot.waitUntil(lambda message=message: models.page.notice.message.text().endswith(message), timeout=SOON)
+        assert models.page.notice.isVisibleTo(models.page)
+        assert str(path) not in models.page.rows
     assert not settings.value("models/folders")

@@ -19,12 +19,11 @@ from PySide6.QtCore import QSettings, Qt
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLineEdit, QMessageBox, QProgressBar
 from pytestqt.qtbot import QtBot
 
-import app.models.work
+import app.models.controller
 import engine.hub.client
 from app.models import words
+from app.models.controller import ModelsController
 from app.models.entries import Action
-from app.models.jobs import Jobs
-from app.models.page import ModelsPage
 from app.models.rows import ModelRow
 from app.system.secret import HUB_TOKEN, Secret
 from engine import EMBEDDED, SKILLS, PublishedModel
@@ -34,6 +33,7 @@ from engine.hub.progress import ByteCounter
 from engine.memory.plan import Plan
 from engine.models.folder import quantize
 from engine.quant import PRECISIONS
+from tests.app.models.contexts import NotingContext
 from tests.engine.hub.server import Hub, serving
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -67,32 +67,33 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 
 @pytest.fixture
-def open_page(qtbot: QtBot, hub: Hub, tmp_path: Path, settings: QSettings) -> Iterator[Callable[[], ModelsPage]]:
-    pages: list[ModelsPage] = []
+def open_page(qtbot: QtBot, hub: Hub, tmp_path: Path, settings: QSettings) -> Iterator[Callable[[], ModelsController]]:
+    opened: list[ModelsController] = []
 
-    def make() -> ModelsPage:
-        for page in pages:
-            page.shutdown()
+    def make() -> ModelsController:
+        for models in opened:
+            models._context.close()
         published = (
             PublishedModel(REPO, "Skills", "small tasks", 3_200_000, "26b-a4b", quantization="auto", is_gated=False),
             PublishedModel(GATED, "Gated", "behind a door", 300_000, "26b-a4b", quantization="int4", is_gated=True),
         )
         options = {"published": published, "endpoint": hub.endpoint, "tokens": SessionTokens()}
-        page = ModelsPage(Jobs(), tmp_path / "models", settings, **options)  # type: ignore[arg-type]
-        page.refresh()
-        qtbot.addWidget(page)
-        pages.append(page)
-        return page
+        context: Any = NotingContext(tmp_path / "models", settings)
+        models = ModelsController(context, **options)  # type: ignore[arg-type]
+        models.refresh()
+        qtbot.addWidget(models.page)
+        opened.append(models)
+        return models
 
     yield make
     hub.gate.set()
-    for page in pages:
-        page.shutdown()
-        assert not page._jobs.is_alive
+    for models in opened:
+        models._context.close()
+        assert not models.jobs.is_alive
 
 
 @pytest.fixture
-def page(open_page: Callable[[], ModelsPage]) -> ModelsPage:
+def models(open_page: Callable[[], ModelsController]) -> ModelsController:
     return open_page()
 
 
@@ -109,103 +110,107 @@ def until(qtbot: QtBot, row: ModelRow, *expected: str) -> None:
     qtbot.waitUntil(lambda: offered(row) == list(expected), timeout=SOON)
 
 
-def half(hub: Hub, qtbot: QtBot, page: ModelsPage, key: str = REPO) -> Path:
+def half(hub: Hub, qtbot: QtBot, models: ModelsController, key: str = REPO) -> Path:
     """Start a download and let it stall in the middle of the weights; returns the file that is coming in."""
     hub.stall_after = 200_000
-    press(qtbot, page.rows[key], "download")
-    return stalled(qtbot, page, key)
+    press(qtbot, models.page.rows[key], "download")
+    return stalled(qtbot, models, key)
 
 
-def stalled(qtbot: QtBot, page: ModelsPage, key: str = REPO) -> Path:
+def stalled(qtbot: QtBot, models: ModelsController, key: str = REPO) -> Path:
     """Wait until a download stalls."""
-    part = page._folder / f"{key.replace('/', '--')}.partial" / f"{WEIGHTS}.part"
+    part = models._folder / f"{key.replace('/', '--')}.partial" / f"{WEIGHTS}.part"
     qtbot.waitUntil(lambda: part.exists() and part.stat().st_size == 200_000, timeout=SOON)
     return part
 
 
-def test_two_interruptions_and_then_it_can_be_loaded(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
-    row, place = page.rows[REPO], page._folder / "someone--skills"
+def test_two_interruptions_and_then_it_can_be_loaded(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
+    row, place = models.page.rows[REPO], models._folder / "someone--skills"
     assert row.status.text() == "Not downloaded"
     assert row.buttons["download"].text() == "Download 3.2 MB"
     hub.drops = [1_000_000, 500_000]
     press(qtbot, row, "download")
-    with qtbot.waitSignal(page.models_changed, timeout=SOON) as changed:
+    with qtbot.waitSignal(models._context.models_changed, timeout=SOON) as changed:
         until(qtbot, row, "load", "convert", "verify", "delete")
     assert (str(place), "Skills") in changed.args[0]
     assert [sent.start for sent in hub.sent_of(WEIGHTS)] == [0, 1_000_000, 1_500_000]
     assert row.status.text() == "3.2 MB on disk"
-    with qtbot.waitSignal(page.load_asked) as asked:
+    with qtbot.waitSignal(models._context.load_asked) as asked:
         press(qtbot, row, "load")
     assert asked.args == [str(place)]
-    page.show_loaded(str(place))
+    models._context.show_loaded(str(place))
     assert offered(row) == ["unload", "convert", "verify", "delete"]
     assert not row.buttons["delete"].isEnabled()
     assert row.buttons["delete"].toolTip() == "Unload it first"
-    with qtbot.waitSignal(page.unload_asked):
+    with qtbot.waitSignal(models._context.unload_asked):
         press(qtbot, row, "unload")
 
 
-def test_a_name_too_long_to_be_longer_yet_costs_no_row(tmp_path: Path, page: ModelsPage) -> None:
+def test_a_name_too_long_to_be_longer_yet_costs_no_row(tmp_path: Path, models: ModelsController) -> None:
     shutil.copytree(resolve(SKILLS), tmp_path / "models" / ("x" * 250))  # with "-packed" behind it is too long
-    page.refresh()
-    row = page.rows[next(key for key in page.rows if "x" * 250 in key)]
+    models.refresh()
+    row = models.page.rows[next(key for key in models.page.rows if "x" * 250 in key)]
     assert "load" in offered(row)
     assert "convert" not in offered(row)
 
 
-def test_pause_restart_resume(qtbot: QtBot, hub: Hub, page: ModelsPage, open_page: Callable[[], ModelsPage]) -> None:
-    part = half(hub, qtbot, page)
-    assert offered(page.rows[REPO]) == ["pause", "cancel"]
-    press(qtbot, page.rows[REPO], "pause")
-    assert page.rows[REPO].status.text() == "Pausing…"
+def test_pause_restart_resume(
+    qtbot: QtBot, hub: Hub, models: ModelsController, open_page: Callable[[], ModelsController]
+) -> None:
+    part = half(hub, qtbot, models)
+    assert offered(models.page.rows[REPO]) == ["pause", "cancel"]
+    press(qtbot, models.page.rows[REPO], "pause")
+    assert models.page.rows[REPO].status.text() == "Pausing…"
     hub.gate.set()
-    until(qtbot, page.rows[REPO], "resume", "cancel")
+    until(qtbot, models.page.rows[REPO], "resume", "cancel")
     here = part.stat().st_size
     again = open_page()
-    row = again.rows[REPO]
+    row = again.page.rows[REPO]
     assert (row.status.text(), offered(row)) == ("Paused", ["resume", "cancel"])
     known = sum(path.stat().st_size for path in part.parent.glob("[!s]*"))  # all but the record
     assert row.disk.text().startswith(f"✓ Disk: {known / 1e6:.1f} MB are here; the other ")
-    assert REPO not in dict(again.models)
+    assert REPO not in dict(again._context.models)
     press(qtbot, row, "resume")
     until(qtbot, row, "load", "convert", "verify", "delete")
     assert hub.sent_of(WEIGHTS)[-1].start == here
 
 
-def test_closing_pauses(qtbot: QtBot, hub: Hub, page: ModelsPage, open_page: Callable[[], ModelsPage]) -> None:
-    half(hub, qtbot, page)
+def test_closing_pauses(
+    qtbot: QtBot, hub: Hub, models: ModelsController, open_page: Callable[[], ModelsController]
+) -> None:
+    half(hub, qtbot, models)
     threading.Timer(0.05, hub.gate.set).start()
-    page.shutdown()
-    assert open_page().rows[REPO].status.text() == "Paused"
+    models._context.close()
+    assert open_page().page.rows[REPO].status.text() == "Paused"
 
 
 def test_cancel_removes_and_asks_first_where_much_is_lost(
-    qtbot: QtBot, hub: Hub, page: ModelsPage, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, hub: Hub, models: ModelsController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app.models.work, "WORTH_ASKING", 200_000)
-    part, row = half(hub, qtbot, page), page.rows[REPO]
+    monkeypatch.setattr(app.models.controller, "WORTH_ASKING", 200_000)
+    part, row = half(hub, qtbot, models), models.page.rows[REPO]
     press(qtbot, row, "cancel")
-    assert answer(qtbot, page, "Keep") == "Remove what is here of Skills? This frees 0.2 MB."
+    assert answer(qtbot, models, "Keep") == "Remove what is here of Skills? This frees 0.2 MB."
     assert offered(row) == ["pause", "cancel"]
     press(qtbot, row, "cancel")
-    answer(qtbot, page, "Delete")
+    answer(qtbot, models, "Delete")
     hub.gate.set()
     until(qtbot, row, "download")
     assert not part.parent.exists()
     hub.gate.clear()
-    half(hub, qtbot, page)
+    half(hub, qtbot, models)
     press(qtbot, row, "pause")
     hub.gate.set()
     until(qtbot, row, "resume", "cancel")
     press(qtbot, row, "cancel")
-    assert "Remove what is here of Skills? This frees 0." in answer(qtbot, page, "Delete")
+    assert "Remove what is here of Skills? This frees 0." in answer(qtbot, models, "Delete")
     until(qtbot, row, "download")
     assert not part.parent.exists()
 
 
-def answer(qtbot: QtBot, page: ModelsPage, text: str) -> str:
+def answer(qtbot: QtBot, models: ModelsController, text: str) -> str:
     """Press a button of the question that is open; returns the question."""
-    box = page._work.question
+    box = models.question
     assert isinstance(box, QMessageBox)
     asked = box.text()
     made = next(made for made in box.buttons() if made.text() == text)
@@ -213,18 +218,18 @@ def answer(qtbot: QtBot, page: ModelsPage, text: str) -> str:
     return asked
 
 
-def test_heavy_jobs_wait_and_say_so(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
-    half(hub, qtbot, page)
-    second = page.rows[GATED]
+def test_heavy_jobs_wait_and_say_so(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
+    half(hub, qtbot, models)
+    second = models.page.rows[GATED]
     press(qtbot, second, "download")
     assert (second.status.text(), offered(second)) == ("Waiting for Skills", ["cancel"])
     press(qtbot, second, "cancel")
     assert (second.status.text(), offered(second)) == ("Not downloaded", ["download"])
 
 
-def test_a_gated_model_asks_for_a_token(qtbot: QtBot, hub: Hub, page: ModelsPage, settings: QSettings) -> None:
+def test_a_gated_model_asks_for_a_token(qtbot: QtBot, hub: Hub, models: ModelsController, settings: QSettings) -> None:
     hub.token = "hf_right"
-    row = page.rows[GATED]
+    row = models.page.rows[GATED]
     assert row.token is not None
     assert row.token.isVisibleTo(row)
     assert f"{hub.endpoint}/{GATED}" in row.token.explanation.text()
@@ -242,9 +247,9 @@ def test_a_gated_model_asks_for_a_token(qtbot: QtBot, hub: Hub, page: ModelsPage
     assert "hf_right" not in Path(settings.fileName()).read_text()
 
 
-def test_a_model_that_turns_out_to_be_gated(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
+def test_a_model_that_turns_out_to_be_gated(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
     hub.token = "hf_right"
-    row = page.rows[REPO]
+    row = models.page.rows[REPO]
     assert row.token is not None
     assert not row.token.isVisibleTo(row)
     press(qtbot, row, "download")
@@ -254,25 +259,25 @@ def test_a_model_that_turns_out_to_be_gated(qtbot: QtBot, hub: Hub, page: Models
     qtbot.waitUntil(lambda: row.token is not None and row.token.forget.isVisibleTo(row), timeout=SOON)
     qtbot.mouseClick(row.token.forget, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: row.token is not None and not row.token.forget.isVisibleTo(row), timeout=SOON)
-    assert page._tokens.read() == ""
+    assert models._work._tokens.read() == ""
 
 
-def test_a_wrong_hash_is_told_and_never_ready(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
+def test_a_wrong_hash_is_told_and_never_ready(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
     hub.flips[WEIGHTS] = 2
-    row = page.rows[REPO]
+    row = models.page.rows[REPO]
     press(qtbot, row, "download")
     qtbot.waitUntil(lambda: "came damaged twice" in row.notice.message.text(), timeout=SOON)
     assert offered(row) == ["resume", "cancel"]
-    assert not (page._folder / "someone--skills").exists()
+    assert not (models._folder / "someone--skills").exists()
 
 
-def test_verify(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
-    row = page.rows[REPO]
+def test_verify(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
+    row = models.page.rows[REPO]
     press(qtbot, row, "download")
     until(qtbot, row, "load", "convert", "verify", "delete")
     press(qtbot, row, "verify")
     qtbot.waitUntil(lambda: row.progress.text().startswith("✓ Checked"), timeout=SOON)
-    with (page._folder / "someone--skills" / WEIGHTS).open("r+b") as file:
+    with (models._folder / "someone--skills" / WEIGHTS).open("r+b") as file:
         file.seek(1000)
         file.write(b"\xff\xfe\xfd")
     press(qtbot, row, "verify")
@@ -284,66 +289,66 @@ def test_verify(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
     assert [sent.file for sent in hub.sent] == [WEIGHTS]
 
 
-def test_offline_stops_downloads_and_starts_none(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
-    half(hub, qtbot, page)
-    page.set_offline(True)
+def test_offline_stops_downloads_and_starts_none(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
+    half(hub, qtbot, models)
+    models._context.set_offline(True)
     hub.gate.set()
-    until(qtbot, page.rows[REPO], "resume", "cancel")
+    until(qtbot, models.page.rows[REPO], "resume", "cancel")
     asked = hub.requests
     for key, action in ((REPO, "resume"), (GATED, "download")):
-        made = page.rows[key].buttons[action]  # type: ignore[index]
+        made = models.page.rows[key].buttons[action]  # type: ignore[index]
         assert not made.isEnabled()
         assert "offline switch is on" in made.toolTip()
-        page._do(key, action)  # a shortcut, say
-        assert "nothing is downloaded" in page.rows[key].notice.message.text()  # at once: nothing is waited for
+        models._do(key, action)  # a shortcut, say
+        assert "nothing is downloaded" in models.page.rows[key].notice.message.text()  # at once: nothing is waited for
     assert hub.requests == asked
-    assert "nothing is downloaded" in page.frame.place.text()
-    page.set_offline(False)
-    assert page.frame.place.text().startswith("Downloads go to")
-    press(qtbot, page.rows[REPO], "resume")
-    until(qtbot, page.rows[REPO], "load", "convert", "verify", "delete")
+    assert "nothing is downloaded" in models.page.place.text()
+    models._context.set_offline(False)
+    assert models.page.place.text().startswith("Downloads go to")
+    press(qtbot, models.page.rows[REPO], "resume")
+    until(qtbot, models.page.rows[REPO], "load", "convert", "verify", "delete")
 
 
 def test_a_full_disk_is_told_before_anything_is_written(
-    qtbot: QtBot, hub: Hub, page: ModelsPage, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, hub: Hub, models: ModelsController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=1_000_000))
-    page.refresh()
-    row = page.rows[REPO]
+    models.refresh()
+    row = models.page.rows[REPO]
     assert "✕ Disk: needs 3.2 MB" in row.disk.text()
     press(qtbot, row, "download")
     qtbot.waitUntil(lambda: "choose another data folder" in row.notice.message.text(), timeout=SOON)
     assert hub.sent == []
 
 
-def test_convert_load_delete(qtbot: QtBot, page: ModelsPage, tmp_path: Path) -> None:
+def test_convert_load_delete(qtbot: QtBot, models: ModelsController, tmp_path: Path) -> None:
     source = tmp_path / "my-model"
     shutil.copytree(resolve(SKILLS), source)
-    page.add_folder(source)
-    row = page.rows[str(source)]
-    packed = page._folder / "my-model-packed"
+    models.add_folder(source)
+    row = models.page.rows[str(source)]
+    packed = models._folder / "my-model-packed"
     press(qtbot, row, "convert")
     assert row.status.text() == "Converting"
-    qtbot.waitUntil(lambda: str(packed) in page.rows, timeout=SOON)
-    made = page.rows[str(packed)]
+    qtbot.waitUntil(lambda: str(packed) in models.page.rows, timeout=SOON)
+    made = models.page.rows[str(packed)]
     until(qtbot, made, "load", "verify", "delete")
     assert offered(row) == ["load", "remove"]  # it is converted already
-    assert (str(packed), "my-model, packed") in (page.models)
+    assert (str(packed), "my-model, packed") in (models._context.models)
     press(qtbot, made, "verify")
     qtbot.waitUntil(lambda: made.progress.text().startswith("✓ Checked"), timeout=SOON)
     press(qtbot, made, "delete")
     size = sum(path.stat().st_size for path in packed.iterdir())
-    assert f"This frees {size / 1e6:.1f} MB on disk" in answer(qtbot, page, "Keep")
+    assert f"This frees {size / 1e6:.1f} MB on disk" in answer(qtbot, models, "Keep")
     assert packed.exists()
     press(qtbot, made, "delete")
-    answer(qtbot, page, "Delete")
-    qtbot.waitUntil(lambda: str(packed) not in page.rows, timeout=SOON)
-    assert list(page._folder.iterdir()) == []
+    answer(qtbot, models, "Delete")
+    qtbot.waitUntil(lambda: str(packed) not in models.page.rows, timeout=SOON)
+    assert list(models._folder.iterdir()) == []
     assert offered(row) == ["load", "convert", "remove"]
 
 
 def test_a_conversion_goes_on_where_it_stood(
-    qtbot: QtBot, open_page: Callable[[], ModelsPage], settings: QSettings, tmp_path: Path
+    qtbot: QtBot, open_page: Callable[[], ModelsController], settings: QSettings, tmp_path: Path
 ) -> None:
     import torch
 
@@ -355,19 +360,19 @@ def test_a_conversion_goes_on_where_it_stood(
     written = {path.name: path.stat().st_mtime_ns for path in packed.glob("*.safetensors")}
     assert written
     settings.setValue("models/folders", [str(source)])
-    page = open_page()
-    row = page.rows[str(packed)]
+    models = open_page()
+    row = models.page.rows[str(packed)]
     assert (row.status.text(), offered(row)) == ("Conversion paused", ["resume", "cancel"])
-    assert "convert" not in offered(page.rows[str(source)])
+    assert "convert" not in offered(models.page.rows[str(source)])
     press(qtbot, row, "resume")
     until(qtbot, row, "load", "verify", "delete")
     assert {name: (packed / name).stat().st_mtime_ns for name in written} == written
 
 
 def test_cancelling_a_conversion_removes_its_copy_only(
-    qtbot: QtBot, page: ModelsPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, models: ModelsController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, packed, begun = tmp_path / "my-model", page._folder / "my-model-packed", threading.Event()
+    source, packed, begun = tmp_path / "my-model", models._folder / "my-model-packed", threading.Event()
 
     def slow(_source: Path, destination: Path, _to: str, _device: object, progress: Any, cancel: Any, **_: Any) -> None:
         destination.mkdir(parents=True)
@@ -380,18 +385,18 @@ def test_cancelling_a_conversion_removes_its_copy_only(
 
     monkeypatch.setattr("engine.models.folder.quantize", slow)
     shutil.copytree(resolve(SKILLS), source)
-    page.add_folder(source)
-    page.show_loaded(str(source))  # what answers can be packed meanwhile
-    row = page.rows[str(source)]
+    models.add_folder(source)
+    models._context.show_loaded(str(source))  # what answers can be packed meanwhile
+    row = models.page.rows[str(source)]
     press(qtbot, row, "convert")
     qtbot.waitUntil(begun.is_set, timeout=SOON)
-    page.refresh()
-    assert str(packed) not in page.rows  # it is shown with its source
+    models.refresh()
+    assert str(packed) not in models.page.rows  # it is shown with its source
     press(qtbot, row, "pause")
     until(qtbot, row, "unload", "remove")
     assert not row.notice.isVisibleTo(row)
     shutil.rmtree(packed)
-    page.refresh()
+    models.refresh()
     begun.clear()
     press(qtbot, row, "convert")
     qtbot.waitUntil(begun.is_set, timeout=SOON)
@@ -402,85 +407,89 @@ def test_cancelling_a_conversion_removes_its_copy_only(
 
 
 def test_folders_of_the_user(
-    qtbot: QtBot, page: ModelsPage, open_page: Callable[[], ModelsPage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot,
+    models: ModelsController,
+    open_page: Callable[[], ModelsController],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     place = tmp_path / "mine"
     place.mkdir()
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_args: str(place))
-    qtbot.mouseClick(page.frame.add, Qt.MouseButton.LeftButton)
-    assert "is not a model folder: it has no config.json" in page.notice.message.text()
-    assert str(place) not in page.rows
+    qtbot.mouseClick(models.page.add, Qt.MouseButton.LeftButton)
+    assert "is not a model folder: it has no config.json" in models.page.notice.message.text()
+    assert str(place) not in models.page.rows
     shutil.copytree(resolve(SKILLS), place, dirs_exist_ok=True)
-    qtbot.mouseClick(page.frame.add, Qt.MouseButton.LeftButton)
-    qtbot.mouseClick(page.frame.add, Qt.MouseButton.LeftButton)  # twice makes one
-    assert not page.notice.isVisibleTo(page)
+    qtbot.mouseClick(models.page.add, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(models.page.add, Qt.MouseButton.LeftButton)  # twice makes one
+    assert not models.page.notice.isVisibleTo(models.page)
     again = open_page()
     assert [key for key, entry in again._entries.items() if entry.group == "local"] == [str(place)]
     place.rename(tmp_path / "moved")
     again.refresh()
-    row = again.rows[str(place)]
+    row = again.page.rows[str(place)]
     assert (row.status.text(), offered(row)) == ("The folder is gone", ["remove"])
     press(qtbot, row, "remove")
-    assert str(place) not in again.rows
+    assert str(place) not in again.page.rows
     assert (tmp_path / "moved" / "config.json").exists()
 
 
 def test_the_page_waits_for_nothing_heavy() -> None:
     heavy = ("torch", "huggingface_hub", "httpx2", "keyring", "engine.memory.plan")
-    code = f"import sys, app.models.page; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, app.models.controller; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
-def test_memory_is_counted_once_somebody_looks_and_nothing_jumps(qtbot: QtBot, page: ModelsPage) -> None:
-    skills, sudoku, *_ = (page.rows[model.id] for model in EMBEDDED)
+def test_memory_is_counted_once_somebody_looks_and_nothing_jumps(qtbot: QtBot, models: ModelsController) -> None:
+    skills, sudoku, *_ = (models.page.rows[model.id] for model in EMBEDDED)
     assert skills.memory.text() == "Counting the memory that it needs…"
-    page.resize(650, 700)  # in the narrowest window
-    page.show()
-    before = places(page)
-    qtbot.waitUntil(lambda: page._jobs.phase(REPO, "plan") is None and REPO in page._plans, timeout=SOON)
+    models.page.resize(650, 700)  # in the narrowest window
+    models.page.show()
+    before = places(models)
+    qtbot.waitUntil(lambda: models.jobs.phase(REPO, "plan") is None and REPO in models._plans, timeout=SOON)
     qtbot.waitUntil(lambda: sudoku.memory.text() == "✓ Fits: 13 MB of memory", timeout=SOON)
-    qtbot.waitUntil(lambda: GATED in page._plans, timeout=SOON)
-    assert places(page) == before
-    assert "weights are not here yet" in page.rows[REPO].memory.toolTip()
-    page.show_loaded(None, SKILLS)
+    qtbot.waitUntil(lambda: GATED in models._plans, timeout=SOON)
+    assert places(models) == before
+    assert "weights are not here yet" in models.page.rows[REPO].memory.toolTip()
+    models._context.show_loaded(None, SKILLS)
     assert skills.status.text() == "○ Loading…"
     assert skills.buttons["unload"].text() == "Stop loading"
-    assert places(page) == before
-    page.show_loaded(SKILLS)
+    assert places(models) == before
+    models._context.show_loaded(SKILLS)
     assert skills.memory.text() == "Takes 13 MB of memory"
     assert skills.status.text().startswith("● Loaded")
     assert skills.buttons["unload"].text() == "Unload"
-    assert places(page) == before
-    page.set_offline(True)
-    page.set_offline(False)
-    page.show_loaded(None)
+    assert places(models) == before
+    models._context.set_offline(True)
+    models._context.set_offline(False)
+    models._context.show_loaded(None)
     assert skills.buttons["load"].isVisible()
-    assert places(page) == before
+    assert places(models) == before
 
 
-def places(page: ModelsPage) -> list[tuple[int, int]]:
+def places(models: ModelsController) -> list[tuple[int, int]]:
     """Where each row begins and how high it is."""
-    page.grab()  # lays out
-    return [(row.y(), row.height()) for row in page.rows.values()]
+    models.page.grab()  # lays out
+    return [(row.y(), row.height()) for row in models.page.rows.values()]
 
 
-def test_a_download_moves_no_other_row(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
-    page.resize(650, 700)  # in the narrowest window
-    page.show()
-    before = places(page)
-    half(hub, qtbot, page, GATED)
-    assert places(page) == before
-    press(qtbot, page.rows[REPO], "download")
-    assert places(page) == before
-    page._jobs.cancel(REPO)
+def test_a_download_moves_no_other_row(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
+    models.page.resize(650, 700)  # in the narrowest window
+    models.page.show()
+    before = places(models)
+    half(hub, qtbot, models, GATED)
+    assert places(models) == before
+    press(qtbot, models.page.rows[REPO], "download")
+    assert places(models) == before
+    models.jobs.cancel(REPO)
     hub.gate.set()
-    until(qtbot, page.rows[GATED], "load", "verify", "delete")
+    until(qtbot, models.page.rows[GATED], "load", "verify", "delete")
 
 
 @pytest.mark.parametrize("way", ["nobody", "silent", "no network"])
 def test_a_download_without_a_network_says_so_at_once(
-    qtbot: QtBot, hub: Hub, open_page: Callable[[], ModelsPage], monkeypatch: pytest.MonkeyPatch, way: str
+    qtbot: QtBot, hub: Hub, open_page: Callable[[], ModelsController], monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     monkeypatch.setattr(ByteCounter, "wait", lambda *_: pytest.fail("it is tried again before it is said"))
     monkeypatch.setattr(engine.hub.client, "Patience", lambda: Patience(soon=0.01, stall=0.3))
@@ -492,7 +501,7 @@ def test_a_download_without_a_network_says_so_at_once(
         nobody.bind(("127.0.0.1", 0))
         port = hub.port
         hub.port = (nobody if way == "nobody" else silent).getsockname()[1]
-        row = open_page().rows[REPO]
+        row = open_page().page.rows[REPO]
         hub.port = port
         press(qtbot, row, "download")
         assert row.progress.text().startswith("Asking 127.0.0.1")
@@ -535,30 +544,30 @@ def test_advice_is_about_this_machine(changes: dict[str, Any], line: str) -> Non
     assert len(line) <= 72  # a line of the narrowest window
 
 
-def test_every_control_has_a_name_and_the_keyboard_stays(qtbot: QtBot, hub: Hub, page: ModelsPage) -> None:
-    controls = [c for kind in (QAbstractButton, QLineEdit, QProgressBar) for c in page.findChildren(kind)]
+def test_every_control_has_a_name_and_the_keyboard_stays(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
+    controls = [c for kind in (QAbstractButton, QLineEdit, QProgressBar) for c in models.page.findChildren(kind)]
     assert len(controls) > 30
     assert [c for c in controls if not c.accessibleName() and c.objectName() != "qt_toolbar_ext_button"] == []
-    names = [c.accessibleName() for c in page.findChildren(QAbstractButton) if c.isVisibleTo(page)]
+    names = [c.accessibleName() for c in models.page.findChildren(QAbstractButton) if c.isVisibleTo(models.page)]
     assert len(names) == len(set(names))
-    page.show()
-    page.activateWindow()
-    row = page.rows[REPO]
+    models.page.show()
+    models.page.activateWindow()
+    row = models.page.rows[REPO]
     row.buttons["download"].setFocus()
     hub.stall_after = 200_000
     qtbot.keyClick(row.buttons["download"], Qt.Key.Key_Space)
-    stalled(qtbot, page)
-    assert page.focusWidget() is row.buttons["pause"]
+    stalled(qtbot, models)
+    assert models.page.focusWidget() is row.buttons["pause"]
     qtbot.keyClick(row.buttons["pause"], Qt.Key.Key_Space)
-    assert page.focusWidget() is row
+    assert models.page.focusWidget() is row
     hub.gate.set()
     until(qtbot, row, "resume", "cancel")
-    assert page.focusWidget() is row.buttons["resume"]
+    assert models.page.focusWidget() is row.buttons["resume"]
 
 
-def test_a_narrow_page_shows_all_of_its_buttons(page: ModelsPage) -> None:
-    page.resize(360, 600)
-    page.show()
-    frame = page.frame
+def test_a_narrow_page_shows_all_of_its_buttons(models: ModelsController) -> None:
+    models.page.resize(360, 600)
+    models.page.show()
+    frame = models.page
     for made in (frame.add_server, frame.add_file, frame.add):
         assert made.mapTo(frame, made.rect().bottomRight()).x() < frame.viewport().width()

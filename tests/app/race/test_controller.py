@@ -15,7 +15,7 @@ from app.context import AppContext
 from app.race.controller import RaceController
 from app.race.lanes.editor import LaneEditor
 from app.race.lanes.facts import ModelFacts
-from app.race.store import NAME, read_lanes, write_lanes
+from app.race.lanes.lane_store import NAME, read_lanes, write_lanes
 from app.race.words import changes_words
 from app.state.race.lanes import LaneSpec
 from engine import BASE, SIGHT, SKILLS

@@ -91,7 +91,7 @@ def test_every_step_on_screen_is_in_the_library(qtbot: QtBot, desk: Desk, fake: 
     with sqlite3.connect(tmp_path / "library.sqlite") as other:  # as another process would find it after a kill
         content, status = other.execute("SELECT content, status FROM messages WHERE role = 'assistant'").fetchone()
     other.close()
-    assert content == desk.loaded.decode(answer.draft_tokens()).text != ""
+    assert content == answer.draft(desk.loaded.decode).text != ""
     assert status == "developing"
     fake.gate.release(10)
     qtbot.waitUntil(lambda: desk.session.active is None)

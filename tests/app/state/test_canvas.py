@@ -255,7 +255,7 @@ def test_stats_know_nothing_before_the_run():
     stats = RunStats(48)
     numbers = "step temperature mean_entropy accepted_count text_tokens seconds tokens_per_forward tokens_per_second"
     assert [getattr(stats, name) for name in numbers.split()] == [None] * 8
-    assert (stats.remelts, stats.blocks, stats.steps_per_block, stats.max_steps) == (0, 0, [], 48)
+    assert (stats.remelts, stats.blocks, stats.max_steps) == (0, 0, 48)
 
 
 @pytest.mark.parametrize("name", ["run", "long_run", "pinned_run"])
@@ -281,9 +281,9 @@ def test_stats_agree_with_plain_sums(name, request):
     finished = events[-1]
     assert stats.tokens_per_forward == finished.tokens_per_forward
     assert stats.tokens_per_second == pytest.approx(len(finished.tokens) / finished.seconds)
-    assert sum(stats.steps_per_block) == finished.steps
-    assert sum(stats.seconds_per_block) == pytest.approx(stats.step_seconds)
-    assert (stats.blocks, stats.committed_blocks) == (finished.blocks, finished.blocks)
+    assert sum(block.steps for block in stats.canvases.blocks) == finished.steps
+    assert sum(block.seconds for block in stats.canvases.blocks) == pytest.approx(stats.step_seconds)
+    assert sum(block.committed for block in stats.canvases.blocks) == stats.blocks == finished.blocks
 
 
 def test_stats_of_an_empty_answer():

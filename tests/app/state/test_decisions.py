@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,10 +50,10 @@ def test_what_is_missing_is_told_at_its_field() -> None:
     draft = QuestionDraft("choice", "q1", "Who?", (Option("Ann"), Option(" ")))
     assert draft.problem is not None
     assert (draft.problem.field, draft.problem.place) == ("options", 1)
-    twice = draft.with_option(1, Option("Ann "))
+    twice = replace(draft, options=(draft.options[0], Option("Ann ")))
     assert twice.problem is not None
     assert twice.problem.place == 1
-    assert draft.with_option(1, Option("Ben")).problem is None
+    assert replace(draft, options=(draft.options[0], Option("Ben"))).problem is None
 
 
 def test_options_stay_between_a_choice_and_a_score_and_are_bounded() -> None:

@@ -390,7 +390,7 @@ def test_a_batch_is_run_at_full_speed_and_counted(qtbot: QtBot, open_sudoku: Ope
     assert scores.scores.contenders == ["Safelight Sudoku"]
     assert scores.scores.results[0].steps == 4
     assert set(fake.seeds) == {3}
-    assert opened.page.one.run.run_view is None
+    assert opened.page.one.run.trace is None
 
 
 def test_puzzles_that_are_made_before_they_are_needed_are_run(

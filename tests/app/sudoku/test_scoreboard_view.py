@@ -20,7 +20,7 @@ from app.state.intervals import wilson
 from app.state.sudoku.scores import Request, Result
 from app.sudoku.scores.plot import ticks
 from app.sudoku.scores.view import ScoreboardView
-from app.sudoku.scores.words import heads
+from app.sudoku.words import heads
 from engine.tasks.sudoku import BINS
 
 SOLUTION = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"

@@ -12,8 +12,7 @@ from PySide6.QtWidgets import QComboBox, QLabel, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.design.action import Action, Actions
-from app.settings.dialog import SettingsDialog
-from app.settings.languages import installed
+from app.settings.dialog import SettingsDialog, installed
 from app.settings.preferences import SECTIONS, with_languages
 from app.settings.spec import Choice
 from app.settings.store import read_preferences

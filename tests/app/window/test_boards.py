@@ -16,7 +16,7 @@ from app.board.paint import given_ground
 from app.chat.messages.answer import AnswerView
 from app.design.tokens import DARKROOM
 from app.export.options import Options
-from app.export.writing import export
+from app.export.run import export
 from app.state.chat.conversation import ChatState
 from app.state.sudoku.verdict import verdict
 from app.sudoku.words import SAMPLE

@@ -95,7 +95,7 @@ def test_a_run_that_goes_on_behind_the_chat_ends_before_the_model_comes_back(
     inspector.forks.seed.setValue(8)
     inspector.forks.run.click()
     window.show_page(CHAT)  # while the fork's model loads
-    qtbot.waitUntil(lambda: inspector.is_forking, timeout=MOST_MS)
+    qtbot.waitUntil(lambda: inspector.going_on.is_forking, timeout=MOST_MS)
     assert has(window, BASE)
     hint = window.pages.chat().page.composer.hint
     assert (

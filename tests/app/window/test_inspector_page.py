@@ -18,7 +18,7 @@ from app.design import themes
 from app.design.tokens import DARKROOM, PAPER
 from app.export.options import Options, parse_steps
 from app.export.pictures import PictureSheet, PictureStyle
-from app.export.writing import export
+from app.export.run import export
 from app.inspector.controller import InspectorController
 from app.window.main_window import MainWindow
 from app.window.shortcuts import ShortcutSheet
@@ -46,8 +46,8 @@ def window(qtbot: QtBot, open_window: Open) -> MainWindow:
 def fork(qtbot: QtBot, inspector: InspectorController, seed: int) -> None:
     inspector.forks.seed.setValue(seed)
     inspector.forks.run.click()
-    assert inspector.is_forking
-    qtbot.waitUntil(lambda: not inspector.is_forking)
+    assert inspector.going_on.is_forking
+    qtbot.waitUntil(lambda: not inspector.going_on.is_forking)
 
 
 def chain(inspector: InspectorController) -> list[str]:
@@ -147,7 +147,7 @@ def test_one_click_loads_the_model_of_the_run_and_forks(qtbot: QtBot, window: Ma
     qtbot.waitUntil(
         lambda: inspector.page.player.trace is not None and inspector.page.player.trace.header.changes != ()
     )
-    qtbot.waitUntil(lambda: not inspector.is_forking)
+    qtbot.waitUntil(lambda: not inspector.going_on.is_forking)
     assert context.model is not None
     assert context.model.path_or_id == first
     assert run.text() == "Go on from here"
@@ -238,7 +238,7 @@ def test_a_run_of_the_gallery_has_a_picture_and_keeps_its_title(qtbot: QtBot, wi
     inspector = window.pages.inspector()
     page = inspector.page
     page.close_button.click()
-    cards = [card for card in page.welcome.cards if card.offer.section == "Gallery"]
+    cards = [card for card in page.welcome.runs.cards if card.offer.section == "Gallery"]
     qtbot.waitUntil(lambda: all(card.picture.picture is not None for card in cards))
     hard = next(card for card in cards if card.offer.title.startswith("A hard Sudoku"))
     assert hard.picture.picture is not None

@@ -19,7 +19,7 @@ from app.canvas.view import CanvasView
 from app.chat.prose.piece import Piece
 from app.export.options import Options
 from app.export.pictures import PictureSheet, PictureStyle
-from app.export.writing import export
+from app.export.run import export
 from app.main import make_window
 from app.state.chat.conversation import Answer
 from app.state.run.replay import Replay

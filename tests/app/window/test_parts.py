@@ -50,7 +50,7 @@ def test_every_word_on_screen_can_be_translated(
     try:
         window = open_window()
         ask(qtbot, window, "hello")
-        window.pages.models().page.refresh()
+        window.pages.models().refresh()
         window.pages.chat().page.notice.show_undo("", lambda: None)
         (turn,) = window.context.session.chat.turns
         data = ["Safelight", "hello", turn.answer.text, window.topbar.chooser.currentText()]
@@ -176,10 +176,10 @@ def test_a_preset_is_taken_marked_as_changed_and_kept_with_the_conversation(qtbo
 
 def test_the_model_can_be_unloaded_and_loaded_again(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
-    window.pages.models().page.unload_asked.emit()
+    window.context.unload()
     qtbot.waitUntil(lambda: window.context.model is None)
     assert window.pages.chat().page.composer.hint.text() == "No model is loaded. Choose one above"
-    window.pages.models().page.load_asked.emit(SKILLS)
+    window.context.load(SKILLS)
     qtbot.waitUntil(lambda: window.context.model is not None)
 
 
@@ -240,7 +240,7 @@ def test_the_window_can_be_closed_in_the_middle_of_an_answer(qtbot: QtBot, open_
     qtbot.keyClick(page.composer.edit, Qt.Key.Key_Return)
     fake.gate.release(2)
     qtbot.waitUntil(lambda: window.context.session.chat.turns[0].answer.stats.total_steps == 2)
-    draft = window.context.model.decode(window.context.session.chat.turns[0].answer.draft_tokens()).text  # type: ignore[union-attr]
+    draft = window.context.session.chat.turns[0].answer.draft(window.context.model.decode).text  # type: ignore[union-attr]
     step = threading.Timer(0.2, fake.gate.release, [1000])  # a step that takes its time while the window closes
     step.start()
     window.close()

@@ -1,18 +1,60 @@
-"""The remote servers that the user listed, kept in the settings. Knows no widgets and no network."""
+"""The model folders, GGUF files and remote servers that the user listed, kept in the settings. Knows no widgets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from PySide6.QtCore import QSettings
 
 from app.bridge.remote_access import RemoteAccess, remote_title
+from app.system.i18n import tr
 from engine import SafelightError
+from engine.catalog import is_gguf
 from engine.service import is_remote
 
-SERVERS, KEYED = "remote/servers", "remote/keyed"
+FOLDERS, SERVERS, KEYED = "models/folders", "remote/servers", "remote/keyed"
 MOST = 50  # servers on the list
 LONGEST = 2600  # characters of an address with a model
+
+
+def _texts(settings: QSettings, key: str) -> list[str]:
+    raw = settings.value(key, [])
+    listed = [raw] if isinstance(raw, str) else raw if isinstance(raw, list) else []  # a list of one is read as str
+    return [str(each) for each in listed]
+
+
+class LocalFolders:
+    """The listed folders and files, in the order in which they were added."""
+
+    def __init__(self, settings: QSettings) -> None:
+        self._settings = settings
+
+    def all(self) -> list[Path]:
+        """Returns every folder and file on the list, including missing ones."""
+        return [Path(text) for text in _texts(self._settings, FOLDERS) if text]
+
+    def add(self, folder: Path) -> None:
+        """Puts a folder or a GGUF file on the list.
+
+        Raises:
+            SafelightError: the folder holds no model.
+        """
+        if not is_gguf(folder) and not (folder / "config.json").is_file():
+            raise SafelightError(
+                tr(
+                    "{folder} is not a model folder: it has no config.json. Choose the folder with the weights.",
+                    folder=folder,
+                )
+            )
+        self._write([*(path for path in self.all() if path != folder), folder])
+
+    def remove(self, folder: Path) -> None:
+        """Takes a folder or a file off the list; the files stay on disk."""
+        self._write([path for path in self.all() if path != folder])
+
+    def _write(self, folders: list[Path]) -> None:
+        self._settings.setValue(FOLDERS, [str(path) for path in folders])
 
 
 @dataclass(frozen=True)
@@ -101,9 +143,7 @@ class RemoteServers:
         return [(server.path, remote_title(server.path)) for server in self.all() if server.model]
 
     def _list(self, key: str) -> list[str]:
-        raw = self._settings.value(key, [])
-        listed = [raw] if isinstance(raw, str) else raw if isinstance(raw, list) else []  # a list of one is read as str
-        texts = (str(text) for text in listed)
+        texts = _texts(self._settings, key)
         return [text for text in texts if text.isprintable() and 0 < len(text) <= LONGEST]
 
     def _write(self) -> None:

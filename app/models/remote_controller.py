@@ -1,0 +1,193 @@
+"""Adds, tests, loads and removes remote servers, and keeps their keys. Asks the network in jobs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from PySide6.QtCore import QObject, Signal, Slot
+
+from app.context import AppContext
+from app.models import words
+from app.models.jobs import Control, JobEnded, Jobs, ModelJob
+from app.models.listed import RemoteServer, RemoteServers
+from app.models.remote_row import RemoteRow, RemoteState
+from app.models.remote_section import RemoteSection
+from app.system.i18n import tr
+from engine import SafelightError
+
+if TYPE_CHECKING:
+    from engine.service.remote import Reachability
+
+CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 8.0  # for a test
+
+
+class RemoteController(QObject):
+    """Has jobs of its own, so that a server that does not answer blocks no job on a model."""
+
+    changed = Signal()  # the models that can be loaded
+
+    def __init__(self, context: AppContext, section: RemoteSection) -> None:
+        super().__init__(section)
+        self._context, self._section, self._access = context, section, context.remote
+        self.servers = RemoteServers(context.settings, context.remote)
+        self.jobs = Jobs(self)
+        self._found: dict[str, Reachability] = {}
+        self._unkept: set[str] = set()  # servers whose key is lost when the app ends
+        self._saves = self._saved = 0  # number of key changes: requested, and finished
+        context.at_end(self.jobs.shutdown)
+        section.add_asked.connect(self._add)
+        self.jobs.ended.connect(self._ended)
+        self.jobs.changed.connect(self._show)
+        context.model_changed.connect(self._show_all)
+        context.offline_changed.connect(self._show_all)
+        self._arrange()
+
+    @property
+    def is_idle(self) -> bool:
+        """True if no server is being asked and no key is being stored."""
+        bases = self._section.rows
+        return all(self.jobs.phase(base, "probe") is None for base in bases) and self._saves == self._saved
+
+    # ---------------------------------------------------------------- showing
+
+    def _arrange(self) -> None:
+        listed = [server.base for server in self.servers.all()]
+        for base in self._section.rows.keys() - set(listed):
+            self._section.remove_row(base)
+            self._found.pop(base, None)
+        for base in listed:
+            if base not in self._section.rows:
+                self._section.add_row(base, self._row(base))
+        self._section.chain()
+        self._show_all()
+
+    def _row(self, base: str) -> RemoteRow:
+        row = RemoteRow(base)
+        row.load_asked.connect(partial(self._load, base))
+        row.unload.clicked.connect(self._context.unload)
+        row.test.clicked.connect(partial(self.test, base))
+        row.remove.clicked.connect(partial(self._remove, base))
+        row.model_chosen.connect(partial(self._choose, base))
+        row.key_given.connect(partial(self._take_key, base))
+        return row
+
+    @Slot()
+    def _show_all(self) -> None:
+        for base in self._section.rows:
+            self._show(base)
+
+    @Slot(str)
+    def _show(self, base: str) -> None:
+        if base not in self._section.rows or base not in self.servers:
+            return
+        server, found = self.servers[base], self._found.get(base)
+        held = (self._context.model, self._context.loading)
+        is_loaded, is_loading = (each is not None and _base_of(each.path_or_id) == base for each in held)
+        is_trying = self.jobs.phase(base, "probe") is not None
+        self._section.rows[base].show_state(
+            RemoteState(
+                words.server_status(found, is_trying=is_trying, is_loaded=is_loaded, is_loading=is_loading),
+                words.server_purpose(found),
+                "" if is_trying else words.server_detail(found, is_key_kept=base not in self._unkept),
+                [model.id for model in found.models] if found is not None else (),
+                server.model,
+                is_loaded,
+                is_loading,
+                is_trying,
+                server.origin in self._access.keyed,
+                found is not None and found.wants_key,
+                "" if self._access.reaches(base) else words.server_offline(server.name),
+            )
+        )
+
+    # ---------------------------------------------------------------- what is asked
+
+    @Slot(str, str)
+    def _add(self, address: str, key: str) -> None:
+        try:
+            server = RemoteServer.parse(address)
+            self.servers.add(server)
+        except SafelightError as error:
+            self._section.notice.show_message(words.sentence(str(error)))
+            return
+        self._section.clear()
+        self._arrange()
+        if key:
+            self._keep_key(server, key)  # a test follows
+        else:
+            self.test(server.base)
+
+    def test(self, base: str, _checked: bool = False) -> None:
+        """Tests whether a server answers, and asks for its models."""
+        server, access = self.servers[base], self._access
+
+        def work(_control: Control) -> object:
+            from engine.service.remote import RemoteAddress, RemotePatience, probe  # imports the HTTP client
+
+            patience = RemotePatience(connect=CONNECT_SECONDS, short=ANSWER_SECONDS)
+            key = access.key_of(server.origin)
+            return probe(RemoteAddress.parse(base), key, is_allowed=access.is_allowed, patience=patience)
+
+        self._section.rows[base].notice.hide()
+        self.jobs.submit(ModelJob(base, "probe", work))
+
+    def _load(self, base: str, model: str) -> None:
+        self._choose(base, model)
+        self._context.load(self.servers[base].path)
+
+    def _choose(self, base: str, model: str) -> None:
+        self.servers.choose(base, model)
+        self._show(base)
+        self.changed.emit()
+
+    def _remove(self, base: str, _checked: bool = False) -> None:
+        server = self.servers[base]
+        self.servers.remove(base)
+        if server.origin in self._access.keyed and server.origin not in {one.origin for one in self.servers.all()}:
+            self._keep_key(server, "")
+        self._arrange()
+        self.changed.emit()
+
+    def _take_key(self, base: str, key: str) -> None:
+        self._keep_key(self.servers[base], key)
+
+    def _keep_key(self, server: RemoteServer, key: str) -> None:
+        origin, access = server.origin, self._access
+
+        def work(_control: Control) -> object:
+            if not (key.isascii() and key.isprintable() and " " not in key):
+                raise SafelightError(tr("This is no key: it holds characters that no key has. Enter it again."))
+            return access.keep(origin, key)
+
+        self._saves += 1  # each job has its own key, so that all run, in order
+        self.jobs.submit(ModelJob(f"{server.base} {self._saves}", "token", work))
+
+    @Slot(object)
+    def _ended(self, ended: JobEnded) -> None:
+        base = ended.key.partition(" ")[0]
+        self._saved += ended.kind == "token"
+        row = self._section.rows.get(base)
+        if ended.failure is not None:
+            problem = words.sentence(str(ended.failure))
+            (row or self._section).notice.show_message(problem, ended.details)
+        elif ended.kind == "token":
+            self.servers.note_keys()
+            (self._unkept.add if ended.result == "session" else self._unkept.discard)(base)
+            if row is not None:
+                self.test(base)
+        elif row is not None:
+            self._took(base, cast("Reachability", ended.result))
+        self._show(base)
+
+    def _took(self, base: str, found: Reachability) -> None:
+        """Handles a server's answer or failure; if no model was chosen yet, its first model is chosen."""
+        self._found[base] = found
+        names, model = [model.id for model in found.models], self._context.model
+        is_loaded = model is not None and model.path_or_id == self.servers[base].path
+        if names and self.servers[base].model not in names and not is_loaded:
+            self._choose(base, names[0])
+
+
+def _base_of(path: str) -> str:
+    return path.partition("#")[0]

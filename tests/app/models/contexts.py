@@ -1,0 +1,58 @@
+"""The context of the models page without an engine: it only notes what is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+from PySide6.QtCore import QObject, QSettings, Signal
+
+from app.bridge.remote_access import RemoteAccess
+
+
+class NotingContext(QObject):
+    """Stands in for ``AppContext``."""
+
+    load_asked = Signal(str)
+    unload_asked = Signal()
+    models_changed = Signal(object)
+    model_changed = Signal()
+    offline_changed = Signal()
+
+    def __init__(self, folder: Path, settings: QSettings) -> None:
+        super().__init__()
+        self.folders, self.settings, self.remote = SimpleNamespace(models=folder), settings, RemoteAccess()
+        self.preferences = SimpleNamespace(offline=False)
+        self.model: SimpleNamespace | None = None
+        self.loading: SimpleNamespace | None = None
+        self.models: Sequence[tuple[str, str]] = ()
+        self._endings: list[Callable[[], object]] = []
+
+    def at_end(self, ending: Callable[[], object]) -> None:
+        self._endings.append(ending)
+
+    def close(self) -> None:
+        for ending in self._endings:
+            ending()
+
+    def offer_models(self, models: Sequence[tuple[str, str]]) -> None:
+        self.models = models
+        self.models_changed.emit(models)
+
+    def load(self, path_or_id: str) -> None:
+        self.load_asked.emit(path_or_id)
+
+    def unload(self) -> None:
+        self.unload_asked.emit()
+
+    def show_loaded(self, path_or_id: str | None, loading: str | None = None) -> None:
+        """Has a model loaded, or one that is being loaded."""
+        self.model, self.loading = (
+            None if each is None else SimpleNamespace(path_or_id=each) for each in (path_or_id, loading)
+        )
+        self.model_changed.emit()
+
+    def set_offline(self, offline: bool) -> None:
+        self.preferences.offline = self.remote.is_offline = offline
+        self.offline_changed.emit()
