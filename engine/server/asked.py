@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
-from engine.errors import SafelightError, quoted
+from engine.errors import quoted
 from engine.server.bodies import MOST_FIELD
 from engine.server.decisions_request import (
     AskedChoice,
@@ -19,7 +19,7 @@ from engine.server.decisions_request import (
     StateMessage,
     SystemoneRequest,
 )
-from engine.server.errors import ApiError
+from engine.server.errors import ApiError, refusing
 from engine.server.images import SentImage, input_image
 from engine.tasks.decisions.forms import question_from_json
 from engine.tasks.decisions.questions import MOST_QUESTIONS, OneOf, Option, Question, Score, YesNo
@@ -96,10 +96,8 @@ def _written(value: object) -> str:
 
 
 def _made(where: str, make: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    try:
+    with refusing(where[:MOST_FIELD]):
         return make(*args, **kwargs)
-    except SafelightError as error:
-        raise ApiError(400, f"{error}.", param=where[:MOST_FIELD]) from None
 
 
 def _check_number(count: int) -> None:

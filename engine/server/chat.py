@@ -16,7 +16,7 @@ from engine.config import BLOCK_DIFFUSION
 from engine.server.answer import AnswerSettings, ServedAnswer
 from engine.server.bodies import large_body
 from engine.server.context import ServerContext
-from engine.server.errors import UNSUPPORTED, ApiError
+from engine.server.errors import ApiError, unsupported
 from engine.server.formats import AskedFormat, contradicting, read_calls, read_format
 from engine.server.images import SentImages
 from engine.server.messages import read_content, read_messages, read_tools
@@ -60,12 +60,10 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
         fields |= {"config": images.budget(body.image_tokens, fields["config"]), "pictures": images.pictures}
         request = RunRequest("chat", messages, think=thinks, tools=tools, **fields)
         if tools and not model.reads_tools:
-            raise ApiError(400, "This model's chat template knows no tools.", param="tools", code=UNSUPPORTED)
+            raise unsupported("This model's chat template knows no tools.", "tools")
         plain = dataclasses.replace(request, think=False)
         if thinks and prompt_of(model, request) == prompt_of(model, plain):
-            raise ApiError(
-                400, "This model's chat template knows no thinking.", param="reasoning_effort", code=UNSUPPORTED
-            )
+            raise unsupported("This model's chat template knows no thinking.", "reasoning_effort")
         return request
 
     settings = AnswerSettings(
@@ -124,7 +122,7 @@ def _format_of(body: ChatRequest, tools: Sequence[Mapping[str, Any]]) -> AskedFo
 def _predicted(found: RunPlan, body: ChatRequest) -> RunPlan:
     assert body.prediction is not None
     if not found.request.config.is_block_diffusion:
-        raise ApiError(400, f"prediction takes the decoder {BLOCK_DIFFUSION}.", param="prediction", code=UNSUPPORTED)
+        raise unsupported(f"prediction takes the decoder {BLOCK_DIFFUSION}.", "prediction")
     if found.request.config.seed_canvas is not None:
         raise ApiError(400, "prediction and diffusion_seed_canvas contradict each other.", param="prediction")
     content = body.prediction.content

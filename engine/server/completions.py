@@ -13,7 +13,7 @@ from starlette.routing import Route
 from engine.server.answer import AnswerSettings, ServedAnswer
 from engine.server.bodies import read_body
 from engine.server.context import ServerContext
-from engine.server.errors import UNSUPPORTED, ApiError
+from engine.server.errors import ApiError, unsupported
 from engine.server.formats import read_format
 from engine.server.planning import RunPlan, plan
 from engine.server.schemas import CompletionRequest
@@ -62,12 +62,7 @@ def _prompt(body: CompletionRequest, model: LoadedModel) -> str:
         raise ApiError(400, "One prompt a request is answered; send the others by themselves.", param="prompt")
     text = model.write(ids)
     if model.encode(text) != ids:
-        raise ApiError(
-            400,
-            "These tokens are not what the tokenizer makes of their text; send the text.",
-            param="prompt",
-            code=UNSUPPORTED,
-        )
+        raise unsupported("These tokens are not what the tokenizer makes of their text; send the text.", "prompt")
     return text
 
 

@@ -15,7 +15,7 @@ from engine.errors import SafelightError
 from engine.server.asked import AskedQuestions
 from engine.server.context import ServerContext
 from engine.server.decisions_request import AskedRequest
-from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, other_model
+from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, other_model, refusing, unsupported
 from engine.server.images import SentImages
 from engine.server.runs import ServedRun
 from engine.service import (
@@ -75,19 +75,17 @@ def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuesti
     if not model.capabilities.decisions:
         raise ApiError(501, f"The model {model.name} cannot decide; load another one.", code=UNSUPPORTED)
     if asked.instructions and not model.reads_system:
-        raise ApiError(
-            400,
+        raise unsupported(
             f"The model {model.name} reads no system message; write the instructions into the state or the questions.",
-            param=asked.instructions_field,
-            code=UNSUPPORTED,
+            asked.instructions_field,
         )
     images = SentImages(model, context.pictures)
     for place, sent in enumerate(asked.images):
         images.open(sent)
         if len(images.pictures) <= place:
-            raise ApiError(400, "An image is there twice; send it once.", param=sent.where, code=UNSUPPORTED)
+            raise unsupported("An image is there twice; send it once.", sent.where)
     config = images.budget(body.image_tokens, model.defaults)
-    try:
+    with refusing(asked.state_field):
         requests = decision_requests(
             model,
             asked.state,
@@ -100,8 +98,6 @@ def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuesti
             pictures=images.pictures,
             image_tokens=config.image_tokens,
         )
-    except SafelightError as error:
-        raise ApiError(400, f"{error}.", param=asked.state_field) from None
     cancel = threading.Event()
     return DecisionPlan(
         tuple(dataclasses.replace(request, cancel=cancel) for request in requests),

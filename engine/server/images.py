@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from engine.config import IMAGE_TOKENS, GenerationConfig
-from engine.errors import SafelightError, quoted
+from engine.errors import quoted
 from engine.pictures import MOST_BYTES, Picture
-from engine.server.errors import UNSUPPORTED, ApiError
+from engine.server.errors import ApiError, refusing, unsupported
 from engine.server.pictures import ServedPictures
 from engine.service import LoadedModel
 
@@ -74,15 +74,13 @@ class SentImages:
         """
         if not self._model.capabilities.images:
             said = f"The model {self._model.name} cannot see images; leave them out, or load one that can."
-            raise ApiError(400, said, param=sent.where, code=UNSUPPORTED)
+            raise unsupported(said, sent.where)
         if len(self._sent) >= MOST_IMAGES:
             raise ApiError(400, f"There are more than {MOST_IMAGES} images; send fewer.", param=sent.where)
         self._sent.append(sent)
         if sent.url not in self._opened:
-            try:
+            with refusing(sent.where):
                 picture = self._pictures.take(_data_of(sent))
-            except SafelightError as error:
-                raise ApiError(400, f"{error}.", param=sent.where) from None
             self._pixels += picture.width * picture.height
             if self._pixels > MOST_PIXELS:
                 said = f"The images have more than {MOST_PIXELS // 10**6} million pixels; make them smaller."
@@ -102,15 +100,13 @@ class SentImages:
             ApiError: it is no valid budget, or two are requested; there is one for all images.
         """
         if asked is not None:
-            try:
+            with refusing("image_tokens"):
                 config = config.replace(image_tokens=asked)
-            except SafelightError as error:
-                raise ApiError(400, f"{error}.", param="image_tokens") from None
         for sent in self._sent:
             wanted = BUDGETS[sent.detail]
             if wanted is not None and asked not in (None, wanted):
                 said = "All images are read with one budget: give them one detail, or image_tokens and no detail."
-                raise ApiError(400, said, param=sent.where, code=UNSUPPORTED)
+                raise unsupported(said, sent.where)
             asked = asked or wanted
         return config if asked is None else config.replace(image_tokens=asked)
 
@@ -120,7 +116,7 @@ def _sent(fields: Mapping[str, Any], name: str, where: str) -> SentImage:
     known = {name: value for name, value in fields.items() if value is not None}
     for other in known.keys() - {name, "detail"}:
         said = f"The field {quoted(other)} of an image is not known here; send the image as {name}, a data: URL."
-        raise ApiError(400, said, param=where, code=UNSUPPORTED)
+        raise unsupported(said, where)
     url, detail = known.get(name), known.get("detail", "auto")
     if not isinstance(url, str):
         raise ApiError(400, f"The image has no {name}; send it as data:image/png;base64,….", param=where)
@@ -132,11 +128,9 @@ def _sent(fields: Mapping[str, Any], name: str, where: str) -> SentImage:
 def _data_of(sent: SentImage) -> bytes:
     head = _HEAD.match(sent.url)
     if head is None:
-        raise ApiError(
-            400,
+        raise unsupported(
             "An image is sent whole, as data:image/png;base64,…: this server fetches nothing and reads no files.",
-            param=sent.where,
-            code=UNSUPPORTED,
+            sent.where,
         )
     if len(sent.url) - head.end() > _MOST_BASE64:
         raise ApiError(400, f"The image has more than {MOST_BYTES // 2**20} MiB; make it smaller.", param=sent.where)

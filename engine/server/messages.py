@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.errors import SafelightError, quoted
+from engine.errors import quoted
 from engine.files import parse_json
-from engine.server.errors import ApiError
+from engine.server.errors import ApiError, refusing
 from engine.server.images import OpenImage, chat_image
 from engine.server.schemas import ChatMessage, ChatTool, ToolCallSent
 from engine.text.message import Message, image_of
@@ -118,11 +118,9 @@ def _check_fields(message: ChatMessage, where: str) -> None:
 
 
 def _read_call(call: ToolCallSent, where: str) -> dict[str, Any]:
-    text = call.function.arguments or "{}"
-    try:
-        arguments = parse_json(text, "the arguments of a call")
-    except SafelightError as error:
-        raise ApiError(400, f"{error}.", param=f"{where}.function.arguments") from None
+    field = f"{where}.function.arguments"
+    with refusing(field):
+        arguments = parse_json(call.function.arguments or "{}", "the arguments of a call")
     if not isinstance(arguments, dict):
-        raise ApiError(400, "The arguments of a call must be a JSON object.", param=f"{where}.function.arguments")
+        raise ApiError(400, "The arguments of a call must be a JSON object.", param=field)
     return {"id": call.id, "type": "function", "function": {"name": call.function.name, "arguments": arguments}}
