@@ -14,6 +14,7 @@ from starlette.routing import Route
 from engine.server.answer import ServedAnswer
 from engine.server.bodies import large_body
 from engine.server.chat import plan_chat
+from engine.server.chunks import usage_of
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
@@ -21,7 +22,6 @@ from engine.server.responses_items import GrowingItem, ItemEvent, ItemKind
 from engine.server.responses_request import ResponsesRequest, chat_of, renamed
 from engine.server.serving import RunResponse
 from engine.server.sse import event
-from engine.server.usage import usage_of
 from engine.text.output import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
 
 PATH = "/v1/responses"
