@@ -19,7 +19,7 @@ from engine.server.decisions_request import (
     StateMessage,
     SystemoneRequest,
 )
-from engine.server.errors import ApiError, refusing
+from engine.server.errors import ApiError, refusing, unread
 from engine.server.images import SentImage, input_image
 from engine.tasks.decisions.forms import question_from_json
 from engine.tasks.decisions.questions import MOST_QUESTIONS, OneOf, Option, Question, Score, YesNo
@@ -146,11 +146,9 @@ def _text_of(content: Content, where: str, images: list[SentImage] | None = None
         if kind == "input_json" and isinstance(part.get("data"), dict | list):
             text = _written(part["data"])
         if not isinstance(text, str):
-            raise ApiError(
-                400,
+            raise unread(
                 f"A part of type {quoted(kind)} is not read here; send text, or an image in a user's message.",
-                param=f"{where}.{place}",
-                code="unsupported_content",
+                f"{where}.{place}",
             )
         texts.append(text)
     return "\n".join(texts)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, StrictBool, StrictStr, field_validator
 
-from engine.server.errors import ApiError
+from engine.server.errors import unread, unsupported
 from engine.server.schemas import MOST_MESSAGES, ModelName, TemplateOptions
 from engine.server.strict import Strict
 
@@ -94,11 +94,9 @@ class DecisionsRequest(AskedRequest):
     def _check_items(cls, raw: Any) -> Any:
         for place, item in enumerate(raw if isinstance(raw, list) else ()):
             if isinstance(item, dict) and item.get("type", "message") != "message":
-                raise ApiError(
-                    400,
+                raise unread(
                     "Only messages can be read here; write what was called, and what came of it, into their text.",
-                    param=f"input.{place}.type",
-                    code="unsupported_content",
+                    f"input.{place}.type",
                 )
         return raw
 
@@ -117,9 +115,7 @@ class SystemoneRequest(AskedRequest):
     @classmethod
     def _check_thinking(cls, options: TemplateOptions | None) -> None:
         if options is not None and options.enable_thinking:
-            raise ApiError(
-                400,
+            raise unsupported(
                 "An answer is read from the first token, without thinking; leave enable_thinking false.",
-                param="chat_template_kwargs.enable_thinking",
-                code="unsupported_value",
+                "chat_template_kwargs.enable_thinking",
             )

@@ -1,6 +1,4 @@
-"""``/safelight/v1``: requests of another Safelight beyond OpenAI's API. ``engine.service.wire`` defines their
-format.
-"""
+"""``/safelight/v1``: requests of another Safelight beyond OpenAI's API, in the form of ``engine.service.wire``."""
 
 from __future__ import annotations
 

@@ -72,6 +72,11 @@ def unsupported(message: str, param: str | None = None) -> ApiError:
     return ApiError(400, message, param=param, code=UNSUPPORTED)
 
 
+def unread(message: str, param: str) -> ApiError:
+    """Returns the error if a part of a message is of a kind that cannot be read."""
+    return ApiError(400, message, param=param, code="unsupported_content")
+
+
 def loading() -> ApiError:
     """Returns the error while a model is loading, as llama.cpp's except for its code, which is a number there."""
     return ApiError(503, "Loading model", code="loading", headers={"Retry-After": str(BUSY_SECONDS)})

@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.errors import quoted
 from engine.files import parse_json
-from engine.server.errors import ApiError, refusing
+from engine.server.errors import ApiError, refusing, unread
 from engine.server.images import OpenImage, chat_image
 from engine.server.schemas import ChatMessage, ChatTool, ToolCallSent
 from engine.text.message import Message, image_of
@@ -54,10 +54,7 @@ def read_content(content: str | list[dict[str, Any]] | None, where: str) -> str:
     """
     if content is None or isinstance(content, str):
         return content or ""
-    texts = []
-    for place, part in enumerate(content):
-        texts.append(_text(part, f"{where}.content.{place}"))
-    return "\n".join(texts)
+    return "\n".join(_text(part, f"{where}.content.{place}") for place, part in enumerate(content))
 
 
 def read_tools(tools: Sequence[ChatTool]) -> tuple[Mapping[str, Any], ...]:
@@ -81,7 +78,7 @@ def _read_content(message: ChatMessage, where: str, open_image: OpenImage) -> di
         param = f"{where}.content.{place}"
         is_image = part.get("type") == "image_url"
         if is_image and message.role != "user":
-            raise ApiError(400, "Only a user's message has images.", param=param, code="unsupported_content")
+            raise unread("Only a user's message has images.", param)
         if is_image:
             images.append(image_of(open_image(chat_image(part, param)), len(text)))
         else:
@@ -93,9 +90,7 @@ def _read_content(message: ChatMessage, where: str, open_image: OpenImage) -> di
 def _text(part: Mapping[str, Any], param: str) -> str:
     kind, text = part.get("type"), part.get("text")
     if kind in ("input_image", "input_audio", "video_url", "file"):
-        raise ApiError(
-            400, "Files are not read; send text, or an image as image_url.", param=param, code="unsupported_content"
-        )
+        raise unread("Files are not read; send text, or an image as image_url.", param)
     if kind != "text" or not isinstance(text, str) or part.keys() - {"type", "text"}:
         raise ApiError(400, f"A part of a message must be text or an image, not {quoted(kind)}.", param=param)
     return text

@@ -61,9 +61,7 @@ class RunResponse:
     async def _advance(
         self, run: ServedRun, patience: float | None
     ) -> AsyncIterator[tuple[Event | None, list[OutputPart]]]:
-        """Yields a run's events, each with the parts that it adds to the answer; None when it starts and while nothing
-        is new.
-        """
+        """Yields a run's events, each with the parts that it adds; None when it starts and while nothing is new."""
         async for reply in run.replies(patience):
             if not isinstance(reply, RunAdvanced):
                 if reply is not None and reply.trace.header.model.fingerprint != self._plan.model.fingerprint:
