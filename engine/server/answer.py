@@ -12,8 +12,15 @@ from numpy.typing import NDArray
 
 from engine.events import CanvasCommitted, Event, GenerationFinished, PrefillFinished, StepFinished
 from engine.service import LoadedModel
-from engine.text.output import ContentPart, OutputParser, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
-from engine.text.output_parts import joined
+from engine.text.output import OutputParser
+from engine.text.output_parts import (
+    ContentPart,
+    OutputPart,
+    ThoughtPart,
+    ToolCallArguments,
+    ToolCallStarted,
+    joined,
+)
 from engine.text.tags import CALL, CALL_END, CLOSE, OPEN, TAGS
 from engine.types import Tokens
 

@@ -24,7 +24,14 @@ from engine.server.planning import RunPlan, plan, prompt_of
 from engine.server.schemas import ChatRequest
 from engine.server.serving import RunResponse
 from engine.service import LoadedModel, RunRequest
-from engine.text.output import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
+from engine.text.output_parts import (
+    ContentPart,
+    OutputPart,
+    ThoughtPart,
+    ToolCallArguments,
+    ToolCallStarted,
+    joined_text,
+)
 
 PATH = "/v1/chat/completions"
 
@@ -153,8 +160,8 @@ class ChatWriter(ChunkWriter):
                     yield self._chunk({"delta": {"tool_calls": [call]}})
 
     def whole(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> dict[str, Any]:
-        message: dict[str, Any] = {"role": "assistant", "content": _joined(parts, ContentPart), "refusal": None}
-        thought, calls = _joined(parts, ThoughtPart), _calls(parts)
+        message: dict[str, Any] = {"role": "assistant", "content": joined_text(parts, ContentPart), "refusal": None}
+        thought, calls = joined_text(parts, ThoughtPart), _calls(parts)
         if thought:
             message |= {"reasoning": thought, "reasoning_content": thought}
         if calls:
@@ -165,10 +172,6 @@ class ChatWriter(ChunkWriter):
     def _logprobs(self, answer: ServedAnswer) -> dict[str, Any] | None:
         known = answer.take_chances()
         return {"content": [chance.as_chat() for chance in known], "refusal": None} if known else None
-
-
-def _joined(parts: Sequence[OutputPart], kind: type[ContentPart] | type[ThoughtPart]) -> str:
-    return "".join(part.text for part in parts if isinstance(part, kind))
 
 
 def _call(name: str, arguments: str = "") -> dict[str, Any]:

@@ -19,7 +19,7 @@ from engine.server.planning import RunPlan, plan
 from engine.server.schemas import CompletionRequest
 from engine.server.serving import RunResponse
 from engine.service import LoadedModel, RunRequest
-from engine.text.output import ContentPart, OutputPart
+from engine.text.output_parts import ContentPart, OutputPart, joined_text
 
 PATH = "/v1/completions"
 DEFAULT_TOKENS = 16  # OpenAI's
@@ -80,8 +80,7 @@ class CompletionWriter(ChunkWriter):
                 yield self._chunk({"text": part.text}, logprobs=self._logprobs(answer))
 
     def whole(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> dict[str, Any]:
-        text = "".join(part.text for part in parts if isinstance(part, ContentPart))
-        return self._whole({"text": text}, self._logprobs(answer), answer)
+        return self._whole({"text": joined_text(parts, ContentPart)}, self._logprobs(answer), answer)
 
     def _logprobs(self, answer: ServedAnswer) -> dict[str, Any] | None:
         known = answer.take_chances()

@@ -22,7 +22,7 @@ from engine.server.planning import RunPlan
 from engine.server.responses_request import ResponsesRequest, chat_of, renamed
 from engine.server.serving import RunResponse
 from engine.server.sse import event
-from engine.text.output import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
+from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
 
 ItemKind = Literal["reasoning", "message", "function_call"]
 ItemEvent = tuple[str, dict[str, Any]]

@@ -17,7 +17,7 @@ from engine.server.planning import RunPlan
 from engine.server.runs import ServedRun
 from engine.server.sse import ALIVE, joined, send_stream
 from engine.service import RunAdvanced
-from engine.text.output import OutputPart
+from engine.text.output_parts import OutputPart
 from engine.text.output_parts import joined as joined_parts
 
 

@@ -20,24 +20,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
-from engine.text.output_parts import (
-    ContentPart,
-    Output,
-    OutputPart,
-    ThoughtPart,
-    ToolCall,
-    ToolCallArguments,
-    ToolCallStarted,
-    joined,
-)
+from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, joined, joined_text
 from engine.text.running_text import RunningText, ThoughtText
 from engine.text.tags import CALL, CALL_END, CLOSE, ENDS, MARK, OPEN, THINK, THINK_END, THOUGHT, TagSplitter
 from engine.text.tool_call import ToolCallReader
-
-__all__ = [
-    "ContentPart", "Output", "OutputParser", "OutputPart", "ThoughtPart", "ToolCall", "ToolCallArguments",
-    "ToolCallStarted", "parse_output",
-]  # fmt: skip
 
 Schemas = Mapping[str, Mapping[str, Any]]
 """The JSON schema of each tool's parameters, by its name; it decides the type of values without marks."""
@@ -195,16 +181,8 @@ class OutputParser:
         return joined(given)
 
 
-def parse_output(text: str, *, starts_in_thought: bool = False, schemas: Schemas = _NONE) -> Output:
-    parser = OutputParser(starts_in_thought=starts_in_thought, schemas=schemas)
+def content_and_thought(text: str, *, starts_in_thought: bool = False) -> tuple[str, str]:
+    """Returns the content and the thought of a whole output."""
+    parser = OutputParser(starts_in_thought=starts_in_thought)
     parts = [*parser.feed(text), *parser.finish()]
-    names = {part.index: part.name for part in parts if isinstance(part, ToolCallStarted)}
-    arguments: dict[int, list[str]] = {index: [] for index in names}
-    for part in parts:
-        if isinstance(part, ToolCallArguments):
-            arguments[part.index].append(part.json_fragment)
-    return Output(
-        "".join(part.text for part in parts if isinstance(part, ContentPart)),
-        "".join(part.text for part in parts if isinstance(part, ThoughtPart)),
-        tuple(ToolCall(names[i], "".join(arguments[i]), i in parser.cut_calls) for i in names),
-    )
+    return joined_text(parts, ContentPart), joined_text(parts, ThoughtPart)
