@@ -11,9 +11,8 @@ from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding.names import FORMATTING, require_diffusion
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, Influence
-from engine.service.admission import Admission
+from engine.service.admission import Admission, CachePool
 from engine.service.backend import RunSteps
-from engine.service.cache_pool import CachePool
 from engine.service.capabilities import Capabilities
 from engine.service.deciding import Deciding
 from engine.service.description import count_tokens, deciding_of, describe

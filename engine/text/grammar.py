@@ -136,9 +136,7 @@ class GrammarState:
         return allowed
 
     def _count(self, matcher: Matcher, ids: Sequence[int]) -> int:
-        """Returns how many tokens fit, without white space at their end that JSON does not need: nothing may follow
-        it.
-        """
+        """Returns how many tokens fit, without white space at their end that JSON does not need."""
         count = matcher.count(ids)
         if self._json is not None and count < len(ids) and not self._place_behind(ids[:count]).is_in_string:
             while count and self._json.blank[ids[count - 1]]:
