@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from engine.catalog import ADAPTERS
 from engine.errors import quoted
 from engine.server.errors import ApiError, loading, no_model
+from engine.server.images import ServedPictures
 from engine.server.live import LiveRequests
 from engine.server.metrics import Metrics
 from engine.server.options import ServerOptions
-from engine.server.pictures import ServedPictures
 from engine.service import LoadedModel, Scheduler
 
 

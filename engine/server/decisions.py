@@ -17,10 +17,16 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from engine.errors import SafelightError
-from engine.server.asked import AskedQuestions, read_decisions, read_systemone
 from engine.server.bodies import large_body
 from engine.server.context import ServerContext
-from engine.server.decisions_request import AskedRequest, DecisionsRequest, SystemoneRequest
+from engine.server.decisions_request import (
+    AskedQuestions,
+    AskedRequest,
+    DecisionsRequest,
+    SystemoneRequest,
+    read_decisions,
+    read_systemone,
+)
 from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, other_model, refusing, unsupported
 from engine.server.images import SentImages
 from engine.server.runs import ServedRun

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 from engine.config import IMAGE_TOKENS, GenerationConfig
 from engine.errors import quoted
-from engine.pictures import MOST_BYTES, Picture
-from engine.server.errors import ApiError, refusing, unsupported
-from engine.server.pictures import ServedPictures
+from engine.pictures import MOST_BYTES, Picture, open_picture
+from engine.server.errors import ApiError, refusing, too_many, unsupported
 from engine.service import LoadedModel
+from engine.trace.format import MOST_PICTURED
 
 MOST_IMAGES = 32  # of a request
 MOST_PIXELS = 2**27  # of a request's images: decoding time grows with them, and few bytes may hold many
+MOST_KEPT = 4_096  # recently shown pictures
 BUDGETS = {"auto": None, "low": IMAGE_TOKENS[0], "high": IMAGE_TOKENS[-1], "original": IMAGE_TOKENS[-1]}
 """The most tokens of an image by its ``detail``; None: the model's own."""
 
@@ -138,3 +143,49 @@ def _data_of(sent: SentImage) -> bytes:
         return base64.b64decode(sent.url[head.end() :], validate=True)
     except ValueError:
         raise ApiError(400, "What the image's URL holds is not base64.", param=sent.where) from None
+
+
+class ServedPictures:
+    """The pictures of running requests, and recently shown ones: a conversation's next turn shows them again.
+
+    ``most`` bytes in all.
+    """
+
+    def __init__(self, most: int = MOST_PICTURED) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._recent: OrderedDict[str, Picture] = OrderedDict()
+        self._alive: WeakValueDictionary[str, Picture] = WeakValueDictionary()
+
+    def find(self, digest: str) -> Picture | None:
+        """Returns the picture of a digest; None if it was not sent, or was dropped."""
+        with self._lock:
+            picture = self._alive.get(digest)
+            if picture is not None:
+                self._recent[digest] = picture
+                self._recent.move_to_end(digest)
+            return picture
+
+    def take(self, data: bytes) -> Picture:
+        """Returns the picture of these bytes. Slow: it is decoded, unless it is known.
+
+        Raises:
+            SafelightError: it is no picture that is read.
+            ApiError: the pictures of running requests leave no room for it.
+        """
+        known = self.find(hashlib.sha256(data).hexdigest())
+        if known is not None:
+            return known
+        picture = open_picture(data)
+        with self._lock:
+            if (known := self._alive.get(picture.digest)) is not None:
+                return known  # another thread was faster
+            while self._recent and (len(self._recent) >= MOST_KEPT or self._size() + len(data) > self._most):
+                self._recent.popitem(last=False)
+            if self._size() + len(data) > self._most:
+                raise too_many("The pictures of other requests leave no room for this one; try again later.")
+            self._alive[picture.digest] = self._recent[picture.digest] = picture
+        return picture
+
+    def _size(self) -> int:
+        return sum(len(picture.data) for picture in self._alive.values())

@@ -100,8 +100,7 @@ class BoundedProtocol(H11Protocol):
         super().__init__(config, server_state, {**app_state, CALLER: self._caller}, _loop)
         self._options = options
         self._since = self.loop.time()
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._reading_timer: asyncio.TimerHandle | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         self._closing = ClosingTransport(transport, self._is_being_sent_to, self._options.send_seconds)
@@ -122,17 +121,17 @@ class BoundedProtocol(H11Protocol):
             self._watch_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._unwatch_head()
-        self._unwatch_reading()
+        self._unwatch("head")
+        self._unwatch("reading")
         super().connection_lost(exc)
         self._closing.forget()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._reading_timer = self.loop.call_later(self._options.send_seconds, self.transport.abort)
+        self._timers["reading"] = self.loop.call_later(self._options.send_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        self._unwatch_reading()
+        self._unwatch("reading")
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
@@ -150,24 +149,18 @@ class BoundedProtocol(H11Protocol):
         """Returns True if the client has not sent its whole request, or has sent an invalid one."""
         return self.conn.their_state in (h11.SEND_BODY, h11.ERROR)
 
-    def _unwatch_reading(self) -> None:
-        if self._reading_timer is not None:
-            self._reading_timer.cancel()
-            self._reading_timer = None
+    def _unwatch(self, name: str) -> None:
+        if name in self._timers:
+            self._timers.pop(name).cancel()
 
     def _watch_head(self) -> None:
         if not self._is_between_requests or self.transport.is_closing():
-            self._unwatch_head()
-        elif self._head_timer is None:
-            self._head_timer = self.loop.call_later(self._options.header_seconds, self._head_is_late)
-
-    def _unwatch_head(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+            self._unwatch("head")
+        elif "head" not in self._timers:
+            self._timers["head"] = self.loop.call_later(self._options.header_seconds, self._head_is_late)
 
     def _head_is_late(self) -> None:
-        self._head_timer = None
+        del self._timers["head"]
         if self._is_between_requests and not self.transport.is_closing():
             self._refuse(ApiError(408, "The request did not arrive in time."))
 

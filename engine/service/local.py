@@ -17,7 +17,6 @@ from engine.service.capabilities import Capabilities
 from engine.service.deciding import Deciding
 from engine.service.description import count_tokens, deciding_of, describe
 from engine.service.failures import explained
-from engine.service.meanwhile import without_waiting
 from engine.service.recorder import Recorder, RunRecord, cancelled
 from engine.service.replies import (
     AdapterChanged,
@@ -43,6 +42,7 @@ from engine.service.run_task import (
     task_of,
     with_decoder,
     with_images,
+    without_waiting,
 )
 from engine.text.message import Message, image_digests
 from engine.trace.identity import identify_model

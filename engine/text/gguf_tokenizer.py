@@ -164,16 +164,12 @@ def _added_tokens(values: Mapping[str, Any], tokens: list[str]) -> list[dict[str
     types = values.get(PREFIX + "token_type")
     if not isinstance(types, list) or len(types) != len(tokens):
         raise SafelightError("has a tokenizer whose tokens have no types")
+    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     return [
-        _added(index, token, is_special=kind != USER_DEFINED or token in MARKS)
+        {"id": index, "content": token, **plain, "special": kind != USER_DEFINED or token in MARKS}
         for index, (token, kind) in enumerate(zip(tokens, types, strict=True))
         if kind in (UNKNOWN, CONTROL, USER_DEFINED)
     ]
-
-
-def _added(index: int, token: str, *, is_special: bool) -> dict[str, Any]:
-    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    return {"id": index, "content": token, **plain, "special": is_special}
 
 
 def _merges(
