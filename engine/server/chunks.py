@@ -91,6 +91,17 @@ def usage_of(answer: ServedAnswer, plan: RunPlan) -> dict[str, Any]:
     }
 
 
+def usage_of_items(read: int, cached: int, written: int, thought: int = 0) -> dict[str, Any]:
+    """Returns the ``usage`` of OpenAI's responses and decisions, in tokens."""
+    return {
+        "input_tokens": read,
+        "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
+        "output_tokens": written,
+        "output_tokens_details": {"reasoning_tokens": thought},
+        "total_tokens": read + written,
+    }
+
+
 def timings_of(answer: ServedAnswer) -> dict[str, Any]:
     """Returns llama-server's ``timings``, with the additions of Unsloth's server; times are the engine's."""
     fresh, written = answer.prompt_tokens - answer.cached_tokens, len(answer.tokens)

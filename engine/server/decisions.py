@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from engine.errors import SafelightError
 from engine.server.bodies import large_body
+from engine.server.chunks import usage_of_items
 from engine.server.context import ServerContext
 from engine.server.decisions_request import (
     AskedQuestions,
@@ -218,13 +219,7 @@ def decisions_body(plan: DecisionPlan, decided: Decided) -> dict[str, Any]:
     return {
         "model": plan.name,
         "answers": [_decisions_answer(answer, has_repeats=plan.has_repeats) for answer in decided.answers],
-        "usage": {
-            "input_tokens": usage.prompt_tokens,
-            "input_tokens_details": {"cached_tokens": usage.reused_tokens, "cache_write_tokens": 0},
-            "output_tokens": usage.answer_tokens,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": usage.prompt_tokens + usage.answer_tokens,
-        },
+        "usage": usage_of_items(usage.prompt_tokens, usage.reused_tokens, usage.answer_tokens),
     }
 
 
@@ -240,7 +235,10 @@ def systemone_body(plan: DecisionPlan, decided: Decided) -> dict[str, Any]:
         "object": "structured_decision",
         "created": int(time.time()),
         "model": plan.name,
-        "answers": {name: _systemone_answer(answer, has_repeats=plan.has_repeats) for name, answer in named},
+        "answers": {
+            name: systemone_answer(answer) | (_repeats(answer, spread_of(answer)) if plan.has_repeats else {})
+            for name, answer in named
+        },
         "usage": {"input_tokens": decided.usage.prompt_tokens, "output_tokens": decided.usage.answer_tokens},
         "diagnostics": {
             name: {"label_mass": answer.label_mass, "argmax_is_label": answer.argmax_is_label} for name, answer in named
@@ -270,10 +268,6 @@ def _decisions_answer(answer: TypedAnswer, *, has_repeats: bool) -> dict[str, An
         return written | (_repeats(answer, answer.spread[0]) if has_repeats else {})
     written["confidence"] = answer.confidence
     return written | (_repeats(answer, list(answer.spread)) if has_repeats else {})
-
-
-def _systemone_answer(answer: TypedAnswer, *, has_repeats: bool) -> dict[str, Any]:
-    return systemone_answer(answer) | (_repeats(answer, spread_of(answer)) if has_repeats else {})
 
 
 def _repeats(answer: TypedAnswer, spread: object) -> dict[str, Any]:

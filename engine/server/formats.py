@@ -94,14 +94,11 @@ def read_format(body: FormattedRequest) -> AskedFormat | None:
     Raises:
         ApiError: it is none, or there are several.
     """
-    found: list[tuple[str, FormatKind, Any]] = []
-    form = body.response_format
-    if form is not None and form.json_schema is not None:
-        found.append(("response_format", "json_schema", form.json_schema.schema_))
-    elif form is not None and form.type == "json_object":
-        found.append(("response_format", "json_object", True))
+    form = body.response_format or ResponseFormat(type="text")
     more = body.structured_outputs or StructuredOutputs()
     asked: tuple[tuple[str, FormatKind, Any], ...] = (
+        ("response_format", "json_schema", form.json_schema and form.json_schema.schema_),
+        ("response_format", "json_object", form.type == "json_object" or None),
         ("structured_outputs.json", "json_schema", more.json_),
         ("structured_outputs.regex", "regex", more.regex),
         ("structured_outputs.choice", "choices", more.choice),
@@ -110,7 +107,7 @@ def read_format(body: FormattedRequest) -> AskedFormat | None:
         ("guided_regex", "regex", body.guided_regex),
         ("guided_choice", "choices", body.guided_choice),
     )
-    found += [one for one in asked if one[2] is not None]
+    found = [one for one in asked if one[2] is not None]
     if not found:
         return None
     if len(found) > 1:

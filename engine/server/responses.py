@@ -15,7 +15,7 @@ from starlette.routing import Route
 from engine.server.answer import ServedAnswer
 from engine.server.bodies import large_body
 from engine.server.chat import plan_chat
-from engine.server.chunks import usage_of
+from engine.server.chunks import usage_of_items
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
@@ -216,19 +216,12 @@ class ResponsesWriter:
             "truncation": "disabled",
             "metadata": body.metadata or {},
             "seed": self._plan.request.seed,  # our own field: repeats the answer
-            "usage": None if answer is None else self._usage(answer),
+            "usage": None if answer is None else _usage(answer),
         }
 
-    def _usage(self, answer: ServedAnswer) -> dict[str, Any]:
-        usage = usage_of(answer, self._plan)
-        thoughts = usage["completion_tokens_details"]["reasoning_tokens"]
-        return {
-            "input_tokens": usage["prompt_tokens"],
-            "input_tokens_details": {"cached_tokens": answer.cached_tokens, "cache_write_tokens": 0},
-            "output_tokens": usage["completion_tokens"],
-            "output_tokens_details": {"reasoning_tokens": thoughts},
-            "total_tokens": usage["total_tokens"],
-        }
+
+def _usage(answer: ServedAnswer) -> dict[str, Any]:
+    return usage_of_items(answer.prompt_tokens, answer.cached_tokens, len(answer.tokens), answer.reasoning_tokens)
 
 
 def _why_incomplete(answer: ServedAnswer) -> dict[str, str]:

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from tokenizers import Encoding
 from tokenizers import Tokenizer as FastTokenizer
 
 from engine.errors import SafelightError, quoted
@@ -77,7 +76,7 @@ class Tokenizer:
             SafelightError: it has more than ``MOST_CHARACTERS``.
         """
         _require_bounded(text)
-        return list(self._encoded(text).ids)
+        return self._encoded(text)
 
     def encode_prompt(self, text: str) -> list[int]:
         """Encodes a text that no template wrote, as ``encode``: ``before`` and ``after`` are added where missing."""
@@ -98,7 +97,7 @@ class Tokenizer:
 
     def _rendered(self, text: str) -> list[int]:
         if BREAK not in text:
-            return list(self._encoded(text).ids)
+            return self._encoded(text)
         whole = _whole(text)
         with _in_words("the model's tokenizer cannot read this text; download the model again"):
             found = self.fast.encode_batch([whole], add_special_tokens=False)[0]
@@ -122,11 +121,10 @@ class Tokenizer:
         pieces = [text] if fast.pre_tokenizer is None else [p for p, _ in fast.pre_tokenizer.pre_tokenize_str(text)]
         return [token.id for piece in pieces for token in fast.model.tokenize(piece)]
 
-    def _encoded(self, text: str) -> Encoding:
+    def _encoded(self, text: str) -> list[int]:
         with _in_words("the model's tokenizer cannot read this text; download the model again"):
             # A batch is encoded without the GIL, so that the window responds while a long text is encoded.
-            found: Encoding = self.fast.encode_batch_fast([_whole(text)], add_special_tokens=False)[0]
-            return found
+            return list(self.fast.encode_batch_fast([_whole(text)], add_special_tokens=False)[0].ids)
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
         """Returns the text of token ids; unknown ids are left out."""
