@@ -6,9 +6,10 @@ They are OpenAI's and TypeSafe's, with four fields of ours.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, ParamSpec, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, StrictBool, StrictStr, field_validator
 
@@ -25,8 +26,6 @@ MOST_REPEATS = 16
 ChoiceValue: TypeAlias = StrictStr | StrictBool
 Content: TypeAlias = str | list[dict[str, Any]]
 _TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class AskedRequest(Strict):
@@ -179,7 +178,8 @@ def read_systemone(body: SystemoneRequest) -> AskedQuestions:
     for name, question in body.questions.items():
         if not name:
             raise ApiError(400, "A question has no name; name it.", param="questions")
-        questions.append(_made(f"questions.{name}", question_from_json, name, question))
+        with _refusing(f"questions.{name}"):
+            questions.append(question_from_json(name, question))
     return AskedQuestions(state, tuple(questions), body.instructions or "", images, id=body.request_id)
 
 
@@ -187,13 +187,16 @@ def _question(asked: AskedQuestion, where: str) -> Question:
     text, name = _text_of(asked.instructions, f"{where}.instructions"), asked.name or ""
     match asked:
         case AskedPredicate():
-            return _made(where, YesNo, text, name=name)
+            with _refusing(where):
+                return YesNo(text, name=name)
         case AskedChoice(choices=choices):
             options = tuple(Option(_written(one.value), one.description or "") for one in choices)
-            return _made(f"{where}.choices", OneOf, text, options, name)
+            with _refusing(f"{where}.choices"):
+                return OneOf(text, options, name)
         case AskedScore(levels=levels):
             options = tuple(Option(one.label, one.description or "") for one in levels)
-            return _made(f"{where}.levels", Score, text, options, name)
+            with _refusing(f"{where}.levels"):
+                return Score(text, options, name)
 
 
 def _written(value: object) -> str:
@@ -201,9 +204,8 @@ def _written(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _made(where: str, make: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    with refusing(where[:MOST_FIELD]):
-        return make(*args, **kwargs)
+def _refusing(where: str) -> AbstractContextManager[None]:
+    return refusing(where[:MOST_FIELD])
 
 
 def _check_number(count: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import gzip
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from engine.server.bodies import JSON_VALUES, read_file, read_object
 from engine.server.context import ServerContext, adapters_of
 from engine.server.errors import ApiError, refusing, too_many, unsupported
 from engine.server.runs import RunChannel, ServedRun
-from engine.server.sse import joined, send_stream
+from engine.server.sse import send_stream
 from engine.service import InfluenceMeasured, LoadedModel, RunAdvanced, RunEnded, RunRequest
 from engine.service.wire import (
     CONTENT_TYPE,
@@ -213,11 +213,9 @@ class ReplyStream:
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         async with ServedRun(self._context, (self._request,), self._endpoint, self._context.model.name) as run:
             run.watch(receive)
-            parts = self._parts(run)
-            first = await anext(parts)  # a run that cannot begin is refused with its own status
-            await send_stream(joined(first, parts), send, CONTENT_TYPE)
+            await send_stream(self._parts(run), send, CONTENT_TYPE)
 
-    async def _parts(self, run: ServedRun) -> AsyncIterator[bytes]:
+    async def _parts(self, run: ServedRun) -> AsyncGenerator[bytes, None]:
         is_begun = False
         async for reply in run.replies(self._context.options.comment_seconds):
             is_begun = True
