@@ -15,7 +15,7 @@ from engine.decoding.names import formatting, require_thoughts
 from engine.pictures import Picture, read_picture
 from engine.service import is_remote
 from engine.text.message import Message, message_of
-from engine.text.output import parse_output
+from engine.text.output import content_and_thought
 from engine.text.output_format import OutputFormat
 from engine.text.tags import closed_thought, end_of_thought, starts_in_thought
 
@@ -155,8 +155,8 @@ def _here(
     with watcher(args, model.tokenizer, named) as watch:
         outcome = running.run(model, given, config, running.seed(args), watch, wanted)
     if args.think:
-        found = parse_output(model.tokenizer.decode(outcome.tokens, skip_special=False), starts_in_thought=is_open)
-        outcome.text, outcome.thinking = found.content, found.thought
+        written = model.tokenizer.decode(outcome.tokens, skip_special=False)
+        outcome.text, outcome.thinking = content_and_thought(written, starts_in_thought=is_open)
     return AnsweredPrompt(
         outcome,
         named,

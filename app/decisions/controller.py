@@ -109,8 +109,6 @@ class DecisionsController(QObject):
             return tr("A table is being decided; Esc stops it")
         return tr("A decision is being made; Esc stops it") if self.is_busy else ""
 
-    # ---------------------------------------------------------------- questions
-
     def _recall(self) -> None:
         """Shows the stored questions and text, or the first sample if there are none."""
         found, one = self.store.recall(), self.page.one
@@ -221,8 +219,6 @@ class DecisionsController(QObject):
         """Replaces the questions."""
         drafts = tuple(map(QuestionDraft.from_question, questions))
         self._show_sheet(replace(self.page.one.questions.sheet, questions=drafts))
-
-    # ---------------------------------------------------------------- deciding
 
     @Slot()
     def go(self) -> None:

@@ -10,10 +10,10 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.context import AppContext
 from app.decisions.one.questions import QuestionList
-from app.design.timers import one_shot
 from app.state.decisions.sheet import QuestionSheet, file_of, sheet_of
 from app.system.folders import ensure
 from app.system.i18n import tr
+from app.system.timers import later
 from engine import SafelightError
 from engine.files import read_json, write_json
 from engine.tasks.decisions.question_file import read_question_file, write_question_file
@@ -62,12 +62,10 @@ class QuestionStore(QObject):
         self._context, self._questions, self._state = context, questions, state
         self._folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
         self._is_written = True
-        self._saving = one_shot(self, self.remember, SAVE_MS)
+        self._saving = later(self, self.remember, SAVE_MS)
         questions.open.clicked.connect(self._ask_file)
         questions.save.clicked.connect(self._ask_target)
         context.at_end(self.remember)
-
-    # ---------------------------------------------------------------- between two starts
 
     def recall(self) -> tuple[QuestionSheet, str] | None:
         """Returns the stored questions and text; None if there are none."""
@@ -90,8 +88,6 @@ class QuestionStore(QObject):
             write_sheet(self._context.folders.data, self._questions.sheet, self._state())
         except SafelightError as error:
             self._context.say(tr(str(error)))
-
-    # ---------------------------------------------------------------- files
 
     def _window(self) -> QWidget:
         return self._questions.window()

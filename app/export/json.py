@@ -151,9 +151,6 @@ def _finite(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
-# --- reading -------------------------------------------------------------------------------------------------------
-
-
 def read(path: Path) -> Trace:
     """Reads a run from its JSON file into memory.
 

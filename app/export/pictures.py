@@ -112,8 +112,6 @@ class PictureSheet:
             self._glyph_of_token[token] = glyph_of(self.run.piece(token), self.run.is_special(token))
         return self._glyph_of_token[token]
 
-    # ---------------------------------------------------------------- layout
-
     def _lay_out(self) -> None:
         cell = self._glyphs.cell_width(sorted(self._texts)), self._glyphs.cell_height()
         self._cell = cell
@@ -207,8 +205,6 @@ class PictureSheet:
             return tr("{read} · {what}", read=read, what=tr("noise at the slots"))
         words = [*map(answer_words, answers[:MOST_ANSWERS]), *(["…"] if len(answers) > MOST_ANSWERS else [])]
         return tr("{read} · {what}", read=read, what=tr(", ").join(words))
-
-    # ---------------------------------------------------------------- drawing
 
     def image(self, places: Sequence[int]) -> QImage:
         """Returns a picture with a panel for each of the frames. Raises SafelightError if it would be too large."""

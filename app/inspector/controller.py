@@ -91,8 +91,6 @@ class InspectorController(QObject):
             self.offer()
         self.page.setFocus()
 
-    # ---------------------------------------------------------------- opening and choosing runs
-
     def _listed_gallery(self) -> tuple[GalleryTrace, ...]:
         try:
             return engine.gallery()
@@ -216,8 +214,6 @@ class InspectorController(QObject):
         start = str(self._context.folders.traces)
         return QFileDialog.getOpenFileName(self.page.window(), tr("Open a run"), start, form)[0]
 
-    # ---------------------------------------------------------------- relations of runs
-
     @Slot()
     def _opened(self) -> None:
         trace, other = self.page.player.trace, self.compare.trace
@@ -302,8 +298,6 @@ class InspectorController(QObject):
             self.page.refresh()
             if not is_unfinished(served):
                 self.page.run_ended()
-
-    # ---------------------------------------------------------------- reading
 
     def _read(self, key: str) -> Recording | None:
         if key in self._live:

@@ -144,8 +144,6 @@ class ExportDialog(QDialog):
         self.message.hide()
         self.setMinimumWidth(px(WIDTH))
 
-    # ---------------------------------------------------------------- the choices
-
     @Slot()
     def _fit_format(self) -> None:
         """Shows the controls that matter for the format, and gives the file its suffix."""
@@ -238,8 +236,6 @@ class ExportDialog(QDialog):
         self._replaced = Path()
         self.go.setText(tr("Export"))
         self._say("")
-
-    # ---------------------------------------------------------------- writing
 
     @property
     def is_busy(self) -> bool:

@@ -54,8 +54,6 @@ class GoingOn(QObject):
         context.arrived.connect(self.take)
         context.busy_changed.connect(self.refresh)
 
-    # ---------------------------------------------------------------- possible actions
-
     @property
     def is_forking(self) -> bool:
         """True if a fork or rewriting is running."""
@@ -178,8 +176,6 @@ class GoingOn(QObject):
         self._context.borrow(needed.path_or_id, needed.adapter)
         return True
 
-    # ---------------------------------------------------------------- forks and spans
-
     @Slot(object)
     def _fork(self, change: Fork) -> None:
         trace = self._player.trace
@@ -240,8 +236,6 @@ class GoingOn(QObject):
                 self._forks.say(said)
                 if details:
                     self._context.say(said, details)
-
-    # ---------------------------------------------------------------- influence
 
     @Slot(int, str)
     def _measure_text(self, position: int, text: str) -> None:

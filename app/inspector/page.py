@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QPushButton, QStackedWidget, QTabWidget, QWidget
 from app.design.controls import Elided, Hairline, button, label, scroller
 from app.design.fonts import px
 from app.design.layouts import Gap, boxed, column_of, row_of, splitter_of
-from app.design.timers import one_shot
 from app.inspector.answers.panel import ReadAnswers
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.canvas.map import StepMap
@@ -32,6 +31,7 @@ from app.inspector.words import made_in_words, model_words, prompt_in_line
 from app.player.player import Player
 from app.state.run.task_words import kind_words, task_title
 from app.system.i18n import tr, trn
+from app.system.timers import later
 from engine import Recording, TraceHeader
 
 REFRESH_MS = 30  # interval at which a live run is read
@@ -53,7 +53,7 @@ class InspectorPage(QWidget):
         self.setObjectName("inspector")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(tr("Inspector"))
-        self._waiting = one_shot(self, self._take_in)
+        self._waiting = later(self, self._take_in)
         self._live = False
         self._is_narrow = self._has_plots_tab = False
         self._share = 1.0  # of the latest step of a live run that is shown
@@ -83,8 +83,6 @@ class InspectorPage(QWidget):
         self.side = QTabWidget()
         self.side.tabBar().setAccessibleName(tr("Views of the run"))
         self._lay_out()
-
-    # ---------------------------------------------------------------- building
 
     def _lay_out(self) -> None:
         head = self._head()
@@ -191,8 +189,6 @@ class InspectorPage(QWidget):
         for at, made in enumerate(self.view_buttons):
             made.setChecked(at == place)
         self.main.setCurrentIndex(place)
-
-    # ---------------------------------------------------------------- the open run
 
     def open_trace(self, trace: Recording, place: int | None = None) -> None:
         """Opens a finished run at its last frame, or at ``place``."""
@@ -332,8 +328,6 @@ class InspectorPage(QWidget):
         if self.player.trace is not None:
             self.player.pause()
             self.export_asked.emit(self.player)
-
-    # ---------------------------------------------------------------- keys and size
 
     @Slot()
     def _let_keys(self) -> None:

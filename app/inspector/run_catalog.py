@@ -14,9 +14,9 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal, Slot
 
-from app.design.timers import one_shot
 from app.state.run.answers import answers_of, decision_words
 from app.state.run.replay import Replay
+from app.system.timers import later
 from engine import TRACE_SUFFIX, SafelightError, TraceHeader, open_trace
 from engine.trace import read_header, trace_files
 
@@ -150,7 +150,7 @@ class RunCatalog(QObject):
         self._thread: threading.Thread | None = None
         self._is_asked_again = False
         self._closed = threading.Event()
-        self._later = one_shot(self, self.changed)
+        self._later = later(self, self.changed)
         self._found.connect(self._take)
 
     @property

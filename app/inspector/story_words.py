@@ -301,9 +301,6 @@ def _direction(found: float | None, blocks: int) -> str:
     )
 
 
-# --- the end ---------------------------------------------------------------------------------------------------------
-
-
 def end_in_words(result: GenerationFinished | None) -> str:
     """Describes how the turn ended; empty for a run that is still running or has failed."""
     match result:

@@ -33,9 +33,6 @@ MOST_PINS = 6  # most pins of a fork that are named one by one
 COUNTED = ("pinned", "banned_tokens", "allowed_tokens")
 
 
-# --- numbers and tokens ----------------------------------------------------------------------------------------------
-
-
 def in_nats(value: float) -> str:
     """Returns a value without its unit: three decimals, whole numbers from 100 on, powers of ten below 0.001."""
     if value == 0 or value >= 0.001:
@@ -60,9 +57,6 @@ def tick(value: float) -> str:
 def written(piece: str, special: bool) -> str:
     """Returns a token's text for charts, with signs for invisible characters; a control token in words."""
     return token_words(piece) if special else glyph_of(piece, False).text or piece
-
-
-# --- frames ----------------------------------------------------------------------------------------------------------
 
 
 def frame_words(frame: Frame, steps: int, snapshot: BlockState | None, reads: int = 0) -> str:
@@ -159,9 +153,6 @@ def _rounds_at(frame: Frame, figures: BlockFigures | None) -> list[str]:
     return [words[:1].upper() + words[1:] for words in begun]
 
 
-# --- a position's history --------------------------------------------------------------------------------------------
-
-
 def history_in_words(bio: History, piece: Piece) -> str:
     """Describes a position's whole history in one to three sentences."""
     if bio.pinned:
@@ -242,9 +233,6 @@ def _remelted(bio: History) -> str:
             return tr("remelted twice")
         case count:
             return tr("remelted {count} times", count=count)
-
-
-# --- two runs --------------------------------------------------------------------------------------------------------
 
 
 def run_title(header: TraceHeader) -> str:
@@ -358,9 +346,6 @@ def _kinship(one: TraceHeader, other: TraceHeader, piece: Piece | None) -> list[
         changed = change_in_words(header.changes[-1], piece) if header.changes else ""
         return [tr("{sentence}: {changes}.", sentence=said, changes=changed) if changed else f"{said}."]
     return []
-
-
-# --- what a fork changes ---------------------------------------------------------------------------------------------
 
 
 def made_in_words(header: TraceHeader, piece: Piece | None = None) -> str:

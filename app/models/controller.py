@@ -91,8 +91,6 @@ class ModelsController(QObject):
         self._context.model_changed.connect(self._show_model)
         self._context.offline_changed.connect(self._show_offline)
 
-    # ---------------------------------------------------------------- state of the app
-
     def enter(self) -> None:
         """Refreshes when the page is shown."""
         self.refresh()
@@ -128,8 +126,6 @@ class ModelsController(QObject):
             if row.token is not None:
                 row.token.set_offline(offline)
         self._show_all()
-
-    # ---------------------------------------------------------------- the list
 
     @Slot()
     def refresh(self) -> None:
@@ -205,8 +201,6 @@ class ModelsController(QObject):
             self._added.add(str(file))
         self.add_folder(file)
         self._plans.count(entry for entry in self._entries.values() if entry.key == str(file))
-
-    # ---------------------------------------------------------------- showing
 
     @Slot()
     def _make_rows(self) -> None:
@@ -297,8 +291,6 @@ class ModelsController(QObject):
         if self.page.isVisible():
             self._plans.count(self._entries.values())
 
-    # ---------------------------------------------------------------- actions
-
     @Slot(str, str)
     def _do(self, key: str, action: Action) -> None:
         entry = self._entries.get(key)
@@ -355,8 +347,6 @@ class ModelsController(QObject):
             self.jobs.cancel(key)  # the job deletes its own files
         elif entry is not None and not (entry.is_ready and entry.load_id == self._loaded):
             self._work.delete(entry)
-
-    # ---------------------------------------------------------------- results
 
     @Slot(object)
     def _job_progressed(self, progress: JobProgress) -> None:

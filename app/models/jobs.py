@@ -222,8 +222,6 @@ class Jobs(QObject):
                 lane.is_left = True
                 _left_behind.append(lane)
 
-    # ---------------------------------------------------------------- threads
-
     def _next(self, heavy: bool) -> None:
         if heavy in self._running or not self._queues[heavy]:
             return

@@ -49,8 +49,6 @@ class RemoteController(QObject):
         bases = self._section.rows
         return all(self.jobs.phase(base, "probe") is None for base in bases) and self._saves == self._saved
 
-    # ---------------------------------------------------------------- showing
-
     def _arrange(self) -> None:
         listed = [server.base for server in self.servers.all()]
         for base in self._section.rows.keys() - set(listed):
@@ -100,8 +98,6 @@ class RemoteController(QObject):
                 "" if self._access.reaches(base) else words.server_offline(server.name),
             )
         )
-
-    # ---------------------------------------------------------------- what is asked
 
     @Slot(str, str)
     def _add(self, address: str, key: str) -> None:

@@ -281,9 +281,6 @@ def group_title(group: Group) -> str:
     }[group]
 
 
-# ---------------------------------------------------------------- remote servers
-
-
 def about_servers() -> str:
     """Explains remote engines."""
     return tr(

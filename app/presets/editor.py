@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import Qt, QTimer, Signal, Slot
+from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QDialog,
@@ -23,6 +23,7 @@ from app.presets.form import PresetForm
 from app.presets.preset import Preset
 from app.presets.store import PresetStore
 from app.system.i18n import tr
+from app.system.timers import later
 from engine import GenerationConfig, SafelightError
 
 SAVE_DELAY_MS = 400
@@ -50,10 +51,7 @@ class PresetEditor(QDialog):
         self.setWindowTitle(tr("Presets"))
         self._drafts = PresetDrafts(store, defaults)
         self._failure = store.problem
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(SAVE_DELAY_MS)
-        self._pause.timeout.connect(self.save)
+        self._pause = later(self, self.save, SAVE_DELAY_MS)
 
         self.list = QListWidget()
         self.list.setAccessibleName(tr("Presets"))

@@ -99,8 +99,6 @@ class RaceController(QObject):
         """A sentence that says that a race is running; empty if none is."""
         return tr("A race is on; Esc stops it") if self.is_busy else ""
 
-    # ---------------------------------------------------------------- lanes
-
     @Slot()
     def _lanes_changed(self) -> None:
         self._fault = ""
@@ -114,8 +112,6 @@ class RaceController(QObject):
 
     def _traits(self, lane: LaneSpec) -> Traits:
         return catalog.traits(lane.model, lane.adapter or None)
-
-    # ---------------------------------------------------------------- racing
 
     def _reason(self) -> str:
         """Why no race can start now, as a sentence; empty if one can. It needs no loaded model: lanes load theirs."""
@@ -191,8 +187,6 @@ class RaceController(QObject):
         self.racer.take(replies)
         self.batch.racer.take(replies)
 
-    # ---------------------------------------------------------------- batches
-
     @Slot(object)
     def run_batch(self, request: BatchRequest) -> None:
         """Starts a batch: all lanes answer the prompts of a request, one prompt after the other."""
@@ -216,8 +210,6 @@ class RaceController(QObject):
         titles = [self.page.lanes.title(lane) for lane in lanes]
         return [" · ".join(filter(None, parts)) for parts in zip(titles, changes, strict=True)]
 
-    # ---------------------------------------------------------------- the races of this session
-
     def _show_history(self) -> None:
         shown = self.page.one.shown
         place = self._races.index(shown) if shown in self._races else -1
@@ -227,8 +219,6 @@ class RaceController(QObject):
     def _show_earlier(self, place: int) -> None:
         self.page.one.show_race(self._races[place])
         self.refresh()
-
-    # ---------------------------------------------------------------- state of the page
 
     @Slot()
     def refresh(self) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from PySide6.QtCore import QObject, Signal, Slot
 
 from app.context import AppContext
-from app.design.timers import one_shot
 from app.state.race.lanes import LaneSpec
 from app.state.race.running import RaceRun
+from app.system.timers import later
 from engine.pictures import Picture
 from engine.service import RaceRequest, ServiceReply
 from engine.text.message import message_of
@@ -28,7 +28,7 @@ class Racer(QObject):
         super().__init__(parent)
         self._context = context
         self.run: RaceRun | None = None  # the running race
-        self._refresh_timer = one_shot(self, self.changed, REFRESH_MS)
+        self._refresh_timer = later(self, self.changed, REFRESH_MS)
 
     @property
     def is_busy(self) -> bool:

@@ -86,8 +86,6 @@ class AccessCard(QFrame):
         grid.addWidget(self.reach, 4, 1, 1, 3)
         self.setLayout(column_of(head, self.served, Gap(8), grid, margins=(20, 16, 20, 16), spacing=4))
 
-    # ---------------------------------------------------------------- what is shown
-
     def show_preferences(self, preferences: Preferences) -> None:
         """Shows the chosen preferences."""
         self._filling = True
@@ -119,8 +117,6 @@ class AccessCard(QFrame):
         is_on = state.phase == "on"
         if self.property("loaded") != is_on:
             restyle(self, "loaded", is_on)
-
-    # ---------------------------------------------------------------- what is chosen
 
     def _choose(self, name: str, value: object) -> None:
         if not self._filling:

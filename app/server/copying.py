@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QFrame, QPlainTextEdit, QPushButton, QSizePolicy
 from app.design.controls import restyle
 from app.design.fonts import TEXT_SMALL, canvas_font
 from app.design.text_field import LONGEST
-from app.design.timers import one_shot
 from app.system.i18n import tr
+from app.system.timers import later
 
 COPIED_MS = 2000
 LINES = (4, 14)  # lines of a box, at least and at most; a longer text scrolls
@@ -28,7 +28,7 @@ class CopyButton(QPushButton):
         self.setToolTip(name)
         self.setProperty("role", role)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        self._back = one_shot(self, self._restore)
+        self._back = later(self, self._restore)
         self.clicked.connect(self._copy)
 
     @Slot()

@@ -127,8 +127,6 @@ class SettingsDialog(QDialog):
         self._lay_out()
         self.refresh()
 
-    # ---------------------------------------------------------------- building
-
     def _lay_out(self) -> None:
         middle = row_of(self.sections, Hairline(Qt.Orientation.Vertical), (self.pages, 1), spacing=0)
         foot = row_of(
@@ -230,8 +228,6 @@ class SettingsDialog(QDialog):
         row.addLayout(column, 1)
         return shown
 
-    # ---------------------------------------------------------------- showing
-
     def refresh(self) -> None:
         """Shows the present preferences and values."""
         self._filling = True
@@ -265,8 +261,6 @@ class SettingsDialog(QDialog):
         remark.setText(text)
         remark.setVisible(bool(text))
         remark.setAccessibleDescription(text)
-
-    # ---------------------------------------------------------------- taking
 
     def _holder(self, name: str) -> Preferences | SettingsValues:
         return self._preferences if name in store.KEYS else self._values

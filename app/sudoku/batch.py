@@ -67,8 +67,6 @@ class PuzzleBatch(QObject):
         job = PuzzleJob(self._contender, self._task.puzzle, self._seed, follower=self, keep=False, is_watched=False)
         self._queue.add([job])
 
-    # ---------------------------------------------------------------- Follower
-
     def began(self, view: Recording) -> None:
         """Does nothing: a run is read when it has ended."""
 

@@ -64,9 +64,6 @@ def usual_pair(offered: list[Contender]) -> tuple[Contender, Contender]:
     return next((one for one in offered if one.model == BASE), solver), solver
 
 
-# ---------------------------------------------------------------- requirements and settings
-
-
 def obstacle(model: LoadedModel) -> str:
     """Returns why a model cannot solve puzzles, as a sentence; empty if it can."""
     if not model.capabilities.steps:

@@ -94,8 +94,6 @@ class SudokuController(QObject):
             return tr("A puzzle is still being shown; Esc skips to its end")
         return tr("A puzzle is being solved; Esc stops it") if self.is_busy else ""
 
-    # ---------------------------------------------------------------- solving
-
     @Slot()
     def solve(self) -> None:
         """Solves the puzzle with the loaded model, or with Safelight Sudoku if that cannot write a board."""
@@ -143,8 +141,6 @@ class SudokuController(QObject):
         else:
             self.batch.begin(request, title_of(model))
 
-    # ---------------------------------------------------------------- a puzzle from a picture
-
     @Slot()
     def ask_picture(self) -> None:
         """Lets the user choose a picture, and reads the puzzle in it."""
@@ -162,8 +158,6 @@ class SudokuController(QObject):
         self.page.show_part("one")
         one.begin_reading()
         self.reader.read(source)
-
-    # ---------------------------------------------------------------- models and adapters
 
     @Slot(str)
     def _adapt(self, path_or_id: str) -> None:
@@ -200,8 +194,6 @@ class SudokuController(QObject):
         fitting = () if model is None else adapters_for(model.path_or_id)
         offered = [(path, title_of_adapter(path)) for path in (*fitting, *self._folders)]
         self.page.one.column.show_adapters(offered, "" if model is None else model.adapter or "")
-
-    # ---------------------------------------------------------------- state of the page
 
     def _reason(self) -> str:
         """Returns why nothing can be run now; empty if something can. A missing model is no reason: one is offered."""
@@ -245,8 +237,6 @@ class SudokuController(QObject):
         loading = self._context.loading
         return loading.text if loading is not None else tr("Changing the adapter")
 
-    # ---------------------------------------------------------------- replies
-
     @Slot(object)
     def take(self, replies: list[ServiceReply]) -> None:
         """Passes replies of the engine on. After a change of adapter the chooser shows the one in use."""
@@ -255,8 +245,6 @@ class SudokuController(QObject):
             self.reader.take(reply)
             if isinstance(reply, AdapterChanged):
                 self._fill()
-
-    # ---------------------------------------------------------------- actions
 
     def _inspect(self, run: RunBoard, _checked: bool = False) -> None:
         if run.trace is not None and not run.is_live:

@@ -116,8 +116,6 @@ class JobQueue(QObject):
             case _Adapt():
                 self._is_stopping = True
 
-    # ---------------------------------------------------------------- asking
-
     def _next(self) -> None:
         self._awaited, self._view, self._is_stopping = None, None, False
         self._now = self._waiting.popleft() if self._waiting else None
@@ -176,8 +174,6 @@ class JobQueue(QObject):
         self._awaited = asked = RunRequest("puzzle", messages, config, job.seed, keep=job.keep)
         context.backend.run(asked, is_watched=job.is_watched)
 
-    # ---------------------------------------------------------------- ending
-
     def _drop_waiting(self) -> None:
         while self._waiting:
             _report_end(self._waiting.popleft(), None)
@@ -193,8 +189,6 @@ class JobQueue(QObject):
         if self._now is not None:  # still set during the report: a job that a follower adds then must wait
             _report_end(self._now, view, problem)
         self._next()
-
-    # ---------------------------------------------------------------- replies
 
     @Slot()
     def _model_changed(self) -> None:

@@ -61,8 +61,6 @@ class BoardSide(QWidget):
         self.run.finished.connect(self._finished)
         self.show_run()
 
-    # ---------------------------------------------------------------- the contender
-
     def offer(self, offered: Sequence[Contender], chosen: Contender) -> None:
         """Sets the contenders to choose from, and the chosen one, which is added if it is missing."""
         self._offered = list(offered)
@@ -91,8 +89,6 @@ class BoardSide(QWidget):
             self.contender = self._offered[place]
             self.run.close()
             self.chosen.emit()
-
-    # ---------------------------------------------------------------- the run
 
     @Slot(str)
     def _finished(self, problem: str) -> None:
@@ -146,8 +142,6 @@ class SideBySide(QWidget):
         self.area = scroller(self._inside)
         self.setLayout(column_of(self.area))
 
-    # ---------------------------------------------------------------- contenders and puzzle
-
     def offer(self, offered: Sequence[Contender]) -> None:
         """Sets the contenders to choose from; the chosen ones stay."""
         for side, first in zip(self.sides, usual_pair(list(offered)), strict=True):
@@ -177,8 +171,6 @@ class SideBySide(QWidget):
         for side in self.sides:
             side.chooser.setEnabled(not busy)
 
-    # ---------------------------------------------------------------- runs
-
     def expect(self, puzzle: str) -> None:
         """Prepares both boards for the runs that were requested."""
         for side in self.sides:
@@ -195,8 +187,6 @@ class SideBySide(QWidget):
     def _finished(self) -> None:
         if not any(side.run.is_live for side in self.sides):
             self.scrub.follow(None)
-
-    # ---------------------------------------------------------------- appearance
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

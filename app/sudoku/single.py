@@ -14,7 +14,6 @@ from app.design import themes
 from app.design.controls import chain_tabs, scroller
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
-from app.design.timers import one_shot
 from app.player.scrubber import Scrub
 from app.state.chat.attachment import AttachedPicture
 from app.state.sudoku.board import Board, BoardCheck, check, generate
@@ -23,6 +22,7 @@ from app.sudoku.board.column import Column
 from app.sudoku.board.run_board import RunBoard
 from app.sudoku.board.view import BoardView
 from app.sudoku.words import SAMPLE
+from app.system.timers import later
 from engine.pictures import Picture
 from engine.tasks.sudoku import Bin
 from engine.tasks.sudoku_pictures import ReadBoard
@@ -53,7 +53,7 @@ class OnePuzzle(QWidget):
         self._picture: Shown | None = None  # the picture that the puzzle was read from
         self._read: Shown | None = None  # the picture that is being read
         self._check: BoardCheck | None = None
-        self._later = one_shot(self, self._check_now)
+        self._later = later(self, self._check_now)
         self._lay_out()
         self._connect()
         self._show_entry()
@@ -87,8 +87,6 @@ class OnePuzzle(QWidget):
         self.run.started.connect(self._show_run)
         self.run.finished.connect(self._finished)
         themes.settled.connect(self._arrange)
-
-    # ---------------------------------------------------------------- the puzzle
 
     @property
     def puzzle(self) -> Board:
@@ -198,8 +196,6 @@ class OnePuzzle(QWidget):
                 self.leave_run()
         return super().eventFilter(watched, event)
 
-    # ---------------------------------------------------------------- a puzzle from a picture
-
     def begin_reading(self) -> None:
         """Prepares the board for a picture; the puzzle is kept underneath."""
         self._problem = ""
@@ -254,8 +250,6 @@ class OnePuzzle(QWidget):
     def _show_doubts(self) -> None:
         self.column.note.show_doubts(len(self.board.doubts))
 
-    # ---------------------------------------------------------------- the run
-
     def expect(self, facts: str) -> None:
         """Prepares the board for a run that was requested; ``facts`` names its model, seed and clamping."""
         self._facts = facts
@@ -283,8 +277,6 @@ class OnePuzzle(QWidget):
         has_run = run.trace is not None
         self.column.figures.show_frame(run.frame)
         self.column.show_result(run.result, self._facts if has_run else "", has_run=has_run and not run.is_live)
-
-    # ---------------------------------------------------------------- appearance
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -18,9 +18,6 @@ SAMPLE = "5300700006001950000980000608000600034008030017000200060600002800004190
 UNKNOWN = "–"
 
 
-# --- a run ------------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class RunCost:
     """The steps and seconds of a run."""
@@ -71,9 +68,6 @@ def figures(frame: SolveFrame | None) -> tuple[str, str, str]:
         return UNKNOWN, UNKNOWN, UNKNOWN
     entropy = UNKNOWN if frame.entropy is None else tr("{entropy} nats", entropy=f"{frame.entropy:.2f}")
     return str(frame.steps), entropy, tr("{accepted} of {cells}", accepted=frame.accepted, cells=len(frame.cells))
-
-
-# --- a bin ------------------------------------------------------------------------------------------------------------
 
 
 def bin_title(bin: Bin) -> str:

@@ -11,10 +11,10 @@ from typing import Any, Self, TypeVar
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 
-from engine.errors import SafelightError, quoted
+from engine.errors import quoted
 from engine.files import parse_json
 from engine.server.context import ServerContext
-from engine.server.errors import ApiError, too_many
+from engine.server.errors import ApiError, refusing, too_many
 
 JSON, FILE = "application/json", "application/octet-stream"
 JSON_VALUES = 100_000
@@ -111,11 +111,10 @@ def _checked(raw: dict[str, Any], kind: type[Body]) -> Body:
 
 def _parsed(data: bytes, values: int) -> dict[str, Any]:
     try:
-        raw = parse_json(data.decode(), "the body", values=values)
+        with refusing(code="invalid_json"):
+            raw = parse_json(data.decode(), "the body", values=values)
     except UnicodeDecodeError as error:
         raise ApiError(400, f"The body is not UTF-8 text (byte {error.start}).", code="invalid_json") from None
-    except SafelightError as error:
-        raise ApiError(400, f"{error}.", code="invalid_json") from None
     if not isinstance(raw, dict):
         raise ApiError(400, "The body must be a JSON object.", code="invalid_json")
     return raw

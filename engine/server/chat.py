@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import secrets
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,18 +14,24 @@ from starlette.routing import Route
 from engine.config import BLOCK_DIFFUSION
 from engine.server.answer import AnswerSettings, ServedAnswer
 from engine.server.bodies import large_body
+from engine.server.chunks import ChunkWriter
 from engine.server.context import ServerContext
-from engine.server.errors import UNSUPPORTED, ApiError
+from engine.server.errors import ApiError, unsupported
 from engine.server.formats import AskedFormat, contradicting, read_calls, read_format
 from engine.server.images import SentImages
 from engine.server.messages import read_content, read_messages, read_tools
 from engine.server.planning import RunPlan, plan, prompt_of
 from engine.server.schemas import ChatRequest
 from engine.server.serving import RunResponse
-from engine.server.sse import DONE, event
-from engine.server.usage import timings_of, usage_of
 from engine.service import LoadedModel, RunRequest
-from engine.text.output import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
+from engine.text.output_parts import (
+    ContentPart,
+    OutputPart,
+    ThoughtPart,
+    ToolCallArguments,
+    ToolCallStarted,
+    joined_text,
+)
 
 PATH = "/v1/chat/completions"
 
@@ -60,12 +65,10 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
         fields |= {"config": images.budget(body.image_tokens, fields["config"]), "pictures": images.pictures}
         request = RunRequest("chat", messages, think=thinks, tools=tools, **fields)
         if tools and not model.reads_tools:
-            raise ApiError(400, "This model's chat template knows no tools.", param="tools", code=UNSUPPORTED)
+            raise unsupported("This model's chat template knows no tools.", "tools")
         plain = dataclasses.replace(request, think=False)
         if thinks and prompt_of(model, request) == prompt_of(model, plain):
-            raise ApiError(
-                400, "This model's chat template knows no thinking.", param="reasoning_effort", code=UNSUPPORTED
-            )
+            raise unsupported("This model's chat template knows no thinking.", "reasoning_effort")
         return request
 
     settings = AnswerSettings(
@@ -124,7 +127,7 @@ def _format_of(body: ChatRequest, tools: Sequence[Mapping[str, Any]]) -> AskedFo
 def _predicted(found: RunPlan, body: ChatRequest) -> RunPlan:
     assert body.prediction is not None
     if not found.request.config.is_block_diffusion:
-        raise ApiError(400, f"prediction takes the decoder {BLOCK_DIFFUSION}.", param="prediction", code=UNSUPPORTED)
+        raise unsupported(f"prediction takes the decoder {BLOCK_DIFFUSION}.", "prediction")
     if found.request.config.seed_canvas is not None:
         raise ApiError(400, "prediction and diffusion_seed_canvas contradict each other.", param="prediction")
     content = body.prediction.content
@@ -132,85 +135,43 @@ def _predicted(found: RunPlan, body: ChatRequest) -> RunPlan:
     return found.with_prediction(found.model.encode(text))
 
 
-class ChatWriter:
+class ChatWriter(ChunkWriter):
     """Writes an answer as chat completions."""
 
     def __init__(self, plan: RunPlan, body: ChatRequest) -> None:
-        self._plan, self._usage = plan, body.includes_usage
+        head, kind = {"id": f"chatcmpl-{plan.request.run_id}"}, {"object": "chat.completion.chunk"}
+        super().__init__(plan, body, head, kind, {"delta": {}})
         self._has_logprobs = bool(body.logprobs)
-        self._base = {
-            "id": f"chatcmpl-{plan.request.run_id}",
-            "created": int(time.time()),
-            "model": plan.name,
-            "system_fingerprint": plan.fingerprint,
-            "seed": plan.request.seed,  # our own field: repeats the answer
-        }
 
     def begin(self) -> Iterator[bytes]:
-        yield self._chunk({"role": "assistant", "content": ""})
+        yield self._chunk({"delta": {"role": "assistant", "content": ""}})
 
     def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:
         for part in parts:
             match part:
                 case ContentPart(text):
-                    yield self._chunk({"content": text}, logprobs=self._logprobs(answer))
+                    yield self._chunk({"delta": {"content": text}}, logprobs=self._logprobs(answer))
                 case ThoughtPart(text):
-                    yield self._chunk({"reasoning": text, "reasoning_content": text})
+                    yield self._chunk({"delta": {"reasoning": text, "reasoning_content": text}})
                 case ToolCallStarted(index, name):
-                    yield self._chunk({"tool_calls": [{"index": index, **_call(name)}]})
+                    yield self._chunk({"delta": {"tool_calls": [{"index": index, **_call(name)}]}})
                 case ToolCallArguments(index, fragment):
-                    yield self._chunk({"tool_calls": [{"index": index, "function": {"arguments": fragment}}]})
-
-    def add_frame(self, frame: dict[str, Any]) -> Iterator[bytes]:
-        yield self._chunk({}, **frame)
-
-    def end(self, answer: ServedAnswer) -> Iterator[bytes]:
-        timings = {"timings": timings_of(answer)}
-        last = {} if self._usage else timings
-        yield self._chunk({}, answer.ending, self._logprobs(answer), **last)
-        if self._usage:
-            usage = {"usage": usage_of(answer, self._plan), **timings}
-            yield event({**self._base, "object": "chat.completion.chunk", "choices": [], **usage})
-        yield event(DONE)
-
-    def fail(self, error: ApiError) -> Iterator[bytes]:
-        yield event(error.body)
-        yield event(DONE)
+                    call = {"index": index, "function": {"arguments": fragment}}
+                    yield self._chunk({"delta": {"tool_calls": [call]}})
 
     def whole(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> dict[str, Any]:
-        message: dict[str, Any] = {"role": "assistant", "content": _joined(parts, ContentPart), "refusal": None}
-        thought, calls = _joined(parts, ThoughtPart), _calls(parts)
+        message: dict[str, Any] = {"role": "assistant", "content": joined_text(parts, ContentPart), "refusal": None}
+        thought, calls = joined_text(parts, ThoughtPart), _calls(parts)
         if thought:
             message |= {"reasoning": thought, "reasoning_content": thought}
         if calls:
             message |= {"tool_calls": calls, "content": message["content"] or None}
-        choice = {
-            "index": 0,
-            "message": message,
-            **answer.ending,
-            "logprobs": self._logprobs(answer) or ({"content": [], "refusal": None} if self._has_logprobs else None),
-        }
-        times = {"usage": usage_of(answer, self._plan), "timings": timings_of(answer)}
-        return {**self._base, "object": "chat.completion", "choices": [choice], **times}
-
-    def _chunk(
-        self,
-        delta: dict[str, Any],
-        ending: Mapping[str, str] | None = None,
-        logprobs: dict[str, Any] | None = None,
-        **more: Any,
-    ) -> bytes:
-        choice = {"index": 0, "delta": delta, "finish_reason": None, "logprobs": logprobs, **(ending or {})}
-        usage = {"usage": None} if self._usage else {}
-        return event({**self._base, "object": "chat.completion.chunk", "choices": [choice], **usage, **more})
+        logprobs = self._logprobs(answer) or ({"content": [], "refusal": None} if self._has_logprobs else None)
+        return self._whole({"message": message}, logprobs, answer, object="chat.completion")
 
     def _logprobs(self, answer: ServedAnswer) -> dict[str, Any] | None:
         known = answer.take_chances()
         return {"content": [chance.as_chat() for chance in known], "refusal": None} if known else None
-
-
-def _joined(parts: Sequence[OutputPart], kind: type[ContentPart] | type[ThoughtPart]) -> str:
-    return "".join(part.text for part in parts if isinstance(part, kind))
 
 
 def _call(name: str, arguments: str = "") -> dict[str, Any]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -12,16 +11,15 @@ from starlette.routing import Route
 
 from engine.server.answer import AnswerSettings, ServedAnswer
 from engine.server.bodies import read_body
+from engine.server.chunks import ChunkWriter
 from engine.server.context import ServerContext
-from engine.server.errors import UNSUPPORTED, ApiError
+from engine.server.errors import ApiError, unsupported
 from engine.server.formats import read_format
 from engine.server.planning import RunPlan, plan
 from engine.server.schemas import CompletionRequest
 from engine.server.serving import RunResponse
-from engine.server.sse import DONE, event
-from engine.server.usage import timings_of, usage_of
 from engine.service import LoadedModel, RunRequest
-from engine.text.output import ContentPart, OutputPart
+from engine.text.output_parts import ContentPart, OutputPart, joined_text
 
 PATH = "/v1/completions"
 DEFAULT_TOKENS = 16  # OpenAI's
@@ -62,70 +60,27 @@ def _prompt(body: CompletionRequest, model: LoadedModel) -> str:
         raise ApiError(400, "One prompt a request is answered; send the others by themselves.", param="prompt")
     text = model.write(ids)
     if model.encode(text) != ids:
-        raise ApiError(
-            400,
-            "These tokens are not what the tokenizer makes of their text; send the text.",
-            param="prompt",
-            code=UNSUPPORTED,
-        )
+        raise unsupported("These tokens are not what the tokenizer makes of their text; send the text.", "prompt")
     return text
 
 
-class CompletionWriter:
+class CompletionWriter(ChunkWriter):
     def __init__(self, plan: RunPlan, body: CompletionRequest) -> None:
-        self._plan, self._usage, self._top = plan, body.includes_usage, body.logprobs
+        head = {"id": f"cmpl-{plan.request.run_id}", "object": "text_completion"}
+        super().__init__(plan, body, head, {}, {"text": ""})
+        self._top = body.logprobs
         self._offset = 0  # of the next token in the text
-        self._base = {
-            "id": f"cmpl-{plan.request.run_id}",
-            "object": "text_completion",
-            "created": int(time.time()),
-            "model": plan.name,
-            "system_fingerprint": plan.fingerprint,
-            "seed": plan.request.seed,
-        }
 
     def begin(self) -> Iterator[bytes]:
-        yield self._chunk("")
+        yield self._chunk(self._empty)
 
     def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:
         for part in parts:
             if isinstance(part, ContentPart):
-                yield self._chunk(part.text, logprobs=self._logprobs(answer))
-
-    def add_frame(self, frame: dict[str, Any]) -> Iterator[bytes]:
-        yield self._chunk("", **frame)
-
-    def end(self, answer: ServedAnswer) -> Iterator[bytes]:
-        timings = {"timings": timings_of(answer)}
-        last = {} if self._usage else timings
-        yield self._chunk("", answer.ending, self._logprobs(answer), **last)
-        if self._usage:
-            yield event({**self._base, "choices": [], "usage": usage_of(answer, self._plan), **timings})
-        yield event(DONE)
-
-    def fail(self, error: ApiError) -> Iterator[bytes]:
-        yield event(error.body)
-        yield event(DONE)
+                yield self._chunk({"text": part.text}, logprobs=self._logprobs(answer))
 
     def whole(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> dict[str, Any]:
-        text = "".join(part.text for part in parts if isinstance(part, ContentPart))
-        choice = self._choice(text, answer.ending, self._logprobs(answer))
-        times = {"usage": usage_of(answer, self._plan), "timings": timings_of(answer)}
-        return {**self._base, "choices": [choice], **times}
-
-    def _chunk(
-        self,
-        text: str,
-        ending: Mapping[str, str] | None = None,
-        logprobs: dict[str, Any] | None = None,
-        **more: Any,
-    ) -> bytes:
-        usage = {"usage": None} if self._usage else {}
-        return event({**self._base, "choices": [self._choice(text, ending, logprobs)], **usage, **more})
-
-    @staticmethod
-    def _choice(text: str, ending: Mapping[str, str] | None, logprobs: dict[str, Any] | None) -> dict[str, Any]:
-        return {"index": 0, "text": text, "finish_reason": None, "logprobs": logprobs, **(ending or {})}
+        return self._whole({"text": joined_text(parts, ContentPart)}, self._logprobs(answer), answer)
 
     def _logprobs(self, answer: ServedAnswer) -> dict[str, Any] | None:
         known = answer.take_chances()

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from engine.catalog import ADAPTERS
 from engine.errors import quoted
 from engine.server.errors import ApiError, loading, no_model
+from engine.server.images import ServedPictures
 from engine.server.live import LiveRequests
 from engine.server.metrics import Metrics
 from engine.server.options import ServerOptions
-from engine.server.pictures import ServedPictures
 from engine.service import LoadedModel, Scheduler
 
 
@@ -55,16 +55,11 @@ class ServerContext:
         model = self.model
         if name is None or name in (model.name, model.path_or_id):
             return model, None
-        for adapter in adapters_of(model):
-            if name == f"{model.name}:{adapter}":
-                return model, adapter
-        known = ", ".join((model.name, *(f"{model.name}:{adapter}" for adapter in adapters_of(model))))
-        raise ApiError(
-            404,
-            f"The model {quoted(name)} is not loaded; there is: {known}.",
-            param="model",
-            code="model_not_found",
-        )
+        adapted = {f"{model.name}:{adapter}": adapter for adapter in adapters_of(model)}
+        if name in adapted:
+            return model, adapted[name]
+        said = f"The model {quoted(name)} is not loaded; there is: {', '.join((model.name, *adapted))}."
+        raise ApiError(404, said, param="model", code="model_not_found")
 
 
 def adapters_of(model: LoadedModel) -> tuple[str, ...]:

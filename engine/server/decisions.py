@@ -3,21 +3,190 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
+import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
-from engine.server.asked import AskedQuestions, read_decisions, read_systemone
+from engine.errors import SafelightError
 from engine.server.bodies import large_body
+from engine.server.chunks import usage_of_items
 from engine.server.context import ServerContext
-from engine.server.deciding import Decided, DecisionPlan, DecisionResponse, plan_decision
-from engine.server.decisions_request import AskedRequest, DecisionsRequest, SystemoneRequest
+from engine.server.decisions_request import (
+    AskedQuestions,
+    AskedRequest,
+    DecisionsRequest,
+    SystemoneRequest,
+    read_decisions,
+    read_systemone,
+)
+from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, other_model, refusing, unsupported
+from engine.server.images import SentImages
+from engine.server.runs import ServedRun
+from engine.service import (
+    DecisionReads,
+    DecisionUsage,
+    LoadedModel,
+    RunAdvanced,
+    RunRequest,
+    RunStarted,
+    decision_requests,
+    is_remote,
+)
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.forms import spread_of, systemone_answer
-from engine.tasks.decisions.questions import OneOf, Score, YesNo
+from engine.tasks.decisions.questions import OneOf, Question, Score, YesNo
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionPlan:
+    """The runs of a request, ready to begin; one flag cancels all of them."""
+
+    requests: tuple[RunRequest, ...]
+    model: LoadedModel
+    name: str  # of the model, as shown in the answer
+    temperature: float = 1.0
+    has_repeats: bool = False  # the request asked for them
+    is_joint: bool = False
+    id: str | None = None  # the request's own id
+
+
+@dataclass(frozen=True)
+class ReadCanvas:
+    """A canvas that questions were read from: its tokens, and the slot of each question."""
+
+    questions: tuple[Question, ...]
+    width: int
+    slots: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Decided:
+    """All answers of a request, in order."""
+
+    answers: tuple[TypedAnswer, ...]
+    usage: DecisionUsage
+    canvases: tuple[ReadCanvas, ...]
+
+
+def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuestions) -> DecisionPlan:
+    """Plans the runs of a request. Slow: it counts tokens, and decodes images.
+
+    Raises:
+        ApiError: the model is another, or cannot decide, or the request does not fit it.
+    """
+    model, adapter = context.pick(body.model)
+    if is_remote(model.path_or_id):
+        raise elsewhere()
+    if not model.capabilities.decisions:
+        raise ApiError(501, f"The model {model.name} cannot decide; load another one.", code=UNSUPPORTED)
+    if asked.instructions and not model.reads_system:
+        raise unsupported(
+            f"The model {model.name} reads no system message; write the instructions into the state or the questions.",
+            asked.instructions_field,
+        )
+    images = SentImages(model, context.pictures)
+    for place, sent in enumerate(asked.images):
+        images.open(sent)
+        if len(images.pictures) <= place:
+            raise unsupported("An image is there twice; send it once.", sent.where)
+    config = images.budget(body.image_tokens, model.defaults)
+    with refusing(asked.state_field):
+        requests = decision_requests(
+            model,
+            asked.state,
+            asked.questions,
+            instructions=asked.instructions,
+            is_joint=bool(body.joint),
+            repeats=body.repeats or 0,
+            adapter=adapter,
+            keep=context.options.keeps_traces,
+            pictures=images.pictures,
+            image_tokens=config.image_tokens,
+        )
+    cancel = threading.Event()
+    return DecisionPlan(
+        tuple(dataclasses.replace(request, cancel=cancel) for request in requests),
+        model,
+        body.model or model.name,
+        body.temperature or 1.0,
+        bool(body.repeats),
+        bool(body.joint) and len(asked.questions) > 1,
+        asked.id,
+    )
+
+
+class DecisionResponse:
+    """An ASGI application that runs a plan; ``write`` makes the body of its answer."""
+
+    def __init__(
+        self,
+        context: ServerContext,
+        plan: DecisionPlan,
+        endpoint: str,
+        write: Callable[[DecisionPlan, Decided], dict[str, Any]],
+    ) -> None:
+        self._context, self._plan, self._endpoint, self._write = context, plan, endpoint, write
+        self._reads = {
+            request.run_id: DecisionReads(request.decision) for request in plan.requests if request.decision is not None
+        }
+        self._canvases: dict[str, ReadCanvas] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        plan = self._plan
+        async with ServedRun(self._context, plan.requests, self._endpoint, plan.name, is_patient=True) as run:
+            run.watch(receive)
+            async for reply in run.replies():
+                if isinstance(reply, RunAdvanced):
+                    self._reads[reply.run_id].add(reply)
+                elif reply is not None:
+                    self._note_start(reply)
+            if run.failure is not None:
+                raise run.failure
+            decided = self._decided()
+            run.note_tokens(decided.usage.answer_tokens)
+            await JSONResponse(self._write(plan, decided))(scope, receive, send)
+        self._count(decided)
+
+    def _note_start(self, reply: RunStarted) -> None:
+        header = reply.trace.header
+        if header.model.fingerprint != self._plan.model.fingerprint:
+            raise other_model()
+        questions = () if header.decision is None else header.decision.questions
+        slots = tuple(slot.position for slot in header.slots)
+        self._canvases[reply.run_id] = ReadCanvas(questions, header.config.canvas_length or 0, slots)
+
+    def _decided(self) -> Decided:
+        """Returns the answers; raises ``ApiError`` if a run ended without a read."""
+        try:
+            answers = [answer for reads in self._reads.values() for answer in reads.answers(self._plan.temperature)]
+        except SafelightError as error:
+            raise ApiError(500, f"{error}.") from None
+        taken = [reads.usage for reads in self._reads.values()]
+        usage = DecisionUsage(
+            sum(one.prompt_tokens for one in taken),
+            sum(one.reused_tokens for one in taken),
+            sum(one.answer_tokens for one in taken),
+        )
+        return Decided(tuple(answers), usage, tuple(self._canvases[run] for run in self._reads))
+
+    def _count(self, decided: Decided) -> None:
+        add, usage = self._context.metrics.add, decided.usage
+        add("decisions_total", len(decided.answers))
+        add("prompt_tokens_total", usage.prompt_tokens)
+        add("cached_tokens_total", usage.reused_tokens)
+        for run, reads in self._reads.items():
+            add("denoising_steps_total", reads.reads)
+            add("canvas_positions_total", reads.reads * self._canvases[run].width)
+
 
 DECISIONS, SYSTEMONE = "/v1/decisions", "/v1/systemone"
 SMALL = 4_096  # bytes of a request whose tokens are counted at once: passing it to another thread takes longer
@@ -50,13 +219,7 @@ def decisions_body(plan: DecisionPlan, decided: Decided) -> dict[str, Any]:
     return {
         "model": plan.name,
         "answers": [_decisions_answer(answer, has_repeats=plan.has_repeats) for answer in decided.answers],
-        "usage": {
-            "input_tokens": usage.prompt_tokens,
-            "input_tokens_details": {"cached_tokens": usage.reused_tokens, "cache_write_tokens": 0},
-            "output_tokens": usage.answer_tokens,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": usage.prompt_tokens + usage.answer_tokens,
-        },
+        "usage": usage_of_items(usage.prompt_tokens, usage.reused_tokens, usage.answer_tokens),
     }
 
 
@@ -72,7 +235,10 @@ def systemone_body(plan: DecisionPlan, decided: Decided) -> dict[str, Any]:
         "object": "structured_decision",
         "created": int(time.time()),
         "model": plan.name,
-        "answers": {name: _systemone_answer(answer, has_repeats=plan.has_repeats) for name, answer in named},
+        "answers": {
+            name: systemone_answer(answer) | (_repeats(answer, spread_of(answer)) if plan.has_repeats else {})
+            for name, answer in named
+        },
         "usage": {"input_tokens": decided.usage.prompt_tokens, "output_tokens": decided.usage.answer_tokens},
         "diagnostics": {
             name: {"label_mass": answer.label_mass, "argmax_is_label": answer.argmax_is_label} for name, answer in named
@@ -83,39 +249,25 @@ def systemone_body(plan: DecisionPlan, decided: Decided) -> dict[str, Any]:
 
 def _decisions_answer(answer: TypedAnswer, *, has_repeats: bool) -> dict[str, Any]:
     """Writes an answer in OpenAI's form; ``spread`` of repeated reads is in the order of the probabilities."""
-    question, shares = answer.question, answer.probabilities
+    name, shares = answer.question.name or None, answer.probabilities
     written: dict[str, Any]
-    match question:
+    match answer.question:
         case YesNo():
-            written = {"type": "predicate", "name": question.name or None, "probability": shares[0]}
+            written = {"type": "predicate", "name": name, "probability": shares[0]}
         case OneOf(options=options):
             values = [json.loads(option.name) for option in options]  # in the form in which they were sent
-            written = {
-                "type": "choice",
-                "name": question.name or None,
-                "choice": values[answer.best],
-                "probabilities": [
-                    {"value": value, "probability": share} for value, share in zip(values, shares, strict=True)
-                ],
-                "confidence": answer.confidence,
-            }
+            each = [{"value": value, "probability": share} for value, share in zip(values, shares, strict=True)]
+            written = {"type": "choice", "name": name, "choice": values[answer.best], "probabilities": each}
         case Score(levels=levels):
-            written = {
-                "type": "score",
-                "name": question.name or None,
-                "score": answer.score,
-                "probabilities": [
-                    {"value": value, "label": level.name, "probability": share}
-                    for value, (level, share) in enumerate(zip(levels, shares, strict=True))
-                ],
-                "confidence": answer.confidence,
-            }
-    spread = answer.spread[0] if isinstance(question, YesNo) else list(answer.spread)
-    return written | (_repeats(answer, spread) if has_repeats else {})
-
-
-def _systemone_answer(answer: TypedAnswer, *, has_repeats: bool) -> dict[str, Any]:
-    return systemone_answer(answer) | (_repeats(answer, spread_of(answer)) if has_repeats else {})
+            each = [
+                {"value": value, "label": level.name, "probability": share}
+                for value, (level, share) in enumerate(zip(levels, shares, strict=True))
+            ]
+            written = {"type": "score", "name": name, "score": answer.score, "probabilities": each}
+    if isinstance(answer.question, YesNo):
+        return written | (_repeats(answer, answer.spread[0]) if has_repeats else {})
+    written["confidence"] = answer.confidence
+    return written | (_repeats(answer, list(answer.spread)) if has_repeats else {})
 
 
 def _repeats(answer: TypedAnswer, spread: object) -> dict[str, Any]:

@@ -1,13 +1,11 @@
-"""``/safelight/v1``: requests of another Safelight beyond OpenAI's API. ``engine.service.wire`` defines their
-format.
-"""
+"""``/safelight/v1``: requests of another Safelight beyond OpenAI's API, in the form of ``engine.service.wire``."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
 import gzip
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,9 +21,9 @@ from engine.files import read_bytes
 from engine.pictures import MOST_BYTES
 from engine.server.bodies import JSON_VALUES, read_file, read_object
 from engine.server.context import ServerContext, adapters_of
-from engine.server.errors import UNSUPPORTED, ApiError, too_many
+from engine.server.errors import ApiError, refusing, too_many, unsupported
 from engine.server.runs import RunChannel, ServedRun
-from engine.server.sse import joined, send_stream
+from engine.server.sse import send_stream
 from engine.service import InfluenceMeasured, LoadedModel, RunAdvanced, RunEnded, RunRequest
 from engine.service.wire.fields import fields
 from engine.service.wire.measurement import influence_request_from_json, influence_to_json
@@ -117,43 +115,35 @@ def _packed(path: Path, _fingerprint: str) -> bytes:
 
 
 def _count(context: ServerContext, raw: object) -> int:
-    try:
+    with refusing("messages"):
         messages = messages_from_json(fields(raw, "the body", ("messages",), ("messages",))["messages"])
         return context.scheduler.count_tokens(messages)
-    except SafelightError as error:
-        raise ApiError(400, f"{error}.", param="messages") from None
 
 
 def _missing(context: ServerContext, raw: object) -> list[str]:
     """Returns the digests whose pictures are missing."""
-    try:
+    with refusing("digests"):
         digests = digests_from_json(fields(raw, "the body", ("digests",), ("digests",)), "digests")
-    except SafelightError as error:
-        raise ApiError(400, f"{error}.", param="digests") from None
     return [digest for digest in digests if context.pictures.find(digest) is None]
 
 
 def _take(context: ServerContext, data: bytes) -> str:
     """Stores a picture, and returns its digest."""
     if not context.model.capabilities.images:
-        raise ApiError(400, f"The model {context.model.name} cannot see images.", code=UNSUPPORTED)
-    try:
+        raise unsupported(f"The model {context.model.name} cannot see images.")
+    with refusing():
         return context.pictures.take(data).digest
-    except SafelightError as error:
-        raise ApiError(400, f"{error}.") from None
 
 
 def _read_request(context: ServerContext, raw: object) -> RunRequest:
     model = context.model
-    try:
+    with refusing(code="invalid_value"):
         request = request_from_json(raw, context.pictures.find)
-    except SafelightError as error:
-        raise ApiError(400, f"{error}.", code="invalid_value") from None
     able = model.capabilities
     if (request.kind == "fork" and not able.forks) or (request.kind == "infill" and not able.infill):
-        raise ApiError(400, f"This model's runs cannot be gone on from by {request.kind}.", code=UNSUPPORTED)
+        raise unsupported(f"This model's runs cannot be gone on from by {request.kind}.")
     if request.kind == "decision" and not able.decisions:
-        raise ApiError(400, "This model cannot decide.", code=UNSUPPORTED)
+        raise unsupported("This model cannot decide.")
     if request.source is not None:
         _check_source(request.source, model)
     adapter = request.adapter
@@ -185,12 +175,10 @@ def _check_source(source: Recording, model: LoadedModel) -> None:
 
 async def _measure(context: ServerContext, raw: object) -> Response:
     model = context.model
-    try:
+    with refusing(code="invalid_value"):
         request = influence_request_from_json(raw, context.pictures.find)
-    except SafelightError as error:
-        raise ApiError(400, f"{error}.", code="invalid_value") from None
     if not model.capabilities.influence:
-        raise ApiError(400, "This model's influence cannot be measured.", code=UNSUPPORTED)
+        raise unsupported("This model's influence cannot be measured.")
     _check_source(request.trace, model)
     channel = RunChannel(context.scheduler.wake)
     context.scheduler.measure(request, channel)
@@ -219,11 +207,9 @@ class ReplyStream:
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         async with ServedRun(self._context, (self._request,), self._endpoint, self._context.model.name) as run:
             run.watch(receive)
-            parts = self._parts(run)
-            first = await anext(parts)  # a run that cannot begin is refused with its own status
-            await send_stream(joined(first, parts), send, CONTENT_TYPE)
+            await send_stream(self._parts(run), send, CONTENT_TYPE)
 
-    async def _parts(self, run: ServedRun) -> AsyncIterator[bytes]:
+    async def _parts(self, run: ServedRun) -> AsyncGenerator[bytes, None]:
         is_begun = False
         async for reply in run.replies(self._context.options.comment_seconds):
             is_begun = True

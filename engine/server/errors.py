@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from starlette.responses import JSONResponse
+
+from engine.errors import SafelightError
 
 TYPES = {
     401: "authentication_error",
@@ -53,6 +56,25 @@ class ApiError(Exception):
     def response(self) -> JSONResponse:
         """The complete answer."""
         return JSONResponse(self.body, self.status, self.headers)
+
+
+@contextmanager
+def refusing(param: str | None = None, code: str | None = None) -> Iterator[None]:
+    """Turns a ``SafelightError`` of its block into a refusal of the request, for the field ``param``."""
+    try:
+        yield
+    except SafelightError as error:
+        raise ApiError(400, f"{error}.", param=param, code=code) from None
+
+
+def unsupported(message: str, param: str | None = None) -> ApiError:
+    """Returns the error if a known field cannot be honoured."""
+    return ApiError(400, message, param=param, code=UNSUPPORTED)
+
+
+def unread(message: str, param: str) -> ApiError:
+    """Returns the error if a part of a message is of a kind that cannot be read."""
+    return ApiError(400, message, param=param, code="unsupported_content")
 
 
 def loading() -> ApiError:

@@ -10,9 +10,8 @@ from pydantic import Field, model_validator
 
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding.names import formatting
-from engine.errors import SafelightError
 from engine.files import parse_json
-from engine.server.errors import UNSUPPORTED, ApiError
+from engine.server.errors import UNSUPPORTED, ApiError, refusing, unsupported
 from engine.server.strict import NeutralFields, Strict
 from engine.service import LoadedModel
 from engine.text.output_format import FormatKind, OutputFormat
@@ -76,24 +75,15 @@ class AskedFormat:
             ApiError: the model's answers cannot be held to a format, or another field contradicts it.
         """
         if not model.capabilities.structured:
-            raise ApiError(
-                400,
-                "This model's answers cannot be held to a format; ask for it in the prompt.",
-                param=self.field,
-                code=UNSUPPORTED,
-            )
+            raise unsupported("This model's answers cannot be held to a format; ask for it in the prompt.", self.field)
         asked = config if names_decoder else config.replace(decoder="")
-        try:
+        with refusing(self.field, UNSUPPORTED):
             decoder = formatting(asked, model.decoders, next(iter(model.decoders), ""))
-        except SafelightError as error:
-            raise ApiError(400, f"{error}.", param=self.field, code=UNSUPPORTED) from None
         canvas = (config.seed_canvas, config.pinned, config.allowed_tokens, config.eos_token_ids)
         if canvas != (None, (), None, model.defaults.eos_token_ids) or config.rescue or config.verify:
-            raise ApiError(
-                400,
+            raise unsupported(
                 "A format takes neither a seed canvas nor pinned, constrained or read-only tokens, rescue or verify.",
-                param=self.field,
-                code=UNSUPPORTED,
+                self.field,
             )
         return config.replace(decoder="" if decoder == BLOCK_DIFFUSION else decoder)
 
@@ -104,14 +94,11 @@ def read_format(body: FormattedRequest) -> AskedFormat | None:
     Raises:
         ApiError: it is none, or there are several.
     """
-    found: list[tuple[str, FormatKind, Any]] = []
-    form = body.response_format
-    if form is not None and form.json_schema is not None:
-        found.append(("response_format", "json_schema", form.json_schema.schema_))
-    elif form is not None and form.type == "json_object":
-        found.append(("response_format", "json_object", True))
+    form = body.response_format or ResponseFormat(type="text")
     more = body.structured_outputs or StructuredOutputs()
     asked: tuple[tuple[str, FormatKind, Any], ...] = (
+        ("response_format", "json_schema", form.json_schema and form.json_schema.schema_),
+        ("response_format", "json_object", form.type == "json_object" or None),
         ("structured_outputs.json", "json_schema", more.json_),
         ("structured_outputs.regex", "regex", more.regex),
         ("structured_outputs.choice", "choices", more.choice),
@@ -120,16 +107,14 @@ def read_format(body: FormattedRequest) -> AskedFormat | None:
         ("guided_regex", "regex", body.guided_regex),
         ("guided_choice", "choices", body.guided_choice),
     )
-    found += [one for one in asked if one[2] is not None]
+    found = [one for one in asked if one[2] is not None]
     if not found:
         return None
     if len(found) > 1:
         raise contradicting(found[0][0], found[1][0])
     [(field, kind, value)] = found
-    try:
+    with refusing(field):
         return AskedFormat(_made(kind, value), field)
-    except SafelightError as error:
-        raise ApiError(400, f"{error}.", param=field) from None
 
 
 def read_calls(tools: Sequence[Mapping[str, Any]]) -> AskedFormat:
@@ -140,10 +125,8 @@ def read_calls(tools: Sequence[Mapping[str, Any]]) -> AskedFormat:
     """
     functions = [tool["function"] for tool in tools]
     known = tuple({"name": one["name"], "parameters": one.get("parameters") or {}} for one in functions)
-    try:
+    with refusing("tools"):
         return AskedFormat(OutputFormat("tool_calls", tools=known), "tool_choice")
-    except SafelightError as error:
-        raise ApiError(400, f"{error}.", param="tools") from None
 
 
 def contradicting(one: str, other: str) -> ApiError:

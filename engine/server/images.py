@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 from engine.config import IMAGE_TOKENS, GenerationConfig
-from engine.errors import SafelightError, quoted
-from engine.pictures import MOST_BYTES, Picture
-from engine.server.errors import UNSUPPORTED, ApiError
-from engine.server.pictures import ServedPictures
+from engine.errors import quoted
+from engine.pictures import MOST_BYTES, Picture, open_picture
+from engine.server.errors import ApiError, refusing, too_many, unsupported
 from engine.service import LoadedModel
+from engine.trace.format import MOST_PICTURED
 
 MOST_IMAGES = 32  # of a request
 MOST_PIXELS = 2**27  # of a request's images: decoding time grows with them, and few bytes may hold many
+MOST_KEPT = 4_096  # recently shown pictures
 BUDGETS = {"auto": None, "low": IMAGE_TOKENS[0], "high": IMAGE_TOKENS[-1], "original": IMAGE_TOKENS[-1]}
 """The most tokens of an image by its ``detail``; None: the model's own."""
 
@@ -74,15 +79,13 @@ class SentImages:
         """
         if not self._model.capabilities.images:
             said = f"The model {self._model.name} cannot see images; leave them out, or load one that can."
-            raise ApiError(400, said, param=sent.where, code=UNSUPPORTED)
+            raise unsupported(said, sent.where)
         if len(self._sent) >= MOST_IMAGES:
             raise ApiError(400, f"There are more than {MOST_IMAGES} images; send fewer.", param=sent.where)
         self._sent.append(sent)
         if sent.url not in self._opened:
-            try:
+            with refusing(sent.where):
                 picture = self._pictures.take(_data_of(sent))
-            except SafelightError as error:
-                raise ApiError(400, f"{error}.", param=sent.where) from None
             self._pixels += picture.width * picture.height
             if self._pixels > MOST_PIXELS:
                 said = f"The images have more than {MOST_PIXELS // 10**6} million pixels; make them smaller."
@@ -102,15 +105,13 @@ class SentImages:
             ApiError: it is no valid budget, or two are requested; there is one for all images.
         """
         if asked is not None:
-            try:
+            with refusing("image_tokens"):
                 config = config.replace(image_tokens=asked)
-            except SafelightError as error:
-                raise ApiError(400, f"{error}.", param="image_tokens") from None
         for sent in self._sent:
             wanted = BUDGETS[sent.detail]
             if wanted is not None and asked not in (None, wanted):
                 said = "All images are read with one budget: give them one detail, or image_tokens and no detail."
-                raise ApiError(400, said, param=sent.where, code=UNSUPPORTED)
+                raise unsupported(said, sent.where)
             asked = asked or wanted
         return config if asked is None else config.replace(image_tokens=asked)
 
@@ -120,7 +121,7 @@ def _sent(fields: Mapping[str, Any], name: str, where: str) -> SentImage:
     known = {name: value for name, value in fields.items() if value is not None}
     for other in known.keys() - {name, "detail"}:
         said = f"The field {quoted(other)} of an image is not known here; send the image as {name}, a data: URL."
-        raise ApiError(400, said, param=where, code=UNSUPPORTED)
+        raise unsupported(said, where)
     url, detail = known.get(name), known.get("detail", "auto")
     if not isinstance(url, str):
         raise ApiError(400, f"The image has no {name}; send it as data:image/png;base64,….", param=where)
@@ -132,11 +133,9 @@ def _sent(fields: Mapping[str, Any], name: str, where: str) -> SentImage:
 def _data_of(sent: SentImage) -> bytes:
     head = _HEAD.match(sent.url)
     if head is None:
-        raise ApiError(
-            400,
+        raise unsupported(
             "An image is sent whole, as data:image/png;base64,…: this server fetches nothing and reads no files.",
-            param=sent.where,
-            code=UNSUPPORTED,
+            sent.where,
         )
     if len(sent.url) - head.end() > _MOST_BASE64:
         raise ApiError(400, f"The image has more than {MOST_BYTES // 2**20} MiB; make it smaller.", param=sent.where)
@@ -144,3 +143,49 @@ def _data_of(sent: SentImage) -> bytes:
         return base64.b64decode(sent.url[head.end() :], validate=True)
     except ValueError:
         raise ApiError(400, "What the image's URL holds is not base64.", param=sent.where) from None
+
+
+class ServedPictures:
+    """The pictures of running requests, and recently shown ones: a conversation's next turn shows them again.
+
+    ``most`` bytes in all.
+    """
+
+    def __init__(self, most: int = MOST_PICTURED) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._recent: OrderedDict[str, Picture] = OrderedDict()
+        self._alive: WeakValueDictionary[str, Picture] = WeakValueDictionary()
+
+    def find(self, digest: str) -> Picture | None:
+        """Returns the picture of a digest; None if it was not sent, or was dropped."""
+        with self._lock:
+            picture = self._alive.get(digest)
+            if picture is not None:
+                self._recent[digest] = picture
+                self._recent.move_to_end(digest)
+            return picture
+
+    def take(self, data: bytes) -> Picture:
+        """Returns the picture of these bytes. Slow: it is decoded, unless it is known.
+
+        Raises:
+            SafelightError: it is no picture that is read.
+            ApiError: the pictures of running requests leave no room for it.
+        """
+        known = self.find(hashlib.sha256(data).hexdigest())
+        if known is not None:
+            return known
+        picture = open_picture(data)
+        with self._lock:
+            if (known := self._alive.get(picture.digest)) is not None:
+                return known  # another thread was faster
+            while self._recent and (len(self._recent) >= MOST_KEPT or self._size() + len(data) > self._most):
+                self._recent.popitem(last=False)
+            if self._size() + len(data) > self._most:
+                raise too_many("The pictures of other requests leave no room for this one; try again later.")
+            self._alive[picture.digest] = self._recent[picture.digest] = picture
+        return picture
+
+    def _size(self) -> int:
+        return sum(len(picture.data) for picture in self._alive.values())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.errors import SafelightError, quoted
+from engine.errors import quoted
 from engine.files import parse_json
-from engine.server.errors import ApiError
+from engine.server.errors import ApiError, refusing, unread
 from engine.server.images import OpenImage, chat_image
 from engine.server.schemas import ChatMessage, ChatTool, ToolCallSent
 from engine.text.message import Message, image_of
@@ -54,10 +54,7 @@ def read_content(content: str | list[dict[str, Any]] | None, where: str) -> str:
     """
     if content is None or isinstance(content, str):
         return content or ""
-    texts = []
-    for place, part in enumerate(content):
-        texts.append(_text(part, f"{where}.content.{place}"))
-    return "\n".join(texts)
+    return "\n".join(_text(part, f"{where}.content.{place}") for place, part in enumerate(content))
 
 
 def read_tools(tools: Sequence[ChatTool]) -> tuple[Mapping[str, Any], ...]:
@@ -81,7 +78,7 @@ def _read_content(message: ChatMessage, where: str, open_image: OpenImage) -> di
         param = f"{where}.content.{place}"
         is_image = part.get("type") == "image_url"
         if is_image and message.role != "user":
-            raise ApiError(400, "Only a user's message has images.", param=param, code="unsupported_content")
+            raise unread("Only a user's message has images.", param)
         if is_image:
             images.append(image_of(open_image(chat_image(part, param)), len(text)))
         else:
@@ -93,9 +90,7 @@ def _read_content(message: ChatMessage, where: str, open_image: OpenImage) -> di
 def _text(part: Mapping[str, Any], param: str) -> str:
     kind, text = part.get("type"), part.get("text")
     if kind in ("input_image", "input_audio", "video_url", "file"):
-        raise ApiError(
-            400, "Files are not read; send text, or an image as image_url.", param=param, code="unsupported_content"
-        )
+        raise unread("Files are not read; send text, or an image as image_url.", param)
     if kind != "text" or not isinstance(text, str) or part.keys() - {"type", "text"}:
         raise ApiError(400, f"A part of a message must be text or an image, not {quoted(kind)}.", param=param)
     return text
@@ -118,11 +113,9 @@ def _check_fields(message: ChatMessage, where: str) -> None:
 
 
 def _read_call(call: ToolCallSent, where: str) -> dict[str, Any]:
-    text = call.function.arguments or "{}"
-    try:
-        arguments = parse_json(text, "the arguments of a call")
-    except SafelightError as error:
-        raise ApiError(400, f"{error}.", param=f"{where}.function.arguments") from None
+    field = f"{where}.function.arguments"
+    with refusing(field):
+        arguments = parse_json(call.function.arguments or "{}", "the arguments of a call")
     if not isinstance(arguments, dict):
-        raise ApiError(400, "The arguments of a call must be a JSON object.", param=f"{where}.function.arguments")
+        raise ApiError(400, "The arguments of a call must be a JSON object.", param=field)
     return {"id": call.id, "type": "function", "function": {"name": call.function.name, "arguments": arguments}}

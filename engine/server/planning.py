@@ -13,7 +13,7 @@ from engine.decoding.names import names_of, require_thoughts
 from engine.errors import SafelightError, quoted
 from engine.server.answer import AnswerSettings
 from engine.server.context import ServerContext
-from engine.server.errors import UNSUPPORTED, ApiError, elsewhere
+from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing
 from engine.server.formats import AskedFormat
 from engine.server.schemas import OF_SAMPLING, SampledRequest
 from engine.server.strict import check_neutral
@@ -88,10 +88,8 @@ def _decoders(body: SampledRequest, model: LoadedModel) -> dict[str, str]:
             known = ", ".join(model.decoders)
             raise ApiError(400, f"{quoted(name)} is no decoder of this model; it has {known}.", param=field)
     own = next(iter(model.decoders), "")
-    try:
+    with refusing(next(iter(asked), None), UNSUPPORTED):
         names_of(GenerationConfig(**asked), model.decoders, own)
-    except SafelightError as error:
-        raise ApiError(400, f"{error}.", param=next(iter(asked)), code=UNSUPPORTED) from None
     return {"decoder": "" if own == BLOCK_DIFFUSION else own} | asked
 
 
@@ -184,10 +182,8 @@ def _check_thinking(model: LoadedModel, config: GenerationConfig, *, thinks: boo
         ApiError: thinking is bounded without thinking, or the run cannot bound it.
     """
     own, has_end = next(iter(model.decoders), ""), end_of_thought(model.encode, model.piece) is not None
-    try:
+    with refusing("thinking_token_budget", UNSUPPORTED):
         require_thoughts(config, model.decoders, own, has_end=has_end, thinks=thinks)
-    except SafelightError as error:
-        raise ApiError(400, f"{error}.", param="thinking_token_budget", code=UNSUPPORTED) from None
 
 
 def _seed(body: SampledRequest) -> int:
@@ -203,10 +199,8 @@ def prompt_of(model: LoadedModel, request: RunRequest) -> list[int]:
     Raises:
         ApiError: the model's template rejects it.
     """
-    try:
+    with refusing("messages" if request.kind == "chat" else "prompt"):
         return model.prompt_ids(request)
-    except SafelightError as error:
-        raise ApiError(400, f"{error}.", param="messages" if request.kind == "chat" else "prompt") from None
 
 
 def _answer_length(asked: int | None, model: LoadedModel, config: GenerationConfig, prompt: int, most: int) -> int:

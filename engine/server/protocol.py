@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import h11
@@ -14,7 +15,73 @@ from uvicorn.server import ServerState
 from engine.server.errors import ApiError
 from engine.server.options import ServerOptions
 from engine.server.security import CALLER, Caller
-from engine.server.transport import ClosingTransport
+
+LINGER_SECONDS = 1.0  # time for a client to read why it is refused
+
+
+class ClosingTransport(asyncio.Transport):
+    """Wraps another transport, to close as RFC 9112 §9.6 requires, and within a time limit.
+
+    asyncio's own drops data that arrives after closing. A client that is still sending the body of a refused request
+    would then see "connection reset" in place of the reason. It also waits for ever for a client that does not read
+    pending data.
+
+    Args:
+        lingers: called at closing; True if the client may still be sending.
+        seconds: time within which the client must accept the remaining data.
+    """
+
+    def __init__(self, inner: asyncio.Transport, lingers: Callable[[], bool], seconds: float) -> None:
+        super().__init__()
+        self._inner, self._lingers, self._seconds = inner, lingers, seconds
+        self._timers: list[asyncio.TimerHandle] = []
+        self._is_closing = False
+
+    def close(self) -> None:
+        """Sends pending data, reads on for a moment if the client is still sending, then closes."""
+        if self.is_closing():
+            return
+        self._is_closing = True
+        try:
+            if self._lingers():
+                self._inner.write_eof()
+                self._inner.resume_reading()
+                self._after(LINGER_SECONDS, self._inner.close)
+            else:
+                self._inner.close()
+            self._after(LINGER_SECONDS + self._seconds, self._inner.abort)
+        except OSError:  # the client has closed it already
+            self._inner.abort()
+
+    def abort(self) -> None:
+        self._is_closing = True
+        self._inner.abort()
+
+    def forget(self) -> None:
+        """Cancels all timers: the connection is lost."""
+        while self._timers:
+            self._timers.pop().cancel()
+
+    def is_closing(self) -> bool:
+        return self._is_closing or self._inner.is_closing()
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        if not self._is_closing:
+            self._inner.write(data)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._inner.get_extra_info(name, default)
+
+    def pause_reading(self) -> None:
+        if not self._is_closing:
+            self._inner.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self._is_closing:
+            self._inner.resume_reading()
+
+    def _after(self, seconds: float, call: Callable[[], None]) -> None:
+        self._timers.append(asyncio.get_running_loop().call_later(seconds, call))
 
 
 class BoundedProtocol(H11Protocol):
@@ -33,8 +100,7 @@ class BoundedProtocol(H11Protocol):
         super().__init__(config, server_state, {**app_state, CALLER: self._caller}, _loop)
         self._options = options
         self._since = self.loop.time()
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._reading_timer: asyncio.TimerHandle | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         self._closing = ClosingTransport(transport, self._is_being_sent_to, self._options.send_seconds)
@@ -55,17 +121,17 @@ class BoundedProtocol(H11Protocol):
             self._watch_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._unwatch_head()
-        self._unwatch_reading()
+        self._unwatch("head")
+        self._unwatch("reading")
         super().connection_lost(exc)
         self._closing.forget()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._reading_timer = self.loop.call_later(self._options.send_seconds, self.transport.abort)
+        self._timers["reading"] = self.loop.call_later(self._options.send_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        self._unwatch_reading()
+        self._unwatch("reading")
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
@@ -83,24 +149,18 @@ class BoundedProtocol(H11Protocol):
         """Returns True if the client has not sent its whole request, or has sent an invalid one."""
         return self.conn.their_state in (h11.SEND_BODY, h11.ERROR)
 
-    def _unwatch_reading(self) -> None:
-        if self._reading_timer is not None:
-            self._reading_timer.cancel()
-            self._reading_timer = None
+    def _unwatch(self, name: str) -> None:
+        if name in self._timers:
+            self._timers.pop(name).cancel()
 
     def _watch_head(self) -> None:
         if not self._is_between_requests or self.transport.is_closing():
-            self._unwatch_head()
-        elif self._head_timer is None:
-            self._head_timer = self.loop.call_later(self._options.header_seconds, self._head_is_late)
-
-    def _unwatch_head(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+            self._unwatch("head")
+        elif "head" not in self._timers:
+            self._timers["head"] = self.loop.call_later(self._options.header_seconds, self._head_is_late)
 
     def _head_is_late(self) -> None:
-        self._head_timer = None
+        del self._timers["head"]
         if self._is_between_requests and not self.transport.is_closing():
             self._refuse(ApiError(408, "The request did not arrive in time."))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from starlette.requests import Request
 from starlette.routing import Route
@@ -14,15 +15,82 @@ from starlette.routing import Route
 from engine.server.answer import ServedAnswer
 from engine.server.bodies import large_body
 from engine.server.chat import plan_chat
+from engine.server.chunks import usage_of_items
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
-from engine.server.responses_items import GrowingItem, ItemEvent, ItemKind
 from engine.server.responses_request import ResponsesRequest, chat_of, renamed
 from engine.server.serving import RunResponse
 from engine.server.sse import event
-from engine.server.usage import usage_of
-from engine.text.output import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
+from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
+
+ItemKind = Literal["reasoning", "message", "function_call"]
+ItemEvent = tuple[str, dict[str, Any]]
+"""An event's type without ``response.``, and its fields except the sequence number."""
+
+_PREFIXES: dict[ItemKind, str] = {"reasoning": "rs", "message": "msg", "function_call": "fc"}
+_PARTS: dict[ItemKind, str] = {"reasoning": "reasoning_text", "message": "output_text"}
+
+
+class GrowingItem:
+    """One item of the output, from its first piece to its end; ``text`` also holds a call's arguments."""
+
+    def __init__(self, kind: ItemKind, index: int, name: str = "") -> None:
+        self.kind, self.index, self._name = kind, index, name
+        self._id = f"{_PREFIXES[kind]}_{secrets.token_hex(16)}"
+        self._call_id = f"call_{secrets.token_hex(12)}"
+        self._texts: list[str] = []
+
+    @property
+    def text(self) -> str:
+        return "".join(self._texts)
+
+    def json(self, status: str) -> dict[str, Any]:
+        """Returns the current item; while it is in progress, without its content."""
+        base = {"id": self._id, "type": self.kind, "status": status}
+        is_begun = status != "in_progress"
+        if self.kind == "function_call":
+            arguments = (self.text or "{}") if is_begun else ""
+            return {**base, "call_id": self._call_id, "name": self._name, "arguments": arguments}
+        own: dict[str, Any] = {"role": "assistant"} if self.kind == "message" else {"summary": []}
+        return {**base, **own, "content": [self._part(self.text)] if is_begun else []}
+
+    def begin(self) -> Iterator[ItemEvent]:
+        yield "output_item.added", {"output_index": self.index, "item": self.json("in_progress")}
+        if self.kind != "function_call":
+            yield "content_part.added", {**self._place(), "part": self._part("")}
+
+    def add(self, text: str) -> Iterator[ItemEvent]:
+        """Adds text."""
+        self._texts.append(text)
+        if self.kind == "function_call":
+            yield "function_call_arguments.delta", {**self._spot(), "delta": text}
+        else:
+            yield f"{_PARTS[self.kind]}.delta", {**self._place(), "delta": text, **self._logprobs()}
+
+    def end(self, status: str = "completed") -> Iterator[ItemEvent]:
+        if self.kind == "function_call":
+            arguments = self.text or "{}"
+            yield "function_call_arguments.done", {**self._spot(), "name": self._name, "arguments": arguments}
+        else:
+            yield f"{_PARTS[self.kind]}.done", {**self._place(), "text": self.text, **self._logprobs()}
+            yield "content_part.done", {**self._place(), "part": self._part(self.text)}
+        yield "output_item.done", {"output_index": self.index, "item": self.json(status)}
+
+    def _spot(self) -> dict[str, Any]:
+        return {"item_id": self._id, "output_index": self.index}
+
+    def _place(self) -> dict[str, Any]:
+        return {**self._spot(), "content_index": 0}
+
+    def _logprobs(self) -> dict[str, Any]:
+        return {"logprobs": []} if self.kind == "message" else {}
+
+    def _part(self, text: str) -> dict[str, Any]:
+        if self.kind == "reasoning":
+            return {"type": "reasoning_text", "text": text}
+        return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
 
 PATH = "/v1/responses"
 
@@ -148,19 +216,12 @@ class ResponsesWriter:
             "truncation": "disabled",
             "metadata": body.metadata or {},
             "seed": self._plan.request.seed,  # our own field: repeats the answer
-            "usage": None if answer is None else self._usage(answer),
+            "usage": None if answer is None else _usage(answer),
         }
 
-    def _usage(self, answer: ServedAnswer) -> dict[str, Any]:
-        usage = usage_of(answer, self._plan)
-        thoughts = usage["completion_tokens_details"]["reasoning_tokens"]
-        return {
-            "input_tokens": usage["prompt_tokens"],
-            "input_tokens_details": {"cached_tokens": answer.cached_tokens, "cache_write_tokens": 0},
-            "output_tokens": usage["completion_tokens"],
-            "output_tokens_details": {"reasoning_tokens": thoughts},
-            "total_tokens": usage["total_tokens"],
-        }
+
+def _usage(answer: ServedAnswer) -> dict[str, Any]:
+    return usage_of_items(answer.prompt_tokens, answer.cached_tokens, len(answer.tokens), answer.reasoning_tokens)
 
 
 def _why_incomplete(answer: ServedAnswer) -> dict[str, str]:

@@ -8,14 +8,18 @@ from pydantic import Field, ValidationError
 
 from engine.config import MOST_POSITIONS
 from engine.server.bodies import in_words
-from engine.server.errors import ApiError
+from engine.server.errors import ApiError, unread
 from engine.server.formats import NamedSchema
 from engine.server.images import input_image
 from engine.server.schemas import MOST_MESSAGES, MOST_TOOLS, ChatRequest, ModelName, StreamOptions
 from engine.server.strict import NeutralFields, Strict
 
 _STATELESS = "answers are not kept; send the whole conversation as input"
-_PARTS = {"input_text": "text", "output_text": "text", "text": "text"}
+_PARTS = ("input_text", "output_text", "text")
+_AS_IN_CHATS = (  # fields that are passed on unchanged
+    "model temperature top_p decoder thought_decoder answer_decoder thinking_token_budget image_tokens seed "
+    "parallel_tool_calls"
+)
 _ANNOTATED = {"type", "text", "annotations", "logprobs"}  # an answer's part as clients send it back
 
 
@@ -110,22 +114,12 @@ def chat_of(body: ResponsesRequest) -> ChatRequest:
     Raises:
         ApiError: an item of the input is not one that the model can be shown.
     """
-    asked: dict[str, Any] = {
-        "model": body.model,
+    asked: dict[str, Any] = {name: getattr(body, name) for name in _AS_IN_CHATS.split()} | {
         "messages": _messages(body),
         "max_completion_tokens": body.max_output_tokens,
-        "temperature": body.temperature,
-        "top_p": body.top_p,
-        "decoder": body.decoder,
-        "thought_decoder": body.thought_decoder,
-        "answer_decoder": body.answer_decoder,
-        "thinking_token_budget": body.thinking_token_budget,
-        "image_tokens": body.image_tokens,
-        "seed": body.seed,
         "tools": [_tool(tool) for tool in body.tools or ()] or None,
         "tool_choice": _tool_choice(body.tool_choice),
         "response_format": _format(body.text),
-        "parallel_tool_calls": body.parallel_tool_calls,
         "reasoning_effort": body.reasoning.effort if body.reasoning is not None else None,
     }
     try:
@@ -281,10 +275,5 @@ def _part_text(part: Any, param: str, other: str = "input_text") -> str:
     kinds = (*_PARTS, other, "summary_text")
     text = part.get("text") if isinstance(part, dict) and part.get("type") in kinds else None
     if not isinstance(text, str) or part.keys() - _ANNOTATED:
-        raise ApiError(
-            400,
-            "This is no text that is read here; send text, or an image in a user's message.",
-            param=param,
-            code="unsupported_content",
-        )
+        raise unread("This is no text that is read here; send text, or an image in a user's message.", param)
     return text

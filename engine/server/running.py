@@ -16,7 +16,6 @@ import uvicorn
 from engine.errors import SafelightError, quoted
 from engine.server.app import build_app
 from engine.server.context import ServerContext
-from engine.server.live import LiveRequests
 from engine.server.options import ServerOptions
 from engine.server.protocol import BoundedProtocol
 from engine.service import Scheduler
@@ -61,19 +60,10 @@ class RunningServer:
 
     def __init__(self, scheduler: Scheduler, options: ServerOptions) -> None:
         self._context = ServerContext(scheduler, options)
+        self.live = self._context.live  # the requests that are being answered
+        self.url = ""  # the address, http://127.0.0.1:port, from the start on
         self._uvicorn: _Uvicorn | None = None
         self._thread: threading.Thread | None = None
-        self._url = ""
-
-    @property
-    def url(self) -> str:
-        """The address, ``http://127.0.0.1:port``; empty before the start."""
-        return self._url
-
-    @property
-    def live(self) -> LiveRequests:
-        """The requests being answered."""
-        return self._context.live
 
     @property
     def is_running(self) -> bool:
@@ -91,7 +81,7 @@ class RunningServer:
         listener = _listen(options.host, options.port)
         host, port = listener.getsockname()[:2]
         reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-        self._url = f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
+        self.url = f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
         config = uvicorn.Config(
             build_app(self._context),
             http=cast(Any, functools.partial(BoundedProtocol, options=options)),
@@ -121,7 +111,7 @@ class RunningServer:
         if self._uvicorn is None or self._thread is None:
             return
         self._context.is_stopping = True
-        self._context.live.cancel_all()
+        self.live.cancel_all()
         self._uvicorn.should_exit = True
         self._thread.join(JOIN_SECONDS)
 

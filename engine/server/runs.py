@@ -159,9 +159,7 @@ class ServedRun:
             self._context.live.update(self._live.id, **changes)
 
     async def replies(self, patience: float | None = None) -> AsyncIterator[RunStarted | RunAdvanced | None]:
-        """Yields the runs' replies up to the end of all, or of one that failed; None after ``patience`` seconds
-        without.
-        """
+        """Yields the replies up to the end of all runs, or of one that failed; None after ``patience`` seconds."""
         left = len(self._requests)
         while left:
             try:

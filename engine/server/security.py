@@ -19,7 +19,11 @@ from engine.server.errors import ApiError
 from engine.server.options import LOOPBACK_NAMES, ServerOptions
 
 PUBLIC_PATHS = frozenset({*page.FILES, "/health", "/v1/health"})  # they reveal nothing private
-PREFLIGHT_SECONDS = "600"
+PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, POST, OPTIONS",
+    "Access-Control-Allow-Headers": "*, authorization, content-type, x-api-key",
+    "Access-Control-Max-Age": "600",  # seconds
+}
 CALLER = "caller"  # of a request's state
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 
@@ -61,7 +65,7 @@ class Gate:
                 raise ApiError(400, "Say how long the body is, or send it in chunks, not both.")
             self._check_place(scope, headers, origin)
             if scope["method"] == "OPTIONS" and listed is not None and "access-control-request-method" in headers:
-                await _preflight()(scope, receive, sending)
+                await Response(status_code=204, headers=PREFLIGHT)(scope, receive, sending)
                 return
             if scope["path"] not in PUBLIC_PATHS:
                 self._check_key(headers)
@@ -107,12 +111,3 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _preflight() -> Response:
-    headers = {
-        "Access-Control-Allow-Methods": "GET, POST, OPTIONS",
-        "Access-Control-Allow-Headers": "*, authorization, content-type, x-api-key",
-        "Access-Control-Max-Age": PREFLIGHT_SECONDS,
-    }
-    return Response(status_code=204, headers=headers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from typing import Any, Protocol
 
 from starlette.responses import JSONResponse
@@ -15,10 +15,9 @@ from engine.server.errors import ApiError, other_model
 from engine.server.frames import CanvasFrames
 from engine.server.planning import RunPlan
 from engine.server.runs import ServedRun
-from engine.server.sse import ALIVE, joined, send_stream
+from engine.server.sse import ALIVE, send_stream
 from engine.service import RunAdvanced
-from engine.text.output import OutputPart
-from engine.text.output_parts import joined as joined_parts
+from engine.text.output_parts import OutputPart, joined
 
 
 class AnswerWriter(Protocol):
@@ -50,10 +49,10 @@ class RunResponse:
             run.watch(receive)
             try:
                 if self._is_streamed:
-                    await self._send_stream(run, send)
+                    await send_stream(self._stream(run), send)
                 else:
                     parts = [part async for _, found in self._advance(run, None) for part in found]
-                    body = self._writer.whole(joined_parts(parts), self._answer)
+                    body = self._writer.whole(joined(parts), self._answer)
                     await JSONResponse(body)(scope, receive, send)
             finally:
                 self._count()
@@ -61,9 +60,7 @@ class RunResponse:
     async def _advance(
         self, run: ServedRun, patience: float | None
     ) -> AsyncIterator[tuple[Event | None, list[OutputPart]]]:
-        """Yields a run's events, each with the parts that it adds to the answer; None when it starts and while nothing
-        is new.
-        """
+        """Yields a run's events, each with the parts that it adds; None when it starts and while nothing is new."""
         async for reply in run.replies(patience):
             if not isinstance(reply, RunAdvanced):
                 if reply is not None and reply.trace.header.model.fingerprint != self._plan.model.fingerprint:
@@ -81,12 +78,7 @@ class RunResponse:
             raise run.failure
         yield None, self._answer.finish()
 
-    async def _send_stream(self, run: ServedRun, send: Send) -> None:
-        growth = self._stream(run)
-        first = await anext(growth)  # a run refused before it begins is refused with its own status
-        await send_stream(joined(first, growth), send)
-
-    async def _stream(self, run: ServedRun) -> AsyncIterator[bytes]:
+    async def _stream(self, run: ServedRun) -> AsyncGenerator[bytes, None]:
         writer, plan, is_begun = self._writer, self._plan, False
         frames = CanvasFrames(plan.model, plan.request.config.max_denoising_steps) if plan.has_frames else None
         try:

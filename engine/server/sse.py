@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
@@ -20,21 +20,13 @@ def event(data: dict[str, Any] | str, name: str | None = None) -> bytes:
     return f"{head}data: {text}\n\n".encode("utf-8", "replace")
 
 
-async def send_stream(parts: AsyncIterator[bytes], send: Send, kind: str = EVENTS) -> None:
+async def send_stream(parts: AsyncGenerator[bytes, None], send: Send, kind: str = EVENTS) -> None:
     """Sends the parts of a stream as they arrive; to a client that has left, nothing is sent."""
-    headers = [
-        (b"content-type", kind.encode()),
-        (b"x-accel-buffering", b"no"),
-    ]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    async with aclosing(parts):  # type: ignore[type-var]  # an asynchronous generator, always
+    headers = [(b"content-type", kind.encode()), (b"x-accel-buffering", b"no")]
+    async with aclosing(parts):
+        part = await anext(parts)  # a run that cannot begin is refused with its own status
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": part, "more_body": True})
         async for part in parts:
             await send({"type": "http.response.body", "body": part, "more_body": True})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yields a stream whose first part was taken already."""
-    yield first
-    async for part in rest:
-        yield part

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from engine.server.errors import UNSUPPORTED, ApiError
+from engine.server.errors import unsupported
 
 
 class Strict(BaseModel):
@@ -49,6 +49,4 @@ def check_neutral(body: Strict, fields: Mapping[str, tuple[tuple[Any, ...], str]
     for name, (values, instead) in fields.items():
         value = getattr(body, name)
         if value is not None and value not in values:
-            raise ApiError(
-                400, f"{name} can only be left at its neutral value here: {instead}.", param=name, code=UNSUPPORTED
-            )
+            raise unsupported(f"{name} can only be left at its neutral value here: {instead}.", name)

@@ -9,10 +9,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from engine.errors import SafelightError
 from engine.server.bodies import large_body, read_body
 from engine.server.context import ServerContext
-from engine.server.errors import ApiError
+from engine.server.errors import ApiError, refusing
 from engine.server.images import SentImages
 from engine.server.messages import read_messages, read_tools
 from engine.server.planning import prompt_of
@@ -48,10 +47,8 @@ def _tokenize(context: ServerContext, body: TokenizeRequest) -> dict[str, Any]:
         )
         ids = prompt_of(model, request)
     elif body.add_special_tokens is False:
-        try:
+        with refusing("prompt"):
             ids = model.encode(body.prompt or "")
-        except SafelightError as error:
-            raise ApiError(400, f"{error}.", param="prompt") from None
     else:
         ids = prompt_of(model, RunRequest("completion", (), model.defaults, seed=0, text=body.prompt or ""))
     texts = [model.piece(token) for token in ids] if body.return_token_strs else None

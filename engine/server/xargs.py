@@ -14,7 +14,7 @@ from typing import Any
 from engine.config import MOST_REWRITES, GenerationConfig
 from engine.errors import SafelightError, quoted
 from engine.files import parse_json
-from engine.server.errors import UNSUPPORTED, ApiError
+from engine.server.errors import ApiError, unsupported
 from engine.service import LoadedModel
 
 FINISHING = ("rescue", "rescue_probability", "verify", "verify_probability", "verify_rewrites")  # of denoised blocks
@@ -37,12 +37,10 @@ def apply_xargs(
     values = {name.removeprefix(PREFIX): value for name, value in xargs.items()}
     taken = ("canvas_length", *FINISHING) if config.denoises else ("canvas_length",)
     if not config.is_block_diffusion and (not values.keys() <= set(taken) or allowed is not None):
-        raise ApiError(
-            400,
+        raise unsupported(
             f"These decoders take {', '.join(PREFIX + name for name in taken)} alone of vllm_xargs, "
             "and no logprob_token_ids.",
-            param="vllm_xargs" if values else "logprob_token_ids",
-            code=UNSUPPORTED,
+            "vllm_xargs" if values else "logprob_token_ids",
         )
     changes: dict[str, Any] = {}
     if "max_steps" in values:

@@ -42,13 +42,12 @@ from engine.service.requests import (
     Lane,
     LoadRequest,
     RaceRequest,
-    RunKind,
     RunRequest,
     is_remote,
 )
 from engine.service.routing import BackendRouter
-from engine.service.scheduler import BusyError, Outlet, Scheduler
-from engine.service.sibling import Runner, load_sibling
+from engine.service.scheduler import BusyError, Scheduler
+from engine.service.sibling import load_sibling
 
 __all__ = [
     "AdapterChanged",
@@ -76,7 +75,6 @@ __all__ = [
     "MemoryUsed",
     "ModelLoaded",
     "ModelUnloaded",
-    "Outlet",
     "PassWanted",
     "RaceEnded",
     "RaceLoading",
@@ -84,12 +82,10 @@ __all__ = [
     "Racing",
     "RunAdvanced",
     "RunEnded",
-    "RunKind",
     "RunReply",
     "RunRequest",
     "RunStarted",
     "RunSteps",
-    "Runner",
     "Scheduler",
     "ServiceReply",
     "TraceNotKept",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
@@ -40,7 +40,7 @@ class Deciding:
         turn = list(encode(TURN_END))
         is_end = len(turn) == 1 and turn[0] in defaults.eos_token_ids
         end = turn[0] if is_end else defaults.eos_token_ids[0]
-        kept = _kept(encode)
+        kept = functools.lru_cache(MOST_KEPT)(lambda text: tuple(encode(text)))  # labels and numbers come again
         return Deciding(Labels.from_tokenizer(kept), CanvasTokens(kept, end, defaults.pad_token_id, canvas_length))
 
     def layout(self, decision: Decision) -> Layout:
@@ -72,13 +72,3 @@ def reading_config(config: GenerationConfig, width: int) -> GenerationConfig:
         allowed_tokens=None,
         banned_tokens=(),
     )
-
-
-def _kept(encode: Encode) -> Callable[[str], Sequence[int]]:
-    """Returns ``encode`` with the tokens of the last texts in memory: labels and numbers come again and again."""
-
-    @functools.lru_cache(MOST_KEPT)
-    def found(text: str) -> tuple[int, ...]:
-        return tuple(encode(text))
-
-    return found

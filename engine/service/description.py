@@ -52,9 +52,10 @@ def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabi
         decoders=model.family.own_first,
         settings=_settings(model),
         traits=catalog.traits(model.name),
-        reads_system=_reads(model, [_SYSTEM, _QUESTION], _SYSTEM),
-        reads_tools=_reads_tools(model),
-        reads_history=_reads(model, [_QUESTION, _ANSWER, _NEXT], _QUESTION),
+        # Conversations that the template rejects are refused when one is sent.
+        reads_system=_writes(model, _SYSTEM["content"], [_SYSTEM, _QUESTION], otherwise=True),
+        reads_tools=_writes(model, _TOOL["function"]["name"], [_QUESTION], [_TOOL], otherwise=False),
+        reads_history=_writes(model, _QUESTION["content"], [_QUESTION, _ANSWER, _NEXT], otherwise=True),
     )
 
 
@@ -74,20 +75,12 @@ _TOOL: Mapping[str, Any] = {
 }
 
 
-def _reads(model: Model, messages: Sequence[Message], wanted: Message) -> bool:
-    """True if the model's template writes a message of a conversation, for the model to read."""
+def _writes(model: Model, text: str, messages: list[Message], tools: Sequence[Any] = (), *, otherwise: bool) -> bool:
+    """Returns True if the template writes a text of a conversation or a tool; ``otherwise`` if it rejects them."""
     try:
-        return wanted["content"] in model.chat_template.render(messages)
-    except SafelightError:  # such conversations are refused when one is sent
-        return True
-
-
-def _reads_tools(model: Model) -> bool:
-    """True if the model's template writes the offered tools."""
-    try:
-        return _TOOL["function"]["name"] in model.chat_template.render([_QUESTION], [_TOOL])
+        return text in model.chat_template.render(messages, tools)
     except SafelightError:
-        return False
+        return otherwise
 
 
 def count_tokens(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from engine.catalog import EMBEDDED, SIGHT
 from engine.errors import SafelightError
-from engine.events import CanvasCommitted, Event, StepFinished
+from engine.events import CanvasCommitted, StepFinished
 from engine.pictures import Picture
 from engine.service.backend import Backend, run_alone
 from engine.service.failures import explained
@@ -73,54 +73,26 @@ def read_rows(runner: Runner, picture: Picture, cancel: threading.Event) -> Iter
     for number, question in enumerate(ROW_QUESTIONS, start=1):
         asked = ({"role": "user", "content": question, "images": [image_of(picture)]},)
         request = RunRequest("chat", asked, config, SEED, keep=False, pictures=(picture,), cancel=cancel)
-        reader = RowReader(number, model.piece)
+        # Only the first step shows doubts: later ones see the guess of the step before, and agree, right or wrong.
+        first: StepFinished | None = None
+        tokens: list[int] = []
         for reply in run_alone(runner.backend, request):
-            if isinstance(reply, RunAdvanced):
-                reader.add(reply.event)
-            elif isinstance(reply, RunEnded) and reply.message:
-                raise SafelightError(reply.message)
+            match reply:
+                case RunAdvanced(event=StepFinished(block_index=0, step=0) as step):
+                    first = step
+                case RunAdvanced(event=CanvasCommitted(block_index=0) as done):
+                    tokens = done.tokens[: done.text_length].tolist()
+                case RunEnded(message=message) if message:
+                    raise SafelightError(message)
         if cancel.is_set():
             return
-        yield reader.row()
+        signs = [(sign, place) for place, token in enumerate(tokens) for sign in model.piece(token).strip()]
+        cells = row_of("".join(sign for sign, _ in signs), number)
+        yield ReadRow(cells.replace(EMPTY, "0"), tuple(_share(first, place, tokens[place]) for _, place in signs))
 
 
-class RowReader:
-    """Collects the events of a row's run.
-
-    Only its first step shows doubts: later ones see the guess of the step before, and agree with it, right or wrong.
-
-    Args:
-        piece: returns the text of a token.
-    """
-
-    def __init__(self, number: int, piece: Callable[[int], str]) -> None:
-        self._number, self._piece = number, piece
-        self._first: StepFinished | None = None
-        self._committed: CanvasCommitted | None = None
-
-    def add(self, event: Event) -> None:
-        """Adds the next event."""
-        match event:
-            case StepFinished(block_index=0, step=0):
-                self._first = event
-            case CanvasCommitted(block_index=0):
-                self._committed = event
-
-    def row(self) -> ReadRow:
-        """Returns the row.
-
-        Raises:
-            SafelightError: the text is no row.
-        """
-        done = self._committed
-        tokens = [] if done is None else done.tokens[: done.text_length].tolist()
-        signs = [(sign, place) for place, token in enumerate(tokens) for sign in self._piece(token).strip()]
-        cells = row_of("".join(sign for sign, _ in signs), self._number)
-        return ReadRow(cells.replace(EMPTY, "0"), tuple(self._at_first(place, tokens[place]) for _, place in signs))
-
-    def _at_first(self, place: int, token: int) -> float:
-        """Returns the probability of a token in the first step; 0 if it was not among the likeliest."""
-        first = self._first
-        if first is None or first.top_tokens is None or first.top_probabilities is None:
-            return 0.0
-        return float(first.top_probabilities[place][first.top_tokens[place] == token].sum())
+def _share(step: StepFinished | None, place: int, token: int) -> float:
+    """Returns the probability of a token in a step; 0 if it was not among the likeliest."""
+    if step is None or step.top_tokens is None or step.top_probabilities is None:
+        return 0.0
+    return float(step.top_probabilities[place][step.top_tokens[place] == token].sum())

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections import deque
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.config import BLOCK_DIFFUSION
 from engine.decoding.names import formatting, names_of, require_diffusion
@@ -15,7 +16,6 @@ from engine.errors import SafelightError
 from engine.events import Event
 from engine.service.deciding import NO_INSTRUCTIONS, Deciding, reading_config
 from engine.service.description import count_tokens, deciding_of, prompt_ids
-from engine.service.meanwhile import meanwhile
 from engine.service.replies import PassWanted
 from engine.service.requests import RunRequest
 from engine.tasks.decisions.layout import Layout, Slot
@@ -23,12 +23,16 @@ from engine.tasks.decisions.questions import Decision
 from engine.text.context_window import fit
 from engine.text.message import Message
 from engine.trace.recording import Recording, entry_of
+from engine.types import Cancel
 
 if TYPE_CHECKING:
     from engine.decoding.protocols import Pass
     from engine.layers.kv_cache import KVCache
     from engine.models.model import Model
     from engine.text.formatted_answer import FormattedAnswer
+
+POLL_SECONDS = 0.05  # the wait if no other run has a pass to perform
+T = TypeVar("T")
 
 
 class RunRefusedError(Exception):
@@ -195,3 +199,43 @@ def with_unmarked(run: Iterable[Event | Pass], source: Recording, marked: Collec
             while kept and (here.kind == "end" or source.entries[kept[0]].block < here.block):
                 yield source.event(kept.popleft())
         yield item
+
+
+class _Stop:
+    """A flag that is set with another one, or by itself."""
+
+    def __init__(self, cancel: Cancel) -> None:
+        self._cancel = cancel
+        self.is_abandoned = False
+
+    def is_set(self) -> bool:
+        return self.is_abandoned or self._cancel.is_set()
+
+
+def meanwhile(work: Callable[[Cancel], T], cancel: Cancel) -> Generator[PassWanted, None, T]:
+    """Does work that may take seconds in a thread, while other runs go on, and returns its result.
+
+    The work gets a flag that is set once its result is not needed.
+
+    Raises:
+        Exception: whatever the work raises.
+    """
+    stop = _Stop(cancel)
+    with ThreadPoolExecutor(1, "safelight-meanwhile") as pool:
+        try:
+            future = pool.submit(work, stop)
+            while not future.done():
+                yield PassWanted(future)
+        except BaseException:
+            stop.is_abandoned = True
+            raise
+    return future.result()
+
+
+def without_waiting(passes: Sequence[PassWanted]) -> list[PassWanted]:
+    """Returns the passes to perform; if there is none, waits a moment for the work in other threads."""
+    works = [wanted.what for wanted in passes if isinstance(wanted.what, Future)]
+    others = [wanted for wanted in passes if not isinstance(wanted.what, Future)]
+    if works and not others:
+        wait(works, POLL_SECONDS, FIRST_COMPLETED)
+    return others

@@ -11,12 +11,10 @@ from engine.files import read_json, read_text
 from engine.text.message import Message, in_parts
 from engine.text.template_budget import TemplateBudget
 from engine.text.template_compiling import MOST_SOURCE, compile_template, render
-from engine.text.template_values import TemplateValues
 
+MOST_DEPTH = 32  # of objects and lists in messages and tools
 STEPS, STEPS_PER_MESSAGE, STEPS_PER_VALUE, STEPS_PER_CHARACTER = 500_000, 3_000, 100, 4
-"""The budget of a rendering. Published templates take about 150 steps a message, 60 a value of a tool, and a third of
-one a character.
-"""
+"""The budget of a rendering. Published templates take about 150 steps a message, 60 a tool's value, ⅓ a character."""
 
 MOST_VALUES, MOST_CHARACTERS = 500_000, 2**28
 """Bounds of all messages; far more than any context has."""
@@ -25,7 +23,6 @@ MOST_TOOL_VALUES, MOST_TOOL_CHARACTERS = 20_000, 2**20
 
 LARGEST, LARGEST_PER_CHARACTER = 2**20, 8
 """Items and characters of the largest value that a rendering may make."""
-
 
 FOREIGN = ("user", "tool")
 """Roles whose texts come from outside."""
@@ -112,6 +109,52 @@ class ChatTemplate:
             LARGEST + LARGEST_PER_CHARACTER * characters,
         )
         return render(self._template, budget, {**values, **self._tokens, **options})
+
+
+class TemplateValues:
+    """Copies values, and counts them.
+
+    Args:
+        what: name of the values in messages: "the tools".
+        most_values: objects, lists, members and items.
+        most_characters: of all texts together.
+    """
+
+    def __init__(self, what: str, most_values: int, most_characters: int) -> None:
+        self.values = self.characters = 0
+        self._what, self._most_values, self._most_characters = what, most_values, most_characters
+
+    def copied(self, value: object, depth: int = MOST_DEPTH) -> Any:
+        """Copies a value of dicts, lists, texts and numbers.
+
+        Raises:
+            SafelightError: it is too deep or too large, or something else is in it.
+        """
+        self.values += 1
+        if self.values > self._most_values:
+            raise SafelightError(f"{self._what} hold more than {self._most_values:,} values; send fewer of them")
+        if isinstance(value, str):
+            self.characters += len(value)
+            if self.characters > self._most_characters:
+                raise SafelightError(
+                    f"{self._what} have more than {self._most_characters:,} characters; send fewer or shorter ones"
+                )
+            return value
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if depth == 0:
+            raise SafelightError(f"{self._what} are nested deeper than {MOST_DEPTH} levels; simplify them")
+        if isinstance(value, Mapping):
+            return {self._key(key): self.copied(inner, depth - 1) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.copied(inner, depth - 1) for inner in value]
+        raise SafelightError(f"{self._what} hold a {type(value).__name__}, which is neither text nor JSON; remove it")
+
+    def _key(self, key: object) -> str:
+        if not isinstance(key, str):
+            raise SafelightError(f"{self._what} have a key that is no text; write it as one")
+        self.characters += len(key)
+        return key
 
 
 def _with_texts(message: Message, change: Callable[[str], str]) -> Message:

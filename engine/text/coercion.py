@@ -1,6 +1,4 @@
-"""Finds the type of a value without quotation marks: from a tool's JSON schema if it says so, else from its
-spelling.
-"""
+"""Finds the type of a value without quotation marks: by a tool's JSON schema if it says so, else by its spelling."""
 
 from __future__ import annotations
 

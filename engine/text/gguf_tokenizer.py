@@ -43,9 +43,7 @@ PRE: dict[str, tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]] = {
     "tekken": ([TEKKEN.split, _PLAIN_BYTES], {}, _WHOLE_WORDS),
     "gpt-4o": ([O200K.split, _PLAIN_BYTES], {}, {}),
 }
-"""Parts of published ``tokenizer.json`` files, by ``tokenizer.ggml.pre``: the steps that split a text, other parts, and
-fields of the model.
-"""
+"""Parts of published ``tokenizer.json`` files by ``tokenizer.ggml.pre``: splitting steps, other parts, model fields."""
 
 
 def tokenizer_files(values: Mapping[str, Any]) -> dict[str, bytes]:
@@ -78,9 +76,7 @@ def tokenizer_files(values: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def _post_processor(values: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, Any] | None:
-    """Returns the part that puts BOS and EOS around a text if the file asks for it; SentencePiece adds BOS by
-    default.
-    """
+    """Returns the part that adds BOS and EOS to a text if the file asks for it; SentencePiece adds BOS by default."""
     text: dict[str, Any] = {"Sequence": {"id": "A", "type_id": 0}}
     single, special = [text], dict[str, Any]()
     for name, is_added in (("bos", values.get(PREFIX + "model") == "llama"), ("eos", False)):
@@ -168,16 +164,12 @@ def _added_tokens(values: Mapping[str, Any], tokens: list[str]) -> list[dict[str
     types = values.get(PREFIX + "token_type")
     if not isinstance(types, list) or len(types) != len(tokens):
         raise SafelightError("has a tokenizer whose tokens have no types")
+    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     return [
-        _added(index, token, is_special=kind != USER_DEFINED or token in MARKS)
+        {"id": index, "content": token, **plain, "special": kind != USER_DEFINED or token in MARKS}
         for index, (token, kind) in enumerate(zip(tokens, types, strict=True))
         if kind in (UNKNOWN, CONTROL, USER_DEFINED)
     ]
-
-
-def _added(index: int, token: str, *, is_special: bool) -> dict[str, Any]:
-    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    return {"id": index, "content": token, **plain, "special": is_special}
 
 
 def _merges(
@@ -200,9 +192,7 @@ def _pair(merge: str, vocabulary: dict[str, int]) -> tuple[str, str]:
 
 
 def merges_from(vocabulary: dict[str, int], scores: list[float], without: set[str]) -> list[tuple[str, str]]:
-    """Returns the merges of a SentencePiece vocabulary: every split of a token into two, tokens of higher score
-    first.
-    """
+    """Returns the merges of a SentencePiece vocabulary: every split of a token in two, the highest scores first."""
     found = []
     for token, index in vocabulary.items():
         if token in without:

@@ -254,17 +254,15 @@ class MatcherPool:
         Raises:
             SafelightError: none can be started. MatchingEndedError: the answer was cancelled.
         """
-        process = None
-        while process is None:
+        while True:
             try:
                 process = self._kept.pop()
             except IndexError:
                 process = MatcherProcess(self._vocabulary(), self._encode, cancel)
-            if not process.is_usable:
-                process.close()
-                process = None
-        process.begin(cancel)
-        return process
+            if process.is_usable:
+                process.begin(cancel)
+                return process
+            process.close()
 
     def give_back(self, process: MatcherProcess) -> None:
         """Takes back a process after its answer."""

@@ -62,16 +62,14 @@ class OutputFormat:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON that ``from_json`` reads."""
-        found: dict[str, Any] = {"kind": self.kind}
-        if self.schema is not None:
-            found["schema"] = dict(self.schema)
-        if self.pattern:
-            found["pattern"] = self.pattern
-        if self.choices:
-            found["choices"] = list(self.choices)
-        if self.tools:
-            found["tools"] = [dict(tool) for tool in self.tools]
-        return found
+        found = {
+            "kind": self.kind,
+            "schema": None if self.schema is None else dict(self.schema),
+            "pattern": self.pattern,
+            "choices": list(self.choices),
+            "tools": [dict(tool) for tool in self.tools],
+        }
+        return {name: value for name, value in found.items() if value not in (None, "", [])}
 
     @staticmethod
     def from_json(raw: Any) -> OutputFormat:

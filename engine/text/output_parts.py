@@ -40,24 +40,6 @@ class ToolCallArguments:
 OutputPart = ContentPart | ThoughtPart | ToolCallStarted | ToolCallArguments
 
 
-@dataclass(frozen=True)
-class ToolCall:
-    """A call of a tool. If ``is_cut``, the arguments are only the beginning of a JSON object."""
-
-    name: str
-    arguments_json: str
-    is_cut: bool = False
-
-
-@dataclass(frozen=True)
-class Output:
-    """All of a model's output."""
-
-    content: str
-    thought: str = ""
-    tool_calls: tuple[ToolCall, ...] = ()
-
-
 def joined(parts: Iterable[OutputPart]) -> list[OutputPart]:
     """Returns the parts with neighbours of a kind, and of a call, joined."""
     return [_as_one(list(same)) for _, same in groupby(parts, key=_kind)]
@@ -74,6 +56,11 @@ def _as_one(parts: list[OutputPart]) -> OutputPart:
         case ToolCallArguments(index):
             return ToolCallArguments(index, "".join(p.json_fragment for p in parts if isinstance(p, ToolCallArguments)))
         case ContentPart():
-            return ContentPart("".join(part.text for part in parts if isinstance(part, ContentPart)))
+            return ContentPart(joined_text(parts, ContentPart))
         case ThoughtPart():
-            return ThoughtPart("".join(part.text for part in parts if isinstance(part, ThoughtPart)))
+            return ThoughtPart(joined_text(parts, ThoughtPart))
+
+
+def joined_text(parts: Iterable[OutputPart], kind: type[ContentPart | ThoughtPart]) -> str:
+    """Returns the text of all parts of a kind."""
+    return "".join(part.text for part in parts if isinstance(part, kind))

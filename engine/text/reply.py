@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from engine.text.output import ContentPart, OutputParser, ThoughtPart, ToolCallArguments, ToolCallStarted
-from engine.text.output_parts import joined
+from engine.text.output import OutputParser
+from engine.text.output_parts import ContentPart, ThoughtPart, ToolCallArguments, ToolCallStarted, joined
 from engine.text.tags import CALL, CALL_END, CLOSE, MARK, OPEN, THINK, THINK_END
 
 if TYPE_CHECKING:

@@ -74,7 +74,7 @@ class TemplateBudget:
 
     def look(self, value: Any) -> Any:
         """Spends steps for iterating over the items of a value, not for their content."""
-        length = len(value) if isinstance(value, str | list | tuple | dict | range) else 0
+        length = length_of(value)
         self.spend(1 + (length // CHARACTERS if isinstance(value, str) else length))
         return value
 
@@ -133,6 +133,11 @@ class TemplateBudget:
         if weight.depth > DEPTH:
             raise LimitError(f"it makes lists nested deeper than {DEPTH} levels")
         return weight
+
+
+def length_of(value: Any) -> int:
+    """Returns the number of a value's characters or items; 0 if it has none."""
+    return len(value) if isinstance(value, str | list | tuple | dict | range) else 0
 
 
 def check_percent(form: str) -> str:

@@ -30,14 +30,12 @@ class _Rewriting(NodeTransformer):
     """Routes operations that Jinja would compile to plain Python through our filters."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:
-        cost = self._cost(node.body)
-        self.generic_visit(node)
-        node.body.insert(0, nodes.ExprStmt(cost, lineno=node.lineno))
+        self.visit_Macro(node)
         if node.test is not None:  # runs for skipped items, too
             node.test = nodes.And(self._cost([node.test]), node.test, lineno=node.lineno)
         return node
 
-    def visit_Macro(self, node: nodes.Macro) -> nodes.Macro:
+    def visit_Macro(self, node: nodes.Macro | nodes.For) -> nodes.Macro | nodes.For:
         cost = self._cost(node.body)
         self.generic_visit(node)
         node.body.insert(0, nodes.ExprStmt(cost, lineno=node.lineno))

@@ -25,7 +25,7 @@ from jinja2.tests import TESTS
 from jinja2.utils import Namespace
 
 from engine.clock import this_moment
-from engine.text.template_budget import CHARACTERS, LimitError, TemplateBudget, check_percent
+from engine.text.template_budget import CHARACTERS, LimitError, TemplateBudget, check_percent, length_of
 
 MOST_BITS = 64  # of a whole number in arithmetic
 
@@ -94,7 +94,7 @@ def _growth(name: str, value: Any, args: tuple[Any, ...], named: dict[str, Any])
     if name in _BY_PAIRS:
         size *= max(1, longest)
     elif name == "join":  # a text's method, or a filter of the items
-        size = max(_length(value) * longest, _length(first) * size)
+        size = max(length_of(value) * longest, length_of(first) * size)
     elif name == "replace":
         size = longest * (value.count(first) if isinstance(value, str) and isinstance(first, str) else size)
     elif name in ("split", "splitlines"):
@@ -109,10 +109,6 @@ def _growth(name: str, value: Any, args: tuple[Any, ...], named: dict[str, Any])
             check_percent(str(value))
         return 0
     return size
-
-
-def _length(value: Any) -> int:
-    return len(value) if isinstance(value, str | list | tuple | dict | range) else 0
 
 
 def _paid_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -274,7 +270,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             budget.write(right)
         elif operator == "*" and len(numbers) == 1:
             sequence, times = (right, left) if isinstance(left, int) else (left, right)
-            budget.spend(max(0, times) * _length(sequence) // (CHARACTERS if isinstance(sequence, str) else 1))
+            budget.spend(max(0, times) * length_of(sequence) // (CHARACTERS if isinstance(sequence, str) else 1))
         else:
             budget.look(left)
             budget.look(right)

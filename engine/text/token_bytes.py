@@ -50,9 +50,7 @@ class TokenBytes:
                 self.tokens[token] = raw.encode("utf-8", "surrogatepass") if is_own else write(raw)
         lacking = {bytes([byte]) for byte in range(256)} - set(self.tokens)
         self.with_bytes: list[bytes] = [*self.tokens, *sorted(lacking)]
-        """The bytes of each token, followed by single bytes that no token writes alone: a grammar works byte by
-        byte.
-        """
+        """The bytes of each token, then single bytes that no token writes alone: a grammar works byte by byte."""
         self._ids = {
             written: token
             for token, written in reversed(list(enumerate(self.with_bytes)))
@@ -65,9 +63,7 @@ class TokenBytes:
             self.alphabet = frozenset(sign for sign in map(_character, self.tokens) if sign)
 
     def encode(self, text: str | bytes) -> list[int]:
-        """Returns tokens of ``with_bytes`` that write a text: the tokenizer's own if they do, else the longest that
-        fit.
-        """
+        """Returns tokens of ``with_bytes`` that write a text: the tokenizer's own if they do, else the longest."""
         wanted = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
         written = wanted.decode("utf-8", "ignore")
         ids: list[int] = self._fast.encode(written, add_special_tokens=False).ids

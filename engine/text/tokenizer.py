@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from tokenizers import Encoding
 from tokenizers import Tokenizer as FastTokenizer
 
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
-from engine.text.inert import BREAK, Inert
 from engine.text.tokenizer_file import TokenizerFile, read_tokenizer_file, reduced
 
+BREAK = "\ufdd0"
+"""The character within a broken token. Unicode guarantees that it never is a character of a text."""
 MOST_CHARACTERS = 2**21  # encoded at once; each may become a token of 200 bytes
 MOST_ID = 2**32 - 1
 COMPOSING = ("Qwen2Tokenizer", "Qwen2TokenizerFast")
@@ -30,7 +32,7 @@ class Tokenizer:
     """
 
     def __init__(self, fast: FastTokenizer, before: tuple[int, ...] = (), after: tuple[int, ...] = ()) -> None:
-        self._fast = fast
+        self.fast = fast  # the library's tokenizer
         self.before, self.after = before, after
         self._added = {i: token.content for i, token in fast.get_added_tokens_decoder().items()}
         self._special = {i for i, token in fast.get_added_tokens_decoder().items() if token.special}
@@ -65,7 +67,7 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        return int(self._fast.get_vocab_size())
+        return int(self.fast.get_vocab_size())
 
     def encode(self, text: str) -> list[int]:
         """Returns the token ids of a text; special tokens written out in it are recognised, none are added.
@@ -74,7 +76,7 @@ class Tokenizer:
             SafelightError: it has more than ``MOST_CHARACTERS``.
         """
         _require_bounded(text)
-        return list(self._encoded(text).ids)
+        return self._encoded(text)
 
     def encode_prompt(self, text: str) -> list[int]:
         """Encodes a text that no template wrote, as ``encode``: ``before`` and ``after`` are added where missing."""
@@ -89,18 +91,16 @@ class Tokenizer:
         return self._rendered(text)
 
     def count(self, text: str) -> int:
-        """Counts the ids that ``encode_rendered`` has of a text of any length, to within one per
-        ``MOST_CHARACTERS``.
-        """
+        """Counts the ids of ``encode_rendered`` for a text of any length, to within one per ``MOST_CHARACTERS``."""
         pieces = (text[start : start + MOST_CHARACTERS] for start in range(0, len(text), MOST_CHARACTERS))
         return sum(len(self._rendered(piece)) for piece in pieces)
 
     def _rendered(self, text: str) -> list[int]:
         if BREAK not in text:
-            return list(self._encoded(text).ids)
+            return self._encoded(text)
         whole = _whole(text)
         with _in_words("the model's tokenizer cannot read this text; download the model again"):
-            found = self._fast.encode_batch([whole], add_special_tokens=False)[0]
+            found = self.fast.encode_batch([whole], add_special_tokens=False)[0]
             tokens = list(zip(found.ids, found.offsets, strict=True))
             ids: list[int] = []
             # Between tokens that were added to the vocabulary, a text is split and merged by itself.
@@ -116,22 +116,21 @@ class Tokenizer:
 
     def _ordinary(self, text: str) -> list[int]:
         """Returns the token ids of a text in which no added token is recognised."""
-        fast = self._fast
+        fast = self.fast
         text = text if fast.normalizer is None else fast.normalizer.normalize_str(text)
         pieces = [text] if fast.pre_tokenizer is None else [p for p, _ in fast.pre_tokenizer.pre_tokenize_str(text)]
         return [token.id for piece in pieces for token in fast.model.tokenize(piece)]
 
-    def _encoded(self, text: str) -> Encoding:
+    def _encoded(self, text: str) -> list[int]:
         with _in_words("the model's tokenizer cannot read this text; download the model again"):
             # A batch is encoded without the GIL, so that the window responds while a long text is encoded.
-            found: Encoding = self._fast.encode_batch_fast([_whole(text)], add_special_tokens=False)[0]
-            return found
+            return list(self.fast.encode_batch_fast([_whole(text)], add_special_tokens=False)[0].ids)
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
         """Returns the text of token ids; unknown ids are left out."""
         known = [int(i) for i in ids if 0 <= int(i) <= MOST_ID]
         with _in_words("the model's tokenizer cannot write these tokens; download the model again"):
-            return str(self._fast.decode(known, skip_special_tokens=skip_special))
+            return str(self.fast.decode(known, skip_special_tokens=skip_special))
 
     def piece(self, token: int) -> str:
         """Returns the text of one token by itself, with special tokens written out."""
@@ -143,16 +142,11 @@ class Tokenizer:
 
     def token_id(self, token: str) -> int | None:
         """Returns the id of a token by its written form."""
-        found: int | None = self._fast.token_to_id(token)
+        found: int | None = self.fast.token_to_id(token)
         return found
 
-    @property
-    def fast(self) -> FastTokenizer:
-        """The library's tokenizer."""
-        return self._fast
-
     def _decode_one(self, token: int) -> str:
-        raw = self._fast.id_to_token(token) if 0 <= token <= MOST_ID else None
+        raw = self.fast.id_to_token(token) if 0 <= token <= MOST_ID else None
         if raw is None:
             return f"<{token}>"
         if token in self._special:
@@ -161,6 +155,36 @@ class Tokenizer:
         if "\u2581" in raw:
             return str(raw.replace("\u2581", " "))
         return self.decode([token], skip_special=False)
+
+
+class Inert:
+    """Breaks special tokens in a text, so that a tokenizer reads them as ordinary text. Takes linear time.
+
+    A person may ask what ``<|im_end|>`` is, and a page that a tool fetched may hold one: it must not end the turn. A
+    template inserts messages as texts. So ``BREAK`` is put after the first character of each such token before, and
+    removed afterwards by ``Tokenizer.encode_rendered``.
+
+    Args:
+        tokens: in their written form.
+    """
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        self._tokens = {token for token in tokens if len(token) > 1}
+        lengths: dict[str, set[int]] = defaultdict(set)
+        for token in self._tokens:
+            lengths[token[0]].add(len(token))
+        self._lengths = {first: sorted(found) for first, found in lengths.items()}
+        self._first = re.compile("[" + "".join(map(re.escape, lengths)) + "]") if lengths else None
+
+    def __call__(self, text: str) -> str:
+        """Returns the text with its special tokens broken, including overlapping ones."""
+        text = text.replace(BREAK, "\N{REPLACEMENT CHARACTER}")
+        return text if self._first is None else self._first.sub(self._broken, text)
+
+    def _broken(self, found: re.Match[str]) -> str:
+        first, place = found[0], found.start()
+        is_token = any(found.string[place : place + size] in self._tokens for size in self._lengths[first])
+        return first + BREAK if is_token else first
 
 
 def _require_bounded(text: str) -> None:

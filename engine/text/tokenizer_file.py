@@ -183,9 +183,7 @@ def _sequence(part: Any, inner: str) -> list[Any]:
 
 
 def _parts(part: Any, inner: str, known: tuple[str, ...]) -> Any:
-    """Returns a normalizer, a split or a decoder, unchanged, after checking that it and its parts are of known
-    types.
-    """
+    """Returns a normalizer, a split or a decoder unchanged, after checking it and its parts."""
     growth = 1
     for one in _sequence(part, inner):
         if one["type"] not in known:

@@ -7,10 +7,79 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.text.coercion import ToolSchema, coerced
-from engine.text.growing_json import GrowingJson
+
+_BRACKETS = {"{": "}", "[": "]"}
+
+
+@dataclass
+class _Open:
+    """An object or a list that is not closed yet."""
+
+    opener: str
+    is_left_out: bool
+    keys: set[str] = field(default_factory=set)
+    is_empty: bool = True
+
+
+class GrowingJson:
+    """Writes values in three steps: begin, write, and close if they are objects or lists.
+
+    A second value of one key in an object is left out with everything in it, since a JSON object must not have one.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._open: list[_Open] = []
+        self._is_left_out = False  # the value being written
+
+    def take(self) -> str:
+        """Returns the text written since the last call."""
+        taken = "".join(self._pieces)
+        self._pieces.clear()
+        return taken
+
+    def begin(self, key: str = "") -> None:
+        """Begins a value: in an object that of a key, in a list the next item."""
+        level = self._open[-1]
+        self._is_left_out = level.is_left_out or key in level.keys
+        if self._is_left_out:
+            return
+        comma = "" if level.is_empty else ", "
+        level.is_empty = False
+        if level.opener == "{":
+            level.keys.add(key)
+            comma += f"{_string(key)}: "
+        self._pieces.append(comma)
+
+    def write(self, text: str) -> None:
+        """Writes a piece of the current value, as JSON."""
+        if not self._is_left_out:
+            self._pieces.append(text)
+
+    def write_string(self, text: str) -> None:
+        """Writes a piece of a string's content."""
+        if not self._is_left_out:
+            self._pieces.append(_string(text)[1:-1])
+
+    def open(self, opener: str) -> None:
+        """Opens the current value as an object or a list."""
+        self.write(opener)
+        self._open.append(_Open(opener, self._is_left_out))
+
+    def close(self) -> None:
+        """Closes the innermost object or list."""
+        level = self._open.pop()
+        self._is_left_out = level.is_left_out
+        self.write(_BRACKETS[level.opener])
+
+
+def _string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
 
 MOST_DEPTH = 32
 """Nested objects and lists."""
@@ -206,17 +275,14 @@ class ToolArguments:
 
     def _end_value(self) -> None:
         """Ends the current value, complete or not."""
-        held = "".join(self._held)
-        if self._state == "bare":
-            self._json.write(coerced(held.strip(), self._schema.types()))
-        elif self._state == "string" and self._is_string:
+        held, is_quoted = "".join(self._held), self._state in ("quoted", "escape")
+        text = _without_escapes(held) if is_quoted else held
+        if self._state == "string" and self._is_string:
             self._json.write('"')
-        elif self._state == "string":
-            self._json.write(coerced(held.strip(), self._schema.types()))
-        elif self._schema.takes_strings():
-            self._json.write(json.dumps(_without_escapes(held), ensure_ascii=False))
+        elif is_quoted and self._schema.takes_strings():
+            self._json.write(_string(text))
         else:
-            self._json.write(coerced(_without_escapes(held).strip(), self._schema.types()))
+            self._json.write(coerced(text.strip(), self._schema.types()))
         self._clear()
         self._state = "behind value"
 

@@ -126,9 +126,8 @@ class _Rules:
 
     def _literal(self, value: Any) -> str:
         if isinstance(value, str):
-            return (
-                f"{self._tag(MARK)} {json.dumps(value)} {self._tag(MARK)}" if value else " ".join([self._tag(MARK)] * 2)
-            )
+            mark = self._tag(MARK)
+            return f"{mark} {json.dumps(value)} {mark}" if value else f"{mark} {mark}"
         if isinstance(value, list):
             return " ".join(('"["', ' "," '.join(map(self._literal, value)), '"]"'))
         if isinstance(value, Mapping):

@@ -21,11 +21,10 @@ from transformers.integrations.mistral.tokenizer import convert_tekken_tokenizer
 from engine.events import CanvasCommitted
 from engine.server.answer import AnswerSettings, ServedAnswer
 from engine.text.gguf_tokenizer import tokenizer_files
-from engine.text.inert import BREAK
-from engine.text.output import ContentPart
+from engine.text.output_parts import ContentPart
 from engine.text.published_patterns import QWEN2, TEKKEN
 from engine.text.token_bytes import TokenBytes
-from engine.text.tokenizer import MOST_CHARACTERS, Tokenizer
+from engine.text.tokenizer import BREAK, MOST_CHARACTERS, Tokenizer
 from engine.weights.gguf.header import GGUFHeader
 from tests.real import packages
 from tests.real.texts import texts

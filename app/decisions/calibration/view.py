@@ -82,8 +82,6 @@ class CalibrationView(ColumnPage):
             grid.addWidget(label(meaning, "caption", wrap=True), row, 3)
         return grid
 
-    # ---------------------------------------------------------------- display
-
     @property
     def question(self) -> int | None:
         """The index of the picked question; None for all together."""

@@ -42,8 +42,6 @@ class AnswerBars(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._describe()
 
-    # ---------------------------------------------------------------- display
-
     @property
     def is_filling(self) -> bool:
         """True while the bars are animated."""
@@ -86,8 +84,6 @@ class AnswerBars(QWidget):
     def _describe(self) -> None:
         self.setAccessibleName(tr("Answer to {question}", question=self._draft.name or self._draft.instructions))
         self.setAccessibleDescription(tr("No answer yet.") if self.answer is None else words.spoken(self.answer))
-
-    # ---------------------------------------------------------------- size and painting
 
     def sizeHint(self) -> QSize:
         return QSize(px(240), len(self._draft.options) * px(ROW))

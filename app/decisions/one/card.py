@@ -77,8 +77,6 @@ class QuestionCard(QFrame):
         self._column = column_of(self._folded, margins=(12, 8, 12, 12), spacing=8)
         self.setLayout(self._column)
 
-    # ---------------------------------------------------------------- display
-
     def set_number(self, number: int, count: int) -> None:
         """Shows the question's number, from 1, of ``count``."""
         self.number.setText(str(number))
@@ -120,8 +118,6 @@ class QuestionCard(QFrame):
         if self.editor is None:
             return [self.edit]
         return [self.editor.kind, self.editor.name, *self.tools, self.done, *self.editor.tab_stops()]
-
-    # ---------------------------------------------------------------- fields
 
     def unfold(self) -> None:
         """Shows the fields."""

@@ -67,8 +67,6 @@ class QuestionEditor(QWidget):
             stops += [*row, *self._removers[place : place + 1]]
         return [*stops, self.add_option]
 
-    # ---------------------------------------------------------------- showing
-
     def _show(self, draft: QuestionDraft) -> None:
         self.draft = draft
         self.kind.setCurrentIndex(KINDS.index(draft.kind))
@@ -138,8 +136,6 @@ class QuestionEditor(QWidget):
     def focus_on(self, problem: DraftProblem | None) -> None:
         """Moves the focus to the field with the problem; None to the first field."""
         (self.instructions if problem is None else self._field_of(problem)).setFocus()
-
-    # ---------------------------------------------------------------- edits
 
     @Slot()
     def _type(self) -> None:

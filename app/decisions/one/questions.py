@@ -47,8 +47,6 @@ class QuestionList(QWidget):
         foot = row_of(label(tr("Add"), "caption"), *self.adders, STRETCH, spacing=8)
         self.setLayout(column_of(head, self.teaching, self._list, foot, STRETCH, margins=(0, 0, 8, 0), spacing=8))
 
-    # ---------------------------------------------------------------- display
-
     def show_sheet(self, sheet: QuestionSheet) -> None:
         """Shows other questions, all folded."""
         self.sheet = sheet
@@ -126,8 +124,6 @@ class QuestionList(QWidget):
         """Marks the question whose canvas is shown; -1 for none."""
         for other, card in enumerate(self.cards):
             card.set_chosen(other == place)
-
-    # ---------------------------------------------------------------- edits
 
     def add(self, kind: str) -> None:
         """Adds a question, unfolded."""

@@ -110,8 +110,6 @@ class StateColumn(QWidget):
         for field in (self.state, self.instructions):
             field.overlong.connect(self._refuse)
 
-    # ---------------------------------------------------------------- display
-
     def offer(self, titles: Sequence[str]) -> None:
         """Sets the titles of the examples."""
         self.examples.clear()
@@ -147,8 +145,6 @@ class StateColumn(QWidget):
         tip = reason or tr("Add pictures; they can be dropped or pasted as well")
         self.frame.choose.setToolTip(tip)
         self.frame.choose.setAccessibleDescription(tip)
-
-    # ---------------------------------------------------------------- edits
 
     @Slot()
     def _change_pictures(self) -> None:

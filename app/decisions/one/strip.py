@@ -54,8 +54,6 @@ class CanvasStrip(QWidget):
         self.canvas.cellSelected.connect(self._choose_slot)
         self.show_reading(None)
 
-    # ---------------------------------------------------------------- display
-
     def show_reading(self, reading: DecisionReading | None) -> None:
         """Shows another reading from its beginning; None for none."""
         self._reading, self._places, self._question, self._is_following = reading, [], -1, True
@@ -139,8 +137,6 @@ class CanvasStrip(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit()
-
-    # ---------------------------------------------------------------- choosing
 
     @Slot(int)
     def _pick(self, _index: int) -> None:

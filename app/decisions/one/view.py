@@ -57,8 +57,6 @@ class OneState(QWidget):
         chain_tabs(self.questions.adders[-1], (self.strip.picker, self.strip.inspect, self.strip.canvas))
         self._arrange()
 
-    # ---------------------------------------------------------------- a reading
-
     def begin(self, reading: DecisionReading | None, temperature: float) -> None:
         """Shows another reading, from its beginning."""
         self._reading, self._temperature = reading, temperature
@@ -101,8 +99,6 @@ class OneState(QWidget):
         self.questions.mark_chosen(-1)
         self.strip.show_reading(None)
 
-    # ---------------------------------------------------------------- state
-
     def show_doing(self, *, is_busy: bool, message: str, fault: str, can_decide: bool, offer: str) -> None:
         """Shows the state of the page.
 
@@ -122,8 +118,6 @@ class OneState(QWidget):
         for line, text in ((self.message, message), (self.fault, fault)):
             line.setText(text)
             line.setVisible(bool(text))
-
-    # ---------------------------------------------------------------- appearance
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -81,8 +81,6 @@ class TableDecider(QObject):
         line = progress_words(self.board, seconds, is_on=self.runner.is_on)
         return tr("Stopped: {line}", line=line) if self._is_stopped and not self.runner.is_on else line
 
-    # ---------------------------------------------------------------- a file
-
     @Slot(object)
     def open(self, path: Path) -> None:
         """Reads a table from a file in a thread; a problem is shown in the view."""
@@ -96,8 +94,6 @@ class TableDecider(QObject):
         self.table, self.board = table, None
         self._view.show_table(table)
         self.changed.emit()
-
-    # ---------------------------------------------------------------- running
 
     def run(self, model: LoadedModel, sheet: QuestionSheet) -> None:
         """Asks the questions about each row. All rows are checked first; a problem is shown in the view."""
@@ -166,8 +162,6 @@ class TableDecider(QObject):
         self.order()
         self.changed.emit()
 
-    # ---------------------------------------------------------------- rows
-
     @Slot()
     def order(self) -> None:
         """Sorts and filters the rows by the view's choice, in a thread."""
@@ -201,8 +195,6 @@ class TableDecider(QObject):
             self._view.show_board(board)
             self.order()
             self.changed.emit()
-
-    # ---------------------------------------------------------------- writing
 
     @Slot(object)
     def write(self, path: Path) -> None:

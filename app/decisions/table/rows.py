@@ -38,8 +38,6 @@ class RowsModel(QAbstractTableModel):
         self._board: RowBoard | None = None
         self._order: Order = np.zeros(0, dtype=np.int64)
 
-    # ---------------------------------------------------------------- display
-
     def show_table(self, table: CsvTable | None, board: RowBoard | None) -> None:
         """Shows another table, with its answers or without; all rows, in their own order."""
         self.beginResetModel()
@@ -83,8 +81,6 @@ class RowsModel(QAbstractTableModel):
             return SortKey("cell", column, is_falling)
         question, part = divmod(column - own, 2)
         return SortKey("confidence" if part else "answer", question, is_falling)
-
-    # ---------------------------------------------------------------- Qt's interface
 
     def rowCount(self, parent: Index = NOWHERE) -> int:
         return 0 if parent.isValid() else len(self._order)

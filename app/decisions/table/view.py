@@ -88,8 +88,6 @@ class DecisionTable(BatchPanel):
         lines = (self.asked, self.progress, self.fault, self.message)
         self.setLayout(column_of(controls, *lines, (self.pages, 1), margins=(16, 12, 16, 12), spacing=8))
 
-    # ---------------------------------------------------------------- a table
-
     @property
     def wanted(self) -> str | None:
         """The column of the states, or a template. If none is chosen: empty with a picture column, else None."""
@@ -169,8 +167,6 @@ class DecisionTable(BatchPanel):
         self._board = board
         self.rows.rows.show_board(board)
 
-    # ---------------------------------------------------------------- state
-
     def show_doing(self, *, is_on: bool, reason: str, message: str) -> None:
         """Shows whether rows are being decided, why none can be (``reason``), and the progress (``message``)."""
         hidden = self._table is not None and _first(PICTURE_COLUMNS, self._table.columns)
@@ -199,8 +195,6 @@ class DecisionTable(BatchPanel):
             self.detail.show_row(board, row)
             self.row_chosen.emit(row)
 
-    # ---------------------------------------------------------------- files
-
     @Slot()
     def _ask_file(self) -> None:
         found = QFileDialog.getOpenFileName(self.window(), tr("Open a table"), self.saver.folder, CSV)[0]
@@ -214,8 +208,6 @@ class DecisionTable(BatchPanel):
         path = self.saver.target(tr("Save the results"), name, "csv")
         if path is not None:
             self.written.emit(path)
-
-    # ---------------------------------------------------------------- appearance
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -47,8 +47,6 @@ class ReadBars(QWidget):
     def minimumSizeHint(self) -> QSize:
         return QSize(px(160), self.sizeHint().height())
 
-    # ---------------------------------------------------------------- painting
-
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)

@@ -102,8 +102,6 @@ class ReadAnswers(QWidget):
         player.selected.connect(self._light)
         player.hovered.connect(self._light)
 
-    # ---------------------------------------------------------------- the questions
-
     @Slot()
     def _open(self) -> None:
         for row in self.rows:
@@ -124,8 +122,6 @@ class ReadAnswers(QWidget):
             self._column.insertWidget(place, row)
             self.rows.append(row)
         self._show()
-
-    # ---------------------------------------------------------------- following
 
     @Slot()
     def _show(self, _place: int = 0) -> None:

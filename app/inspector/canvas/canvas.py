@@ -109,8 +109,6 @@ class InspectorCanvas(QWidget):
         self._on_playing(player.is_playing)
         player.board_changed.connect(self.refresh)
 
-    # ---------------------------------------------------------------- view
-
     @Slot(bool)
     def set_calm(self, calm: bool) -> None:
         """Shows the tokens: with the best guess instead of noise (calm), or as the model had them (raw)."""
@@ -143,8 +141,6 @@ class InspectorCanvas(QWidget):
     def _choose_layer(self, index: int) -> None:
         self.layer = LAYERS[index]
         self.refresh()
-
-    # ---------------------------------------------------------------- following the player
 
     @Slot()
     def _on_opened(self) -> None:
@@ -220,8 +216,6 @@ class InspectorCanvas(QWidget):
                 mask[mark.start : mark.stop] = True
         self.view.set_marks(mask)
         self.board.set_marks(mask)
-
-    # ---------------------------------------------------------------- size
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Resize:

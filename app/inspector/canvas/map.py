@@ -68,8 +68,6 @@ class MapArea(StepsArea):
         player.hovered.connect(self._light)
         self._reload()
 
-    # ---------------------------------------------------------------- what is shown
-
     def gutter(self) -> int:
         return px(GUTTER)
 
@@ -143,8 +141,6 @@ class MapArea(StepsArea):
             said.append(tr("Position {position}: {history}", position=position, history=history))
         return " ".join(said)
 
-    # ---------------------------------------------------------------- following
-
     @Slot(int)
     def _choose(self, position: int) -> None:
         self._light(position)
@@ -162,8 +158,6 @@ class MapArea(StepsArea):
         for position in now | self._rows:
             self.viewport().update(QRect(0, self.y_of(position) - 3, self.viewport().width(), self.row + 6))
         self._rows = now
-
-    # ---------------------------------------------------------------- painting
 
     def paint(self, painter: QPainter, clip: QRect) -> None:
         theme = themes.current()
@@ -267,8 +261,6 @@ class MapArea(StepsArea):
 
     def minimumSizeHint(self) -> QSize:
         return QSize(px(200), px(72))
-
-    # ---------------------------------------------------------------- pointing and keys
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         inside = self.step_at(event.position().x()) >= 0 or event.position().x() < self.gutter()

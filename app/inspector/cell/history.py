@@ -146,8 +146,6 @@ class CellHistory(QWidget):
             for part in (0, 1):
                 self._split.setStretch(part, int(wide))  # side by side both have the same width
 
-    # ---------------------------------------------------------------- in words
-
     @Slot()
     def _update_words(self) -> None:
         bio, frame, piece = self.chart.bio, self._player.frame, self._player.piece

@@ -51,8 +51,6 @@ class BumpChart(StepsArea):
         """True if no cell is selected: the history is that of the hovered cell."""
         return self.player.selection == NOTHING
 
-    # ---------------------------------------------------------------- what is shown
-
     def gutter(self) -> int:
         return px(32) if self.bio is None or self.bio.depth else px(72)
 
@@ -130,8 +128,6 @@ class BumpChart(StepsArea):
     def minimumSizeHint(self) -> QSize:
         return QSize(px(200), self.sizeHint().height())
 
-    # ---------------------------------------------------------------- painting
-
     def paint(self, painter: QPainter, clip: QRect) -> None:
         view, ratio = self.viewport().size(), self.devicePixelRatioF()
         of = (self.bio, view, ratio, themes.current().name, self.x_of(0), self.column)
@@ -175,8 +171,6 @@ class BumpChart(StepsArea):
 
     def text_of(self, token: int) -> str:
         return written(self.player.piece(token), self.player.is_special(token))
-
-    # ---------------------------------------------------------------- pointing
 
     def viewportEvent(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:

@@ -66,8 +66,6 @@ class RenderedText(QWidget):
     def text(self) -> str:
         return self._before + self._reading.text
 
-    # ---------------------------------------------------------------- what is shown
-
     @Slot()
     def _open(self) -> None:
         self._commits, self._commits_read = [], 0
@@ -180,8 +178,6 @@ class RenderedText(QWidget):
                 text = tr("{cell}, which has no text of its own.", cell=text)
         if text != self.caption.text():
             self.caption.setText(text)
-
-    # ---------------------------------------------------------------- pointing
 
     def _position(self, offset: int) -> int:
         return self._reading.position_at(offset - self._start)

@@ -69,8 +69,6 @@ class Compare(QStackedWidget):
         self.addWidget(self.both)
         self._connect()
 
-    # ---------------------------------------------------------------- building
-
     def _build_both(self) -> QWidget:
         self.asked = label("", wrap=True, selectable=True)
         self.asked.setAccessibleName(tr("What was asked otherwise"))
@@ -116,8 +114,6 @@ class Compare(QStackedWidget):
         player.grown.connect(self._grown)
         player.selected.connect(self._select)
         player.hovered.connect(self._point)
-
-    # ---------------------------------------------------------------- the other run
 
     @property
     def is_choosing(self) -> bool:
@@ -232,8 +228,6 @@ class Compare(QStackedWidget):
         else:
             self._player.go(len(replay.frames) - 1)
 
-    # ---------------------------------------------------------------- the current frame
-
     @Slot()
     def _show(self) -> None:
         frame, one, other = self._player.frame, self._player.replay, self.other.replay
@@ -282,8 +276,6 @@ class Compare(QStackedWidget):
         self.as_board.setChecked(self._player.board)
         for side, placed in ((self.left, left), (self.right, right)):
             side.show_board(placed if has_boards and self._player.board else None)
-
-    # ---------------------------------------------------------------- size
 
     def _fit_block(self) -> None:
         """Gives both sides the largest cell size at which both blocks are wholly visible. It is kept within a block."""

@@ -136,8 +136,6 @@ class ForkPanel(QWidget):
         self._player.placed.connect(self._show_place)
         self._player.selected.connect(self._show_place)
 
-    # ---------------------------------------------------------------- what is shown
-
     def set_encoder(self, encode: Encode | None) -> None:
         """Sets the function from text to tokens; None without a model, when only recorded candidates can be chosen."""
         self._encode = encode
@@ -226,8 +224,6 @@ class ForkPanel(QWidget):
             record.top_tokens[place, position], record.top_probabilities[place, position], strict=True
         ):
             self.token.addItem(f"{self._player.piece(int(token))!r}  {share:.1%}", int(token))
-
-    # ---------------------------------------------------------------- changes
 
     def _token(self) -> int:
         """Returns the token that is chosen or typed.

@@ -102,8 +102,6 @@ class Spans(QWidget):
         mark = self._mark()
         return tuple(self._marks) if self._marks or mark is None else (mark,)
 
-    # ---------------------------------------------------------------- the span in the boxes
-
     @Slot()
     def _open(self) -> None:
         self._marks.clear()
@@ -173,8 +171,6 @@ class Spans(QWidget):
         if len(text) > MOST_SHOWN:
             text = f"{text[: MOST_SHOWN - 1]}…"
         return tr("{where}: {text}", where=where, text=token_words(text))
-
-    # ---------------------------------------------------------------- the list
 
     @Slot()
     def _add(self) -> None:

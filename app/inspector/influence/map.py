@@ -53,8 +53,6 @@ class InfluenceMap(GridView):
         if bounds is not None:
             self.update(QRect(*bounds))
 
-    # ---------------------------------------------------------------- size
-
     def _lay_out(self, width: int) -> Geometry:
         widest = self._glyphs.cell_width([glyph.text for glyph in self._texts], self._glyphs.cell_width(["00"]))
         return Geometry.from_width(width, len(self._texts), widest, self._glyphs.cell_height(), ends=self._ends)
@@ -81,8 +79,6 @@ class InfluenceMap(GridView):
 
     def sizeHint(self) -> QSize:
         return QSize(px(420), self.heightForWidth(max(self.width(), px(200))))
-
-    # ---------------------------------------------------------------- painting
 
     def _paint(self, painter: QPainter, area: QRect) -> None:
         theme, grid = themes.current(), self._grid
@@ -130,8 +126,6 @@ class InfluenceMap(GridView):
         if self.hasFocus():
             painter.setPen(QPen(shade, 2))
             painter.drawRect(self.rect().adjusted(1, 1, -1, -1))
-
-    # ---------------------------------------------------------------- pointing and keys
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if self._cell_under(event) >= 0:

@@ -130,8 +130,6 @@ class InfluenceView(QWidget):
         self.tokens.currentIndexChanged.connect(self._enable)
         self.list.currentItemChanged.connect(self._pick)
 
-    # ---------------------------------------------------------------- set by the owner
-
     def show_influence(
         self, position: int, before: int, after: int, kl: NDArray[np.floating], excluded: int | None = None
     ) -> None:
@@ -192,8 +190,6 @@ class InfluenceView(QWidget):
         self.influence = None
         self._show_parts()
         self.setAccessibleDescription(self.teaching.text())
-
-    # ---------------------------------------------------------------- the form
 
     @Slot()
     def _open(self) -> None:
@@ -264,8 +260,6 @@ class InfluenceView(QWidget):
             self.asked_text.emit(position, self.text.text())
         else:
             self.asked.emit(position, int(self.tokens.currentData(_TOKEN)))
-
-    # ---------------------------------------------------------------- the measurement
 
     def _show_words(self, tokens: list[int], block: int, step: int) -> None:
         influence, piece = self.influence, self._player.piece

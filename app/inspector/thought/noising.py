@@ -46,8 +46,6 @@ class Noising(QObject):
         context.arrived.connect(self.take)
         self.refresh()
 
-    # ---------------------------------------------------------------- possible actions
-
     def reason_to_wait(self) -> str:
         """Returns a sentence while tests are running; empty otherwise."""
         return tr("The thought is tested in the inspector; Esc stops it") if self._asked is not None else ""
@@ -85,8 +83,6 @@ class Noising(QObject):
         self._source = None
         self._view.say("")
         self.refresh()
-
-    # ---------------------------------------------------------------- running
 
     @Slot()
     def start(self) -> None:

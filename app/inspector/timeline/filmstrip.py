@@ -128,8 +128,6 @@ class Strip(QWidget):
         if block == self._current:
             self.setAccessibleDescription(self._words(block))
 
-    # ---------------------------------------------------------------- places
-
     @property
     def _font(self) -> QFont:
         font = ui_font()
@@ -149,8 +147,6 @@ class Strip(QWidget):
         """Returns the block under a point, or -1."""
         block = (point.x() - MARGIN) // (self._item.width() + GAP)
         return block if 0 <= block < self._count and self.rect_of(block).contains(point) else -1
-
-    # ---------------------------------------------------------------- going
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         block = self.block_at(event.position().toPoint())
@@ -195,8 +191,6 @@ class Strip(QWidget):
             if state in counts
         ]
         return ", ".join([text, *parts])
-
-    # ---------------------------------------------------------------- painting
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal, Slot
 
-from app.design.timers import one_shot
 from app.player.player import Player
 from app.state.run.canvas import CellState, PinnedRound
 from app.state.run.replay import NOISE, BlockRecord, Floats
 from app.state.run.settling import BlockOrder, RunOrder, block_order
+from app.system.timers import later
 
 IDLE_MS = 30  # pause after the last move before more is read
 PLAYING_MS = 500  # interval at which to check if playing has ended
@@ -105,7 +105,7 @@ class Overview(QObject):
         self._reading: Iterator[None] = iter(())  # the block being computed
         self.steps: list[int] = []  # number of steps of each block; known at once
         self._order: RunOrder | None = None
-        self._timer = one_shot(self, self._work)
+        self._timer = later(self, self._work)
         player.opened.connect(self._on_opened)
         player.grown.connect(self._on_grown)
         player.placed.connect(self._on_placed)

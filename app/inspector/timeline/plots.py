@@ -25,13 +25,13 @@ from app.design.controls import button, label
 from app.design.fonts import TEXT_SMALL, caption_font, px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.plot_sheet import HEADROOM, LegendLine, PlotSheet, plain_plot, plot_library
-from app.design.timers import one_shot
 from app.inspector.timeline.overview import BlockFigures, Overview
 from app.inspector.timeline.steps_area import numbered_steps
 from app.inspector.words import tick
 from app.player.player import Player
 from app.state.run.replay import NOISE, Frame
 from app.system.i18n import tr
+from app.system.timers import later
 from engine import step_number
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Plots(QWidget):
         self.sheet.setAccessibleName(tr("Plots over the steps"))
         self.setLayout(column_of(bar, (self.sheet, 1), spacing=0))
         self.setAccessibleName(tr("Plots over the steps"))
-        self._redraw = one_shot(self, self.draw)
+        self._redraw = later(self, self.draw)
         self.whole.clicked.connect(lambda: self.show_span(whole=True))
         self.one.clicked.connect(lambda: self.show_span(whole=False))
         self.sheet.chosen.connect(self._go)
@@ -87,8 +87,6 @@ class Plots(QWidget):
             self._graph.deleteLater()
             self._graph, self._rows = None, []
         self._later()
-
-    # ---------------------------------------------------------------- following
 
     @Slot()
     def _on_opened(self) -> None:
@@ -137,8 +135,6 @@ class Plots(QWidget):
         self._redraw.stop()
         super().hideEvent(event)
 
-    # ---------------------------------------------------------------- steps and frames
-
     def x_of(self, frame: Frame) -> float:
         """Returns a frame's place on the axis: a step at its index, noise before the first, a commit after the last."""
         steps = self._overview.steps[frame.block]
@@ -164,8 +160,6 @@ class Plots(QWidget):
                     return found
             before += steps
         return found
-
-    # ---------------------------------------------------------------- drawing
 
     @Slot()
     def draw(self) -> None:
@@ -251,8 +245,6 @@ class Plots(QWidget):
         tops = [np.nanmax(item.yData) for item in plot.listDataItems() if item.yData is not None]
         return max(tops, default=0.0) or 1.0
 
-    # ---------------------------------------------------------------- content of the plots
-
     def titles(self) -> Sequence[str]:
         """Returns the unit of each row."""
         return tr("nats"), tr("cells"), tr("nats")
@@ -304,8 +296,6 @@ class Plots(QWidget):
         if len(known) < len(blocks):
             text = tr("{known} of {count} blocks read", known=len(known), count=len(blocks))
         self.missing.setText(text)
-
-    # ---------------------------------------------------------------- in words
 
     def missing_words(self, known: Sequence[BlockFigures]) -> str:
         """Describes which figures were not recorded for these blocks; empty if all were."""

@@ -56,8 +56,6 @@ class StepsArea(QAbstractScrollArea):
         player.opened.connect(self._begin)
         themes.changed.connect(self._redress)
 
-    # ---------------------------------------------------------------- for the subclass
-
     def gutter(self) -> int:
         """Returns the width of the fixed part on the left, in pixels."""
         return px(32)
@@ -86,8 +84,6 @@ class StepsArea(QAbstractScrollArea):
 
     def paint(self, painter: QPainter, clip: QRect) -> None:
         """Paints the viewport within ``clip``."""
-
-    # ---------------------------------------------------------------- columns
 
     @property
     def steps(self) -> int:
@@ -145,8 +141,6 @@ class StepsArea(QAbstractScrollArea):
                 continue
             place = QRect(middle - wide, y, 2 * wide, height)
             painter.drawText(place, Qt.AlignmentFlag.AlignCenter, str(step_number(step)))
-
-    # ---------------------------------------------------------------- following
 
     @Slot()
     def _begin(self) -> None:
@@ -213,8 +207,6 @@ class StepsArea(QAbstractScrollArea):
     def _scrolled(self) -> None:
         self._cursor = self.cursor_rect()
         self.viewport().update()
-
-    # ---------------------------------------------------------------- events
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -67,8 +67,6 @@ class Timeline(QAbstractSlider):
     def minimumSizeHint(self) -> QSize:
         return QSize(120, self.sizeHint().height())
 
-    # ---------------------------------------------------------------- following the player
-
     @property
     def _frames(self) -> list[Frame]:
         return [] if self._player.replay is None else self._player.replay.frames
@@ -101,8 +99,6 @@ class Timeline(QAbstractSlider):
     @Slot(int)
     def _on_known(self, _block: int) -> None:
         self.update()
-
-    # ---------------------------------------------------------------- places
 
     @property
     def _middle(self) -> int:
@@ -159,8 +155,6 @@ class Timeline(QAbstractSlider):
         """Returns the facts of a frame for its tool tip, one in each line."""
         frame = self._frames[place]
         return facts(frame, self._overview.steps[frame.block], self._overview[frame.block], self._reads)
-
-    # ---------------------------------------------------------------- painting
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)

@@ -110,8 +110,6 @@ class Transport(QWidget):
         self.setLayout(column_of(self.timeline, row, margins=(16, 4, 16, 8), spacing=0))
         chain_tabs(self.timeline, [*self.buttons.values(), self.speed])
 
-    # ---------------------------------------------------------------- actions
-
     def run(self, action: str) -> None:
         """Runs an action by its id."""
         self._actions[action].run()
@@ -122,8 +120,6 @@ class Transport(QWidget):
     @Slot(int)
     def _choose_speed(self, index: int) -> None:
         self._player.set_speed(SPEEDS[index])
-
-    # ---------------------------------------------------------------- display
 
     @Slot()
     def _show(self) -> None:

@@ -57,8 +57,6 @@ class RaceBatch(QObject):
         self.racer.changed.connect(self.changed)
         self.racer.ended.connect(self._raced)
 
-    # ---------------------------------------------------------------- a batch
-
     def begin(self, request: BatchRequest, lanes: Sequence[LaneSpec]) -> None:
         """Starts a batch; only while none is running.
 
@@ -102,8 +100,6 @@ class RaceBatch(QObject):
             self.changed.emit()
             self._context.busy_changed.emit()
 
-    # ---------------------------------------------------------------- racing
-
     @Slot()
     def _go_on(self) -> None:
         """Starts the next race if its prompt is made, no race is running and few enough are unchecked."""
@@ -127,8 +123,6 @@ class RaceBatch(QObject):
         self.raced += 1
         self._check()
         self._go_on()
-
-    # ---------------------------------------------------------------- results
 
     def _check(self) -> None:
         if self._unchecked and not self._checking.is_busy:

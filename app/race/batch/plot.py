@@ -85,8 +85,6 @@ class SpeedPlot(QWidget):
     def minimumSizeHint(self) -> QSize:
         return self.sizeHint()
 
-    # ---------------------------------------------------------------- drawing
-
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)

@@ -81,8 +81,6 @@ class PromptSource(QWidget):
         self.setLayout(column_of(self.controls, self._skills, self._own, spacing=8))
         self.own.setFixedHeight(LINES * self.own.fontMetrics().lineSpacing() + px(16))
 
-    # ---------------------------------------------------------------- what is chosen
-
     @property
     def request(self) -> BatchRequest | None:
         """The chosen request; None if ``problem`` is not empty."""
@@ -133,8 +131,6 @@ class PromptSource(QWidget):
             self.which.setChecked(False)
         for control in (self.source, self.which, *self.bins.values(), self.count, self.seed, self.own, self.file):
             control.setEnabled(allowed)
-
-    # ---------------------------------------------------------------- a file
 
     @Slot()
     def _ask_file(self) -> None:

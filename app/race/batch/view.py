@@ -103,8 +103,6 @@ class BatchView(BatchPanel):
         chosen = row_of(self.groups, self.speed, STRETCH, spacing=16)
         return boxed(column_of(chosen, self.table, (self._halves, 1), spacing=8))
 
-    # ---------------------------------------------------------------- a batch
-
     def begin(self, request: BatchRequest, titles: Sequence[str], lanes: Sequence[str]) -> None:
         """Clears the tab for a batch that has begun.
 
@@ -233,8 +231,6 @@ class BatchView(BatchPanel):
         if row >= 0:
             self.detail.show_answers(self._titles, self.answers.answers.answers(row))
 
-    # ---------------------------------------------------------------- files
-
     def _save(self, title: str, suffix: str) -> None:
         self.save_text(title, "race", suffix, self._texts[suffix])
 
@@ -251,8 +247,6 @@ class BatchView(BatchPanel):
     @Slot(object)
     def _written(self, path: Path) -> None:
         show_line(self.message, written_line(path))
-
-    # ---------------------------------------------------------------- appearance
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

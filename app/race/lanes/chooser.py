@@ -95,8 +95,6 @@ class LaneChooser(QWidget):
         context.models_changed.connect(self._find_anew)
         self.refresh()
 
-    # ---------------------------------------------------------------- titles and problems
-
     @property
     def titles(self) -> list[str]:
         """The lanes' titles, in order."""
@@ -164,8 +162,6 @@ class LaneChooser(QWidget):
                 named.append((title, 0 if facts is None else facts.bytes))
         return words.loaded_words(named)
 
-    # ---------------------------------------------------------------- showing
-
     @Slot()
     def _find_anew(self) -> None:
         self._facts.forget()
@@ -223,8 +219,6 @@ class LaneChooser(QWidget):
             for chip in self.bar.chips:
                 chip.setEnabled(not is_busy)
             self.refresh()
-
-    # ---------------------------------------------------------------- edits
 
     @Slot(int)
     def open(self, lane: int) -> None:

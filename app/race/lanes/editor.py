@@ -144,8 +144,6 @@ class LaneEditor(QFrame):
         if event.type() == QEvent.Type.FontChange:
             self._fit()
 
-    # ---------------------------------------------------------------- display
-
     def show_lane(
         self,
         lane: LaneSpec,
@@ -195,8 +193,6 @@ class LaneEditor(QFrame):
         """Enables Duplicate and Remove."""
         self.duplicate.setEnabled(can_add)
         self.remove.setEnabled(can_remove)
-
-    # ---------------------------------------------------------------- edits
 
     @Slot()
     def _choose_model(self) -> None:

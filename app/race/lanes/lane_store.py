@@ -10,12 +10,12 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal, Slot
 
 from app.context import AppContext
-from app.design.timers import one_shot
 from app.settings.decoders import DecodingChoice
 from app.settings.spec import SAMPLER
 from app.state.race.lanes import LaneSpec, usual_lanes
 from app.system.folders import ensure
 from app.system.i18n import tr
+from app.system.timers import later
 from engine import SafelightError
 from engine.config import IMAGE_TOKENS, is_decoder
 from engine.files import read_json, write_json
@@ -98,7 +98,7 @@ class LaneStore(QObject):
         self._context = context
         self.specs = read_lanes(context.folders.data) or usual_lanes()
         self._is_written = True
-        self._saving = one_shot(self, self.remember, SAVE_MS)
+        self._saving = later(self, self.remember, SAVE_MS)
         context.at_end(self.remember)
 
     @property

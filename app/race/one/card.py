@@ -158,8 +158,6 @@ class LaneCard(QFrame):
         """Returns the widgets of the Tab order."""
         return [self.canvas, self.board, self.text, self.inspect, self.compare, self.export]
 
-    # ---------------------------------------------------------------- display
-
     def show_changes(self, changes: str) -> None:
         """Shows the settings that differ from the model's; an empty text hides the line."""
         self.facts.set_whole(changes)
@@ -214,5 +212,3 @@ class LaneCard(QFrame):
         self.inspect.setEnabled(inspect)
         self.export.setEnabled(inspect)
         self.compare.setEnabled(compare)
-
-    # ---------------------------------------------------------------- appearance

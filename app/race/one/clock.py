@@ -56,8 +56,6 @@ class RaceClock(QObject):
         times = self._times[lane]
         return max(0, bisect.bisect_right(times, self.seconds) - 1) if times else -1
 
-    # ---------------------------------------------------------------- moving
-
     def go(self, seconds: float) -> None:
         """Goes to a time, clamped to the race."""
         self.seconds = max(0.0, min(seconds, self.end))

@@ -15,7 +15,6 @@ from app.design import motion
 from app.design.controls import Hairline, chain_tabs, label, scroller
 from app.design.fonts import px
 from app.design.layouts import column_of
-from app.design.timers import one_shot
 from app.pictures.row import PictureRow
 from app.race import words
 from app.race.one.card import LaneCard
@@ -29,6 +28,7 @@ from app.state.race.running import RaceRun, text_length
 from app.state.run.canvas import BlockState
 from app.state.run.replay import Replay
 from app.system.i18n import tr
+from app.system.timers import later
 from engine import Recording
 
 NARROW = 640  # pixels at 100 %; below it the lanes are in one column
@@ -76,7 +76,7 @@ class OneRace(QWidget):
         self.shown: ShownRace | None = None
         self._begun: list[Recording | None] = []  # the runs whose tokens the cards decode
         self._wanted = self._read_last = ReadingRequest(())
-        self._pause = one_shot(self, self._read, READ_MS)  # until the texts may be read again
+        self._pause = later(self, self._read, READ_MS)  # until the texts may be read again
         self.prompt = PromptBar()
         self.pictures = PictureRow()
         self.clock = RaceClock(self)
@@ -108,8 +108,6 @@ class OneRace(QWidget):
             )
         )
         self.setFocusProxy(self.prompt)
-
-    # ---------------------------------------------------------------- lanes
 
     def show_lanes(self, lanes: Sequence[LaneSpec]) -> None:
         """Shows empty cards, before a race."""
@@ -153,8 +151,6 @@ class OneRace(QWidget):
             self._grid.addWidget(card, place // columns, place % columns)
         for column in range(2):
             self._grid.setColumnStretch(column, 1 if column < columns else 0)
-
-    # ---------------------------------------------------------------- a race
 
     def begin(self, race: ShownRace) -> None:
         """Shows a race that begins. ``refresh`` then shows its progress, and ``end`` that it is over."""
@@ -212,8 +208,6 @@ class OneRace(QWidget):
         if 0 < self.clock.end < WATCHABLE_SECONDS and not motion.is_reduced():
             self.clock.toggle()
 
-    # ---------------------------------------------------------------- replay
-
     @Slot()
     def _show_moment(self) -> None:
         """Shows all lanes at the clock's current time."""
@@ -233,8 +227,6 @@ class OneRace(QWidget):
             is_last = frame == len(lane.moments) - 1
             parts.append(LanePart(lane.trace, ALL) if is_last else part_of(lane.trace, block))
         self._want(parts)
-
-    # ---------------------------------------------------------------- texts
 
     @property
     def is_reading(self) -> bool:
@@ -260,8 +252,6 @@ class OneRace(QWidget):
     def _show_readings(self, found: Sequence[LaneReading]) -> None:
         for card, reading in zip(self.cards, found, strict=True):
             card.show_reading(reading.text, reading.agreement, reading.is_right)
-
-    # ---------------------------------------------------------------- links
 
     def _trace(self, place: int) -> Recording | None:
         return None if self.shown is None else self.shown.run.lanes[place].trace

@@ -231,8 +231,6 @@ class ChatState:
             branch = branch.current.answer.following
         return branch
 
-    # --- asking ------------------------------------------------------------------------------------------------------
-
     def ask(
         self,
         prompt: str,
@@ -262,8 +260,6 @@ class ChatState:
         self._asked = _Asked(turn, answer, branch)
         return turn
 
-    # --- the current run ---------------------------------------------------------------------------------------------
-
     def fold(self, event: Event, decode: Decode) -> None:
         """Applies an event of the current run, if there is one."""
         if self.active is not None:
@@ -288,8 +284,6 @@ class ChatState:
             return None
         asked.branch.remove(asked.turn)
         return asked.turn
-
-    # --- messages for the model --------------------------------------------------------------------------------------
 
     def messages(self, turn: Turn) -> tuple[Message, ...]:
         """Returns the model's messages for a turn on the path: all turns before it, then its prompt."""

@@ -83,8 +83,6 @@ class RowBoard:
     def __len__(self) -> int:
         return len(self.outcomes)
 
-    # ---------------------------------------------------------------- outcomes
-
     def take(self, outcomes: Iterable[RowOutcome]) -> None:
         """Adds outcomes of rows."""
         for outcome in outcomes:
@@ -105,8 +103,6 @@ class RowBoard:
         made = RowBoard(self.table, self.states, self.questions, temperature)
         made.take(outcome for outcome in list(self.outcomes) if outcome is not None)
         return made
-
-    # ---------------------------------------------------------------- answers
 
     def answers(self, row: int) -> tuple[TypedAnswer, ...]:
         """Returns the answers to a row's questions; empty if there are none."""
@@ -155,8 +151,6 @@ class RowBoard:
     def is_repeated(self) -> bool:
         """True if any answer was read more than once."""
         return any(len(reads) > 1 for outcome in self.outcomes if outcome is not None for reads in outcome.reads)
-
-    # ---------------------------------------------------------------- order
 
     def order(self, key: SortKey | None, shown: RowFilter = "all") -> Order:
         """Returns the rows to show, in their order. Rows without a value to sort by come last."""

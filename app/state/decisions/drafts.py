@@ -71,8 +71,6 @@ class QuestionDraft:
             case "score":
                 return Score(self.instructions, self.options, self.name)
 
-    # ---------------------------------------------------------------- changes
-
     def as_kind(self, kind: Kind) -> QuestionDraft:
         """Returns the draft as another kind of question. A choice and a score share options, as far as they fit."""
         if kind == self.kind:
@@ -105,8 +103,6 @@ class QuestionDraft:
         """True if an option can be removed."""
         return self.kind != "yes-no" and len(self.options) > FEWEST
 
-    # ---------------------------------------------------------------- checking
-
     @property
     def problem(self) -> DraftProblem | None:
         """The first problem that prevents asking the question; None if it is complete."""
@@ -123,8 +119,6 @@ class QuestionDraft:
         except SafelightError as error:  # possible in a draft from a file, not in the editor's fields
             return DraftProblem("instructions", str(error))
         return None
-
-    # ---------------------------------------------------------------- storing
 
     def to_json(self) -> dict[str, Any]:
         options = [[option.name, option.description] for option in self.options]

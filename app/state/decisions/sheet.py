@@ -41,8 +41,6 @@ class QuestionSheet:
         """True if another question can be added."""
         return len(self) < MOST_QUESTIONS
 
-    # ---------------------------------------------------------------- changes
-
     def plus(self, kind: Kind) -> QuestionSheet:
         """Returns the sheet with another question at the end; unchanged if there is no room."""
         return self._with([*self.questions, QuestionDraft.blank(kind, self._free_name())]) if self.has_room else self
@@ -76,8 +74,6 @@ class QuestionSheet:
         names = {draft.name for draft in self.questions}
         return next(name for number in range(1, MOST_QUESTIONS + 2) if (name := f"q{number}") not in names)
 
-    # ---------------------------------------------------------------- asking
-
     @property
     def problems(self) -> dict[int, DraftProblem]:
         """The problem of each question that cannot be asked, by its index."""
@@ -100,8 +96,6 @@ class QuestionSheet:
             SafelightError: a question is not complete; see ``problems``.
         """
         return tuple(draft.question() for draft in self.questions)
-
-    # ---------------------------------------------------------------- storing
 
     def to_json(self) -> dict[str, Any]:
         return {

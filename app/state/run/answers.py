@@ -32,9 +32,6 @@ def entropy_of(answer: TypedAnswer) -> float:
     return -math.fsum(share * math.log(share) for share in answer.probabilities if share > 0)
 
 
-# --- in words --------------------------------------------------------------------------------------------------------
-
-
 def question_words(question: Question) -> str:
     """Returns a question in one line, shortened if it is long."""
     return _short(question.instructions)

@@ -154,8 +154,6 @@ class BlockRecord:
         places = np.arange(self.steps)[:, None]
         return np.asarray(np.where(self.changed, places, 0).max(axis=0), dtype=np.int32)
 
-    # --- figures, one a step ---------------------------------------------------------------------------------------
-
     @cached_property
     def mean_entropy(self) -> Floats:
         """(S,) mean entropy in nats of the counted positions that the step predicted."""

@@ -73,9 +73,6 @@ class Board:
 EMPTY = Board()
 
 
-# --- entering ------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class BoardEntry:
     """A board with a cursor and a history. It is immutable: each change returns a new entry."""
@@ -136,8 +133,6 @@ class BoardEntry:
         board, cursor = self.future[-1]
         return BoardEntry(board, cursor, (*self.past, (self.board, cursor)), self.future[:-1])
 
-
-# --- checking ------------------------------------------------------------------------------------------------------
 
 CheckKind = Literal["empty", "contradiction", "few", "none", "many", "one", "full", "unsettled"]
 
@@ -210,9 +205,6 @@ def solutions(cells: str) -> tuple[str, ...] | None:
         return tuple(sudoku.solutions(cells, 2, guesses=_PATIENCE))
     except sudoku.TooManyGuessesError:
         return None
-
-
-# --- making --------------------------------------------------------------------------------------------------------
 
 
 def generate(bin: Bin, rng: random.Random | None = None) -> Board:

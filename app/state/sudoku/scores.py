@@ -25,9 +25,6 @@ ALL = "all"
 MOST = 100_000  # puzzles of a bin
 
 
-# --- tasks ---------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Task:
     """A puzzle to run: its bin, its index in the bin from 0, the board and its only solution (81 digits each)."""
@@ -74,9 +71,6 @@ def make_task(name: Bin, seed: int, index: int) -> Task:
     """Returns puzzle number ``index`` of a bin, independent of the model and the rest of the batch."""
     made = make_puzzle(GIVENS[name], seed, index)
     return Task(name, index, made.board, made.solution)
-
-
-# --- results -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -165,9 +165,6 @@ def _cells(
     return tuple(cells), pairs
 
 
-# --- reading a canvas ----------------------------------------------------------------------------------------------
-
-
 def _on_canvas(
     block: BlockState, piece: Callable[[int], str], places: Sequence[int]
 ) -> tuple[list[CellState], list[str]]:

@@ -150,8 +150,6 @@ class Column(QWidget):
             )
         )
 
-    # ---------------------------------------------------------------- showing
-
     def show_solving(self, busy: bool, waits: str, *, can_run: bool, offer: bool, skips: bool) -> None:
         """Shows the state of solving.
 

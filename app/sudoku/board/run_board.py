@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, Signal, Slot
 
-from app.design.timers import one_shot
 from app.player.player import Player
 from app.state.sudoku.solve_frame import SolveFrame, frame
 from app.sudoku.board.view import BoardView
 from app.sudoku.words import RunCost, result_text
+from app.system.timers import later
 from engine import Recording
 
 REFRESH_MS = 30  # between two updates of a running run
@@ -30,7 +30,7 @@ class RunBoard(QObject):
         self.is_live = False
         self.result = ""  # of the shown run, in words; empty until it has ended
         self._share = 1.0  # shown share of the latest step's accepted tokens
-        self._waiting = one_shot(self, self._take_in)
+        self._waiting = later(self, self._take_in)
         self.player.placed.connect(self._show)
         self.player.revealed.connect(self._show)
 
@@ -44,8 +44,6 @@ class RunBoard(QObject):
         """True if the last frame is shown, to which the verdict belongs."""
         replay = self.player.replay
         return replay is not None and self.player.place >= len(replay.frames) - 1
-
-    # ---------------------------------------------------------------- a run
 
     def expect(self, puzzle: str) -> None:
         """Prepares for a run on a puzzle that was requested; until it begins the board shows the puzzle."""
@@ -92,8 +90,6 @@ class RunBoard(QObject):
     def _take_in(self) -> None:
         if self.trace is not None:
             self.player.refresh(self._share)
-
-    # ---------------------------------------------------------------- display
 
     @Slot()
     def _show(self) -> None:

@@ -48,8 +48,6 @@ class BoardView(FrameView):
         self.setAcceptDrops(True)
         self._describe()
 
-    # ---------------------------------------------------------------- display
-
     @property
     def board(self) -> Board:
         """The entered puzzle."""
@@ -92,8 +90,6 @@ class BoardView(FrameView):
         """Locks or unlocks the board, for instance while a run is being started."""
         self._read_only = read_only
         self.update()  # the invitation to type depends on it
-
-    # ---------------------------------------------------------------- entering
 
     @Slot()
     def undo(self) -> None:
@@ -169,15 +165,11 @@ class BoardView(FrameView):
         if entry.board != before.board:
             self.changed.emit(entry.board)
 
-    # ---------------------------------------------------------------- painting
-
     def _paint(self, painter: QPainter, area: QRect) -> None:
         super()._paint(painter, area)
         if self.board.is_empty and not self.is_read_only and not self.hasFocus():
             text = tr("Type digits, paste a puzzle or a picture of one, or generate one.")
             paint_invitation(painter, self._geometry, themes.current(), text)
-
-    # ---------------------------------------------------------------- dropping
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         self._may_drop(event)
@@ -193,8 +185,6 @@ class BoardView(FrameView):
 
     def dropEvent(self, event: QDropEvent) -> None:
         take_drop(event, lambda paths: self.pictured.emit(paths[0]), self.pictured.emit, self.refused.emit)
-
-    # ---------------------------------------------------------------- pointing and keys
 
     def _select(self, index: int) -> None:
         self._take(self.entry.go(index))

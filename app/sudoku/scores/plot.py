@@ -14,11 +14,11 @@ from app.design.fonts import TEXT_SMALL, caption_font, px
 from app.design.layouts import column_of
 from app.design.plot_sheet import plain_plot, plot_library
 from app.design.series import SeriesLegend, pens
-from app.design.timers import one_shot
 from app.state.intervals import wilson
 from app.state.sudoku.scores import Scoreboard
 from app.sudoku.words import short_with_givens, spoken
 from app.system.i18n import tr
+from app.system.timers import later
 from engine.tasks.sudoku import Bin
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class ScorePlot(QWidget):
         self._column = column_of(self.legend, spacing=8)
         self.setLayout(self._column)
         self.setMinimumHeight(px(LEAST_HEIGHT))
-        self._timer = one_shot(self, self.draw)
+        self._timer = later(self, self.draw)
         themes.changed.connect(self._forget)
         self.setAccessibleName(tr("Running rates"))
 
@@ -69,8 +69,6 @@ class ScorePlot(QWidget):
     def _show_legend(self) -> None:
         names = self._scores.contenders
         self.legend.show_names(names, tr("Contenders: {names}", names=", ".join(names)))
-
-    # ---------------------------------------------------------------- drawing
 
     @Slot()
     def draw(self) -> None:

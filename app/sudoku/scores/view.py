@@ -14,12 +14,12 @@ from app.design.controls import button, flow_of, group, label
 from app.design.figure_table import FigureTable
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
-from app.design.timers import one_shot
 from app.settings.fields import SeedBox, whole_box
 from app.state.sudoku.scores import ALL, Request, Result, Scoreboard, ScoreRow
 from app.sudoku.scores.plot import ScorePlot
 from app.sudoku.words import cells_of, heads, short_with_givens, summary, with_givens
 from app.system.i18n import tr, trn
+from app.system.timers import later
 from engine.tasks.sudoku import BINS
 
 
@@ -63,7 +63,7 @@ class ScoreboardView(BatchPanel):
         self._busy = ""
         self._make_controls()
         self._lay_out()
-        self._timer = one_shot(self, self.refresh)
+        self._timer = later(self, self.refresh)
         self._show_state()
 
     def _make_controls(self) -> None:
@@ -110,8 +110,6 @@ class ScoreboardView(BatchPanel):
         files = row_of(self.csv, self.json, STRETCH, self.clear_button, spacing=16)
         lines = (self.progress, self.reason, self.message)
         self.setLayout(column_of(choice, *lines, (self.pages, 1), files, spacing=8))
-
-    # ---------------------------------------------------------------- a batch
 
     @property
     def request(self) -> Request | None:
@@ -172,8 +170,6 @@ class ScoreboardView(BatchPanel):
         self.message.setText(tr("Stopping after this step"))
         super()._ask_to_stop()
 
-    # ---------------------------------------------------------------- display
-
     @Slot()
     def refresh(self) -> None:
         """Shows all results."""
@@ -197,8 +193,6 @@ class ScoreboardView(BatchPanel):
         show_line(self.reason, "" if self.is_running else obstacle)
         for made in (self.csv, self.json, self.clear_button):
             made.setEnabled(len(self.scores) > 0 and (made is not self.clear_button or not self.is_running))
-
-    # ---------------------------------------------------------------- files
 
     @Slot()
     def _save_csv(self) -> None:

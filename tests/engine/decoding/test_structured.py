@@ -33,12 +33,12 @@ from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.text.formatted_answer import FormattedAnswer
 from engine.text.matching import MatchingEndedError
-from engine.text.output import parse_output
 from engine.text.output_format import OutputFormat
 from engine.text.tokenizer import Tokenizer
 from tests.bench.structured import answered
 from tests.engine.decoding.test_step_program import OnDevice, tame
 from tests.engine.text.formats import problem, random_format
+from tests.engine.text.outputs import parse_output
 from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
 
 PROMPT, END, PAD = tokens(12, 3), 111, 6

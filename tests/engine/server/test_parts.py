@@ -15,7 +15,7 @@ from tokenizers import decoders, models
 from engine.events import CanvasCommitted, PrefillFinished
 from engine.server.answer import AnswerSettings, ServedAnswer, StopFinder
 from engine.server.live import MOST_ENDED, MOST_EVENTS, LiveRequests
-from engine.text.output import ContentPart, OutputPart
+from engine.text.output_parts import ContentPart, OutputPart
 from engine.text.tokenizer import Tokenizer
 from engine.trace import Trace
 

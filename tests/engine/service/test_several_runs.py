@@ -21,8 +21,7 @@ from engine.service import (
     RunRequest,
     Scheduler,
 )
-from engine.service.admission import Admission
-from engine.service.cache_pool import CachePool
+from engine.service.admission import Admission, CachePool
 from tests.engine.service.test_local import plain
 from tests.engine.service.test_scheduler import Ear, within
 

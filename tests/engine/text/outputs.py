@@ -5,10 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from engine.text.output import ContentPart, Output, OutputParser, OutputPart, ThoughtPart, ToolCall, ToolCallStarted
+from engine.text.output import OutputParser, Schemas
+from engine.text.output_parts import (
+    ContentPart,
+    OutputPart,
+    ThoughtPart,
+    ToolCallArguments,
+    ToolCallStarted,
+    joined_text,
+)
 from engine.text.tags import CALL, CALL_END, CLOSE, MARK, OPEN, TAGS, THINK, THINK_END
 
 SCHEMAS: dict[str, dict[str, Any]] = {
@@ -33,6 +42,39 @@ WORDS = (
     "ol_call>", '<|"', "<th", "ink>", "</", "a < b", "weather", "call:weather{", ":weather{", "call:weather(", "city:",
     "days:", "\x00", "\u2028", "`code`", "x" * 40,
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call of a tool. If ``is_cut``, the arguments are only the beginning of a JSON object."""
+
+    name: str
+    arguments_json: str
+    is_cut: bool = False
+
+
+@dataclass(frozen=True)
+class Output:
+    """All of a model's output."""
+
+    content: str
+    thought: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+
+
+def parse_output(text: str, *, starts_in_thought: bool = False, schemas: Schemas | None = None) -> Output:
+    parser = OutputParser(starts_in_thought=starts_in_thought, schemas=schemas or {})
+    parts = [*parser.feed(text), *parser.finish()]
+    names = {part.index: part.name for part in parts if isinstance(part, ToolCallStarted)}
+    arguments: dict[int, list[str]] = {index: [] for index in names}
+    for part in parts:
+        if isinstance(part, ToolCallArguments):
+            arguments[part.index].append(part.json_fragment)
+    return Output(
+        joined_text(parts, ContentPart),
+        joined_text(parts, ThoughtPart),
+        tuple(ToolCall(names[i], "".join(arguments[i]), i in parser.cut_calls) for i in names),
+    )
 
 
 def random_value(random: Random, depth: int = 0) -> Any:

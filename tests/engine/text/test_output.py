@@ -8,11 +8,23 @@ from typing import Any
 
 import pytest
 
-from engine.text.output import Output, OutputParser, ToolCall, ToolCallArguments, ToolCallStarted, parse_output
+from engine.text.output import OutputParser
+from engine.text.output_parts import ToolCallArguments, ToolCallStarted
 from engine.text.tags import starts_in_thought
 from engine.text.tool_arguments import MOST_DEPTH, ToolArguments
 from engine.text.tool_call import MOST_CALL, MOST_CALLS
-from tests.engine.text.outputs import SCHEMAS, gathered, parts_of, problem, random_call, random_output, split
+from tests.engine.text.outputs import (
+    SCHEMAS,
+    Output,
+    ToolCall,
+    gathered,
+    parse_output,
+    parts_of,
+    problem,
+    random_call,
+    random_output,
+    split,
+)
 
 
 def read(text: str, **options: Any) -> tuple[str, str]:

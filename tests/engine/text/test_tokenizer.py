@@ -11,8 +11,7 @@ from engine import EMBEDDED, SIGHT, GenerationConfig, Model, SafelightError, loa
 from engine.service import RunRequest
 from engine.service.description import prompt_ids
 from engine.text.chat_template import ChatTemplate, Message
-from engine.text.inert import Inert
-from engine.text.tokenizer import Tokenizer
+from engine.text.tokenizer import Inert, Tokenizer
 from engine.training.data.corpus import CHARACTERS, SPECIAL, prompt_text
 from tests.engine.tiny import checkpoint
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine import SafelightError
 from engine.text.chat_template import ChatTemplate
-from engine.text.output import ToolCall, parse_output
+from tests.engine.text.outputs import ToolCall, parse_output
 from tests.engine.text.tool_template import CALL, QUESTION, RESULT, TEMPLATE, WEATHER
 
 DECLARED = (

@@ -19,7 +19,7 @@ from engine.server.responses import ResponsesWriter
 from engine.server.responses_request import ResponsesRequest, chat_of
 from engine.service import RunRequest
 from engine.service.wire.model import model_from_json
-from engine.text.output import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
+from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
 from tests.engine.server.served import KEY, ScriptedEngine, Served, serving
 from tests.engine.service.wire.test_wire import some_model
 
