@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
-from PySide6.QtCore import QPoint, QRect, QSize, Qt
+from PySide6.QtCore import QPoint, QRect, QSize, Qt, SignalInstance
 from PySide6.QtGui import QFontMetrics, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -29,8 +29,20 @@ TIP_SIGNS = 80  # characters of a line of a tool tip
 LEAST = 40  # width in pixels that an elided label asks for before it is laid out
 
 
-def button(text: str, name: str = "", *, role: Role = "link", tip: str = "") -> QPushButton:
-    """Returns a push button; ``name`` is the accessible name where ``text`` alone is not enough."""
+def button(
+    text: str,
+    name: str = "",
+    *,
+    role: Role = "link",
+    tip: str = "",
+    clicked: Callable[[], object] | SignalInstance | None = None,
+) -> QPushButton:
+    """Returns a push button.
+
+    Args:
+        name: accessible name where ``text`` alone is not enough.
+        clicked: called, or emitted, at each click.
+    """
     made = QPushButton(text)
     made.setProperty("role", role)
     made.setAccessibleName(name or text)
@@ -38,6 +50,8 @@ def button(text: str, name: str = "", *, role: Role = "link", tip: str = "") -> 
     made.setAccessibleDescription(tip)
     made.setCursor(Qt.CursorShape.PointingHandCursor)
     made.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+    if clicked is not None:
+        made.clicked.connect(clicked)
     return made
 
 

@@ -54,8 +54,7 @@ class SuggestionBar(QWidget):
         flow = FlowLayout(self._host, GAP)
         self.chips = []
         for said, _ in self._suggestions:
-            chip = button(said, tr("Ask: {prompt}", prompt=said), role="chip")
-            chip.clicked.connect(self._pick)
+            chip = button(said, tr("Ask: {prompt}", prompt=said), role="chip", clicked=self._pick)
             flow.addWidget(chip)
             self.chips.append(chip)
         self._layout.addWidget(self._host)

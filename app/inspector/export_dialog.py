@@ -93,14 +93,14 @@ class ExportDialog(QDialog):
         self.file = QLineEdit()
         self.file.setMaxLength(4096)
         self.file.setAccessibleName(tr("File"))
-        self.browse = button(tr("Choose…"), tr("Choose the file"), role="plain")
+        self.browse = button(tr("Choose…"), tr("Choose the file"), role="plain", clicked=self._browse)
         self.message = label("", "caption", wrap=True, selectable=True)
         self.progress = QProgressBar()
         self.progress.setAccessibleName(tr("Progress of the export"))
         self.progress.setRange(0, 1000)
         self.progress.setTextVisible(False)
-        self.close_button = button(tr("Close"), tr("Close the export"), role="plain")
-        self.go = button(tr("Export"), tr("Write the file"), role="primary")
+        self.close_button = button(tr("Close"), tr("Close the export"), role="plain", clicked=self.reject)
+        self.go = button(tr("Export"), tr("Write the file"), role="primary", clicked=self.start)
         for each in (self.browse, self.close_button):
             each.setAutoDefault(False)
         self.go.setDefault(True)
@@ -108,9 +108,6 @@ class ExportDialog(QDialog):
         self.which.currentIndexChanged.connect(self._fit_format)
         self.board.currentIndexChanged.connect(self._fit_format)
         self.file.textEdited.connect(self._forget_question)
-        self.browse.clicked.connect(self._browse)
-        self.close_button.clicked.connect(self.reject)
-        self.go.clicked.connect(self.start)
 
     def _lay_out(self) -> None:
         form = QFormLayout()

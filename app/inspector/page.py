@@ -116,10 +116,8 @@ class InspectorPage(QWidget):
         """Returns the line over the views: the run's name, the switch between views, and the buttons for files."""
         self.title, self.facts = Elided("trace"), Elided("caption")
         self.open_button = button(tr("Open…"), tr("Open a trace from a file"))
-        self.export_button = button(tr("Export…"), tr("Export this run"))
-        self.export_button.clicked.connect(self.export)
-        self.close_button = button(tr("‹ All runs"), tr("Back to the gallery and your runs"))
-        self.close_button.clicked.connect(self._close)
+        self.export_button = button(tr("Export…"), tr("Export this run"), clicked=self.export)
+        self.close_button = button(tr("‹ All runs"), tr("Back to the gallery and your runs"), clicked=self._close)
         self.view_buttons: list[QPushButton] = []
         self._switch = row_of(spacing=16)
         names, files = column_of(self.title, self.facts, spacing=0), (self.open_button, self.export_button)

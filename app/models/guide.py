@@ -31,8 +31,7 @@ class GuideDialog(QDialog):
         self.text.setAccessibleName(tr("How to run DiffusionGemma on vLLM"))
         self.text.setMarkdown(VLLM_GUIDE.read_text(encoding="utf-8"))
         self._set_apart()
-        close = button(tr("Close"), tr("Close the page"), role="plain")
-        close.clicked.connect(self.accept)
+        close = button(tr("Close"), tr("Close the page"), role="plain", clicked=self.accept)
         buttons = row_of(STRETCH, close)
         self.setLayout(column_of((self.text, 1), buttons, margins=(16, 16, 16, 16), spacing=16))
 

@@ -40,14 +40,13 @@ class ModelsPage(ColumnPage):
         )
         self.add = button(tr("Add a folder…"), role="plain", tip=tr("Lists a model folder where it is; copies nothing"))
         tip = tr("Lists a file in llama.cpp's format, and what its import would take")
-        self.add_file = button(tr("Import a GGUF…"), role="plain", tip=tip)
+        self.add_file = button(tr("Import a GGUF…"), role="plain", tip=tip, clicked=self._ask_file)
         self.place = label("", "fact", wrap=True, selectable=True)
         self.place.setAccessibleName(tr("Where models are kept"))
         self.notice = Notice()
         self.notice.float_over(self.viewport())
         self.add_server.clicked.connect(self._show_servers)
         self.add.clicked.connect(self._ask_folder)
-        self.add_file.clicked.connect(self._ask_file)
         self._groups: dict[Group, tuple[QWidget, QVBoxLayout]] = {}
         self._lay_out()
 

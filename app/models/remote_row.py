@@ -73,8 +73,8 @@ class RemoteRow(QFrame):
         self.remove = button(tr("Remove from the list"), tip=tr("The server itself goes on"))
         self.key.setCheckable(True)
         self.key_field = key_field(tr("Key of {server}", server=base))
-        self.save_key = button(tr("Save the key"), role="plain")
-        self.forget_key = button(tr("Forget the key"))
+        self.save_key = button(tr("Save the key"), role="plain", clicked=self._save)
+        self.forget_key = button(tr("Forget the key"), clicked=self._forget)
         for made in (self.load, self.unload, self.test, self.key, self.remove, self.save_key, self.forget_key):
             made.setAccessibleName(f"{made.text().rstrip('…')}: {base}")
         self._acts = FocusGroup(self.load, self.unload, self.test)
@@ -103,10 +103,8 @@ class RemoteRow(QFrame):
     def _connect(self) -> None:
         self.load.clicked.connect(self._load)
         self.key.toggled.connect(self._show_key_strip)
-        self.save_key.clicked.connect(self._save)
         self.key_field.returnPressed.connect(self._save)
         self.key_field.textChanged.connect(self._show_key_strip)
-        self.forget_key.clicked.connect(self._forget)
         self.models.activated.connect(self._choose)
 
     def show_state(self, state: RemoteState) -> None:

@@ -32,7 +32,7 @@ class RemoteSection(QWidget):
         self.key = key_field(tr("Key of the server, if it wants one"))
         self.key.setPlaceholderText(tr("Key, if it wants one"))
         self.add_button = button(tr("Add and test"), role="plain", tip=tr("Asks the server which models it has"))
-        self.help = button(tr("How to run DiffusionGemma on vLLM"))
+        self.help = button(tr("How to run DiffusionGemma on vLLM"), clicked=self._open_guide)
         if not VLLM_GUIDE.is_file():  # shown with its parent: shown before it has one, it would be a window
             self.help.hide()
         self.notice = Notice()
@@ -53,7 +53,6 @@ class RemoteSection(QWidget):
         self.address.returnPressed.connect(self._add)
         self.key.returnPressed.connect(self._add)
         self.address.textChanged.connect(self._typed)
-        self.help.clicked.connect(self._open_guide)
         self._typed()
 
     def add_row(self, base: str, row: RemoteRow) -> None:

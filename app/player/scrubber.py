@@ -52,7 +52,7 @@ class Scrub(QWidget):
         self.slider.setAccessibleDescription(tr("The arrow keys go to the step before or after, Space plays."))
         self.slider.setSingleStep(1)
         self.slider.setPageStep(5)
-        self.play = button("", tr("Play the run"), role="plain")
+        self.play = button("", tr("Play the run"), role="plain", clicked=self.toggle)
         self.back = button("", tr("One step back"), role="plain", tip=tr("One step back"))
         self.on = button("", tr("One step on"), role="plain", tip=tr("One step on"))
         for made in (self.play, self.back, self.on):
@@ -84,7 +84,6 @@ class Scrub(QWidget):
         row.addWidget(self.pace)
 
     def _connect(self) -> None:
-        self.play.clicked.connect(self.toggle)
         self.back.clicked.connect(lambda: self.step(-1))
         self.on.clicked.connect(lambda: self.step(1))
         self.slider.valueChanged.connect(self._go)

@@ -121,9 +121,8 @@ class SettingsDialog(QDialog):
             self.pages.addWidget(self._page(section))
         self.sections.currentRowChanged.connect(self.pages.setCurrentIndex)
         self.sections.setCurrentRow(0)
-        self.done_button = button(tr("Close"), tr("Close the settings"), role="plain")
+        self.done_button = button(tr("Close"), tr("Close the settings"), role="plain", clicked=self.accept)
         self.done_button.setAutoDefault(False)
-        self.done_button.clicked.connect(self.accept)
         self._lay_out()
         self.refresh()
 

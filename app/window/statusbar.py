@@ -120,8 +120,7 @@ class StatusBar(QWidget):
         self._fit_height()
 
     def _server(self) -> QPushButton:
-        made = button("", tr("Local server"), role="link")
-        made.clicked.connect(self.server_asked)
+        made = button("", tr("Local server"), role="link", clicked=self.server_asked)
         return made
 
     def show_server(self, text: str) -> None:

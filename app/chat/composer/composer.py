@@ -64,8 +64,7 @@ class Composer(QWidget):
         self.attach.clicked.connect(self.choose_files)
         self.meter = ContextMeter()
         self.meter.changed.connect(self._show_hint)
-        self.send = button(tr("Send"), tr("Send the prompt"), role="primary")
-        self.send.clicked.connect(self._press)
+        self.send = button(tr("Send"), tr("Send the prompt"), role="primary", clicked=self._press)
         self.hint = label("", "caption", wrap=True)
 
         self._field = QFrame()

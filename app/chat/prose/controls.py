@@ -43,9 +43,8 @@ class Controls(QObject):
             if piece.code is not None:
                 language = piece.code.language
                 said = tr("Copy code, {language}", language=language) if language else tr("Copy code")
-                made = button(tr("Copy"), said)
+                made = button(tr("Copy"), said, clicked=self._copy_code)
                 made.setParent(self._host)
-                made.clicked.connect(self._copy_code)
                 self._buttons.append((piece, made))
         self._seen = len(pieces)
 

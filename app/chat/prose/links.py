@@ -66,10 +66,8 @@ class OpenLink(QDialog):
         self.setMinimumWidth(480)
         shown = label(safe(address), "prose", wrap=True, selectable=True)
         shown.setAccessibleName(tr("Address"))
-        self.cancel = button(tr("Cancel"), tr("Do not open the address"), role="plain")
-        self.open_it = button(tr("Open"), tr("Open the address"), role="primary")
-        self.cancel.clicked.connect(self.reject)
-        self.open_it.clicked.connect(self._open)
+        self.cancel = button(tr("Cancel"), tr("Do not open the address"), role="plain", clicked=self.reject)
+        self.open_it = button(tr("Open"), tr("Open the address"), role="primary", clicked=self._open)
         buttons = row_of(STRETCH, self.cancel, self.open_it, spacing=8)
         self.setLayout(
             column_of(

@@ -69,8 +69,7 @@ class Prose(QWidget):
         self._pressed_link = ""
         self._by_keyboard = False
         self._lent = QRect()
-        self.show_all = button("", tr("Show all"), role="chip")
-        self.show_all.clicked.connect(self._show_whole)
+        self.show_all = button("", tr("Show all"), role="chip", clicked=self._show_whole)
         self.show_all.setParent(self)
         self.show_all.hide()
         themes.changed.connect(self._restyle)

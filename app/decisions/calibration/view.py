@@ -35,8 +35,7 @@ class CalibrationView(ColumnPage):
         self.plots = [ReliabilityPlot(), ReliabilityPlot()]
         self.titles = [label("", "side", wrap=True), label("", "side", wrap=True)]
         self.figures: dict[str, list[QLabel]] = {}
-        self.use = button("", role="primary")
-        self.use.clicked.connect(self._use)
+        self.use = button("", role="primary", clicked=self._use)
         self._shown = QWidget()
         self._lay_out()
         self.show_nothing("")

@@ -41,7 +41,7 @@ class QuestionEditor(QWidget):
         self.name.setToolTip(tr("Names the question's columns in tables, and the question in files."))
         self.instructions = _field(tr("Question"), tr("What is asked about the state?"), MOST_TEXT)
         self.problem = label("", "error", wrap=True)
-        self.add_option = button(tr("Add an option"))
+        self.add_option = button(tr("Add an option"), clicked=self._add_option)
         self._options = QWidget()
         top = QWidget()
         self.head = FlowLayout(top)
@@ -58,7 +58,6 @@ class QuestionEditor(QWidget):
         self.kind.activated.connect(self._choose_kind)
         self.name.textEdited.connect(self._type)
         self.instructions.textEdited.connect(self._type)
-        self.add_option.clicked.connect(self._add_option)
 
     def tab_stops(self) -> list[QWidget]:
         """Returns the widgets of the Tab order that follow ``head``."""

@@ -34,7 +34,7 @@ class CanvasStrip(QWidget):
         self.picker = ChoiceBox()
         self.picker.setAccessibleName(tr("Which canvas"))
         self.facts = Elided("caption")
-        self.inspect = button(tr("Open in the inspector"))
+        self.inspect = button(tr("Open in the inspector"), clicked=self._inspect)
         self.canvas = CanvasView()
         self.canvas.set_legend(False)
         self.canvas.setAccessibleName(tr("Canvas with slots"))
@@ -50,7 +50,6 @@ class CanvasStrip(QWidget):
         self.setLayout(column_of(head, (self._pages, 1), spacing=8))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.picker.activated.connect(self._pick)
-        self.inspect.clicked.connect(self._inspect)
         self.canvas.cellSelected.connect(self._choose_slot)
         self.show_reading(None)
 

@@ -63,12 +63,11 @@ class DecisionTable(BatchPanel):
         self.filter.setAccessibleName(tr("Which rows are shown"))
         for value, title in FILTERS:
             self.filter.addItem(tr(title), value)
-        self.export = button(tr("Save the results…"), tr("Save the results as CSV"))
+        self.export = button(tr("Save the results…"), tr("Save the results as CSV"), clicked=self._ask_target)
         self.asked = Elided("caption")
         self.rows = RowsView()
         self.detail = RowDetail()
         self.open.clicked.connect(self._ask_file)
-        self.export.clicked.connect(self._ask_target)
         self.pictures.activated.connect(self._choose_pictures)
         self.rows.chosen.connect(self._choose)
 

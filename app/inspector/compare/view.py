@@ -79,7 +79,7 @@ class Compare(QStackedWidget):
             tr("Board"), tr("Compare the boards"), tip=tr("Boards, or the tokens they are written in")
         )
         self.as_board.setCheckable(True)
-        self.choose = button(tr("Another run…"), tr("Choose another run to compare with"))
+        self.choose = button(tr("Another run…"), tr("Choose another run to compare with"), clicked=self.show_chooser)
         self.left = RunSide(tr("Canvas of the run at the left"))
         self.right = RunSide(tr("Canvas of the run at the right"))
         self.figures = CompareFigures(self._overview, self._other_overview)
@@ -98,7 +98,6 @@ class Compare(QStackedWidget):
 
     def _connect(self) -> None:
         player = self._player
-        self.choose.clicked.connect(self.show_chooser)
         self.chooser.back.clicked.connect(self.show_both)
         self.diverge.clicked.connect(self.go_to_divergence)
         self.as_board.clicked.connect(self._player.set_board)

@@ -90,7 +90,7 @@ class ForkPanel(QWidget):
         self.feed = button(tr("Set share"), tr("Feed the token back with this share"))
         self.changes = QListWidget()
         self.changes.setAccessibleName(tr("Changes"))
-        self.remove = button(tr("Remove"), tr("Remove the selected change"))
+        self.remove = button(tr("Remove"), tr("Remove the selected change"), clicked=self._remove)
         self.boxes: dict[str, NumberBox] = {s.name: number_box(s) for s in SAMPLER if s.name in KNOBS}
         self.seed = SeedBox()
         self.run = button(tr("Go on from here"), tr("Run on from this step with the changes"), role="primary")
@@ -128,7 +128,6 @@ class ForkPanel(QWidget):
         self.put.clicked.connect(lambda: self._add(PUT))
         self.ban.clicked.connect(lambda: self._add(BAN))
         self.feed.clicked.connect(lambda: self._add(SHARE))
-        self.remove.clicked.connect(self._remove)
         self.run.clicked.connect(self._ask)
         self.spans.asked.connect(self._ask_infill)
         self.tree.itemActivated.connect(self._choose)

@@ -55,7 +55,7 @@ class PromptSource(QWidget):
         self.own.setAccessibleDescription(tr("One on each line"))
         self.own.setPlaceholderText(tr("A prompt on each line"))
         self.own.setTabChangesFocus(True)
-        self.file = button(tr("Open a file…"), tr("Open a file with a prompt on each line"))
+        self.file = button(tr("Open a file…"), tr("Open a file with a prompt on each line"), clicked=self._ask_file)
         self._reading = Background(self, self._take_text, self._say)
         self._lay_out()
         for box in (*self.skills.values(), *self.bins.values()):
@@ -65,7 +65,6 @@ class PromptSource(QWidget):
         self.source.currentIndexChanged.connect(self._change)
         self.own.textChanged.connect(self._change)
         self.own.overlong.connect(self._refuse)
-        self.file.clicked.connect(self._ask_file)
         self._change()
 
     def _lay_out(self) -> None:

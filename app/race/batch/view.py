@@ -71,7 +71,7 @@ class BatchView(BatchPanel):
         self.answers, self.detail = AnswersView(), AnswerDetail()
         self.csv = button(tr("Save CSV…"), tr("Save the single answers as CSV"))
         self.json = button(tr("Save JSON…"), tr("Save rows and single answers as JSON"))
-        self.png = button(tr("Save the plot…"), tr("Save the plot as PNG"))
+        self.png = button(tr("Save the plot…"), tr("Save the plot as PNG"), clicked=self._save_plot)
         self.source.changed.connect(self._show_state)
         self.run.clicked.connect(self._ask)
         self.groups.currentIndexChanged.connect(self._show_figures)
@@ -79,7 +79,6 @@ class BatchView(BatchPanel):
         self.answers.chosen.connect(self._open)
         self.csv.clicked.connect(lambda: self._save(tr("Save the answers"), "csv"))
         self.json.clicked.connect(lambda: self._save(tr("Save the figures"), "json"))
-        self.png.clicked.connect(self._save_plot)
         self.saver.saved.connect(self._written)
 
     def _lay_out(self) -> None:

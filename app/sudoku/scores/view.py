@@ -80,14 +80,11 @@ class ScoreboardView(BatchPanel):
         self.seed.setToolTip(tr("The same seed asks the same puzzles, whoever solves them."))
         self.table = ScoreTable()
         self.plot = ScorePlot()
-        self.csv = button(tr("Save CSV…"), tr("Save the single results as CSV"))
-        self.json = button(tr("Save JSON…"), tr("Save rows and single results as JSON"))
-        self.clear_button = button(tr("Clear"), tr("Clear the scoreboard"))
+        self.csv = button(tr("Save CSV…"), tr("Save the single results as CSV"), clicked=self._save_csv)
+        self.json = button(tr("Save JSON…"), tr("Save rows and single results as JSON"), clicked=self._save_json)
+        self.clear_button = button(tr("Clear"), tr("Clear the scoreboard"), clicked=self.clear)
         self.run.clicked.connect(self._ask)
-        self.csv.clicked.connect(self._save_csv)
-        self.json.clicked.connect(self._save_json)
         self.saver.saved.connect(self._written)
-        self.clear_button.clicked.connect(self.clear)
 
     def _lay_out(self) -> None:
         choice = flow_of(

@@ -51,8 +51,7 @@ class UndoBar(QFrame):
         self.setObjectName("undo")
         self._deleted: list[tuple[int, str]] = []
         self.line = Line()
-        self.button = button(tr("Undo"), tr("Undo the deletion"), tip=tr("Ctrl+Z"))
-        self.button.clicked.connect(self.undo)
+        self.button = button(tr("Undo"), tr("Undo the deletion"), tip=tr("Ctrl+Z"), clicked=self.undo)
         self.setLayout(row_of((self.line, 1), self.button, margins=(12, 4, 12, 4), spacing=8))
         self.timer = later(self, self._expire, STAYS_MS)
         self.shortcut = QShortcut(QKeySequence(QKeySequence.StandardKey.Undo), self)
