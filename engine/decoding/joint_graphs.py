@@ -12,12 +12,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from engine.decoding.step_program import CAPTURE_ERRORS, WARM_UP, StepProgram
+from engine.decoding.step_program import StepProgram, capture
 from engine.models.diffusion_gemma.network import DiffusionGemma
 
 MOST = 4  # graphs in memory: usually only the combination of all current runs repeats
@@ -91,23 +90,3 @@ class JointGraphs:
 
 
 _OF_NETWORKS: weakref.WeakKeyDictionary[DiffusionGemma, JointGraphs] = weakref.WeakKeyDictionary()
-
-
-def capture(programs: Sequence[StepProgram], step: _Step, pool: Any) -> tuple[torch.cuda.CUDAGraph, Tensor]:
-    """Captures a step; returns its graph, and the hidden states in the graph's memory.
-
-    Args:
-        pool: of another graph, whose memory this one shares; None: its own.
-    """
-    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(WARM_UP):
-            step()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    for program in programs:
-        graph.register_generator_state(program.generator)
-    with torch.cuda.graph(graph, pool=pool, capture_error_mode=CAPTURE_ERRORS):
-        hidden = step()
-    return graph, hidden

@@ -21,7 +21,7 @@ class PlainStepper:
         self.dtype, self.cache, self.sampler = dtype, cache, sampler  # the model's number type
 
     def commit(self, ids: Tensor) -> Passes[None]:
-        yield from commit(ids, self.cache)
+        return commit(ids, self.cache)
 
     def begin(self, block: int, canvas: Tensor) -> Passes[None]:
         yield from ()  # no pass before the first step

@@ -23,8 +23,8 @@ from engine.layers.kv_cache import KVCache
 T = TypeVar("T")
 
 
-class CausalModel(Protocol):
-    """A model that reads text."""
+class BlockDenoiser(Protocol):
+    """A model that reads text, and also predicts a whole canvas at once. See ``models.network.Network``."""
 
     @property
     def config(self) -> ModelConfig: ...
@@ -33,9 +33,7 @@ class CausalModel(Protocol):
     @property
     def dtype(self) -> torch.dtype: ...
     def new_cache(self) -> KVCache: ...
-    def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
-        """Appends ids (T,) to the cache; returns hidden states (T, H). Causal, unless the cache is one of blocks."""
-
+    def prefill(self, ids: Tensor, cache: KVCache) -> Tensor: ...
     def decode(
         self,
         ids: Tensor,
@@ -44,15 +42,7 @@ class CausalModel(Protocol):
         first_logits: int = 0,
         positions: Tensor | None = None,
         is_causal: bool = True,
-    ) -> Tensor:
-        """Reads ids (T,) behind the cache's text; returns logits (T - first_logits, V) fp32. See
-        ``models.network.Network``.
-        """
-
-
-class BlockDenoiser(CausalModel, Protocol):
-    """A model that also predicts a whole canvas at once."""
-
+    ) -> Tensor: ...
     def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Tensor | None = None) -> Tensor:
         """Predicts a canvas (C,), bidirectionally; returns logits (C, V) fp32. Leaves the cache as it is.
 
