@@ -237,8 +237,7 @@ def _time_steps(program: StepProgram, config: GenerationConfig, turns: range, re
 
 
 def _time_first_steps(program: StepProgram, config: GenerationConfig, turns: range) -> list[float]:
-    """Returns the milliseconds of first steps that commit a canvas. The cache is not advanced: all see the same
-    context."""
+    """Returns the milliseconds of first steps that commit a canvas; the cache is not advanced."""
     times = []
     for turn in turns:
         program.begin(noise(program), None, config, committed=noise(program))
@@ -272,8 +271,7 @@ def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, flo
 
 @contextmanager
 def _watching(program: StepProgram, parts: dict[str, float]) -> Iterator[None]:
-    """Adds up the milliseconds of each part in the steps taken in the context, on a CPU, where nothing runs in
-    parallel."""
+    """Adds up the milliseconds of each part in the steps taken in the context, on a CPU."""
     started: list[float] = []
 
     def before(*_: object) -> None:

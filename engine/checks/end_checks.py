@@ -87,8 +87,7 @@ def rope_check(run: RopeTables, frequencies: Tensor, start: int, count: int, dty
 
 
 def settle_check(run: Settle, found: VocabularyResult, noise: Tensor, previous: Tensor) -> OracleCheck:
-    """Checks ``settle``: acceptance, re-noising, convergence; outputs tokens (4, C), the next canvas, flags and
-    counters."""
+    """Checks ``settle``: outputs tokens (4, C), the next canvas, flags and counters."""
     limits = torch.tensor([float(found.entropy.sum()) / 8, 1.0, 100.0], device=noise.device)
 
     def oracle(found: VocabularyResult, noise: Tensor) -> Work:

@@ -66,9 +66,7 @@ class ProgramCache:
         return program
 
     def _forbidden(self, sampler: Sampler) -> Tensor | None:
-        """Returns the mask of forbidden tokens (V,): one tensor for all programs of the same choices, so that a pass
-        finds them.
-        """
+        """Returns the mask of forbidden tokens (V,): one tensor for all programs of the same choices."""
         wanted = choices_of(sampler)
         other = next((program for program, (_, choices, _) in self._kept.values() if choices == wanted), None)
         return sampler.forbidden if other is None else other.forbidden

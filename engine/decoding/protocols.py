@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class BlockDenoiser(Protocol):
-    """A model that reads text, and also predicts a whole canvas at once. See ``models.network.Network``."""
+    """A model that reads text and predicts a whole canvas at once: ``models.network.Network``, ``DiffusionGemma``."""
 
     @property
     def config(self) -> ModelConfig: ...
@@ -43,15 +43,8 @@ class BlockDenoiser(Protocol):
         positions: Tensor | None = None,
         is_causal: bool = True,
     ) -> Tensor: ...
-    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Tensor | None = None) -> Tensor:
-        """Predicts a canvas (C,), bidirectionally; returns logits (C, V) fp32. Leaves the cache as it is.
-
-        Args:
-            self_conditioning_logits: (C, V) of the step before, or None.
-        """
-
-    def log_probabilities(self, hidden: Tensor, ids: Tensor) -> Tensor:
-        """Returns log-probabilities (T,) fp32 of token ids (T,), each by its hidden state (T, H) of ``prefill``."""
+    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Tensor | None = None) -> Tensor: ...
+    def log_probabilities(self, hidden: Tensor, ids: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True, eq=False)

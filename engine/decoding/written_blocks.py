@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from engine.decoding.stepper import Step
+from engine.decoding.plain_stepper import Step
 from engine.events import CanvasCommitted, CanvasStarted, Event, GenerationFinished, StepFinished
 from engine.types import Tokens
 

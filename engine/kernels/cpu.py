@@ -163,9 +163,7 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -
 def attention(
     queries: Tensor, keys: Tensor, values: Tensor, span: Tensor, text_rows: int = 0, window: int | None = None
 ) -> Tensor:
-    """Attends as ``reference_step.attention``, without a mask for the canvas, and without copying keys shared by
-    heads.
-    """
+    """Attends as ``reference_step.attention``, without copying keys, or a mask for the canvas."""
     first, end = span.tolist()
     begin = end - queries.shape[1]  # position of the first query
 

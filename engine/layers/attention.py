@@ -45,9 +45,7 @@ class Span:
     window: int | None = None
 
     def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Attends with queries (B, heads, T, D) to keys and values (B, kv_heads, S, D) in buffers -> (B, T, heads *
-        D).
-        """
+        """Attends: queries (B, heads, T, D), buffers of keys and values (B, kv_heads, S, D) -> (B, T, heads * D)."""
         each = [
             kernels.attend(*sequence, self.text_rows, self.window)
             for sequence in zip(queries, keys, values, self.bounds, strict=True)

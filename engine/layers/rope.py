@@ -11,9 +11,7 @@ from engine.config import LayerConfig
 
 
 def inverse_frequencies(layer: LayerConfig) -> Tensor:
-    """Returns the frequency of each of a head's pairs, (D/2,), in radians per position; 0 for pairs that are not
-    rotated.
-    """
+    """Returns the frequencies of a head's pairs (D/2,), in radians per position; 0 for those that do not rotate."""
     turning = int(layer.partial_rotary_factor * layer.head_dim // 2)
     exponents = torch.arange(0, 2 * turning, 2, dtype=torch.float32) / layer.head_dim
     still = torch.zeros(layer.head_dim // 2 - turning)

@@ -69,9 +69,7 @@ class Mode:
 
     @property
     def is_program(self) -> bool:
-        """True if a step is a ``StepProgram`` on a CPU: the table is read by pieces, and a first step has two
-        canvases.
-        """
+        """True if a step is a ``StepProgram`` on a CPU: it reads the table by pieces, a first one two canvases."""
         return self.on_cpu and self.precision.experts is not None and self.dtype == torch.bfloat16
 
 
@@ -208,9 +206,7 @@ def step_memory(config: ModelConfig, mode: Mode) -> int:
 
 
 def kernel_stage(config: ModelConfig, mode: Mode, canvases: int = 1) -> int:
-    """Returns the most that the vocabulary stage by kernels holds, or the logits of a piece of the vocabulary for a top
-    k.
-    """
+    """Returns the most that the vocabulary stage by kernels holds, or the logits of a piece for a top k."""
     d, length, hidden = mode.dtype.itemsize, config.canvas_length, config.hidden_size
     statistics = length * config.vocab_size // 128 * 7 * 4  # of each tile of tokens
     stage = statistics + 8 * 4 * length * hidden  # a chunk's weights, sums of the soft embedding

@@ -51,9 +51,7 @@ class GGUFModel(ModelFolder):
     tokenizer: dict[str, bytes]  # the files of one
 
     def packing(self, quantization: str) -> str:
-        """Returns the name of the precision that it is packed in; "auto" is four bits, for a small dense model
-        eight.
-        """
+        """Returns the precision that it is packed in; "auto" is four bits, for a small dense model eight."""
         if quantization != "auto":
             return quantization
         numbers = sum(math.prod(header.shape) for header in self.stored.checkpoint.headers.values())

@@ -10,17 +10,19 @@ from torch import Tensor, nn
 from engine.config import ModelConfig
 from engine.errors import SafelightError
 from engine.layers.kv_cache import KVCache
+from engine.layers.norm import RMSNorm, weight_of
 
 
 class Network(nn.Module, ABC):
     """A network that reads text causally; ``embed_tokens``, ``layers`` and ``norm`` are among its modules."""
 
     config: ModelConfig
+    norm: RMSNorm
 
     @property
-    @abstractmethod
     def norm_weight(self) -> Tensor:
         """A weight that is never packed."""
+        return weight_of(self.norm)
 
     @property
     def device(self) -> torch.device:

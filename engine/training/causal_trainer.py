@@ -29,8 +29,7 @@ MOST_TEXTS = 16  # texts of a row that are reported on
 
 
 def add_draft(network: CausalNetwork, rank: int, generator: torch.Generator) -> dict[str, LayerAdapter]:
-    """Adds a new draft to all layers and returns it by their paths; it changes nothing yet. ``generator`` is on the
-    CPU."""
+    """Adds a new draft to all layers, which changes nothing yet; returns it by their paths."""
     drafts = new_adapters(network, TARGETS, rank, 0, generator, SCALING)
     attach(network, drafts)
     return drafts

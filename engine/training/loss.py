@@ -121,8 +121,7 @@ def weights(target: Tensor) -> Tensor:
 
 
 def canvas_loss(logits: Tensor, target: Tensor) -> Tensor:
-    """Returns the cross entropy of logits (B, C, V) on walks and target canvases (B, C), weighted by ``weights``, a
-    row's mean."""
+    """Returns the cross entropy of logits (B, C, V) on walks and targets (B, C), by ``weights``, a row's mean."""
     surprise = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
     return (surprise * weights(target).flatten()).sum() / len(target)
 

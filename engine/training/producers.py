@@ -138,8 +138,7 @@ class Inline:
 
 
 class Producers:
-    """Takes rows made ahead by the plan's ``recipe.producers`` processes, and moves them to a device without waiting
-    for it."""
+    """Takes rows made ahead by ``recipe.producers`` processes, and moves them to a device without waiting for it."""
 
     def __init__(self, plan: RowPlan, device: torch.device) -> None:
         self.device = device

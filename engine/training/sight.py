@@ -164,8 +164,7 @@ def _asking(model: DiffusionGemma, layer: int, x: Tensor, shared: Prefix, there:
 
 
 def _behind(there: Tensor, start: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """Returns positions (N, 1, LENGTH) of questions after their pictures, and their mask, (N, 1, LENGTH, before +
-    LENGTH)."""
+    """Returns positions (N, 1, LENGTH) of questions after their pictures, and masks (N, 1, LENGTH, before + LENGTH)."""
     place = torch.arange(length, device=start.device)
     own = (place <= place[:, None]).expand(len(there), -1, -1)
     seen = torch.cat([there[:, None].expand(-1, length, -1), own], dim=2)
@@ -173,8 +172,7 @@ def _behind(there: Tensor, start: Tensor, length: int) -> tuple[Tensor, Tensor]:
 
 
 def cell_loss(scores: Tensor, cells: Tensor, size: Tensor) -> Tensor:
-    """Computes the cross entropy of a probe's scores (B, cells, sum(LABELS)) on the cells of pictures of these
-    sizes."""
+    """Computes the cross entropy of a probe's scores (B, cells, sum(LABELS)) on the cells of pictures."""
     labels = cells.view(*scores.shape[:2], len(LABELS)).long()
     there = torch.arange(scores.shape[1], device=size.device) < size.prod(dim=1, keepdim=True)
     labels = labels.masked_fill(~there[..., None] | (labels == ANY), -100)  # ignored by the loss

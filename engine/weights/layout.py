@@ -80,6 +80,12 @@ class State:
         counted.
         """
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of all weights, by their paths."""
+        plain = {path: tuple(parameter.shape) for path, parameter in self.plain.items()}
+        return plain | {path: module.shape for path, module in self.packed.items()}
+
     def put(self, path: str, tensor: Tensor, place: Place = ()) -> None:
         """Stores a plain parameter as it is, or packs a weight; with ``place``, only that part."""
         if path not in self.packed:
@@ -141,11 +147,9 @@ class State:
 
 def released(state: State, names: Names) -> Layout:
     """Returns the layout of released checkpoints: plain tensors, experts fused."""
-    shapes = {path: tuple(parameter.shape) for path, parameter in state.plain.items()}
-    shapes |= {path: module.shape for path, module in state.packed.items()}
     return {
         names.released(path): Expected(shape, FLOATING, path, partial(state.put, path))
-        for path, shape in shapes.items()
+        for path, shape in state.shapes.items()
     }
 
 

@@ -124,8 +124,7 @@ def _characters() -> list[str]:
 
 
 class Reads:
-    """Holds ``size`` canvases with noise at their slots; every step takes new ones. Replaces a ``Pool``, which has
-    walks."""
+    """Holds ``size`` canvases with noise at their slots, new ones in every step, in place of a ``Pool`` with walks."""
 
     NAMES = ("ids", "present", "target", "slots", "canvas")
 
