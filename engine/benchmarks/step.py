@@ -262,11 +262,8 @@ def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, flo
 
     A part's kernels are captured too, so that launching them costs what it costs inside a step.
     """
-    network, calls = program.network, _record(program, config)
-    parts: dict[str, float] = {}
-    for part, work in calls.items():
-        parts[part] = statistics.median(timed(network.device, _replayable(program, work), 5))
-    return parts
+    device, calls = program.network.device, _record(program, config)
+    return {part: statistics.median(timed(device, _replayable(program, work), 5)) for part, work in calls.items()}
 
 
 @contextmanager

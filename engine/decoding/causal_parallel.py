@@ -22,33 +22,8 @@ from engine.decoding.prefill import read_prompt
 from engine.decoding.protocols import Decode, Decoding, Prefill
 from engine.decoding.run import Run
 from engine.decoding.shares import WEDLM
+from engine.decoding.written_blocks import Predicted
 from engine.decoding.written_run import blocks_of, required_mask, room_behind
-
-
-@dataclass(frozen=True)
-class EntropyRule:
-    """Chooses the masks that a pass writes: all whose entropy, with a penalty for distance, is below a threshold.
-
-    Args:
-        threshold: nats.
-        distance_penalty: nats for each place between a mask and the first one.
-    """
-
-    threshold: float
-    distance_penalty: float
-
-    def chosen(self, entropies: Sequence[float], places: Sequence[int]) -> list[int]:
-        """Returns the indices of the masks to write, at least one: the lowest if none is below.
-
-        Args:
-            entropies: nats, one for each mask, of the distribution at temperature 1.
-            places: of these masks, rising.
-        """
-        penalised = [
-            nats + self.distance_penalty * (place - places[0]) for nats, place in zip(entropies, places, strict=True)
-        ]
-        below = [index for index, nats in enumerate(penalised) if nats < self.threshold]
-        return below or [min(range(len(penalised)), key=penalised.__getitem__)]
 
 
 @dataclass
@@ -103,7 +78,6 @@ def causal_parallel(run: Run) -> Decoding[None]:
     """
     mask, room, config, cache = required_mask(run), room_behind(run), run.config, run.cache
     drawing = Drawing.from_run(run, WEDLM)
-    rule = EntropyRule(config.entropy_threshold, config.distance_penalty)
     blocks = blocks_of(run)
     window = StreamingWindow.from_width(config.window, room)
     if not (yield from read_prompt(run, min(config.max_new_tokens, room) + 2 * config.window)):
@@ -143,15 +117,23 @@ def causal_parallel(run: Run) -> Decoding[None]:
         window.commit(count)
         logits = drawing.allowed(forward.take())
         predictions = drawing.predicted(logits, drawing.draw(logits))  # drawn at every mask, whichever are written
-        found = {
-            places[index]: predictions[index].candidate
-            for index in rule.chosen([one.entropy for one in predictions], places)
-        }
+        predicted = dict(zip(places, predictions, strict=True))
+        found = {place: predicted[place].candidate for place in _sure(predicted, config)}
         window.write(found)
         drawing.see(list(found.values()))
-        predicted = dict(zip(places, predictions, strict=True))
         seconds = time.perf_counter() - clock
         yield from blocks.step(found, predicted, seconds, config.sampling_temperature, len(window.text))
+
+
+def _sure(predicted: Mapping[int, Predicted], config: GenerationConfig) -> list[int]:
+    """Returns the places of the masks to write, of those predicted, which rise: at least one.
+
+    These are all whose entropy, with a penalty for the distance from the first one, is below the threshold.
+    """
+    first = min(predicted)
+    nats = {place: one.entropy + config.distance_penalty * (place - first) for place, one in predicted.items()}
+    below = [place for place in nats if nats[place] < config.entropy_threshold]
+    return below or [min(nats, key=nats.__getitem__)]
 
 
 def _end(leading: Sequence[int], config: GenerationConfig, length: int) -> tuple[Literal["eos", "length"] | None, int]:

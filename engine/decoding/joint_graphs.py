@@ -1,8 +1,7 @@
 """Captures joint steps as CUDA graphs, one for each combination of programs, and keeps a few of them.
 
 A combination is captured when it is requested for the second time: one that comes once is not worth the steps before a
-capture. None of this has run on a card yet. ``launch_together`` decides whether graphs are used, and gives the same
-results without them.
+capture. No card has run this yet. ``launch_together`` decides if graphs are used; results are the same without them.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ class JointGraphs:
         return _OF_NETWORKS.setdefault(network, JointGraphs())
 
     def replayed(self, programs: Sequence[StepProgram], step: _Step) -> Tensor | None:
-        """Replays a step from its graph and returns a copy of its hidden states; None if it is not captured and was not
-        done.
+        """Replays a step from its graph and returns a copy of its hidden states; None if it is not captured.
 
         After one capture ran out of memory no more graphs are captured.
 

@@ -69,8 +69,7 @@ class ScoreTokens:
 
 @dataclass(eq=False)
 class Denoise:
-    """Predicts a canvas (C,) behind a cache's text; the result is logits (C, V). Text may be appended to the cache
-    first.
+    """Predicts a canvas (C,) behind a cache's text, to which some may be appended first; the result is logits (C, V).
 
     Logits are the largest tensors of a run. A generator that is sent a value keeps it until the next one is sent. Here
     logits are stored and taken, so that they are freed as soon as possible.

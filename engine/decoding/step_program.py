@@ -65,8 +65,7 @@ class _Slot:
 class StepProgram:
     """The step of one network on one cache, which it does not keep alive.
 
-    It serves run after run. A graph is captured when it is first needed, and again if the cache's buffers have moved:
-    see ``KVCache.reserve``.
+    It serves run after run. A graph is captured when it is needed, and again if ``KVCache.reserve`` moved buffers.
 
     Args:
         network: whose experts run without a value from the host (packed, or few).
@@ -75,8 +74,7 @@ class StepProgram:
         forbidden: (V,) True where a token may not be sampled.
         allowed: (A,) ids that noise is drawn from.
         top_k: likeliest tokens reported for each position; above 0 the table is read once more in each step.
-        activations: which products of the vocabulary stage round to int8; the linear layers get theirs when they are
-            made.
+        activations: which products of the vocabulary stage round to int8; linear layers are made with theirs.
     """
 
     def __init__(

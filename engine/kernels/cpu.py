@@ -136,8 +136,7 @@ def expectation(probabilities: Tensor, table: Packed) -> Tensor:
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """Returns softmax(q k^T) v over (B, heads, T, D), unscaled; keys and values may have fewer heads, which are not
-    copied.
+    """Returns softmax(q k^T) v over (B, heads, T, D), unscaled; fewer heads of keys and values are not copied.
 
     Few queries of 16 bits are multiplied in fp32, written out: torch's kernel reorders all keys and values first, and
     for one query takes ten times as long. Both round only the result.

@@ -1,7 +1,6 @@
 """Grouped-query attention with normed queries, keys and values. Knows neither cache policy nor the meaning of masks.
 
-The caller supplies earlier keys and values: ``extend`` takes this layer's new keys and values and returns all that the
-queries may attend to.
+The caller supplies earlier keys and values: ``extend`` takes a layer's new ones and returns all that queries may see.
 """
 
 from __future__ import annotations
@@ -70,8 +69,7 @@ class ImageSpan(Span):
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """Returns softmax(q k^T) v over (B, heads, T, D), unscaled; keys and values may have fewer heads; mask True:
-    allowed.
+    """Returns softmax(q k^T) v over (B, heads, T, D), unscaled; keys may have fewer heads; mask True: allowed.
 
     With gradients the product is written out: on a CPU the fused kernel's backward takes three times as long.
     """

@@ -21,8 +21,7 @@ def inverse_frequencies(layer: LayerConfig) -> Tensor:
 def stretched(
     frequencies: Tensor, theta: float, factor: float, original: int, beta_fast: float, beta_slow: float, truncate: bool
 ) -> Tensor:
-    """Returns frequencies (D/2,) for a text ``factor`` times as long as ``original`` positions (YaRN, arXiv
-    2309.00071).
+    """Returns frequencies (D/2,) for ``factor`` times as many positions as ``original`` (YaRN, arXiv 2309.00071).
 
     Pairs that turn more than ``beta_fast`` times within the original positions stay unchanged. Pairs that turn less
     than ``beta_slow`` times are slowed down by the factor. Pairs between are slowed by a share that falls linearly with

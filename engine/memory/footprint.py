@@ -149,9 +149,8 @@ def parts(build: Build, config: ModelConfig, mode: Mode, context: int, draft: in
         layers, (stays, stage) = layer_pass(config, mode, context), vocabulary_stage(config, mode)
         if config.vision is not None and mode.on_cpu:  # before the text; elsewhere the tower is loaded only briefly
             layers = max(layers, image_pass(config.vision, mode.dtype.itemsize, config.largest_image))
-    piece = PIECE if mode.on_cpu else KERNEL_PIECE
     return counted | {
-        "kv_cache": cache_bytes(config, context + config.canvas_length, mode.dtype.itemsize, piece),
+        "kv_cache": text_cache(config, mode, context),
         "activations": layers,
         "workspace": stays + max(0, stage - layers),
         "process": PROCESS if mode.on_cpu else 0,
@@ -160,9 +159,14 @@ def parts(build: Build, config: ModelConfig, mode: Mode, context: int, draft: in
     }
 
 
+def text_cache(config: ModelConfig, mode: Mode, context: int) -> int:
+    """Returns the bytes of a cache with room for ``context`` tokens of text and a canvas."""
+    piece = PIECE if mode.on_cpu else KERNEL_PIECE
+    return cache_bytes(config, context + config.canvas_length, mode.dtype.itemsize, piece)
+
+
 def image_pass(vision: VisionConfig, itemsize: int, image_tokens: int) -> int:
-    """Returns the most that reading an image holds besides the tower: for its attention or its MLP, and the image
-    itself.
+    """Returns the most that reading an image holds besides the tower: for attention or MLP, and the image.
 
     With PyTorch's kernels attention holds no scores; queries, keys and values are held as projected, normed and
     rotated.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 
 from engine.config import GenerationConfig, ModelConfig
-from engine.layers.kv_cache import KERNEL_PIECE, PIECE, cache_bytes
 from engine.memory import footprint
 from engine.memory.footprint import Mode
 
@@ -49,24 +48,22 @@ def further_run(config: ModelConfig, mode: Mode, context: int, running: int) -> 
 
     context: tokens of text before the run's last canvas.
     """
-    canvas, piece = config.canvas_length, PIECE if mode.on_cpu else KERNEL_PIECE
-    cache, graph = cache_bytes(config, context + canvas, mode.dtype.itemsize, piece), 0
+    graph = 0
     if mode.has_kernels:
-        graph = max(footprint.kernel_pass(config, mode, 2 * canvas), footprint.kernel_stage(config, mode))
+        layers = footprint.kernel_pass(config, mode, 2 * config.canvas_length)
+        graph = max(layers, footprint.kernel_stage(config, mode))
     before = joint_workspace(config, mode, context, running)
     if running == 1 and not mode.has_kernels:  # a single run holds as much in its own passes
         before = max(footprint.layer_pass(config, mode, context), footprint.vocabulary_stage(config, mode)[1])
     grown = joint_workspace(config, mode, context, running + 1) - before
-    return cache + program_bytes(config, mode) + graph + max(0, grown)
+    return footprint.text_cache(config, mode, context) + program_bytes(config, mode) + graph + max(0, grown)
 
 
 def plain_run(config: ModelConfig, mode: Mode, context: int) -> int:
     """Returns the bytes that a run takes on the plain path, alone or joined with others; ``context`` as above."""
-    cache = cache_bytes(
-        config, context + config.canvas_length, mode.dtype.itemsize, PIECE if mode.on_cpu else KERNEL_PIECE
-    )
     stays, stage = footprint.vocabulary_stage(config, mode)
-    return cache + stays + max(stage, footprint.layer_pass(config, mode, context))
+    passing = max(stage, footprint.layer_pass(config, mode, context))
+    return footprint.text_cache(config, mode, context) + stays + passing
 
 
 def run_bytes(

@@ -179,7 +179,7 @@ def plan(
 
 
 def quantize(
-    source: Path,
+    source: Path | ModelFolder,
     destination: Path,
     quantization: str,
     device: torch.device,
@@ -197,7 +197,15 @@ def quantize(
     Raises:
         SafelightError: the source is no model, or is a store already; the destination cannot be used.
     """
-    return convert(ModelFolder.open(source), destination, quantization, device, progress, cancel, keep_vision)
+    opened = source if isinstance(source, ModelFolder) else ModelFolder.open(source)
+    check_packs(quantization)
+    if opened.stored.manifest is not None:
+        raise SafelightError(f"{opened.path} is packed already; load it as it is")
+    weights = opened.weights(quantization, device, None, PRECISIONS[DEFAULT], keep_vision)
+    companions = opened.companions()
+    return packed_store.write_store(
+        weights.checkpoint, weights.layout, weights.state, weights.precision, companions, destination, progress, cancel
+    )
 
 
 def check_packs(quantization: str) -> None:
@@ -209,26 +217,6 @@ def check_packs(quantization: str) -> None:
     if quantization == "none":
         known = ", ".join(name for name in PRECISIONS if name != "none")
         raise SafelightError(f"a packed store needs a quantization; use auto, {known}")
-
-
-def convert(
-    source: ModelFolder,
-    destination: Path,
-    quantization: str,
-    device: torch.device,
-    progress: Progress | None = None,
-    cancel: Cancel | None = None,
-    keep_vision: bool = False,
-) -> packed_store.Manifest:
-    """Converts a model that is open, as ``quantize``."""
-    check_packs(quantization)
-    if source.stored.manifest is not None:
-        raise SafelightError(f"{source.path} is packed already; load it as it is")
-    weights = source.weights(quantization, device, None, PRECISIONS[DEFAULT], keep_vision)
-    companions = source.companions()
-    return packed_store.write_store(
-        weights.checkpoint, weights.layout, weights.state, weights.precision, companions, destination, progress, cancel
-    )
 
 
 _IGNORED: dict[str, Any] = {  # with the value that leaves text unchanged
@@ -243,8 +231,7 @@ _IGNORED: dict[str, Any] = {  # with the value that leaves text unchanged
 
 
 def _ignored_settings(folder: Path) -> str:
-    """Returns a note that names the settings of a folder's ``generation_config.json`` that are not followed; "" for
-    none.
+    """Returns a note that names the settings of ``generation_config.json`` that are not followed; "" for none.
 
     Raises:
         SafelightError: the file is damaged.

@@ -197,8 +197,7 @@ class Model:
         image_tokens: int = GenerationConfig.image_tokens,
         **options: Any,
     ) -> list[int]:
-        """Returns the token ids of a conversation up to the model's answer; images are represented by their tokens
-        only.
+        """Returns the token ids of a conversation up to the model's answer, without the rows of its images.
 
         Special tokens that users and tools wrote are ordinary text.
 

@@ -40,8 +40,7 @@ class Network(nn.Module, ABC):
     def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
         """Appends token ids (T,), T >= 1, to the cache; returns hidden states after the final norm, (T, H).
 
-        This is causal. In a cache of blocks, of which T are whole ones, each token also attends to all of its own
-        block.
+        This is causal. In a cache of blocks, of which T are whole ones, each token attends to all of its block.
 
         Raises:
             SafelightError: the sequence would outgrow ``max_position_embeddings``, or an id is outside the vocabulary.

@@ -1,7 +1,6 @@
 """Writes a trained model in the layout of released checkpoints: ``python -m engine.training.export RUN FOLDER``.
 
-The tensors of a WeDLM are a Qwen3's. Those of a Nemotron-Labs-Diffusion are under ``encoder``, and its draft is a LoRA
-folder of its own.
+The tensors of a WeDLM are a Qwen3's. A Nemotron's are under ``encoder``, and its draft is a LoRA folder of its own.
 """
 
 from __future__ import annotations
@@ -69,12 +68,6 @@ def causal_dict(config: CausalConfig, is_qwen: bool) -> dict[str, Any]:
     return own | shared | {"rope_parameters": rope, "mlp_bias": False, "dlm_paradigm": "bidirectional"}
 
 
-def released_tensors(weights: Mapping[str, Tensor], is_qwen: bool) -> dict[str, Tensor]:
-    """Returns the weights under their published names, in bf16; the head is the token table."""
-    prefix = "model." if is_qwen else "encoder."
-    return {prefix + name: tensor.detach().to(torch.bfloat16).contiguous() for name, tensor in weights.items()}
-
-
 def export_causal(tensors: Mapping[str, Tensor], recipe: CausalRecipe, folder: Path) -> None:
     """Writes the averaged weights of a run's checkpoint, with configs, tokenizer and chat template, into ``folder``.
 
@@ -85,7 +78,8 @@ def export_causal(tensors: Mapping[str, Tensor], recipe: CausalRecipe, folder: P
     base = under(BASE, tensors) if is_draft else average
     network = CausalNetwork(recipe.model_config())
     network.load_state_dict(base)
-    released = released_tensors(network.state_dict(), recipe.is_qwen)
+    prefix = "model." if recipe.is_qwen else "encoder."  # the head is the token table
+    released = {prefix + name: tensor.to(torch.bfloat16).contiguous() for name, tensor in network.state_dict().items()}
     save_whole(folder / "model.safetensors", released, {"format": "pt"})
     write_json(folder / "config.json", causal_dict(network.config, recipe.is_qwen))
     settings: dict[str, Any] = {"bos_token_id": network.config.bos_token_id, "eos_token_id": ENDS, "pad_token_id": PAD}

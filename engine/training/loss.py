@@ -107,8 +107,7 @@ def _first_guess(network: DiffusionGemma, draws: Draws, prefix: Prefix, present:
 
 
 def weights(target: Tensor) -> Tensor:
-    """Returns loss weights (B, C) of target canvases (B, C): 1 / sqrt(n C) for each of a row's n answer tokens, eos
-    included.
+    """Returns loss weights (B, C) of target canvases (B, C): 1 / sqrt(n C) for a row's n answer tokens with its eos.
 
     A full canvas gets the plain mean. In the mean over a canvas of eos, a one-digit answer would hardly count. With
     these weights it counts more, without outweighing the long answers, as it would with a mean per row.

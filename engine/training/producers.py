@@ -82,8 +82,7 @@ class RowPlan:
             source.givens = self.recipe.givens(step, self.trained)
 
     def blocks(self) -> Iterator[tuple[int, int]]:
-        """Yields (feed, number of its block) in the order of use: first those that fill the pools, then a block for
-        each use.
+        """Yields (feed, number of its block) in the order of use; those that fill the pools come first.
 
         A feed's use at step n * every takes block n + 1.
         """

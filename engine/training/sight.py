@@ -100,9 +100,8 @@ def sight_loss(
         found = attended[:, :, :ROW_ENDS].gather(3, places)[..., 0]  # (N, heads, ROW_ENDS)
         loss = loss + LOOKED * (math.log(found.shape[1]) - found.logsumexp(dim=1)[is_asked].mean())
     for layer, bits in ((FINDS_FIRST, torch.full_like(number, drawings.FIRST)), (FINDS, 1 << number)):
-        attended = _asking(model, layer, read[layer - 1], shared, there, start)[
-            rows, :, ends
-        ]  # (N, ROW_ENDS, heads, S)
+        attended = _asking(model, layer, read[layer - 1], shared, there, start)
+        attended = attended[rows, :, ends]  # (N, ROW_ENDS, heads, S)
         seen = torch.cat([attended[..., before - 1 - soft.shape[1] : before - 1], attended[..., before:]], dim=-1)
         deciding = (pool.looked[:, None] & bits[:, None]) > 0  # (N, ends, cells and tokens)
         found = seen.masked_fill(~deciding[:, :, None], -1e9).logsumexp(dim=(2, 3)) - math.log(seen.shape[2])

@@ -64,8 +64,7 @@ class Names:
 
 
 class State:
-    """The network's tensors on a device, collected while they are read; with ``dtype`` None unpacked ones keep their
-    type.
+    """The network's tensors on a device, collected while they are read; ``dtype`` None keeps the type of unpacked ones.
 
     The tensors of the tower that reads images stay in the computer's memory, from where they are lent to the device.
     """

@@ -119,8 +119,7 @@ class FusedLayers:
         return {layer: rope_tables(start, first, count, own, dtype) for layer, own in self.frequencies.items()}
 
     def __call__(self, x: Tensor, ropes: Ropes, spans: dict[str, Span], cache: KVCache) -> Tensor:
-        """Runs all layers: x (T, H) -> hidden states after the final norm (T, H); keys and values go into the cache's
-        buffers.
+        """Runs all layers: x (T, H) -> hidden states after the final norm (T, H); writes to the cache's buffers.
 
         spans: one a kind of layer, of one sequence, with equal ``text_rows``.
         """

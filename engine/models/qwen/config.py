@@ -1,8 +1,7 @@
 """Reads the ``config.json`` of Qwen2, Qwen3, WeDLM and SDAR. Knows no tensors.
 
 All four are one network. Qwen2 has biases in attention; Qwen3 and SDAR norm queries and keys; WeDLM is one or the
-other, by its ``attention_bias``. WeDLM's engine (Tencent/WeDLM) does the same, and uses the same mask if a file has
-none.
+other, by its ``attention_bias``, as in its engine (Tencent/WeDLM), which has the same mask for files without one.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Rows of decisions: a prompt, a canvas with its slots, and the right labels in them. Read in one step, so without
-walks."""
+"""Rows of decisions: a prompt, a canvas with slots, and the right labels in them. Read in one step, without walks."""
 
 from __future__ import annotations
 

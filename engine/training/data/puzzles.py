@@ -34,8 +34,7 @@ class FilePuzzles(PuzzleStream):
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """Reads puzzles and solutions of a text or CSV file, one pair per line; other columns and a header line are
-    ignored.
+    """Reads puzzles and solutions of a text or CSV file, a pair per line; ignores other columns and a header.
 
     Raises:
         SafelightError: a line is invalid; it names the line and what is wrong with it.

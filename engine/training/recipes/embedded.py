@@ -158,12 +158,6 @@ BASE = dataclasses.replace(SUDOKU, name="base", max_new_tokens=288, steps=290)
 RECIPES = {recipe.name: recipe for recipe in (SUDOKU, SKILLS, DECISIONS, SIGHT, BASE)}
 
 
-CARD_RECIPES = {
-    "sudoku": SUDOKU.for_card(),
-    "skills": SKILLS.for_card(),
-    "decisions": DECISIONS.for_card(),
-    "sight": SIGHT.for_card(),
-    "base": dataclasses.replace(
-        BASE, producers=4
-    ),  # trained longer, it would learn to solve Sudokus instead of only their form
-}
+CARD_RECIPES = {name: recipe.for_card() for name, recipe in RECIPES.items()}
+# Trained longer, it would learn to solve Sudokus instead of only their form.
+CARD_RECIPES["base"] = dataclasses.replace(BASE, producers=4)
