@@ -31,9 +31,7 @@ class LayerAdapter(nn.Module):
         self.causal, self.denoise = causal, denoise
 
     def forward(self, x: Tensor, out: Tensor, text_rows: int) -> Tensor:
-        """Returns ``out`` (..., T, out) plus the addition for x (..., T, in), of which the first ``text_rows`` are
-        text.
-        """
+        """Returns ``out`` (..., T, out) plus the addition for x (..., T, in): first ``text_rows`` of text."""
         if text_rows == 0:
             return out if self.denoise is None else out + self.denoise(x)
         if text_rows == x.shape[-2]:

@@ -1,6 +1,4 @@
-"""Reads PEFT's LoRA files for a network. All tensors are checked by their headers before one is read. Never opens a
-pickle.
-"""
+"""Reads PEFT's LoRA files for a network, whose headers are all checked before a tensor is read; never a pickle."""
 
 from __future__ import annotations
 

@@ -78,8 +78,7 @@ class BenchResult:
 def prompts(model_name: str, count: int, seed: int) -> list[str]:
     """Returns the first ``count`` prompts of a model's workload.
 
-    Sudoku puzzles with 30 to 50 givens for the Sudoku model, held-out tasks for the skills model, and a fixed list,
-    repeated, for any other.
+    Sudokus with 30 to 50 givens for the Sudoku model, held-out tasks for the skills model, else a fixed list, repeated.
     """
     rng = random.Random(seed)
     if model_name == SUDOKU:

@@ -52,14 +52,9 @@ class ParallelResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the result as the command line prints it with ``--json``."""
-        return {
-            "model": self.model,
-            "device": self.device,
-            "threads": self.threads,
-            "prompts": self.prompts,
-            "rounds": self.rounds,
-            "parallel": [dataclasses.asdict(row) for row in self.rows],
-        }
+        raw = dataclasses.asdict(self)
+        raw["parallel"] = list(raw.pop("rows"))
+        return raw
 
 
 @dataclass(eq=False)

@@ -237,8 +237,7 @@ def _time_steps(program: StepProgram, config: GenerationConfig, turns: range, re
 
 
 def _time_first_steps(program: StepProgram, config: GenerationConfig, turns: range) -> list[float]:
-    """Returns the milliseconds of first steps that commit a canvas. The cache is not advanced: all see the same
-    context."""
+    """Returns the milliseconds of first steps that commit a canvas; the cache is not advanced."""
     times = []
     for turn in turns:
         program.begin(noise(program), None, config, committed=noise(program))
@@ -263,17 +262,13 @@ def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, flo
 
     A part's kernels are captured too, so that launching them costs what it costs inside a step.
     """
-    network, calls = program.network, _record(program, config)
-    parts: dict[str, float] = {}
-    for part, work in calls.items():
-        parts[part] = statistics.median(timed(network.device, _replayable(program, work), 5))
-    return parts
+    device, calls = program.network.device, _record(program, config)
+    return {part: statistics.median(timed(device, _replayable(program, work), 5)) for part, work in calls.items()}
 
 
 @contextmanager
 def _watching(program: StepProgram, parts: dict[str, float]) -> Iterator[None]:
-    """Adds up the milliseconds of each part in the steps taken in the context, on a CPU, where nothing runs in
-    parallel."""
+    """Adds up the milliseconds of each part in the steps taken in the context, on a CPU."""
     started: list[float] = []
 
     def before(*_: object) -> None:

@@ -118,12 +118,6 @@ def random_model(kind: Any, config: Any, placement: Placement) -> Any:
 
 def _small_vision() -> dict[str, Any]:
     """Returns the smallest vision tower: text needs none, but the class requires one."""
-    sizes = (
-        "hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads head_dim patch_size"
-    )
-    values = (8, 8, 1, 2, 2, 4, 2)
-    return {
-        "model_type": "gemma4_vision",
-        "position_embedding_size": 8,
-        **dict(zip(sizes.split(), values, strict=True)),
-    }
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "position_embedding_size": 8}
+    sizes |= {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 4, "patch_size": 2}
+    return {"model_type": "gemma4_vision", **sizes}

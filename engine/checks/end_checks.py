@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from engine.checks.operands import other_scales
-from engine.checks.oracle import EXACT, OracleCheck, Outputs, Work
+from engine.checks.oracle import EXACT, OracleCheck, Outputs
 from engine.checks.product_checks import tolerance
 from engine.decoding import sampling
 from engine.kernels import reference_step as plain
@@ -27,22 +29,19 @@ EPS = 1e-6
 def router_check(run: Route, x: Tensor, weight: Tensor, expert_scales: Tensor, top_k: int) -> OracleCheck:
     """Checks ``route``: x (N, H), weight (E, H), scales (E,). In bf16 a fiftieth of the choices may differ."""
 
-    def oracle(x: Tensor, weight: Tensor, expert_scales: Tensor) -> Work:
-        def outputs() -> Outputs:
-            scores = F.linear(x.float(), weight.float()).to(x.dtype).float()
-            best, chosen = scores.softmax(-1).sort(dim=-1, descending=True, stable=True)
-            shares = best[:, :top_k] / best[:, :top_k].sum(-1, keepdim=True)
-            return shares * expert_scales.float()[chosen[:, :top_k]], chosen[:, :top_k]
-
-        return outputs
+    def oracle(x: Tensor, weight: Tensor, expert_scales: Tensor) -> Outputs:
+        scores = F.linear(x.float(), weight.float()).to(x.dtype).float()
+        best, chosen = scores.softmax(-1).sort(dim=-1, descending=True, stable=True)
+        shares = best[:, :top_k] / best[:, :top_k].sum(-1, keepdim=True)
+        return shares * expert_scales.float()[chosen[:, :top_k]], chosen[:, :top_k]
 
     return OracleCheck(
         run=lambda: run(x, weight, expert_scales, top_k),
-        oracle=oracle(x, weight, expert_scales),
+        oracle=partial(oracle, x, weight, expert_scales),
         mixups={
-            "the neighbouring expert's scale": oracle(x, weight, expert_scales.roll(1)),
-            "the neighbouring expert's row": oracle(x, weight.roll(1, 0), expert_scales),
-            "the neighbouring input": oracle(x.roll(1, -1), weight, expert_scales),
+            "the neighbouring expert's scale": partial(oracle, x, weight, expert_scales.roll(1)),
+            "the neighbouring expert's row": partial(oracle, x, weight.roll(1, 0), expert_scales),
+            "the neighbouring input": partial(oracle, x.roll(1, -1), weight, expert_scales),
         },
         tolerances=(tolerance(x.dtype), 0.02 if x.dtype == torch.bfloat16 else EXACT),
     )
@@ -52,20 +51,17 @@ def embed_rows_check(run: EmbedRows, ids: Tensor, table: Packed, fed: Tensor, te
     """Checks ``embed_rows``: ids (T,), a packed table (V, H), fed (T - text, H)."""
     scale = fed.shape[1] ** 0.5
 
-    def oracle(ids: Tensor, table: Packed, fed: Tensor) -> Work:
-        def outputs() -> Outputs:
-            rows = unpack(table.part(ids)) * scale
-            return (torch.cat([rows[:text], plain.norm(rows[text:] + fed.float(), None, EPS)]),)
-
-        return outputs
+    def oracle(ids: Tensor, table: Packed, fed: Tensor) -> Outputs:
+        rows = unpack(table.part(ids)) * scale
+        return (torch.cat([rows[:text], plain.norm(rows[text:] + fed.float(), None, EPS)]),)
 
     return OracleCheck(
         run=lambda: (run(ids, table, fed, text, scale, EPS),),
-        oracle=oracle(ids, table, fed),
+        oracle=partial(oracle, ids, table, fed),
         mixups={
-            "the neighbouring token": oracle(ids.roll(1), table, fed),
-            "the neighbouring tokens' scales": oracle(ids, other_scales(table), fed),
-            "another row's self-conditioning": oracle(ids, table, fed.roll(1, 0)),
+            "the neighbouring token": partial(oracle, ids.roll(1), table, fed),
+            "the neighbouring tokens' scales": partial(oracle, ids, other_scales(table), fed),
+            "another row's self-conditioning": partial(oracle, ids, table, fed.roll(1, 0)),
         },
         tolerances=(tolerance(fed.dtype),),
     )
@@ -75,43 +71,36 @@ def rope_check(run: RopeTables, frequencies: Tensor, start: int, count: int, dty
     """Checks ``rope_tables``: frequencies (D / 2,) and positions from ``start`` on, also large ones."""
     device = frequencies.device
 
-    def oracle(start: int) -> Work:
-        return lambda: cos_sin(torch.arange(start, start + count, device=device), frequencies, torch.float32)
+    def oracle(start: int) -> Outputs:
+        return cos_sin(torch.arange(start, start + count, device=device), frequencies, torch.float32)
 
     return OracleCheck(
         run=lambda: run(torch.tensor([start + 3], device=device), -3, count, frequencies, dtype),
-        oracle=oracle(start),
-        mixups={"the place behind": oracle(start + 1), "the place before": oracle(start - 1)},
+        oracle=partial(oracle, start),
+        mixups={"the place behind": partial(oracle, start + 1), "the place before": partial(oracle, start - 1)},
         tolerances=(tolerance(dtype), tolerance(dtype)),
     )
 
 
 def settle_check(run: Settle, found: VocabularyResult, noise: Tensor, previous: Tensor) -> OracleCheck:
-    """Checks ``settle``: acceptance, re-noising, convergence; outputs tokens (4, C), the next canvas, flags and
-    counters."""
+    """Checks ``settle``: outputs tokens (4, C), the next canvas, flags and counters."""
     limits = torch.tensor([float(found.entropy.sum()) / 8, 1.0, 100.0], device=noise.device)
 
-    def oracle(found: VocabularyResult, noise: Tensor) -> Work:
-        def outputs() -> Outputs:
-            accepted = sampling.accept_mask(found.entropy, limits[0])
-            following = sampling.renoise(found.candidate, accepted, noise)
-            unchanged = 3 if torch.equal(found.argmax, previous) else 0
-            tokens = torch.stack([found.argmax, found.candidate, accepted.long(), following])
-            counts = torch.tensor([unchanged >= 1, int(found.nonfinite), unchanged, 5, 31])
-            return tokens, following, counts.to(noise.device)
-
-        return outputs
-
-    def mixed(**changes: Tensor) -> VocabularyResult:
-        return VocabularyResult(**{**vars(found), **changes})
+    def oracle(found: VocabularyResult, noise: Tensor) -> Outputs:
+        accepted = sampling.accept_mask(found.entropy, limits[0])
+        following = sampling.renoise(found.candidate, accepted, noise)
+        unchanged = 3 if torch.equal(found.argmax, previous) else 0
+        tokens = torch.stack([found.argmax, found.candidate, accepted.long(), following])
+        counts = torch.tensor([unchanged >= 1, int(found.nonfinite), unchanged, 5, 31])
+        return tokens, following, counts.to(noise.device)
 
     return OracleCheck(
         run=lambda: run(found, noise, limits, previous.clone()),
-        oracle=oracle(found, noise),
+        oracle=partial(oracle, found, noise),
         mixups={
-            "another position's entropy": oracle(mixed(entropy=found.entropy.roll(1)), noise),
-            "another position's candidate": oracle(mixed(candidate=found.candidate.roll(1)), noise),
-            "another position's noise": oracle(found, noise.roll(1)),
+            "another position's entropy": partial(oracle, replace(found, entropy=found.entropy.roll(1)), noise),
+            "another position's candidate": partial(oracle, replace(found, candidate=found.candidate.roll(1)), noise),
+            "another position's noise": partial(oracle, found, noise.roll(1)),
         },
         tolerances=(EXACT, EXACT, EXACT),
     )

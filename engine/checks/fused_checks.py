@@ -23,19 +23,21 @@ def router_check(router: Router, network: DiffusionGemma, tokens: int) -> Oracle
     return end_checks.router_check(route, x, router.proj.weight, scales, router.top_k)
 
 
-def head_norms_check(network: DiffusionGemma, layer: LayerConfig, tokens: int) -> OracleCheck:
+def head_norms_check(
+    heads: int, layer: LayerConfig, tokens: int, device: torch.device, dtype: torch.dtype
+) -> OracleCheck:
     """Checks the norms of heads with rotary embedding, written into a cache."""
-    random = partial(normal, device=network.device, dtype=network.dtype)
+    random = partial(normal, device=device, dtype=dtype)
     size, kv_heads = layer.head_dim, layer.num_key_value_heads
-    angle = torch.rand(tokens, size // 2, generator=draws(network.device, 9), device=network.device) * 6.28
+    angle = torch.rand(tokens, size // 2, generator=draws(device, 9), device=device) * 6.28
     angles = torch.cat([angle, angle], dim=-1)
-    counts = (network.config.num_attention_heads, kv_heads, kv_heads)
+    counts = (heads, kv_heads, kv_heads)
     queries, keys, values = (random(tokens, count * size, seed=seed) for seed, count in enumerate(counts))
     return layer_checks.head_norm_rope_check(
         norms.head_norm_rope,
         (queries, keys, values),
         (random(size, seed=4), random(size, seed=5)),
-        (angles.cos().to(network.dtype), angles.sin().to(network.dtype)),
+        (angles.cos().to(dtype), angles.sin().to(dtype)),
         end=tokens + 11,
         capacity=tokens + CONTEXT,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -129,36 +130,27 @@ def head_norm_rope_check(
     kv_heads = projected[1].shape[1] // size
     place = torch.tensor([end], dtype=torch.int32, device=device)
 
-    def work(
+    def outputs(
         norm: HeadNormRope,
         projected: tuple[Tensor, ...],
         weights: tuple[Tensor, Tensor],
         rope: tuple[Tensor, Tensor],
         place: Tensor,
-    ) -> Work:
-        def run() -> Outputs:
-            dtype = projected[0].dtype
-            buffers = tuple(torch.full((kv_heads, capacity, size), 1.0, dtype=dtype, device=device) for _ in range(2))
-            return norm(*projected, weights, rope, buffers, place, EPS), *buffers
+    ) -> Outputs:
+        dtype = projected[0].dtype
+        buffers = tuple(torch.full((kv_heads, capacity, size), 1.0, dtype=dtype, device=device) for _ in range(2))
+        return norm(*projected, weights, rope, buffers, place, EPS), *buffers
 
-        return run
-
-    def oracle(
-        projected: tuple[Tensor, ...], weights: tuple[Tensor, Tensor], rope: tuple[Tensor, Tensor], place: Tensor
-    ) -> Work:
-        return work(plain.head_norm_rope, tuple(part.float() for part in projected), weights, rope, place)
-
-    queries, keys, values = projected
+    oracle, parts = partial(outputs, plain.head_norm_rope), tuple(part.float() for part in projected)
+    queries, keys, values = parts
     return OracleCheck(
-        run=work(run, projected, weights, rope, place),
-        oracle=oracle(projected, weights, rope, place),
+        run=partial(outputs, run, projected, weights, rope, place),
+        oracle=partial(oracle, parts, weights, rope, place),
         mixups={
-            "keys for values": oracle((queries, values, keys), weights, rope, place),
-            "the queries' weights for keys": oracle(projected, (weights[1], weights[0]), rope, place),
-            "the neighbouring token's turn": oracle(
-                projected, weights, (rope[0].roll(1, 0), rope[1].roll(1, 0)), place
-            ),
-            "the place behind": oracle(projected, weights, rope, place + 1),
+            "keys for values": partial(oracle, (queries, values, keys), weights, rope, place),
+            "the queries' weights for keys": partial(oracle, parts, weights[::-1], rope, place),
+            "the neighbouring token's turn": partial(oracle, parts, weights, tuple(t.roll(1, 0) for t in rope), place),
+            "the place behind": partial(oracle, parts, weights, rope, place + 1),
         },
-        tolerances=(tolerance(queries.dtype),) * 3,
+        tolerances=(tolerance(projected[0].dtype),) * 3,
     )

@@ -55,7 +55,8 @@ def network_checks(network: DiffusionGemma, activations: Activations = BF16) -> 
         for path, module in block.named_modules():
             where = f"layer {index}, {path}"
             if isinstance(module, PackedLinear):
-                yield LayerCheck("linear", where, partial(_linear, module, random(tokens, _inputs(module), seed=index)))
+                inputs = module.weight.shape[-1]
+                yield LayerCheck("linear", where, partial(_linear, module, random(tokens, inputs, seed=index)))
             elif isinstance(module, PackedExperts):
                 hidden = random(tokens, config.hidden_size, seed=index)
                 used = config.num_experts if is_fast else min(config.num_experts, PLAIN_EXPERTS)
@@ -65,7 +66,8 @@ def network_checks(network: DiffusionGemma, activations: Activations = BF16) -> 
                     yield LayerCheck("experts w4a4", where, partial(_experts_w4a4, module, hidden, *chosen))
         yield LayerCheck("attention", f"layer {index}", partial(_attention, network, layer, tokens))
         if has_kernels:
-            heads = partial(fused_checks.head_norms_check, network, layer, tokens)
+            count, place = config.num_attention_heads, (network.device, network.dtype)
+            heads = partial(fused_checks.head_norms_check, count, layer, tokens, *place)
             yield LayerCheck("norms", f"layer {index}, heads", heads)
             router = partial(fused_checks.router_check, block.router, network, tokens)
             yield LayerCheck("router", f"layer {index}", router)
@@ -75,10 +77,6 @@ def network_checks(network: DiffusionGemma, activations: Activations = BF16) -> 
     table: nn.Module = network.embed_tokens
     if isinstance(table, PackedTokenTable):
         yield LayerCheck("vocabulary", "token table", partial(_vocabulary, network, table, tokens, activations))
-
-
-def _inputs(linear: PackedLinear) -> int:
-    return linear.weight.shape[-1]
 
 
 def _linear(linear: PackedLinear, x: Tensor) -> OracleCheck:

@@ -53,7 +53,6 @@ def other_scales(weight: Packed, dim: int = -1) -> Packed:
 
 
 def other_matrix_scales(weight: Packed, dim: int) -> Packed:
-    """Returns a weight with the matrix scales of the neighbouring experts, or, with ``dim`` -1, matrices of an
-    expert."""
+    """Returns a weight with the matrix scales of other experts, or, with ``dim`` -1, of an expert's other matrix."""
     assert weight.matrix_scales is not None
     return replace(weight, matrix_scales=weight.matrix_scales.roll(1, dim))

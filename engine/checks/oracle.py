@@ -64,8 +64,7 @@ def judge(check: OracleCheck, repeats: int, with_mixups: bool = True) -> OracleR
 
 
 def distance(found: Tensor, want: Tensor) -> float:
-    """Returns the error of an output, relative to the whole; a row or a column may be off by more. Infinite if not
-    finite."""
+    """Returns the relative error of an output, infinite if it is not finite; a row or column may be off by more."""
     if found.shape != want.shape:
         return float("inf")
     if not want.is_floating_point():

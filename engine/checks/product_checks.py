@@ -73,8 +73,7 @@ def experts_check(
     down: Packed,
     plain: Experts = reference.experts,
 ) -> OracleCheck:
-    """Checks ``experts``: x (N, H), routing (N, K), 4-bit (E, 2I, H) and (E, H, I); ``plain``, in fp32, is the
-    oracle."""
+    """Checks ``experts``: x (N, H), routing (N, K), 4-bit (E, 2I, H) and (E, H, I); ``plain`` in fp32."""
 
     half = gate_up.shape[-2] // 2
 

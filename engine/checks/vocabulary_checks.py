@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from engine.checks.operands import other_scales
-from engine.checks.oracle import EXACT, OracleCheck, Outputs, Work
+from engine.checks.oracle import EXACT, OracleCheck, Outputs
 from engine.checks.product_checks import tolerance
 from engine.kernels import reference_step as plain
 from engine.kernels.reference_step import VocabularyResult
@@ -34,33 +35,30 @@ def vocabulary_check(
     Each of several ``canvases`` has some of the rows, in turn, and its own temperature and draw.
     """
 
-    def work(stage: Stage, hidden: Tensor, table: Packed, step: int = 3, shift: int = 0) -> Work:
-        def outputs() -> Outputs:
-            found = stage(
-                hidden,
-                table,
-                **_draws(hidden, canvases, step, shift),
-                cap=CAP,
-                embed_scale=hidden.shape[1] ** 0.5,
-                forbidden=forbidden,
-                pinned=pinned,
-                activations=activations,
-            )
-            entropy, logsumexp = found.entropy[None], found.logsumexp[None]
-            return found.argmax, found.candidate, entropy, logsumexp, found.soft, found.nonfinite
+    def outputs(stage: Stage, hidden: Tensor, table: Packed, step: int = 3, shift: int = 0) -> Outputs:
+        found = stage(
+            hidden,
+            table,
+            **_draws(hidden, canvases, step, shift),
+            cap=CAP,
+            embed_scale=hidden.shape[1] ** 0.5,
+            forbidden=forbidden,
+            pinned=pinned,
+            activations=activations,
+        )
+        entropy, logsumexp = found.entropy[None], found.logsumexp[None]
+        return found.argmax, found.candidate, entropy, logsumexp, found.soft, found.nonfinite
 
-        return outputs
-
-    states = hidden.float()
+    oracle, states = partial(outputs, plain.vocabulary_stage), hidden.float()
     is_rough = hidden.dtype == torch.bfloat16
-    other_run = work(plain.vocabulary_stage, states, table, shift=1)
+    other_run = partial(oracle, states, table, shift=1)
     return OracleCheck(
-        run=work(run, hidden, table),
-        oracle=work(plain.vocabulary_stage, states, table),
+        run=partial(outputs, run, hidden, table),
+        oracle=partial(oracle, states, table),
         mixups={
-            "the neighbouring tokens' scales": work(plain.vocabulary_stage, states, other_scales(table)),
-            "the neighbouring position": work(plain.vocabulary_stage, states.roll(1, 0), table),
-            "another step's draw": work(plain.vocabulary_stage, states, table, step=4),
+            "the neighbouring tokens' scales": partial(oracle, states, other_scales(table)),
+            "the neighbouring position": partial(oracle, states.roll(1, 0), table),
+            "another step's draw": partial(oracle, states, table, step=4),
             **({"another run's settings": other_run} if canvases > 1 else {}),
         },
         tolerances=(

@@ -34,8 +34,7 @@ def autoregressive(run: Run) -> Decoding[None]:
 
     A cancelled run ends within one pass. The prompt's last token is read in the first pass that predicts. At the end
     the cache holds the prompt and all tokens but the last. Under a format the run ends with "eos" if the answer is
-    complete. It ends with "length" if the answer was cut, or can no longer be held to its format; then the last event
-    says why.
+    complete. Else it ends with "length": the answer was cut, or cannot be held to its format; the last event says why.
     """
     limit = min(run.config.max_new_tokens, room_behind(run))
     writer = Writer(run, run.prompt[-1:].tolist(), ThoughtBudget.from_run(run))
@@ -108,8 +107,7 @@ class Writer:
     def put(self, tokens: Tensor, logits: Tensor, until: int, clock: float) -> Iterator[Event]:
         """Adds tokens (R,) that one pass has written, the first P of them by its logits (P, V).
 
-        Under a format R may be above P, where the format forces further tokens, and below P, where the answer has
-        failed.
+        Under a format R is above P where it forces further tokens, and below P where the answer has failed.
 
         Args:
             clock: when the pass began, in seconds.
@@ -127,8 +125,7 @@ class Writer:
         )
 
     def _fitting(self, answer: AnswerReader, logits: Tensor, room: int) -> Tensor:
-        """Returns the next tokens (R,) of the answer: those forced, or an allowed one by logits (1, V) and those forced
-        behind it.
+        """Returns the answer's next tokens (R,): forced ones, or an allowed one by logits (1, V) and those forced then.
 
         At most ``room`` tokens; none where the answer has failed.
 

@@ -8,8 +8,10 @@ predicts the token of its own place. A written token never changes.
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -20,9 +22,47 @@ from engine.decoding.prefill import read_prompt
 from engine.decoding.protocols import Decode, Decoding, Prefill
 from engine.decoding.run import Run
 from engine.decoding.shares import WEDLM
-from engine.decoding.streaming_window import EntropyRule, StreamingWindow
 from engine.decoding.written_blocks import Predicted
 from engine.decoding.written_run import blocks_of, required_mask, room_behind
+
+
+@dataclass
+class StreamingWindow:
+    """The places behind the committed text, each with its token, or None for a mask."""
+
+    slots: list[int | None]
+    room: int  # further places that the model has positions for
+    text: list[int] = field(default_factory=list)  # generated and committed
+
+    @staticmethod
+    def from_width(width: int, room: int) -> StreamingWindow:
+        """Returns a window of masks, of at most ``room``."""
+        return StreamingWindow([None] * min(width, room), room - min(width, room))
+
+    @property
+    def leading(self) -> list[int]:
+        """The tokens that follow the text without a gap; the next pass commits them."""
+        return [token for token in itertools.takewhile(lambda slot: slot is not None, self.slots) if token is not None]
+
+    def refill(self) -> None:
+        """Appends as many masks as the next pass commits tokens, as far as there is room."""
+        count = min(len(self.leading), self.room)
+        self.slots, self.room = self.slots + [None] * count, self.room - count
+
+    def order(self) -> tuple[list[int], list[int]]:
+        """Returns written slots and masks, rising, in the order in which a pass reads them."""
+        written = [index for index, slot in enumerate(self.slots) if slot is not None]
+        return written, [index for index, slot in enumerate(self.slots) if slot is None]
+
+    def commit(self, count: int) -> None:
+        """Makes the first slots text."""
+        self.text += self.leading[:count]
+        self.slots = self.slots[count:]
+
+    def write(self, tokens: Mapping[int, int]) -> None:
+        """Writes tokens into masks, by their place in the generated text."""
+        for place, token in tokens.items():
+            self.slots[place - len(self.text)] = token
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
@@ -38,7 +78,6 @@ def causal_parallel(run: Run) -> Decoding[None]:
     """
     mask, room, config, cache = required_mask(run), room_behind(run), run.config, run.cache
     drawing = Drawing.from_run(run, WEDLM)
-    rule = EntropyRule(config.entropy_threshold, config.distance_penalty)
     blocks = blocks_of(run)
     window = StreamingWindow.from_width(config.window, room)
     if not (yield from read_prompt(run, min(config.max_new_tokens, room) + 2 * config.window)):
@@ -76,22 +115,25 @@ def causal_parallel(run: Run) -> Decoding[None]:
         cache.record_ids(leading)
         places = [len(window.text) + slot for slot in masks]
         window.commit(count)
-        predictions = _predicted(forward, drawing)
-        found = {
-            places[index]: predictions[index].candidate
-            for index in rule.chosen([one.entropy for one in predictions], places)
-        }
+        logits = drawing.allowed(forward.take())
+        predictions = drawing.predicted(logits, drawing.draw(logits))  # drawn at every mask, whichever are written
+        predicted = dict(zip(places, predictions, strict=True))
+        found = {place: predicted[place].candidate for place in _sure(predicted, config)}
         window.write(found)
         drawing.see(list(found.values()))
-        predicted = dict(zip(places, predictions, strict=True))
         seconds = time.perf_counter() - clock
         yield from blocks.step(found, predicted, seconds, config.sampling_temperature, len(window.text))
 
 
-def _predicted(forward: Decode, drawing: Drawing) -> list[Predicted]:
-    """Returns the prediction at each mask. A token is drawn at every mask, whichever are written."""
-    logits = drawing.allowed(forward.take())
-    return drawing.predicted(logits, drawing.draw(logits))
+def _sure(predicted: Mapping[int, Predicted], config: GenerationConfig) -> list[int]:
+    """Returns the places of the masks to write, of those predicted, which rise: at least one.
+
+    These are all whose entropy, with a penalty for the distance from the first one, is below the threshold.
+    """
+    first = min(predicted)
+    nats = {place: one.entropy + config.distance_penalty * (place - first) for place, one in predicted.items()}
+    below = [place for place in nats if nats[place] < config.entropy_threshold]
+    return below or [min(nats, key=nats.__getitem__)]
 
 
 def _end(leading: Sequence[int], config: GenerationConfig, length: int) -> tuple[Literal["eos", "length"] | None, int]:

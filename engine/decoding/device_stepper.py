@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from torch import Tensor
 
 from engine.decoding import sampling
-from engine.decoding.plain_stepper import PlainStepper
+from engine.decoding.plain_stepper import PlainStepper, Step
 from engine.decoding.program_cache import HasStepProgram, ProgramCache, choices_of
 from engine.decoding.protocols import LaunchStep, Passes
 from engine.decoding.run import Run
 from engine.decoding.sampler import Edits, Sampler, as_tensors, non_finite, to_host
 from engine.decoding.step_program import StepProgram
-from engine.decoding.stepper import Step, Stepper
 from engine.forks import Shares
 from engine.layers.kv_cache import KVCache
-
-
-def stepper_for(run: Run) -> Stepper:
-    """Returns a stepper of the model's step program if it has one, else of plain torch."""
-    model = run.model
-    sampler = Sampler.from_settings(model.config, run.config, model.device, run.seed)
-    if isinstance(model, HasStepProgram) and model.has_step_program:
-        return DeviceStepper(model, run.cache, sampler)
-    return PlainStepper(model.dtype, run.cache, sampler)
 
 
 class DeviceStepper:
     """Takes the steps of a ``StepProgram``; on a GPU the next step runs while the event of this one is handled.
 
-    A finished canvas is committed by the first step of the next.
+    The methods do what those of ``PlainStepper`` do. A finished canvas is committed by the first step of the next.
     """
 
     commits_with_step = True
@@ -129,6 +121,18 @@ class DeviceStepper:
     def _launch(self, index: int) -> Passes[None]:
         yield LaunchStep(self.program, index)
         self.launched = True
+
+
+Stepper: TypeAlias = DeviceStepper | PlainStepper
+
+
+def stepper_for(run: Run) -> Stepper:
+    """Returns a stepper of the model's step program if it has one, else of plain torch."""
+    model = run.model
+    sampler = Sampler.from_settings(model.config, run.config, model.device, run.seed)
+    if isinstance(model, HasStepProgram) and model.has_step_program:
+        return DeviceStepper(model, run.cache, sampler)
+    return PlainStepper(model.dtype, run.cache, sampler)
 
 
 def _left_by_steps(program: StepProgram) -> tuple[Tensor, ...]:

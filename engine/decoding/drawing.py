@@ -9,11 +9,11 @@ from torch import Tensor
 
 from engine.config import GenerationConfig
 from engine.decoding.run import Run
+from engine.decoding.sampler import to_host
 from engine.decoding.sampling import token_entropy
 from engine.decoding.shares import TRANSFORMERS, SamplingOrder, shares_of
 from engine.decoding.written_blocks import Predicted
 from engine.errors import SafelightError
-from engine.types import Tokens
 
 
 class Drawing:
@@ -102,12 +102,8 @@ class Drawing:
         if not count:
             return [Predicted(*found) for found in zip(argmax, tokens, entropy, strict=True)]
         top = logits.softmax(dim=-1).topk(min(count, logits.shape[-1]), dim=-1)
-        ids, shares = _host(top.indices), top.values.float().cpu().numpy()
+        ids, shares = to_host(top.indices), top.values.float().cpu().numpy()
         return [
             Predicted(best, token, nats, ids[row], shares[row])
             for row, (best, token, nats) in enumerate(zip(argmax, tokens, entropy, strict=True))
         ]
-
-
-def _host(ids: Tensor) -> Tokens:
-    return ids.to("cpu", torch.int32).numpy()

@@ -53,8 +53,7 @@ def influence(
         top_k: how many of the likeliest tokens are returned for each position, before and after.
 
     Raises:
-        SafelightError: a canvas, position or token that does not fit this model; non-finite logits; text that does not
-            fit.
+        SafelightError: a canvas, position, token or text that does not fit this model; non-finite logits.
     """
     prompt, cache = prepared(model, prompt_ids, cache)
     length, size = len(canvas), model.config.vocab_size

@@ -1,8 +1,7 @@
 """Captures joint steps as CUDA graphs, one for each combination of programs, and keeps a few of them.
 
 A combination is captured when it is requested for the second time: one that comes once is not worth the steps before a
-capture. None of this has run on a card yet. ``launch_together`` decides whether graphs are used, and gives the same
-results without them.
+capture. No card has run this yet. ``launch_together`` decides if graphs are used; results are the same without them.
 """
 
 from __future__ import annotations
@@ -12,12 +11,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from engine.decoding.step_program import CAPTURE_ERRORS, WARM_UP, StepProgram
+from engine.decoding.step_program import StepProgram, capture
 from engine.models.diffusion_gemma.network import DiffusionGemma
 
 MOST = 4  # graphs in memory: usually only the combination of all current runs repeats
@@ -47,8 +45,7 @@ class JointGraphs:
         return _OF_NETWORKS.setdefault(network, JointGraphs())
 
     def replayed(self, programs: Sequence[StepProgram], step: _Step) -> Tensor | None:
-        """Replays a step from its graph and returns a copy of its hidden states; None if it is not captured and was not
-        done.
+        """Replays a step from its graph and returns a copy of its hidden states; None if it is not captured.
 
         After one capture ran out of memory no more graphs are captured.
 
@@ -91,23 +88,3 @@ class JointGraphs:
 
 
 _OF_NETWORKS: weakref.WeakKeyDictionary[DiffusionGemma, JointGraphs] = weakref.WeakKeyDictionary()
-
-
-def capture(programs: Sequence[StepProgram], step: _Step, pool: Any) -> tuple[torch.cuda.CUDAGraph, Tensor]:
-    """Captures a step; returns its graph, and the hidden states in the graph's memory.
-
-    Args:
-        pool: of another graph, whose memory this one shares; None: its own.
-    """
-    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(WARM_UP):
-            step()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    for program in programs:
-        graph.register_generator_state(program.generator)
-    with torch.cuda.graph(graph, pool=pool, capture_error_mode=CAPTURE_ERRORS):
-        hidden = step()
-    return graph, hidden

@@ -26,8 +26,7 @@ Choose: TypeAlias = Callable[[Tensor, int], tuple[Tensor, Sequence[int]]]
 
 
 class MaskedRun:
-    """The state of a run with masks. Places count the generated text from 0; the cache holds the prompt and a part of
-    the text.
+    """The state of a run with masks. Places count the generated text from 0; the cache holds the prompt and part of it.
 
     Args:
         in_order: see ``WrittenBlocks``. Otherwise a predicted mask stays a mask.

@@ -67,31 +67,25 @@ def prefill(texts: Sequence[Tensor], cache: KVCache, cancel: Cancel | None = Non
     """Appends the rest of the texts to a cache, which holds their beginning and nothing else.
 
     Returns:
-        As ``commit``.
-    """
-    held, lacking = cache.length, list[Tensor]()
-    for text in texts:
-        lacking += [text[held:]]
-        held = max(0, held - len(text))
-    return (yield from _append(lacking, cache, cancel))
-
-
-def commit(ids: Tensor, cache: KVCache, cancel: Cancel | None = None) -> Passes[bool]:
-    """Appends tokens (T,), T >= 0, to the cache, a piece at a time.
-
-    Returns:
         False if ``cancel`` was set between two pieces; the cache then holds those before.
     """
-    return (yield from _append([ids], cache, cancel))
-
-
-def _append(texts: Sequence[Tensor], cache: KVCache, cancel: Cancel | None) -> Passes[bool]:
-    is_first = True
+    held, is_first = cache.length, True
     for text in texts:
-        for piece in torch.split(text, cache.pieces(len(text))):
+        lacking, held = text[held:], max(0, held - len(text))
+        for piece in torch.split(lacking, cache.pieces(len(lacking))):
             if not is_first and cancel is not None and cancel.is_set():
                 return False
-            yield Prefill(piece, cache)
-            cache.record_ids(piece.tolist())
+            yield from _append(piece, cache)
             is_first = False
     return True
+
+
+def commit(ids: Tensor, cache: KVCache) -> Passes[None]:
+    """Appends tokens (T,), T >= 0, to the cache, a piece at a time."""
+    for piece in torch.split(ids, cache.pieces(len(ids))):
+        yield from _append(piece, cache)
+
+
+def _append(piece: Tensor, cache: KVCache) -> Passes[None]:
+    yield Prefill(piece, cache)
+    cache.record_ids(piece.tolist())

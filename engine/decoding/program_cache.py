@@ -37,8 +37,7 @@ class ProgramCache:
     """Holds the latest programs, one for each cache, and the settings that each was made for.
 
     A cache has one run at a time. If the run has other settings than the cache's program, the program is freed before
-    the new one is made. A program is dropped with its cache. A run keeps its own program alive, also when it is dropped
-    here.
+    the new one is made. A program is dropped with its cache; the run that has it keeps it alive.
     """
 
     def __init__(self) -> None:
@@ -66,9 +65,7 @@ class ProgramCache:
         return program
 
     def _forbidden(self, sampler: Sampler) -> Tensor | None:
-        """Returns the mask of forbidden tokens (V,): one tensor for all programs of the same choices, so that a pass
-        finds them.
-        """
+        """Returns the mask of forbidden tokens (V,): one tensor for all programs of the same choices."""
         wanted = choices_of(sampler)
         other = next((program for program, (_, choices, _) in self._kept.values() if choices == wanted), None)
         return sampler.forbidden if other is None else other.forbidden

@@ -23,8 +23,8 @@ from engine.layers.kv_cache import KVCache
 T = TypeVar("T")
 
 
-class CausalModel(Protocol):
-    """A model that reads text."""
+class BlockDenoiser(Protocol):
+    """A model that reads text and predicts a whole canvas at once: ``models.network.Network``, ``DiffusionGemma``."""
 
     @property
     def config(self) -> ModelConfig: ...
@@ -33,9 +33,7 @@ class CausalModel(Protocol):
     @property
     def dtype(self) -> torch.dtype: ...
     def new_cache(self) -> KVCache: ...
-    def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
-        """Appends ids (T,) to the cache; returns hidden states (T, H). Causal, unless the cache is one of blocks."""
-
+    def prefill(self, ids: Tensor, cache: KVCache) -> Tensor: ...
     def decode(
         self,
         ids: Tensor,
@@ -44,24 +42,9 @@ class CausalModel(Protocol):
         first_logits: int = 0,
         positions: Tensor | None = None,
         is_causal: bool = True,
-    ) -> Tensor:
-        """Reads ids (T,) behind the cache's text; returns logits (T - first_logits, V) fp32. See
-        ``models.network.Network``.
-        """
-
-
-class BlockDenoiser(CausalModel, Protocol):
-    """A model that also predicts a whole canvas at once."""
-
-    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Tensor | None = None) -> Tensor:
-        """Predicts a canvas (C,), bidirectionally; returns logits (C, V) fp32. Leaves the cache as it is.
-
-        Args:
-            self_conditioning_logits: (C, V) of the step before, or None.
-        """
-
-    def log_probabilities(self, hidden: Tensor, ids: Tensor) -> Tensor:
-        """Returns log-probabilities (T,) fp32 of token ids (T,), each by its hidden state (T, H) of ``prefill``."""
+    ) -> Tensor: ...
+    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Tensor | None = None) -> Tensor: ...
+    def log_probabilities(self, hidden: Tensor, ids: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +69,7 @@ class ScoreTokens:
 
 @dataclass(eq=False)
 class Denoise:
-    """Predicts a canvas (C,) behind a cache's text; the result is logits (C, V). Text may be appended to the cache
-    first.
+    """Predicts a canvas (C,) behind a cache's text, to which some may be appended first; the result is logits (C, V).
 
     Logits are the largest tensors of a run. A generator that is sent a value keeps it until the next one is sent. Here
     logits are stored and taken, so that they are freed as soon as possible.

@@ -1,5 +1,4 @@
-"""Reads a decision: one denoising step over a canvas with noise in its slots, and the probabilities of the labels
-there.
+"""Reads a decision: the probabilities of labels after one denoising step over a canvas with noise in its slots.
 
 No text is written: the cache holds only the prompt afterwards, so that the next question about the same state can reuse
 it. Only the slots are predicted; all else on the canvas is pinned.

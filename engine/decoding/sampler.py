@@ -148,7 +148,6 @@ class Sampler:
         return candidates, entropy, accepted, sampling.renoise(candidates, accepted, self.noise())
 
     def skip_step(self) -> None:
-        """Skips the draws of a step."""
         flat = torch.zeros((), device=self.generator.device).expand(self.length, self.vocab_size)
         sampling.sample_candidates(flat, self.generator)
         self.noise()

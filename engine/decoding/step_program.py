@@ -14,10 +14,10 @@ Knows neither files nor events. The plain stepper is its oracle.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -32,6 +32,8 @@ from engine.layers.embedding import TOP_PIECE
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import BF16, Activations, Packed, unpack
+
+T = TypeVar("T")
 
 CAPTURE_ERRORS = "thread_local"  # other threads of the app may use the device during a capture
 WARM_UP = 2  # steps before a capture, in which kernels compile and libraries make their workspaces
@@ -63,8 +65,7 @@ class _Slot:
 class StepProgram:
     """The step of one network on one cache, which it does not keep alive.
 
-    It serves run after run. A graph is captured when it is first needed, and again if the cache's buffers have moved:
-    see ``KVCache.reserve``.
+    It serves run after run. A graph is captured when it is needed, and again if ``KVCache.reserve`` moved buffers.
 
     Args:
         network: whose experts run without a value from the host (packed, or few).
@@ -73,8 +74,7 @@ class StepProgram:
         forbidden: (V,) True where a token may not be sampled.
         allowed: (A,) ids that noise is drawn from.
         top_k: likeliest tokens reported for each position; above 0 the table is read once more in each step.
-        activations: which products of the vocabulary stage round to int8; the linear layers get theirs when they are
-            made.
+        activations: which products of the vocabulary stage round to int8; linear layers are made with theirs.
     """
 
     def __init__(
@@ -375,19 +375,9 @@ class StepProgram:
                 self.graphs[commits], self.predicted[commits] = self._capture(commits), self.hidden
 
     def _capture(self, commits: bool) -> torch.cuda.CUDAGraph:
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UP):
-                self.run_step(commits)
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(self.generator)
         # Steps run one after the other and leave only ``hidden`` in their own memory, so that all may share it.
         pool = next((other.pool() for other in self.graphs.values()), None)
-        with torch.cuda.graph(graph, pool=pool, capture_error_mode=CAPTURE_ERRORS):
-            self.run_step(commits)
-        return graph
+        return capture([self], lambda: self.run_step(commits), pool)[0]
 
     @contextmanager
     def undone(self) -> Iterator[None]:
@@ -413,6 +403,26 @@ class StepProgram:
         cuda = self.network.device.type == "cuda"
         tensors = tuple(torch.zeros(here.shape, dtype=here.dtype, pin_memory=cuda) for here in self._facts)
         return _Slot(tensors, torch.cuda.Event() if cuda else None)  # type: ignore[no-untyped-call]
+
+
+def capture(programs: Sequence[StepProgram], step: Callable[[], T], pool: Any) -> tuple[torch.cuda.CUDAGraph, T]:
+    """Captures a step of programs; returns its graph, and its result, which is in the graph's memory.
+
+    Args:
+        pool: of another graph, whose memory this one shares; None: its own.
+    """
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(WARM_UP):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    for program in programs:
+        graph.register_generator_state(program.generator)
+    with torch.cuda.graph(graph, pool=pool, capture_error_mode=CAPTURE_ERRORS):
+        result = step()
+    return graph, result
 
 
 def find_likeliest(programs: Sequence[StepProgram], hidden: Tensor, logsumexps: Sequence[Tensor]) -> None:

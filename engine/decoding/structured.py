@@ -78,10 +78,7 @@ class _Blocks:
         canvas = stepper.sampler.first_canvas(block)
         length = len(canvas)
         yield CanvasStarted(block, to_host(canvas), stepper.sampler.pinned_mask(block))
-        held, written = (
-            take_forced(answer, length),
-            0,
-        )  # the prefix; its newest tokens by the model itself
+        held, written = take_forced(answer, length), 0  # the prefix; how many of its newest tokens the model wrote
         is_new, steps, rounds = bool(held), 0, 0
         last: FinishedCanvas | None = None
         while True:

@@ -10,13 +10,13 @@ where nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from engine.decoding.stepper import Step
+from engine.decoding.plain_stepper import Step
 from engine.events import CanvasCommitted, CanvasStarted, Event, GenerationFinished, StepFinished
 from engine.types import Tokens
 
@@ -67,29 +67,33 @@ class WrittenBlocks:
     text: dict[int, int] = field(default_factory=dict)  # written tokens, by their place in the generated text
     passes: int = 0
     seconds: float = 0.0
-    _block: int = 0  # index of the open one
+    _block: int = 0  # index of the open one, or of the next: as many are committed
     _steps: int = 0  # of the open block
     _is_open: bool = False
-    _committed: int = 0  # blocks
     _settled: int = 0  # tokens from the text's first that stay
     _last: _LastPass | None = None
-    _known: dict[int, Predicted] = field(
-        default_factory=dict
-    )  # predictions of written tokens that are not committed yet
+    _known: dict[int, Predicted] = field(default_factory=dict)  # of written tokens that are not committed yet
     _draft: Step | None = None  # of the open block, if it was denoised before
 
     def __post_init__(self) -> None:
         self.text |= self.pinned
 
-    def begin(self) -> Iterator[Event]:
-        """Opens the next block."""
-        yield from self._open()
+    def begin(self, without: Iterable[int] = ()) -> Iterator[Event]:
+        """Opens the next block; places in ``without`` have the filler."""
+        self._is_open, self._steps = True, 0
+        canvas = self._canvas()
+        for place in without:
+            if 0 <= place - self._start < self.length:
+                canvas[place - self._start] = self.filler
+        own = (self._start + place in self.pinned for place in range(self.length))
+        pinned = np.fromiter(own, dtype=np.bool_, count=self.length)
+        yield CanvasStarted(self._block, canvas, pinned, self.filler)
 
     def add(self, committed: CanvasCommitted) -> None:
         """Counts the next block, which was denoised; its events were yielded already."""
         own = committed.tokens[: committed.text_length].tolist()
         self.text |= dict(enumerate(own, self._start))
-        self._block, self._committed = self._block + 1, self._committed + 1
+        self._block += 1
 
     def write_on(self, draft: Step, steps: int) -> None:
         """Opens the next block as denoising has left it; its events up to there were yielded already."""
@@ -111,7 +115,7 @@ class WrittenBlocks:
                 up to there. None: all that is written without a gap, up to an end token.
         """
         if not self._is_open:
-            yield from self._open()
+            yield from self.begin()
         self.text |= written
         self.passes, self.seconds = self.passes + 1, self.seconds + seconds
         self._last = _LastPass(written, predicted, temperature)
@@ -134,14 +138,14 @@ class WrittenBlocks:
             why: see ``GenerationFinished``.
         """
         if reason == "cancelled" and (not self.in_order or self._draft is not None or not self._steps):
-            length = min(length, self._committed * self.length)
+            length = min(length, self._start)
         end = length + (reason == "eos" and length in self.text)
-        is_empty = reason != "cancelled" and self._is_open and self._committed == 0
+        is_empty = reason != "cancelled" and self._is_open and self._block == 0
         while self._start < end or is_empty:
             yield from self._end(length, end)
             is_empty = False
         tokens = np.array([self.text[place] for place in range(length)], dtype=np.int32)
-        yield GenerationFinished(reason, tokens, self._committed, self.passes, self.seconds, why)
+        yield GenerationFinished(reason, tokens, self._block, self.passes, self.seconds, why)
 
     @property
     def _start(self) -> int:
@@ -156,7 +160,7 @@ class WrittenBlocks:
             end: the same, and an end token behind them; tokens behind that are dropped.
         """
         if not self._is_open and self._last is not None:
-            yield from self._open(without=self._last.written)
+            yield from self.begin(without=self._last.written)
             yield self._step_of(self._last.predicted, 0.0, self._last.temperature)
         yield self._commit(min(self.length, length - self._start), end - self._start)
 
@@ -164,16 +168,6 @@ class WrittenBlocks:
         below = [self.filler] * self.length if self._draft is None else self._draft.argmax.tolist()
         own = (self.text.get(self._start + place, below[place]) for place in range(self.length))
         return np.fromiter(own, dtype=np.int32, count=self.length)
-
-    def _open(self, without: Mapping[int, int] | None = None) -> Iterator[Event]:
-        self._is_open, self._steps = True, 0
-        canvas = self._canvas()
-        for place in without or ():
-            if 0 <= place - self._start < self.length:
-                canvas[place - self._start] = self.filler
-        own = (self._start + place in self.pinned for place in range(self.length))
-        pinned = np.fromiter(own, dtype=np.bool_, count=self.length)
-        yield CanvasStarted(self._block, canvas, pinned, self.filler)
 
     def _step_of(self, predicted: Mapping[int, Predicted], seconds: float, temperature: float) -> StepFinished:
         canvas = self._canvas()
@@ -211,6 +205,6 @@ class WrittenBlocks:
         reason: Literal["converged", "step_cap"] = "converged" if self._draft is None else "step_cap"
         done = CanvasCommitted(self._block, tokens, text_length, self._steps, reason)
         self._is_open, self._draft = False, None
-        self._block, self._committed = self._block + 1, self._committed + 1
+        self._block += 1
         self._known = {place: found for place, found in self._known.items() if place >= self._start}
         return done

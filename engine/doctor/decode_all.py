@@ -32,8 +32,7 @@ def decode_all_kernel(
 
 
 def decode_all(words: Tensor, low: Tensor, high: Tensor, codes: str, dtype: torch.dtype) -> Tensor:
-    """Decodes words (R, 16) int16 with bf16 scales (R,) of low and high codes -> weights (4, R, 16); R in multiples of
-    256.
+    """Decodes words (R, 16) int16, R a multiple of 256, with bf16 scales (R,) of low and high codes -> (4, R, 16).
 
     Scales are as ``decode`` takes them for ``codes``.
     """

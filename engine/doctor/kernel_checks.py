@@ -136,9 +136,7 @@ def _linears(shape: CheckShape) -> Iterator[Named]:
 
 
 def _linears_four_bit(shape: CheckShape) -> Iterator[Named]:
-    """Yields checks at a dense model's launches: few tokens, inputs split among programs, and rows that no tile
-    divides.
-    """
+    """Yields checks at a dense model's launches: few tokens, split inputs, and rows that no tile divides."""
     size = shape.config.hidden_size
 
     def make(scheme: Scheme, tokens: int, rows: int) -> OracleCheck:

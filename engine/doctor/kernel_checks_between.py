@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from engine.checks import end_checks, layer_checks
+from engine.checks.fused_checks import head_norms_check
 from engine.checks.operands import draws, packed
 from engine.checks.oracle import OracleCheck
 from engine.config import LayerConfig
@@ -48,21 +49,8 @@ def norms_of(shape: CheckShape) -> Iterator[Named]:
         )
 
     def rope(layer: LayerConfig) -> OracleCheck:
-        size = layer.head_dim
-        heads = (shape.config.num_attention_heads, layer.num_key_value_heads, layer.num_key_value_heads)
-        angle = torch.rand(shape.canvas, size // 2, generator=draws(shape.device, 9), device=shape.device) * 6.28
-        angles = torch.cat([angle, angle], dim=-1)
-        queries, keys, values = (
-            shape.normal(shape.canvas, count * size, seed=seed) for seed, count in enumerate(heads)
-        )
-        return layer_checks.head_norm_rope_check(
-            norms.head_norm_rope,
-            (queries, keys, values),
-            (shape.normal(size, seed=4), shape.normal(size, seed=5)),
-            (angles.cos().to(shape.dtype), angles.sin().to(shape.dtype)),
-            end=shape.canvas + 11,
-            capacity=shape.canvas + 40,
-        )
+        heads = shape.config.num_attention_heads
+        return head_norms_check(heads, layer, shape.canvas, shape.device, shape.dtype)
 
     yield "norm", alone
     yield "add_norm, one in pairs", partial(add, True)

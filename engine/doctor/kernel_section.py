@@ -33,25 +33,19 @@ def run(reporter: Reporter, device: str, quick: bool) -> None:
     if why is not None:
         reporter.left_out("kernels", why)
         return
-    from engine.doctor.kernel_checks import Make, kernel_checks  # needs Triton
+    from engine.doctor.kernel_checks import kernel_checks  # needs Triton
 
     if place.type == "cuda":
         shape = CheckShape(real(), place, torch.bfloat16, contexts=(0, 1024, 3000, 32_768))
     else:
         shape = CheckShape(tiny(), place, torch.float32, contexts=(0, 40))
 
-    def judged(make: Make) -> Found:
-        with torch.inference_mode():
-            verdict = judge(make(), REPEATS if place.type == "cuda" else 2)
-        if place.type == "cuda":
-            torch.cuda.empty_cache()
-        return verdict.ok, verdict.said
-
+    repeats = REPEATS if place.type == "cuda" else 2
     seen: set[str] = set()
     for name, make in kernel_checks(shape):
         kernel = name.split()[0].rstrip(",")
         if not quick or kernel not in seen:
-            reporter.check(name, partial(judged, make))
+            reporter.check(name, partial(_judged, make, repeats))
         seen.add(kernel)
     where = f"real shapes on {place}" if place.type == "cuda" else "tiny shapes in Triton's interpreter, fp32"
     reporter.fact("checked at", where)
@@ -62,11 +56,12 @@ def _processor(reporter: Reporter, device: torch.device) -> None:
     with torch.inference_mode():
         network = random_network(tiny(), PRECISIONS["int4"], Placement(device, torch.bfloat16, "asked for"))
         checks = list(network_checks(network))
-
-    def judged(make: Callable[[], OracleCheck]) -> Found:
-        with torch.inference_mode():
-            verdict = judge(make(), repeats=2, with_mixups=False)
-        return verdict.ok, verdict.said
-
     for check in checks:
-        reporter.check(f"processor's {check.kernel}, {check.where}", partial(judged, check.make))
+        reporter.check(f"processor's {check.kernel}, {check.where}", partial(_judged, check.make, 2, with_mixups=False))
+
+
+def _judged(make: Callable[[], OracleCheck], repeats: int, with_mixups: bool = True) -> Found:
+    with torch.inference_mode():
+        verdict = judge(make(), repeats, with_mixups)
+    torch.cuda.empty_cache()  # does nothing where no card is in use
+    return verdict.ok, verdict.said

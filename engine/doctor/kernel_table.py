@@ -117,9 +117,7 @@ def _linears(capability: int) -> list[Build]:
 
 
 def _linears_four_bit(capability: int) -> list[Build]:
-    """Returns a dense model's widest product, WeDLM-8B's MLP, for a window of 16 tokens; it is not in the real model's
-    step.
-    """
+    """Returns WeDLM-8B's widest product for a window of 16 tokens; it is not in the real model's step."""
     size, rows, scheme = 4096, 12_288, INT4
     blocks = linear_w4a16.LinearBlocks.for_shape(16, size)
     constants = {

@@ -50,11 +50,6 @@ class MachineCode:
         found = INSTRUCTION.findall(self.sass)
         return [_instruction(int(found[0][0], 16), *each) for each in found]
 
-    @property
-    def opcodes(self) -> Counter[str]:
-        """The count of each opcode in the code: {"PRMT": 42, ...}."""
-        return Counter(each.opcode for each in self.instructions)
-
     @cached_property
     def loop_body(self) -> list[Instruction]:
         """The longest loop's body, between a backward branch and its target; empty without a loop."""

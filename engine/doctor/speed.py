@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import statistics
-import time
 from functools import partial
 
 import torch
 
 from engine.benchmarks.generation import measure
-from engine.benchmarks.measuring import copy_bandwidth
+from engine.benchmarks.measuring import copy_bandwidth, timed
 from engine.benchmarks.step import measure_shape
 from engine.catalog import SKILLS
 from engine.doctor.reporter import Found, Reporter
@@ -44,14 +43,8 @@ def product_rate(device: torch.device) -> float:
     """Returns the operations per second of a bf16 matrix product as large as a layer's."""
     x = torch.randn(CANVAS, SIDE, device=device).bfloat16()
     weight = torch.randn(SIDE, SIDE, device=device).bfloat16()
-    times = []
-    for _ in range(7):
-        started = time.perf_counter()
-        x @ weight.T
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        times.append(time.perf_counter() - started)
-    return 2 * CANVAS * SIDE**2 / statistics.median(times[2:])
+    seconds = statistics.median(timed(device, lambda: x @ weight.T, 6)[1:]) / 1e3
+    return 2 * CANVAS * SIDE**2 / seconds
 
 
 def _embedded(reporter: Reporter) -> Found:

@@ -86,16 +86,16 @@ class _Comparison:
 
     def alike(self, commits: bool = False, canvases: int = ROOM) -> Found:
         """Checks that both paths agree, even after the cache was reallocated for more ``canvases``."""
-        plain, fast = (self.run(is_fast, commits, canvases) for is_fast in (False, True))
+        return self.agreed(*(self.run(is_fast, commits, canvases) for is_fast in (False, True)))
+
+    def agreed(self, plain: list[StepFacts], fast: list[StepFacts]) -> Found:
         if not all(step.finite for step in plain + fast):
             return False, "logits are not finite"
         differing = _first_difference(plain, fast, self.tolerance)
         return differing is None, differing or f"alike in {len(fast)} steps"
 
     def run(self, is_fast: bool, commits: bool, canvases: int) -> list[StepFacts]:
-        """Runs the steps of one canvas after the context, and of another if the cache is to be reallocated in
-        between.
-        """
+        """Runs the steps of one canvas, and of another if the cache is to be reallocated in between."""
         program, cache = self.program(is_fast)
         found = self.steps_of(program, self.canvas(), self.canvas(seed=2) if commits else None)
         if canvases > ROOM:
@@ -109,11 +109,7 @@ class _Comparison:
         On a CPU the plain path is each run by itself. On a card both are joint: runs by themselves round differently.
         """
         on_card = self.network.device.type == "cuda"
-        plain, fast = self.steps_of_two(False, together=on_card), self.steps_of_two(True, together=True)
-        if not all(step.finite for step in plain + fast):
-            return False, "logits are not finite"
-        differing = _first_difference(plain, fast, self.tolerance)
-        return differing is None, differing or f"alike in {len(fast)} steps"
+        return self.agreed(self.steps_of_two(False, together=on_card), self.steps_of_two(True, together=True))
 
     def apart(self) -> Found:
         """Compares entropies of a first step of two runs in one pass with those of each by itself."""
@@ -123,9 +119,7 @@ class _Comparison:
         return gap < APART, f"{gap:.3f} nats apart on average"
 
     def steps_of_two(self, is_fast: bool, together: bool) -> list[StepFacts]:
-        """Runs the steps of two runs in turn: the first commits a canvas, the second has another draw and other
-        settings.
-        """
+        """Runs steps of two runs in turn: the first commits a canvas, the second has other settings."""
         held = [self.program(is_fast) for _ in range(2)]  # with their caches, which programs do not keep alive
         programs = [program for program, _ in held]
         programs[1].seed(SEED + 1)

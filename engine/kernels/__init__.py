@@ -47,9 +47,7 @@ def why_plain(device: torch.device) -> str | None:
 
 
 def _can_build() -> bool:
-    """Returns True if Triton can build its launcher: on Linux with a compiler, or in a bundle, which contains the
-    launcher.
-    """
+    """Returns True if Triton can build its launcher: on Linux with a compiler; a bundle contains the launcher."""
     if sys.platform != "linux":
         return True
     from triton import knobs  # may be missing; ``why_plain`` has checked

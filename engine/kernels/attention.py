@@ -61,8 +61,7 @@ class AttentionBlocks:
 
 
 def splits_of(programs: int, processors: int, turns: int, most: int) -> int:
-    """Returns the number of splits of the keys, at most ``most``, so that the last wave of programs leaves few
-    processors idle.
+    """Returns the number of splits of the keys, up to ``most``, with which the last wave leaves few processors idle.
 
     A processor runs one program at a time. programs: without splits. turns: loop iterations over all keys.
     """

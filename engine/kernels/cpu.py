@@ -136,8 +136,7 @@ def expectation(probabilities: Tensor, table: Packed) -> Tensor:
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """Returns softmax(q k^T) v over (B, heads, T, D), unscaled; keys and values may have fewer heads, which are not
-    copied.
+    """Returns softmax(q k^T) v over (B, heads, T, D), unscaled; fewer heads of keys and values are not copied.
 
     Few queries of 16 bits are multiplied in fp32, written out: torch's kernel reorders all keys and values first, and
     for one query takes ten times as long. Both round only the result.
@@ -163,9 +162,7 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -
 def attention(
     queries: Tensor, keys: Tensor, values: Tensor, span: Tensor, text_rows: int = 0, window: int | None = None
 ) -> Tensor:
-    """Attends as ``reference_step.attention``, without a mask for the canvas, and without copying keys shared by
-    heads.
-    """
+    """Attends as ``reference_step.attention``, without copying keys, or a mask for the canvas."""
     first, end = span.tolist()
     begin = end - queries.shape[1]  # position of the first query
 

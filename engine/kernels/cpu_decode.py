@@ -31,9 +31,7 @@ class RowDecoder(ABC):
         return weight.row_scales
 
     def pieces(self, weight: Packed, buffer: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """Yields consecutive rows of a packed (out, in), decoded (rows, in) into the buffer; each overwrites the
-        previous.
-        """
+        """Yields rows of a packed (out, in), decoded (rows, in) into the buffer; each overwrites the previous."""
         rows = max(1, buffer.numel() // weight.shape[-1])
         for start in range(0, weight.shape[0], rows):
             part = slice(start, min(start + rows, weight.shape[0]))

@@ -50,9 +50,7 @@ def spread(scales: Tensor) -> Tensor:
 
 
 def pairs(weight: Packed) -> Tensor:
-    """Returns the scales of a packed (out, in) in the form of ``spread``; not copied if they are a view of that
-    form.
-    """
+    """Returns the scales of a packed (out, in) as ``spread``; not copied if they are a view of that form."""
     groups, rows = weight.scales.shape
     if weight.scales.stride() == (2 * rows, 2):
         return weight.scales.as_strided((groups, rows, 2), (2 * rows, 2, 1))

@@ -246,10 +246,14 @@ def experts(
     Returns:
         (N, H), the weighted sum over each token's experts.
     """
-    (count, top_k), hidden = chosen.shape, x.shape[1]
-    parts = expert_parts(split_pairs(x), weights.contiguous(), chosen, gate_up, down, blocks)
-    out = torch.empty_like(x, memory_format=torch.contiguous_format)
-    launch: Any = combine_kernel[(count, triton.cdiv(hidden, COMBINE))]
+    return combine(expert_parts(split_pairs(x), weights.contiguous(), chosen, gate_up, down, blocks), chosen.shape[1])
+
+
+def combine(parts: Tensor, top_k: int) -> Tensor:
+    """Adds up each token's ``top_k`` parts of (N * K, H), in the order of its choices: (N, H)."""
+    tokens, hidden = parts.shape[0] // top_k, parts.shape[1]
+    out = parts.new_empty((tokens, hidden))
+    launch: Any = combine_kernel[(tokens, triton.cdiv(hidden, COMBINE))]
     launch(parts, out, TOP_K=top_k, H=hidden, BLOCK=COMBINE, num_warps=4, enable_fp_fusion=True)
     return out
 

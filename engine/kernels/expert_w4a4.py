@@ -28,7 +28,7 @@ import triton.language as tl
 from torch import Tensor
 
 from engine.kernels.decode import split_pairs
-from engine.kernels.expert_gemm import COMBINE, combine_kernel
+from engine.kernels.expert_gemm import combine
 from engine.kernels.expert_sort import group
 from engine.kernels.linear_w8a16 import gelu_times
 from engine.quant import E2M1_VALUES, NVFP4, Packed
@@ -188,12 +188,7 @@ def expert_w4a4_kernel(
 
 def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
     """Runs gated experts as ``reference.experts_w4a4``. Arguments and result as of ``expert_gemm.experts``."""
-    (count, top_k), hidden = chosen.shape, x.shape[1]
-    parts = expert_parts(split_pairs(x), weights.contiguous(), chosen, gate_up, down)
-    out = torch.empty_like(x, memory_format=torch.contiguous_format)
-    launch: Any = combine_kernel[(count, triton.cdiv(hidden, COMBINE))]
-    launch(parts, out, TOP_K=top_k, H=hidden, BLOCK=COMBINE, num_warps=4, enable_fp_fusion=True)
-    return out
+    return combine(expert_parts(split_pairs(x), weights.contiguous(), chosen, gate_up, down), chosen.shape[1])
 
 
 def expert_parts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:

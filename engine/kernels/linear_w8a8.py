@@ -101,9 +101,7 @@ def linear_w8a8_kernel(
 
 
 def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Quantises x (T, in), contiguous, to int8 codes (T, in) and fp32 scales (groups, T), as
-    ``reference.quantize_rows``.
-    """
+    """Quantises x (T, in), contiguous, as ``reference.quantize_rows``: codes (T, in), scales (groups, T)."""
     tokens, inputs = x.shape
     groups = triton.cdiv(inputs, GROUP)
     codes, scales = torch.empty_like(x, dtype=torch.int8), x.new_empty((groups, tokens), dtype=torch.float32)

@@ -68,9 +68,7 @@ def vocabulary_stage(
 
 
 def soft_embedding_int8(probabilities: Tensor, table: Packed) -> Tensor:
-    """Returns the mean row under probabilities (C, V), fp32; those of a tile, times its scales, are rounded together to
-    int8.
-    """
+    """Returns the mean row under probabilities (C, V), fp32; those of a tile, times scales, are rounded to int8."""
     return round_rows(probabilities * table.scales) @ table.codes.float()
 
 
@@ -94,9 +92,7 @@ def draw_tokens(logits: Tensor, seed: int | Tensor, step: int | Tensor, place: T
 def draw_among(
     logits: Tensor, seed: int | Tensor, step: int | Tensor, place: Tensor | None = None, first_tile: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """Returns the token drawn from a part of the vocabulary that begins with a tile, and its score: the highest one
-    wins.
-    """
+    """Returns the token drawn from a part of the vocabulary from a tile on, and its score: the highest wins."""
     positions, vocabulary = logits.shape
     tiled = F.pad(logits.float(), (0, -vocabulary % TILE_TOKENS), value=-torch.inf).view(positions, -1, TILE_TOKENS)
     tile = torch.arange(first_tile, first_tile + tiled.shape[1], device=logits.device)[None, :].expand(positions, -1)

@@ -1,7 +1,6 @@
 """Grouped-query attention with normed queries, keys and values. Knows neither cache policy nor the meaning of masks.
 
-The caller supplies earlier keys and values: ``extend`` takes this layer's new keys and values and returns all that the
-queries may attend to.
+The caller supplies earlier keys and values: ``extend`` takes a layer's new ones and returns all that queries may see.
 """
 
 from __future__ import annotations
@@ -45,9 +44,7 @@ class Span:
     window: int | None = None
 
     def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Attends with queries (B, heads, T, D) to keys and values (B, kv_heads, S, D) in buffers -> (B, T, heads *
-        D).
-        """
+        """Attends: queries (B, heads, T, D), buffers of keys and values (B, kv_heads, S, D) -> (B, T, heads * D)."""
         each = [
             kernels.attend(*sequence, self.text_rows, self.window)
             for sequence in zip(queries, keys, values, self.bounds, strict=True)
@@ -72,8 +69,7 @@ class ImageSpan(Span):
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """Returns softmax(q k^T) v over (B, heads, T, D), unscaled; keys and values may have fewer heads; mask True:
-    allowed.
+    """Returns softmax(q k^T) v over (B, heads, T, D), unscaled; keys may have fewer heads; mask True: allowed.
 
     With gradients the product is written out: on a CPU the fused kernel's backward takes three times as long.
     """

@@ -55,8 +55,6 @@ class JointSpan:
     buffers: Sequence[tuple[Tensor, Tensor]]  # keys and values of each run, (1, kv_heads, capacity, D)
 
     def attend(self, queries: Tensor, _keys: Tensor, _values: Tensor) -> Tensor:
-        """Attends with the queries of all rows (1, heads, T, D) -> (1, T, heads * D), to the keys and values in the
-        buffers.
-        """
+        """Attends to the buffers with the queries of all rows: (1, heads, T, D) -> (1, T, heads * D)."""
         own = zip(self.spans, self.rows.apart(queries, 2), self.buffers, strict=True)
         return self.rows.together([span.attend(asked, *buffers) for span, asked, buffers in own], 1)

@@ -38,9 +38,7 @@ UNKNOWN = -1  # a committed token of unknown id; equal to no token
 
 
 def capacity(config: ModelConfig, layer: LayerConfig, tokens: int, piece: int = PIECE) -> int:
-    """Returns the capacity in tokens of a layer's buffers for a text of ``tokens``, canvas included, prefilled in
-    pieces.
-    """
+    """Returns the capacity of a layer's buffers for a text of ``tokens``, canvas included, prefilled in pieces."""
     rounded = -(-tokens // GROWTH) * GROWTH
     if not layer.is_sliding:
         return rounded
@@ -70,9 +68,7 @@ class _LayerCache:
         self.values = torch.empty(shape, device=device, dtype=dtype)
 
     def first_seen(self, end: int) -> int:
-        """Returns the buffer index of the first token that a canvas attends to, after a text that ends at index
-        ``end``.
-        """
+        """Returns the buffer index of the first token that a canvas after index ``end`` attends to."""
         return 0 if self.visible is None else max(0, end - self.visible)
 
     def reserve(self, tokens: int) -> bool:
@@ -145,15 +141,11 @@ class KVCache:
 
     @property
     def device_bytes(self) -> int:
-        """Bytes of the buffers that occupy a card's memory at once; a processor's memory is allocated as it is
-        written.
-        """
+        """Bytes of a card's memory that are occupied at once; a processor's is allocated as it is written."""
         return self.nbytes if self._device.type == "cuda" else 0
 
     def reserve(self, tokens: int) -> None:
-        """Makes room for a text of ``tokens``, canvas included, so that no buffer is reallocated while it is
-        written.
-        """
+        """Makes room for a text of ``tokens``, canvas included, so that no buffer moves while it is written."""
         for layer in self._layers:
             if layer.reserve(tokens):  # on a GPU the freed blocks, too small for reuse, would stay cached
                 torch.cuda.empty_cache()
@@ -168,9 +160,7 @@ class KVCache:
         return functools.partial(extend, behind=behind) if behind else extend
 
     def buffers(self, index: int) -> tuple[Tensor, Tensor]:
-        """Returns a layer's full buffers of keys and values, (1, heads, capacity, D); not reallocated within
-        ``reserve``.
-        """
+        """Returns a layer's full keys and values, (1, heads, capacity, D); they do not move within ``reserve``."""
         layer = self._layers[index]
         return layer.keys, layer.values
 
@@ -228,9 +218,7 @@ class KVCache:
         return next((image for image in self.images if image.start == self.length), None)
 
     def pieces(self, count: int, most: int = 0) -> list[int]:
-        """Returns the sizes in which the next ``count`` tokens are read: at most ``most`` or ``piece``, but images and
-        blocks whole.
-        """
+        """Returns the sizes in which the next tokens are read: ``most`` or ``piece``, but images and blocks whole."""
         found, at, end = list[int](), self.length, self.length + count
         starts = {image.start for image in self.images}
         whole = max(self.block, (most or self.piece) // self.block * self.block)
@@ -258,9 +246,7 @@ class KVCache:
         self._ids[start:] = keyed(ids, self.images, start)
 
     def shared(self, ids: Sequence[int | str]) -> int:
-        """Returns the length of the text's common prefix with ``ids``, which come from ``keyed`` if there are
-        images.
-        """
+        """Returns the length of the text's common prefix with ``ids``, which are ``keyed`` if there are images."""
         pairs = zip(self._ids, ids, strict=False)
         return next((place for place, (held, new) in enumerate(pairs) if held != new), min(self.length, len(ids)))
 

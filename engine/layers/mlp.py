@@ -27,9 +27,7 @@ class GatedMLP(nn.Module):
         self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def forward(self, x: Tensor, text_rows: int = 0) -> Tensor:
-        """Runs the MLP: x (..., T, H), of which the first ``text_rows`` are text and the rest a canvas -> (..., T,
-        H).
-        """
+        """Runs the MLP: x (..., T, H), of which the first ``text_rows`` are text -> (..., T, H)."""
         inner = self.activation(linear(self.gate_proj, x, text_rows)) * linear(self.up_proj, x, text_rows)
         return linear(self.down_proj, inner, text_rows)
 

@@ -33,3 +33,9 @@ class RMSNorm(nn.Module):
         if weight is not None:
             normed = normed * weight.float()
         return normed.type_as(x)
+
+
+def weight_of(norm: RMSNorm) -> Tensor:
+    """Returns the weight of a norm that has one."""
+    assert norm.weight is not None
+    return norm.weight

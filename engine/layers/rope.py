@@ -11,9 +11,7 @@ from engine.config import LayerConfig
 
 
 def inverse_frequencies(layer: LayerConfig) -> Tensor:
-    """Returns the frequency of each of a head's pairs, (D/2,), in radians per position; 0 for pairs that are not
-    rotated.
-    """
+    """Returns the frequencies of a head's pairs (D/2,), in radians per position; 0 for those that do not rotate."""
     turning = int(layer.partial_rotary_factor * layer.head_dim // 2)
     exponents = torch.arange(0, 2 * turning, 2, dtype=torch.float32) / layer.head_dim
     still = torch.zeros(layer.head_dim // 2 - turning)
@@ -23,8 +21,7 @@ def inverse_frequencies(layer: LayerConfig) -> Tensor:
 def stretched(
     frequencies: Tensor, theta: float, factor: float, original: int, beta_fast: float, beta_slow: float, truncate: bool
 ) -> Tensor:
-    """Returns frequencies (D/2,) for a text ``factor`` times as long as ``original`` positions (YaRN, arXiv
-    2309.00071).
+    """Returns frequencies (D/2,) for ``factor`` times as many positions as ``original`` (YaRN, arXiv 2309.00071).
 
     Pairs that turn more than ``beta_fast`` times within the original positions stay unchanged. Pairs that turn less
     than ``beta_slow`` times are slowed down by the factor. Pairs between are slowed by a share that falls linearly with

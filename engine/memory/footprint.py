@@ -69,9 +69,7 @@ class Mode:
 
     @property
     def is_program(self) -> bool:
-        """True if a step is a ``StepProgram`` on a CPU: the table is read by pieces, and a first step has two
-        canvases.
-        """
+        """True if a step is a ``StepProgram`` on a CPU: it reads the table by pieces, a first one two canvases."""
         return self.on_cpu and self.precision.experts is not None and self.dtype == torch.bfloat16
 
 
@@ -151,9 +149,8 @@ def parts(build: Build, config: ModelConfig, mode: Mode, context: int, draft: in
         layers, (stays, stage) = layer_pass(config, mode, context), vocabulary_stage(config, mode)
         if config.vision is not None and mode.on_cpu:  # before the text; elsewhere the tower is loaded only briefly
             layers = max(layers, image_pass(config.vision, mode.dtype.itemsize, config.largest_image))
-    piece = PIECE if mode.on_cpu else KERNEL_PIECE
     return counted | {
-        "kv_cache": cache_bytes(config, context + config.canvas_length, mode.dtype.itemsize, piece),
+        "kv_cache": text_cache(config, mode, context),
         "activations": layers,
         "workspace": stays + max(0, stage - layers),
         "process": PROCESS if mode.on_cpu else 0,
@@ -162,9 +159,14 @@ def parts(build: Build, config: ModelConfig, mode: Mode, context: int, draft: in
     }
 
 
+def text_cache(config: ModelConfig, mode: Mode, context: int) -> int:
+    """Returns the bytes of a cache with room for ``context`` tokens of text and a canvas."""
+    piece = PIECE if mode.on_cpu else KERNEL_PIECE
+    return cache_bytes(config, context + config.canvas_length, mode.dtype.itemsize, piece)
+
+
 def image_pass(vision: VisionConfig, itemsize: int, image_tokens: int) -> int:
-    """Returns the most that reading an image holds besides the tower: for its attention or its MLP, and the image
-    itself.
+    """Returns the most that reading an image holds besides the tower: for attention or MLP, and the image.
 
     With PyTorch's kernels attention holds no scores; queries, keys and values are held as projected, normed and
     rotated.
@@ -208,9 +210,7 @@ def step_memory(config: ModelConfig, mode: Mode) -> int:
 
 
 def kernel_stage(config: ModelConfig, mode: Mode, canvases: int = 1) -> int:
-    """Returns the most that the vocabulary stage by kernels holds, or the logits of a piece of the vocabulary for a top
-    k.
-    """
+    """Returns the most that the vocabulary stage by kernels holds, or the logits of a piece for a top k."""
     d, length, hidden = mode.dtype.itemsize, config.canvas_length, config.hidden_size
     statistics = length * config.vocab_size // 128 * 7 * 4  # of each tile of tokens
     stage = statistics + 8 * 4 * length * hidden  # a chunk's weights, sums of the soft embedding

@@ -6,6 +6,7 @@ Reads no files; ``models.folder`` plans for those. ``footprint`` does the arithm
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -239,11 +240,9 @@ def _packable(model: Subject, dtype: torch.dtype) -> dict[str, Precision]:
     """Returns the precisions that a shape can be packed in, by name."""
     found = {}
     for name, precision in PRECISIONS.items():
-        try:
+        with suppress(SafelightError):
             footprint.weights(model.build, model.config, precision, dtype)
-        except SafelightError:
-            continue
-        found[name] = _of(precision, model.config)
+            found[name] = _of(precision, model.config)
     return found
 
 

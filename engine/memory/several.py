@@ -10,22 +10,18 @@ from __future__ import annotations
 import dataclasses
 
 from engine.config import GenerationConfig, ModelConfig
-from engine.layers.kv_cache import KERNEL_PIECE, PIECE, cache_bytes
 from engine.memory import footprint
 from engine.memory.footprint import Mode
 
 
-def program_bytes(config: ModelConfig, mode: Mode, length: int | None = None, top_k: int = 0) -> int:
-    """Returns bytes that a step program keeps on the device from step to step; ``length``: of the canvas, None: the
-    model's.
-    """
-    length = config.canvas_length if length is None else length
+def program_bytes(config: ModelConfig, mode: Mode, top_k: int = 0) -> int:
+    """Returns bytes that a step program keeps on the device from step to step."""
     # Two rows of ids, their offsets, four of tokens, the argmax before; pins; entropies; likeliest tokens and shares.
     of_position = (2 + 2 + 4 + 1) * 8 + 4 + 4 + min(top_k, config.vocab_size) * (8 + 4)
     kinds = len({layer.kind for layer in config.layers})
     counters, knobs, flags = (1 + 1 + 2 + 1) * 8, 6 * 4, 2 * 4
     rows = 2 * config.hidden_size * mode.dtype.itemsize  # the soft embedding, and what the last step predicted from
-    return length * (of_position + rows) + counters + knobs + flags + kinds * 8
+    return config.canvas_length * (of_position + rows) + counters + knobs + flags + kinds * 8
 
 
 def joint_workspace(config: ModelConfig, mode: Mode, context: int, runs: int) -> int:
@@ -52,24 +48,22 @@ def further_run(config: ModelConfig, mode: Mode, context: int, running: int) -> 
 
     context: tokens of text before the run's last canvas.
     """
-    canvas, piece = config.canvas_length, PIECE if mode.on_cpu else KERNEL_PIECE
-    cache, graph = cache_bytes(config, context + canvas, mode.dtype.itemsize, piece), 0
+    graph = 0
     if mode.has_kernels:
-        graph = max(footprint.kernel_pass(config, mode, 2 * canvas), footprint.kernel_stage(config, mode))
+        layers = footprint.kernel_pass(config, mode, 2 * config.canvas_length)
+        graph = max(layers, footprint.kernel_stage(config, mode))
     before = joint_workspace(config, mode, context, running)
     if running == 1 and not mode.has_kernels:  # a single run holds as much in its own passes
         before = max(footprint.layer_pass(config, mode, context), footprint.vocabulary_stage(config, mode)[1])
     grown = joint_workspace(config, mode, context, running + 1) - before
-    return cache + program_bytes(config, mode) + graph + max(0, grown)
+    return footprint.text_cache(config, mode, context) + program_bytes(config, mode) + graph + max(0, grown)
 
 
 def plain_run(config: ModelConfig, mode: Mode, context: int) -> int:
     """Returns the bytes that a run takes on the plain path, alone or joined with others; ``context`` as above."""
-    cache = cache_bytes(
-        config, context + config.canvas_length, mode.dtype.itemsize, PIECE if mode.on_cpu else KERNEL_PIECE
-    )
     stays, stage = footprint.vocabulary_stage(config, mode)
-    return cache + stays + max(stage, footprint.layer_pass(config, mode, context))
+    passing = max(stage, footprint.layer_pass(config, mode, context))
+    return footprint.text_cache(config, mode, context) + stays + passing
 
 
 def run_bytes(

@@ -23,8 +23,7 @@ def load_adapter(model: Model, path_or_id: str | Path) -> Adapter:
     The content of existing ``KVCache`` objects is stale: begin with a new one.
 
     Args:
-        path_or_id: a folder with adapter_config.json and adapter_model.safetensors as PEFT writes them, or an embedded
-            adapter's id.
+        path_or_id: a folder with adapter_config.json and adapter_model.safetensors as of PEFT, or an embedded one's id.
 
     Raises:
         SafelightError: it is damaged, or not for this model; the current adapter stays.

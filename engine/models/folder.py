@@ -17,7 +17,6 @@ from engine.files import read_json
 from engine.memory.card import AbsentCard
 from engine.memory.device import choose
 from engine.memory.plan import Plan, Subject, count
-from engine.models.ignored_settings import ignored_settings
 from engine.models.network import Network
 from engine.models.registry import Family, family_of
 from engine.quant import DEFAULT, NVFP4, PRECISIONS, Precision
@@ -152,7 +151,7 @@ class ModelFolder:
         """Returns notes on settings of the checkpoint that are not followed."""
         small = "the checkpoint asks for an 8-bit key-value cache; that is ignored, the cache keeps the number type"
         has_small_cache = published is not None and published.has_small_cache
-        return [note for note in (small if has_small_cache else "", ignored_settings(self.path)) if note]
+        return [note for note in (small if has_small_cache else "", _ignored_settings(self.path)) if note]
 
 
 def plan(
@@ -180,7 +179,7 @@ def plan(
 
 
 def quantize(
-    source: Path,
+    source: Path | ModelFolder,
     destination: Path,
     quantization: str,
     device: torch.device,
@@ -198,7 +197,15 @@ def quantize(
     Raises:
         SafelightError: the source is no model, or is a store already; the destination cannot be used.
     """
-    return convert(ModelFolder.open(source), destination, quantization, device, progress, cancel, keep_vision)
+    opened = source if isinstance(source, ModelFolder) else ModelFolder.open(source)
+    check_packs(quantization)
+    if opened.stored.manifest is not None:
+        raise SafelightError(f"{opened.path} is packed already; load it as it is")
+    weights = opened.weights(quantization, device, None, PRECISIONS[DEFAULT], keep_vision)
+    companions = opened.companions()
+    return packed_store.write_store(
+        weights.checkpoint, weights.layout, weights.state, weights.precision, companions, destination, progress, cancel
+    )
 
 
 def check_packs(quantization: str) -> None:
@@ -212,21 +219,24 @@ def check_packs(quantization: str) -> None:
         raise SafelightError(f"a packed store needs a quantization; use auto, {known}")
 
 
-def convert(
-    source: ModelFolder,
-    destination: Path,
-    quantization: str,
-    device: torch.device,
-    progress: Progress | None = None,
-    cancel: Cancel | None = None,
-    keep_vision: bool = False,
-) -> packed_store.Manifest:
-    """Converts a model that is open, as ``quantize``."""
-    check_packs(quantization)
-    if source.stored.manifest is not None:
-        raise SafelightError(f"{source.path} is packed already; load it as it is")
-    weights = source.weights(quantization, device, None, PRECISIONS[DEFAULT], keep_vision)
-    companions = source.companions()
-    return packed_store.write_store(
-        weights.checkpoint, weights.layout, weights.state, weights.precision, companions, destination, progress, cancel
-    )
+_IGNORED: dict[str, Any] = {  # with the value that leaves text unchanged
+    "bad_words_ids": [], "begin_suppress_tokens": [], "encoder_no_repeat_ngram_size": 0,
+    "encoder_repetition_penalty": 1.0, "epsilon_cutoff": 0.0, "eta_cutoff": 0.0,
+    "exponential_decay_length_penalty": None, "forced_bos_token_id": None, "forced_eos_token_id": None,
+    "frequency_penalty": 0.0, "guidance_scale": 1.0, "max_length": 20, "min_length": 0, "min_new_tokens": 0,
+    "no_repeat_ngram_size": 0, "num_beams": 1, "penalty_alpha": 0.0, "presence_penalty": 0.0, "sequence_bias": None,
+    "stop_strings": [], "suppress_tokens": [], "top_h": None, "typical_p": 1.0, "watermarking_config": None,
+}  # fmt: skip
+"""Settings of ``generation_config.json`` that change the text in transformers or vLLM, and are not followed here."""
+
+
+def _ignored_settings(folder: Path) -> str:
+    """Returns a note that names the settings of ``generation_config.json`` that are not followed; "" for none.
+
+    Raises:
+        SafelightError: the file is damaged.
+    """
+    path = folder / "generation_config.json"
+    raw = read_json(path) if path.exists() else {}
+    found = [name for name, neutral in _IGNORED.items() if raw.get(name) not in (None, neutral)]
+    return f"these settings of generation_config.json are not followed: {', '.join(found)}" if found else ""

@@ -22,7 +22,7 @@ from engine.memory.card import AbsentCard
 from engine.memory.plan import Plan, Subject
 from engine.models.causal.gguf import DESCRIBE
 from engine.models.diffusion_gemma import gguf as diffusion_gemma
-from engine.models.folder import ModelFolder, check_packs, convert
+from engine.models.folder import ModelFolder, check_packs, quantize
 from engine.models.gguf_description import Describe, GGUFDescription
 from engine.models.registry import family_of
 from engine.quant import DEFAULT
@@ -51,9 +51,7 @@ class GGUFModel(ModelFolder):
     tokenizer: dict[str, bytes]  # the files of one
 
     def packing(self, quantization: str) -> str:
-        """Returns the name of the precision that it is packed in; "auto" is four bits, for a small dense model
-        eight.
-        """
+        """Returns the precision that it is packed in; "auto" is four bits, for a small dense model eight."""
         if quantization != "auto":
             return quantization
         numbers = sum(math.prod(header.shape) for header in self.stored.checkpoint.headers.values())
@@ -141,11 +139,10 @@ def import_gguf(
         tokenizer: a model folder whose tokenizer and chat template are taken in place of the file's.
 
     Raises:
-        SafelightError: the file is damaged or of another model, its tokenizer cannot be used, or the destination
-            cannot.
+        SafelightError: the file is damaged or of another model, or its tokenizer or the destination is of no use.
     """
     opened = GGUFModel.open_file(source, tokenizer)
-    return convert(opened, destination, opened.packing(quantization), device, progress, cancel)
+    return quantize(opened, destination, opened.packing(quantization), device, progress, cancel)
 
 
 def _tokenizer_of(path: Path, header: GGUFHeader) -> dict[str, bytes]:

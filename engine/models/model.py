@@ -96,27 +96,22 @@ class Model:
         return spare_bytes(self.device)
 
     def run_bytes(self, prompt: int, settings: GenerationConfig, running: int) -> int:
-        """Returns the bytes that a run takes at most, with a prompt of ``prompt`` tokens, next to ``running``
-        others.
-        """
-        by_kernels = self.precision.is_packed and kernels.run_on(self.device, self.dtype)
-        mode = Mode(self.dtype, self.precision, self.device.type == "cpu", by_kernels)
+        """Returns the bytes that a run takes at most, with ``prompt`` tokens before it and ``running`` others."""
+        mode = Mode.on_device(self.device, self.dtype, self.precision)
         return run_bytes(self.config, mode, self.has_step_program, prompt, settings, running)
 
     def new_cache(self) -> KVCache:
-        """Returns an empty cache for one sequence."""
         return self.network.new_cache()
 
     def prefill(self, ids: Tensor | Sequence[int], cache: KVCache) -> Tensor:
-        """Runs a causal pass: ids (T,) -> hidden states (T, H); appends to the cache."""
+        """Reads text as ``Network.prefill``."""
         self.take_threads()
-        hidden: Tensor = self.network.prefill(torch.as_tensor(ids), cache)
-        return hidden
+        return self.network.prefill(torch.as_tensor(ids), cache)
 
     def denoise(
         self, canvas: Tensor | Sequence[int], cache: KVCache, self_conditioning_logits: Tensor | None = None
     ) -> Tensor:
-        """Runs a bidirectional pass: canvas (C,), logits of the step before (C, V) or None -> (C, V) fp32, soft-capped.
+        """Predicts a canvas as ``DiffusionGemma.denoise``.
 
         Raises:
             SafelightError: the family has no such pass.
@@ -128,7 +123,7 @@ class Model:
         return self.network.denoise(torch.as_tensor(canvas), cache, self_conditioning_logits)
 
     def log_probabilities(self, hidden: Tensor, ids: Tensor) -> Tensor:
-        """Returns log-probabilities (T,) fp32 of the token ids (T,) that follow hidden states (T, H) of ``prefill``.
+        """Returns log-probabilities as ``DiffusionGemma.log_probabilities``.
 
         Raises:
             SafelightError: the family has no blocks to verify.
@@ -147,9 +142,7 @@ class Model:
         positions: Tensor | None = None,
         is_causal: bool = True,
     ) -> Tensor:
-        """Reads tokens (T,) after the cache's text -> logits (T - first_logits, V) fp32; see
-        ``models.network.Network``.
-        """
+        """Reads and predicts as ``Network.decode``."""
         self.take_threads()
         return self.network.decode(torch.as_tensor(ids), cache, commit, first_logits, positions, is_causal)
 
@@ -204,8 +197,7 @@ class Model:
         image_tokens: int = GenerationConfig.image_tokens,
         **options: Any,
     ) -> list[int]:
-        """Returns the token ids of a conversation up to the model's answer; images are represented by their tokens
-        only.
+        """Returns the token ids of a conversation up to the model's answer, without the rows of its images.
 
         Special tokens that users and tools wrote are ordinary text.
 

@@ -10,17 +10,19 @@ from torch import Tensor, nn
 from engine.config import ModelConfig
 from engine.errors import SafelightError
 from engine.layers.kv_cache import KVCache
+from engine.layers.norm import RMSNorm, weight_of
 
 
 class Network(nn.Module, ABC):
     """A network that reads text causally; ``embed_tokens``, ``layers`` and ``norm`` are among its modules."""
 
     config: ModelConfig
+    norm: RMSNorm
 
     @property
-    @abstractmethod
     def norm_weight(self) -> Tensor:
         """A weight that is never packed."""
+        return weight_of(self.norm)
 
     @property
     def device(self) -> torch.device:
@@ -38,8 +40,7 @@ class Network(nn.Module, ABC):
     def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
         """Appends token ids (T,), T >= 1, to the cache; returns hidden states after the final norm, (T, H).
 
-        This is causal. In a cache of blocks, of which T are whole ones, each token also attends to all of its own
-        block.
+        This is causal. In a cache of blocks, of which T are whole ones, each token attends to all of its block.
 
         Raises:
             SafelightError: the sequence would outgrow ``max_position_embeddings``, or an id is outside the vocabulary.

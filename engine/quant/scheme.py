@@ -56,9 +56,7 @@ class Scheme(ABC):
 
     @abstractmethod
     def scales(self, extreme: Tensor) -> Tensor:
-        """Returns the scales, in any float type, of groups whose values farthest from zero are ``extreme`` (fp32, any
-        shape).
-        """
+        """Returns scales, in any float type, of groups whose values farthest from zero are ``extreme`` (fp32)."""
 
     @abstractmethod
     def encode(self, scaled: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor
 from engine.errors import SafelightError
 from engine.models.causal.network import CausalNetwork
 from engine.models.model import load_model
-from engine.training.checkpointing import read_state
+from engine.training.checkpointing import read_state, under
 from engine.training.data.text_source import TextSource
 from engine.training.recipes.causal import WEDLM, CausalRecipe
 from engine.training.text_loss import read_rows
@@ -37,8 +37,7 @@ def averaged(folder: Path, recipe: CausalRecipe) -> tuple[Weights, str]:
         found, name = model.network.state_dict(), "wedlm" if model.family.model_type == "wedlm" else "masked"
     else:
         tensors, facts = read_state(folder)
-        found = {k.removeprefix("average."): v for k, v in tensors.items() if k.startswith("average.")}
-        name = facts["recipe"]
+        found, name = under("average.", tensors), facts["recipe"]
     if name == "wedlm" and not recipe.is_qwen:
         found = without_norms(network_of(found, _as_wedlm(recipe), folder), recipe)
     return network_of(found, recipe, folder).state_dict(), name

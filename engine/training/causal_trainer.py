@@ -18,6 +18,7 @@ from engine.adapters.targets import attach, new_adapters
 from engine.errors import SafelightError
 from engine.models.causal.network import CausalNetwork
 from engine.training.causal_start import averaged
+from engine.training.checkpointing import under
 from engine.training.data.text_rows import TextRows
 from engine.training.loop import State, TrainingLoop, has_bf16, initialise_matrices
 from engine.training.recipes.causal import CausalRecipe
@@ -28,8 +29,7 @@ MOST_TEXTS = 16  # texts of a row that are reported on
 
 
 def add_draft(network: CausalNetwork, rank: int, generator: torch.Generator) -> dict[str, LayerAdapter]:
-    """Adds a new draft to all layers and returns it by their paths; it changes nothing yet. ``generator`` is on the
-    CPU."""
+    """Adds a new draft to all layers, which changes nothing yet; returns it by their paths."""
     drafts = new_adapters(network, TARGETS, rank, 0, generator, SCALING)
     attach(network, drafts)
     return drafts
@@ -104,8 +104,7 @@ class CausalTrainer(TrainingLoop):
     def _begin(self, before: State | None) -> None:
         if before is None:
             return
-        base = {k.removeprefix(BASE): v for k, v in before[0].items() if k.startswith(BASE)}
-        if base:
+        if base := under(BASE, before[0]):
             self.network.load_state_dict(base)
         self._resume_streams(*before)
 

@@ -35,11 +35,19 @@ def write_state(folder: Path, tensors: Mapping[str, Tensor], facts: dict[str, st
     save_whole(folder / STATE, {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, facts)
 
 
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Returns the tensors whose names begin with a prefix, named without it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
 def gather(
-    named: Mapping[str, Tensor], average: Mapping[str, Tensor], optimizers: Mapping[str, Optimizer]
+    named: Mapping[str, Tensor],
+    average: Mapping[str, Tensor],
+    optimizers: Mapping[str, Optimizer],
+    weights: str = "model",
 ) -> dict[str, Tensor]:
-    """Collects the weights, their average and the optimizers' moments, by name."""
-    tensors = {f"model.{n}": p for n, p in named.items()} | {f"average.{n}": p for n, p in average.items()}
+    """Collects the weights, their average and the optimizers' moments, by name; ``weights``: prefix of the first."""
+    tensors = {f"{weights}.{n}": p for n, p in named.items()} | {f"average.{n}": p for n, p in average.items()}
     names = {id(p): n for n, p in named.items()}
     for label, optimizer in optimizers.items():
         for param, state in optimizer.state.items():
@@ -53,11 +61,12 @@ def scatter(
     named: Mapping[str, Tensor],
     average: Mapping[str, Tensor],
     optimizers: Mapping[str, Optimizer],
+    weights: str = "model",
 ) -> None:
     """Copies what ``gather`` collected back, to any device."""
     for key, value in tensors.items():
         head, _, rest = key.partition(".")
-        if head == "model":
+        if head == weights:
             named[rest].copy_(value)
         elif head == "average":
             average[rest].copy_(value)

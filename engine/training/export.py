@@ -1,23 +1,97 @@
-"""Writes a trained model in the layout of released checkpoints: ``python -m engine.training.export RUN FOLDER``."""
+"""Writes a trained model in the layout of released checkpoints: ``python -m engine.training.export RUN FOLDER``.
+
+The tensors of a WeDLM are a Qwen3's. A Nemotron's are under ``encoder``, and its draft is a LoRA folder of its own.
+"""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor
 
+from engine.adapters.draft import TARGETS
+from engine.adapters.writing import save_adapter
 from engine.config import GenerationConfig
 from engine.files import write_json
+from engine.models.causal.config import CausalConfig
+from engine.models.causal.network import CausalNetwork
 from engine.models.diffusion_gemma.layout import released_name
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.diffusion_gemma.writing import config_dict, generation_dict
-from engine.training.checkpointing import read_state
-from engine.training.data.corpus import write_tokenizer
-from engine.training.export_causal import export_causal
-from engine.training.recipes.causal import CAUSAL_RECIPES
+from engine.store_files import DRAFT_FOLDER
+from engine.training.causal_trainer import BASE, add_draft
+from engine.training.checkpointing import read_state, under
+from engine.training.data.corpus import EOS, PAD, write_tokenizer
+from engine.training.recipes.causal import CAUSAL_RECIPES, CausalRecipe
 from engine.training.recipes.embedded import IMAGE_MARKS, RECIPES
 from engine.weights.saving import save_whole
+
+ENDS = [EOS, 8]  # <eos> and <turn|>
+
+
+def causal_dict(config: CausalConfig, is_qwen: bool) -> dict[str, Any]:
+    """Returns the content of ``config.json`` for either family."""
+    layer = config.layers[0]
+    shared = {
+        "vocab_size": config.vocab_size,
+        "hidden_size": config.hidden_size,
+        "intermediate_size": config.intermediate_size,
+        "num_hidden_layers": len(config.layers),
+        "num_attention_heads": config.num_attention_heads,
+        "num_key_value_heads": layer.num_key_value_heads,
+        "head_dim": layer.head_dim,
+        "hidden_act": "silu",
+        "max_position_embeddings": config.max_position_embeddings,
+        "rms_norm_eps": config.rms_norm_eps,
+        "attention_bias": False,
+        "attention_dropout": 0.0,
+        "sliding_window": None,
+        "tie_word_embeddings": True,
+        "block_size": config.canvas_length,
+        "mask_token_id": config.mask_token_id,
+        "bos_token_id": config.bos_token_id,
+        "eos_token_id": EOS,
+        "pad_token_id": PAD,
+        "dtype": "bfloat16",
+    }
+    if is_qwen:
+        own = {"architectures": ["WeDLMForDiffusionLM"], "model_type": "wedlm", "qk_norm": True}
+        return own | shared | {"rope_theta": layer.rope_theta, "rope_scaling": None, "use_sliding_window": False}
+    own = {"architectures": ["NemotronLabsDiffusionModel"], "model_type": "nemotron_labs_diffusion"}
+    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": layer.rope_theta}
+    # no scaling of queries by their position, which transformers' Ministral needs to be set
+    rope |= {"llama_4_scaling_beta": 0.0, "original_max_position_embeddings": config.max_position_embeddings}
+    return own | shared | {"rope_parameters": rope, "mlp_bias": False, "dlm_paradigm": "bidirectional"}
+
+
+def export_causal(tensors: Mapping[str, Tensor], recipe: CausalRecipe, folder: Path) -> None:
+    """Writes the averaged weights of a run's checkpoint, with configs, tokenizer and chat template, into ``folder``.
+
+    A draft's run is written together with the model that it was trained on.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    average, is_draft = under("average.", tensors), recipe.objective == "draft"
+    base = under(BASE, tensors) if is_draft else average
+    network = CausalNetwork(recipe.model_config())
+    network.load_state_dict(base)
+    prefix = "model." if recipe.is_qwen else "encoder."  # the head is the token table
+    released = {prefix + name: tensor.to(torch.bfloat16).contiguous() for name, tensor in network.state_dict().items()}
+    save_whole(folder / "model.safetensors", released, {"format": "pt"})
+    write_json(folder / "config.json", causal_dict(network.config, recipe.is_qwen))
+    settings: dict[str, Any] = {"bos_token_id": network.config.bos_token_id, "eos_token_id": ENDS, "pad_token_id": PAD}
+    settings |= {"max_new_tokens": recipe.max_new_tokens, "do_sample": False}
+    write_json(folder / "generation_config.json", settings)
+    write_tokenizer(folder)
+    if is_draft:
+        drafts = add_draft(network, recipe.rank, torch.Generator())
+        for path, draft in drafts.items():
+            for name, param in draft.named_parameters():
+                param.data.copy_(average[f"{path}.{name}"])
+        save_adapter(folder / DRAFT_FOLDER, drafts, TARGETS, base_name="", base_fingerprint="")
 
 
 def write_checkpoint(network: DiffusionGemma, folder: Path, defaults: GenerationConfig) -> None:
@@ -26,8 +100,7 @@ def write_checkpoint(network: DiffusionGemma, folder: Path, defaults: Generation
     tensors = {released_name(n): p.detach().to(torch.bfloat16).contiguous() for n, p in network.named_parameters()}
     save_whole(folder / "model.safetensors", tensors, {"format": "pt"})
     write_json(folder / "config.json", config_dict(network.config))
-    ends = [1, 8]  # <eos> and <turn|>
-    write_json(folder / "generation_config.json", generation_dict(defaults, ends))
+    write_json(folder / "generation_config.json", generation_dict(defaults, ENDS))
     write_tokenizer(folder, () if network.config.vision is None else IMAGE_MARKS)
 
 
@@ -42,7 +115,7 @@ def main() -> None:
         return
     recipe = RECIPES[facts["recipe"]]
     network = DiffusionGemma(recipe.model_config())
-    averaged = {k.removeprefix("average."): v for k, v in tensors.items() if k.startswith("average.")}
+    averaged = under("average.", tensors)
     network.load_state_dict({name: averaged[name] for name in network.state_dict()})  # a probe is not exported
     write_checkpoint(network, args.out, GenerationConfig(max_new_tokens=recipe.max_new_tokens))
 

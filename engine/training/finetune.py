@@ -27,8 +27,9 @@ from engine.files import explained, read_text, write_text
 from engine.fingerprint import fingerprint
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.model import Model, load_model
-from engine.training.data.corpus import SudokuSource
-from engine.training.data.puzzles import Examples, FilePuzzles, Format, Pair, fresh_pairs, read_pairs, split
+from engine.training.checkpointing import STATE, gather, scatter, under, write_state
+from engine.training.data.corpus import Pair, SudokuSource
+from engine.training.data.puzzles import Examples, FilePuzzles, Format, fresh_pairs, read_pairs, split
 from engine.training.data.states import source_of
 from engine.training.evaluate import measure
 from engine.training.memory import require_training_memory
@@ -47,9 +48,8 @@ from engine.training.recipes.adapter import (
 from engine.types import Cancel
 from engine.weights import packed_store
 from engine.weights.safetensors import Checkpoint
-from engine.weights.saving import save_whole
 
-STATE, LOG, PLOT, PUZZLES = "state.safetensors", "log.jsonl", "loss.png", "puzzles.txt"
+LOG, PLOT, PUZZLES = "log.jsonl", "loss.png", "puzzles.txt"
 LOG_EVERY = 20  # steps
 MOST_STEPS = 10**9
 LOG_BYTES = 256 * 2**20  # steps; a step in twenty has a line of 150 bytes
@@ -223,14 +223,12 @@ class AdapterTrainer:
 
     def save(self) -> None:
         """Writes the checkpoint, the adapter in PEFT's format, and the plot."""
-        tensors: dict[str, Tensor] = {"generator": self.generator.get_state()}
-        for (name, matrix), average in zip(self.names.items(), self.average, strict=True):
-            tensors |= {f"matrix.{name}": matrix.detach(), f"average.{name}": average}
-            tensors |= {f"optimizer.{field}.{name}": value for field, value in self.optimizer.state[matrix].items()}
+        tensors = gather(self.names, self._averages(), {"optimizer": self.optimizer}, weights="matrix")
         tensors |= {f"states.{name}": value for name, value in self.states.tensors().items()}
+        tensors["generator"] = self.generator.get_state()
         facts = self.facts | {"step": str(self.step), "stream": json.dumps(self.puzzles.state())}
         out = self.run.out
-        save_whole(out / STATE, {k: v.cpu().contiguous().clone() for k, v in tensors.items()}, facts)
+        write_state(out, tensors, facts)
         kept = {path: copy.deepcopy(adapter) for path, adapter in self.adapters.items()}
         parameters = [p for adapter in kept.values() for p in adapter.parameters()]
         for parameter, average in zip(parameters, self.average, strict=True):
@@ -249,22 +247,14 @@ class AdapterTrainer:
 
     def _restore(self, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
         self.step = int(facts["step"])
-        averages = dict(zip(self.names, self.average, strict=True))
-        with torch.no_grad():
-            for key, value in tensors.items():
-                head, _, rest = key.partition(".")
-                if head == "matrix":
-                    self.names[rest].copy_(value)
-                elif head == "average":
-                    averages[rest].copy_(value)
-                elif head == "optimizer":
-                    field, _, name = rest.partition(".")
-                    matrix = self.names[name]
-                    self.optimizer.state[matrix][field] = value if field == "step" else value.to(matrix.device)
+        scatter(tensors, self.names, self._averages(), {"optimizer": self.optimizer}, weights="matrix")
         self._set_attached([matrix.detach() for matrix in self.matrices], where_same=False)
-        self.states.restore({k.removeprefix("states."): v for k, v in tensors.items() if k.startswith("states.")})
+        self.states.restore(under("states.", tensors))
         self.puzzles.restore(json.loads(facts["stream"]))
         self.generator.set_state(tensors["generator"])
+
+    def _averages(self) -> dict[str, Tensor]:
+        return dict(zip(self.names, self.average, strict=True))
 
     def _cut_log(self) -> None:
         """Drops log lines after the checkpoint, whose steps are taken again, and a last line that was cut off."""

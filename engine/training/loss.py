@@ -107,8 +107,7 @@ def _first_guess(network: DiffusionGemma, draws: Draws, prefix: Prefix, present:
 
 
 def weights(target: Tensor) -> Tensor:
-    """Returns loss weights (B, C) of target canvases (B, C): 1 / sqrt(n C) for each of a row's n answer tokens, eos
-    included.
+    """Returns loss weights (B, C) of target canvases (B, C): 1 / sqrt(n C) for a row's n answer tokens with its eos.
 
     A full canvas gets the plain mean. In the mean over a canvas of eos, a one-digit answer would hardly count. With
     these weights it counts more, without outweighing the long answers, as it would with a mean per row.
@@ -121,8 +120,7 @@ def weights(target: Tensor) -> Tensor:
 
 
 def canvas_loss(logits: Tensor, target: Tensor) -> Tensor:
-    """Returns the cross entropy of logits (B, C, V) on walks and target canvases (B, C), weighted by ``weights``, a
-    row's mean."""
+    """Returns the cross entropy of logits (B, C, V) on walks and targets (B, C), by ``weights``, a row's mean."""
     surprise = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
     return (surprise * weights(target).flatten()).sum() / len(target)
 

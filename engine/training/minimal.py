@@ -19,8 +19,7 @@ LINE = re.compile(r"[0-9]{1,12} [0-9]{81} [1-9]{81}")  # number, puzzle, solutio
 
 
 def minimal_puzzle(index: int) -> str | None:
-    """Returns a line with a unique minimal puzzle of the training classes, its number and solution; None if held
-    out."""
+    """Returns a line with a unique minimal puzzle, its number and solution; None if it is held out."""
     rng = random.Random(f"base-{index}")
     solution = sudoku.random_solution(rng)
     return None if sudoku.is_held_out(solution) else f"{index} {sudoku.dig(solution, 0, rng).board} {solution}\n"

@@ -149,8 +149,7 @@ def text_attention(
 
 
 def _turned(model: DiffusionGemma, layer: int, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns rotated queries and keys (B, heads, N, D) of a layer's input (B, N, H), at positions (N,) or (B, 1,
-    N)."""
+    """Rotates queries and keys of a layer's input (B, N, H) at positions (N,) or (B, 1, N) -> (B, heads, N, D)."""
     block, config = model.layers[layer], model.config.layers[layer]
     assert isinstance(block, Block)
     own, normed = block.self_attn, block.input_layernorm(x)
@@ -190,8 +189,7 @@ def through_layer(
     before: tuple[Tensor, Tensor] | None,
     text_rows: int,
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Runs one layer and returns its output with the keys and values of its input; queries see those of ``before``,
-    too."""
+    """Runs one layer; returns its output, and its input's keys and values. Queries see those of ``before``, too."""
     own: Prefix = []
 
     def extend(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+MOMENTUM = 0.95
+
 
 def orthogonalise(matrices: Tensor, steps: int = 5) -> Tensor:
     """Returns nearly the orthogonal factor of each (..., M, N), by a quintic Newton-Schulz iteration."""
@@ -30,12 +32,10 @@ def orthogonalise(matrices: Tensor, steps: int = 5) -> Tensor:
 
 
 class Muon(Optimizer):
-    """Optimizes by Nesterov momentum, orthogonalised, with decoupled weight decay."""
+    """Optimizes by Nesterov momentum, orthogonalised."""
 
-    def __init__(
-        self, params: Iterable[Tensor], lr: float = 0.02, momentum: float = 0.95, weight_decay: float = 0.0
-    ) -> None:
-        super().__init__(list(params), {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+    def __init__(self, params: Iterable[Tensor], lr: float) -> None:
+        super().__init__(list(params), {"lr": lr})
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]  # noqa: ARG002
@@ -48,10 +48,8 @@ class Muon(Optimizer):
                 if "momentum" not in self.state[param]:
                     self.state[param]["momentum"] = torch.zeros_like(param)
             momenta = [self.state[param]["momentum"] for param in params]
-            torch._foreach_lerp_(momenta, grads, 1 - group["momentum"])
-            updates = torch._foreach_lerp(grads, momenta, group["momentum"])
-            if group["weight_decay"]:
-                torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
+            torch._foreach_lerp_(momenta, grads, 1 - MOMENTUM)
+            updates = torch._foreach_lerp(grads, momenta, MOMENTUM)
             by_shape: dict[tuple[int, ...], list[int]] = defaultdict(list)
             for index, param in enumerate(params):
                 by_shape[tuple(param.shape[-2:])].append(index)

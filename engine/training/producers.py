@@ -19,23 +19,46 @@ from dataclasses import dataclass
 from itertools import islice
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from engine.errors import SafelightError
-from engine.training.data.corpus import SudokuSource
+from engine.training.data.corpus import SkillSource, SudokuSource
+from engine.training.data.decisions import DecisionSource
+from engine.training.data.drawings import DrawingSource, SudokuPartSource, SudokuPictureSource
 from engine.training.data.pictures import PictureRows
 from engine.training.data.rollout import TrainingBatch
-from engine.training.data.sources import Source, open_source
 from engine.training.data.text_rows import TextRows
+from engine.training.data.text_source import TextSource
 from engine.training.minimal import minimal_puzzles
+from engine.training.recipes.causal import CausalRecipe
 from engine.training.recipes.embedded import Recipe
 from engine.training.recipes.recipe import Feed, TrainingRecipe
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext  # the first does not exist on Windows
+
+
+Source = SudokuSource | SkillSource | DecisionSource | DrawingSource | TextSource
+
+
+def open_source(feed: Feed, recipe: TrainingRecipe, seed: int, puzzles: Path) -> Source:
+    """Opens the source of a feed's rows. ``puzzles`` is a file of minimal puzzles, which Sudokus are varied from."""
+    if isinstance(recipe, CausalRecipe):
+        return TextSource(recipe, seed)
+    assert isinstance(recipe, Recipe)
+    if feed.kind == "sudoku":
+        return SudokuSource(puzzles, recipe.canvas_length, seed)
+    if feed.kind == "short" or feed.kind == "long":
+        return SkillSource(recipe.canvas_length, seed, long=feed.kind == "long")
+    if feed.kind == "drawings" or feed.kind == "sudokus" or feed.kind == "cells":
+        assert recipe.vision is not None
+        pictures = {"drawings": DrawingSource, "sudokus": SudokuPictureSource, "cells": SudokuPartSource}
+        return pictures[feed.kind](recipe.canvas_length, seed, recipe.vision, feed.budget, feed.kind)
+    assert feed.kind != "text"
+    return DecisionSource(feed.kind, recipe.canvas_length, seed)
 
 
 @dataclass(frozen=True)
@@ -59,8 +82,7 @@ class RowPlan:
             source.givens = self.recipe.givens(step, self.trained)
 
     def blocks(self) -> Iterator[tuple[int, int]]:
-        """Yields (feed, number of its block) in the order of use: first those that fill the pools, then a block for
-        each use.
+        """Yields (feed, number of its block) in the order of use; those that fill the pools come first.
 
         A feed's use at step n * every takes block n + 1.
         """
@@ -79,47 +101,31 @@ class RowPlan:
         return source.draw(feed.rows)
 
 
-class RowSource(Protocol):
-    """Draws new rows for a run's pools."""
-
-    waited: float  # seconds that steps were kept waiting for rows
-
-    def draw(self, index: int, count: int) -> Any:
-        """Returns rows of a feed, as its source makes them."""
-
-    def set_step(self, step: int) -> None:
-        """Sets the step for which the next rows are drawn."""
-
-    def state(self) -> list[Any]:
-        """Returns the state of the random streams, as plain JSON; empty if it follows from the step."""
-
-    def restore(self, state: list[Any]) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class Inline:
     """Makes rows when they are asked for, on the CPU."""
 
     def __init__(self, plan: RowPlan) -> None:
         self.plan = plan
         self.sources = plan.open()
-        self.waited = 0.0
+        self.waited = 0.0  # seconds that steps were kept waiting for rows
         if plan.step:  # of a run whose rows were made ahead; other runs restore their streams
             for source in self.sources:
                 source.reseed(plan.step)
 
-    def draw(self, index: int, count: int) -> TrainingBatch | TextRows | PictureRows:
+    def draw(self, index: int, count: int) -> Any:
+        """Returns rows of a feed, as its source makes them."""
         started = time.perf_counter()
         batch = self.sources[index].draw(count)
         self.waited += time.perf_counter() - started
         return batch
 
     def set_step(self, step: int) -> None:
+        """Sets the step for which the next rows are drawn."""
         for source in self.sources:
             self.plan.set_givens(source, step)
 
     def state(self) -> list[Any]:
+        """Returns the state of the random streams, as plain JSON."""
         return [source.state() for source in self.sources]
 
     def restore(self, state: list[Any]) -> None:
@@ -131,14 +137,13 @@ class Inline:
 
 
 class Producers:
-    """Takes rows made ahead by the plan's ``recipe.producers`` processes, and moves them to a device without waiting
-    for it."""
+    """Takes rows made ahead by ``recipe.producers`` processes, and moves them to a device without waiting for it."""
 
     def __init__(self, plan: RowPlan, device: torch.device) -> None:
         self.device = device
         self.blocks = plan.blocks()
         self.taken = 0
-        self.waited = 0.0
+        self.waited = 0.0  # as of ``Inline``
         self.feeds = plan.feeds()
         self.widths = [source.prompt_length for source in plan.open()]
         context = _context()
@@ -152,7 +157,7 @@ class Producers:
             process.start()
             theirs.close()
 
-    def draw(self, index: int, count: int) -> TrainingBatch | TextRows | PictureRows:
+    def draw(self, index: int, count: int) -> Any:
         """Returns the next block, which must be of this feed."""
         turn = self.taken % len(self.pipes)
         started = time.perf_counter()
@@ -180,7 +185,7 @@ class Producers:
         pass
 
     def state(self) -> list[Any]:
-        return []
+        return []  # it follows from the step
 
     def restore(self, state: list[Any]) -> None:
         pass
@@ -195,6 +200,9 @@ class Producers:
                 process.kill()
                 process.join()
         self.pipes, self.processes = [], []
+
+
+RowSource: TypeAlias = Inline | Producers
 
 
 def packed(batch: TrainingBatch | TextRows | PictureRows) -> Tensor:

@@ -100,9 +100,8 @@ def sight_loss(
         found = attended[:, :, :ROW_ENDS].gather(3, places)[..., 0]  # (N, heads, ROW_ENDS)
         loss = loss + LOOKED * (math.log(found.shape[1]) - found.logsumexp(dim=1)[is_asked].mean())
     for layer, bits in ((FINDS_FIRST, torch.full_like(number, drawings.FIRST)), (FINDS, 1 << number)):
-        attended = _asking(model, layer, read[layer - 1], shared, there, start)[
-            rows, :, ends
-        ]  # (N, ROW_ENDS, heads, S)
+        attended = _asking(model, layer, read[layer - 1], shared, there, start)
+        attended = attended[rows, :, ends]  # (N, ROW_ENDS, heads, S)
         seen = torch.cat([attended[..., before - 1 - soft.shape[1] : before - 1], attended[..., before:]], dim=-1)
         deciding = (pool.looked[:, None] & bits[:, None]) > 0  # (N, ends, cells and tokens)
         found = seen.masked_fill(~deciding[:, :, None], -1e9).logsumexp(dim=(2, 3)) - math.log(seen.shape[2])
@@ -164,8 +163,7 @@ def _asking(model: DiffusionGemma, layer: int, x: Tensor, shared: Prefix, there:
 
 
 def _behind(there: Tensor, start: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """Returns positions (N, 1, LENGTH) of questions after their pictures, and their mask, (N, 1, LENGTH, before +
-    LENGTH)."""
+    """Returns positions (N, 1, LENGTH) of questions after their pictures, and masks (N, 1, LENGTH, before + LENGTH)."""
     place = torch.arange(length, device=start.device)
     own = (place <= place[:, None]).expand(len(there), -1, -1)
     seen = torch.cat([there[:, None].expand(-1, length, -1), own], dim=2)
@@ -173,8 +171,7 @@ def _behind(there: Tensor, start: Tensor, length: int) -> tuple[Tensor, Tensor]:
 
 
 def cell_loss(scores: Tensor, cells: Tensor, size: Tensor) -> Tensor:
-    """Computes the cross entropy of a probe's scores (B, cells, sum(LABELS)) on the cells of pictures of these
-    sizes."""
+    """Computes the cross entropy of a probe's scores (B, cells, sum(LABELS)) on the cells of pictures."""
     labels = cells.view(*scores.shape[:2], len(LABELS)).long()
     there = torch.arange(scores.shape[1], device=size.device) < size.prod(dim=1, keepdim=True)
     labels = labels.masked_fill(~there[..., None] | (labels == ANY), -100)  # ignored by the loss

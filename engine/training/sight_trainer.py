@@ -41,8 +41,7 @@ class SightTrainer(Trainer):
         return cell_loss(scores, pool.cells, pool.size), scores, {}
 
     def _add_gradient(self, loss: Tensor) -> None:
-        """Adds a pool's gradient, clipped to a norm of 1: the new parts' gradients are far larger than those of the
-        trained ones."""
+        """Adds a pool's gradient, clipped to a norm of 1: those of the new parts are far larger than the others."""
         params = list(self.named.values())
         others = [param.grad for param in params]
         for param in params:

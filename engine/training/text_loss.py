@@ -24,8 +24,7 @@ class TextLoss(NamedTuple):
 
 
 def read_rows(network: CausalNetwork, rows: TextRows, is_causal: bool) -> Tensor:
-    """Returns logits (B, T, V) of all tokens, clean and noised, in one pass. ``is_causal``: a block sees itself
-    causally."""
+    """Returns logits (B, T, V) of all tokens in one pass. ``is_causal``: a block sees itself causally."""
     hidden = network.run(rows.whole("id"), rows.whole("position")[:, None], visible(rows, is_causal))
     return network.head(hidden)
 

@@ -32,8 +32,7 @@ AnyPool = Pool | Reads | PictureReads
 
 
 def initialise(model: DiffusionGemma, generator: torch.Generator) -> None:
-    """Draws matrices with variance 1 / fan-in, and query and key norms so that attention, which is unscaled, starts
-    soft."""
+    """Draws matrices with variance 1 / fan-in, and norms with which attention, which is unscaled, starts soft."""
     initialise_matrices(model, generator)
     with torch.no_grad():
         for name, param in model.named_parameters():
@@ -84,8 +83,7 @@ class Trainer(TrainingLoop):
         self._open()
 
     def _take_weights(self, start: Path) -> None:
-        """Takes a trained model's weights; parts that it lacks, as a tower and its tokens, keep their random
-        weights."""
+        """Takes a trained model's weights; parts that it lacks, as a tower and its tokens, stay random."""
         own, given = self.model.state_dict(), load_model(start, device="cpu", dtype="float32").network.state_dict()
         table = own["embed_tokens.weight"]
         table[: len(given["embed_tokens.weight"])] = given["embed_tokens.weight"]
@@ -153,11 +151,6 @@ class Trainer(TrainingLoop):
                 loss = loss + LOOKED * evidence_loss(attended, looks[rows, places])
         return loss, logits
 
-    def _fill_pools(self) -> list[AnyPool]:
-        if self.ahead:
-            self._reseed()
-        return [self._pool(index, feed) for index, feed in enumerate(self.recipe.feeds(self.trained))]
-
     def _pool(self, index: int, feed: Feed) -> AnyPool:
         draw, size = partial(self.rows.draw, index), self.model.config.vocab_size
         if feed.is_read:
@@ -166,7 +159,9 @@ class Trainer(TrainingLoop):
 
     def _begin(self, before: State | None) -> None:
         """Restores pools and streams; pools of another recipe start anew, which costs a few short walks."""
-        self.pools = self._fill_pools()
+        if self.ahead:
+            self._reseed()
+        self.pools = [self._pool(index, feed) for index, feed in enumerate(self.recipe.feeds(self.trained))]
         if before is None:
             return
         tensors = before[0]

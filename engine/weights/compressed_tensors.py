@@ -26,8 +26,7 @@ ONE = ((), (1,), (1, 1))  # shapes of one scale for a whole matrix
 
 
 def read_scheme(declared: dict[str, Any], source: str) -> tuple[Scheme | None, int | None]:
-    """Returns the packing that a quantization_config of these layouts declares, and the size of its groups; None: whole
-    rows.
+    """Returns the packing that a quantization_config declares, and the size of its groups; None: whole rows.
 
     Returns:
         No scheme for int8 in groups.

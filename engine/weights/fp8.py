@@ -27,8 +27,7 @@ Block = tuple[int, int]
 
 
 def read_block(declared: dict[str, Any], source: str) -> Block | None:
-    """Returns the block that a quantization_config of one of these layouts declares; None: scales are of rows or
-    matrices.
+    """Returns the block that a quantization_config declares; None: scales are of rows or matrices.
 
     Raises:
         SafelightError: weights other than 8-bit floats are declared, or a block out of range.

@@ -64,8 +64,7 @@ class Names:
 
 
 class State:
-    """The network's tensors on a device, collected while they are read; with ``dtype`` None unpacked ones keep their
-    type.
+    """The network's tensors on a device, collected while they are read; ``dtype`` None keeps the type of unpacked ones.
 
     The tensors of the tower that reads images stay in the computer's memory, from where they are lent to the device.
     """
@@ -79,6 +78,12 @@ class State:
         """By part of the precision: sums of squares of the packing error, and of the packed weights; None: not
         counted.
         """
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of all weights, by their paths."""
+        plain = {path: tuple(parameter.shape) for path, parameter in self.plain.items()}
+        return plain | {path: module.shape for path, module in self.packed.items()}
 
     def put(self, path: str, tensor: Tensor, place: Place = ()) -> None:
         """Stores a plain parameter as it is, or packs a weight; with ``place``, only that part."""
@@ -141,11 +146,9 @@ class State:
 
 def released(state: State, names: Names) -> Layout:
     """Returns the layout of released checkpoints: plain tensors, experts fused."""
-    shapes = {path: tuple(parameter.shape) for path, parameter in state.plain.items()}
-    shapes |= {path: module.shape for path, module in state.packed.items()}
     return {
         names.released(path): Expected(shape, FLOATING, path, partial(state.put, path))
-        for path, shape in shapes.items()
+        for path, shape in state.shapes.items()
     }
 
 

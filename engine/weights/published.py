@@ -41,8 +41,7 @@ class Published:
 
     @staticmethod
     def read(folder: Path, config: dict[str, Any]) -> Published | None:
-        """Reads the declaration in ``config``, the folder's config.json, or in modelopt's own file; None: there is
-        none.
+        """Reads the declaration in the folder's config.json, or in modelopt's own file; None: there is none.
 
         Raises:
             SafelightError: a packing that is not known, or several mixed.

@@ -14,9 +14,7 @@ from engine.errors import SafelightError, quoted
 from engine.files import is_bare_name, open_regular, read_json
 
 FLOATING = ("F32", "BF16", "F16")
-MAPPED = (
-    2**26
-)  # bytes that are read of a file before it is mapped anew, so that what was copied does not stay in memory
+MAPPED = 2**26  # bytes read of a file before it is mapped anew, so that what was copied does not stay in memory
 MOST_FILES = 1_000
 MOST_TENSORS = 100_000  # the published int4 checkpoint has 35 000: each expert's matrices apart
 HEADER_BYTES = 16 * 2**20  # of one file; 40 000 tensors take about 7 MB

@@ -42,9 +42,7 @@ class CausalAttention(nn.Module):
         extend: Extend,
         query_scale: Tensor | None = None,
     ) -> Tensor:
-        """Attends with x (B, T, H); rope two of (T, D); mask (T, S), True where allowed; query_scale (T, 1) -> (B, T,
-        H).
-        """
+        """Attends: x (B, T, H), rope two of (T, D), mask (T, S) True where allowed, query_scale (T, 1) -> (B, T, H)."""
         batch, length, _ = x.shape
 
         def heads(layer: nn.Module) -> Tensor:

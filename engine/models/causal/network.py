@@ -37,11 +37,6 @@ class CausalNetwork(Network):
         self.lm_head = None if config.tied else nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self._frequencies: dict[LayerConfig, Tensor] = {}
 
-    @property
-    def norm_weight(self) -> Tensor:
-        assert self.norm.weight is not None
-        return self.norm.weight
-
     def new_cache(self) -> KVCache:
         return KVCache(self.config, self.device, self.dtype)
 

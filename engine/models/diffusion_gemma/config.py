@@ -64,9 +64,7 @@ def _first(value: Any, default: int) -> Any:
 
 
 def _read_layers(text: dict[str, Any], need: Any) -> tuple[LayerConfig, ...]:
-    """Returns one LayerConfig a layer, from ``per_layer_config`` or the flat ``global_*`` fields of released
-    checkpoints.
-    """
+    """Returns the layers' configs, from ``per_layer_config`` or the flat ``global_*`` fields of released files."""
     count = need("num_hidden_layers")
     check_whole("config.json: num_hidden_layers", count, 1, MOST_LAYERS)
     kinds = text.get("layer_types") or [

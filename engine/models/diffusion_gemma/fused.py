@@ -31,7 +31,7 @@ from engine.layers.embedding import TokenTable
 from engine.layers.joint_rows import JointRows
 from engine.layers.kv_cache import KVCache
 from engine.layers.mlp import GatedMLP, SelfConditioning
-from engine.layers.norm import RMSNorm
+from engine.layers.norm import RMSNorm, weight_of
 from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedWeight, gather, joined
 from engine.layers.rope import inverse_frequencies
 from engine.models.diffusion_gemma.block import Block
@@ -114,22 +114,21 @@ class FusedLayers:
         return embed_rows(ids, network.embed_tokens.table, fed, text_rows, network.embed_scale, eps)
 
     def ropes(self, start: Tensor, first: int, count: int) -> Ropes:
-        """Returns ``network.ropes`` for positions start + first .. start + first + count; start int64 (1,) on the
-        device.
-        """
+        """Returns ``network.ropes`` for ``count`` positions from start + first on; start int64 (1,) on the device."""
         dtype = self.network.dtype
         return {layer: rope_tables(start, first, count, own, dtype) for layer, own in self.frequencies.items()}
 
     def __call__(self, x: Tensor, ropes: Ropes, spans: dict[str, Span], cache: KVCache) -> Tensor:
-        """Runs all layers: x (T, H) -> hidden states after the final norm (T, H); keys and values go into the cache's
-        buffers.
+        """Runs all layers: x (T, H) -> hidden states after the final norm (T, H); writes to the cache's buffers.
 
         spans: one a kind of layer, of one sequence, with equal ``text_rows``.
         """
         config, eps = self.network.config, self.network.config.rms_norm_eps
         normed = norm(x, weight_of(self.layers[0].block.input_layernorm), eps)
         for index, (layer, kind) in enumerate(zip(self.layers, config.layers, strict=True)):
-            x, normed = self.through(layer, x, normed, ropes[kind], spans[kind.kind], cache.buffers(index))
+            span = spans[kind.kind]
+            attended = self.attention(layer, normed, ropes[kind], span, cache.buffers(index))
+            x, normed = self.after(layer, x, attended, span.text_rows)
         return normed
 
     def together(self, x: Tensor, runs: Sequence[RunInPass], rows: JointRows) -> Tensor:
@@ -147,20 +146,12 @@ class FusedLayers:
             x, normed = self.after(layer, x, out, rows.text_rows)
         return normed
 
-    def through(
-        self,
-        layer: _Layer,
-        x: Tensor,
-        normed: Tensor,
-        rope: tuple[Tensor, Tensor],
-        span: Span,
-        buffers: tuple[Tensor, Tensor],
-    ) -> tuple[Tensor, Tensor]:
-        """Runs one layer: x and its norm (T, H) -> the sum after the layer and the norm that follows it."""
-        return self.after(layer, x, self.attention(layer, normed, rope, span, buffers), span.text_rows)
-
     def after(self, layer: _Layer, x: Tensor, attended: Tensor, text_rows: int) -> tuple[Tensor, Tensor]:
-        """Runs the rest of a layer after attention, which takes each row by itself."""
+        """Runs the rest of a layer after attention, which takes each row by itself.
+
+        Returns:
+            The sum after the layer and the norm that follows it, (T, H) each.
+        """
         block, eps = layer.block, self.network.config.rms_norm_eps
         x, (dense_in, router_in, experts_in) = add_norm(
             x, attended, weight_of(block.post_attention_layernorm), layer.pre, eps, split=layer.experts is not None
@@ -207,7 +198,7 @@ class FusedLayers:
             parts[-1],  # a full-attention layer's values are its raw keys
             (weight_of(own.q_norm), weight_of(own.k_norm)),
             rope,
-            _heads(buffers),
+            (buffers[0][0], buffers[1][0]),  # without the batch
             span.bounds[0, 1:],
             self.network.config.rms_norm_eps,
         )
@@ -242,17 +233,6 @@ class FusedLayers:
         if rounded < len(x):
             parts.append(expert_parts(x[rounded:], weights[rounded:], chosen[rounded:], *both))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-
-def _heads(buffers: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """Returns a cache's buffers (1, heads, capacity, D) without the batch."""
-    return buffers[0][0], buffers[1][0]
-
-
-def weight_of(norm: RMSNorm) -> Tensor:
-    """Returns the weight of a norm that has one."""
-    assert norm.weight is not None
-    return norm.weight
 
 
 def _layer(block: Block, following: RMSNorm) -> _Layer:
@@ -313,9 +293,7 @@ def _eight_bit(linears: list[nn.Linear]) -> list[PackedWeight]:
 
 
 def _multiply(x: Tensor, linears: list[nn.Linear], weight: Packed, gated: bool = False) -> Tensor:
-    """Multiplies x (T, in), rounded to int8 if these layers round, by joined weights -> (T, out), gated (T, out /
-    2).
-    """
+    """Multiplies x (T, in), rounded to int8 if these layers round, by joined weights -> (T, out); gated half."""
     modules: list[nn.Module] = [*linears]
     rounds = any(isinstance(module, PackedLinear) and module.rounds for module in modules)
     return (linear_w8a8 if rounds else linear_w8a16)(x, weight, gated=gated)

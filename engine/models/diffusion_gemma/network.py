@@ -57,11 +57,6 @@ class DiffusionGemma(Network):
         root = torch.tensor(config.hidden_size**0.5, dtype=torch.float64, device="cpu")
         self._scales = {dtype: root.to(dtype).item() for dtype in (torch.float32, torch.bfloat16, torch.float64)}
 
-    @property
-    def norm_weight(self) -> Tensor:
-        assert self.norm.weight is not None
-        return self.norm.weight
-
     def ropes(self, positions: Tensor, dtype: torch.dtype) -> dict[LayerConfig, tuple[Tensor, Tensor]]:
         """Returns cosines and sines (T, D) of positions (T,) for each kind of layer."""
         return {layer: cos_sin(positions, self._frequency(layer), dtype) for layer in dict.fromkeys(self.config.layers)}
@@ -72,14 +67,11 @@ class DiffusionGemma(Network):
         return self._scales[self.dtype]
 
     def new_cache(self) -> KVCache:
-        """Returns an empty cache for one sequence."""
         piece = KERNEL_PIECE if kernels.run_on(self.device, self.dtype) else PIECE
         return KVCache(self.config, self.device, self.dtype, piece)
 
     def fused(self) -> FusedLayers:
-        """Returns the layers by kernels; made once, again if the network has moved, and each time while it is
-        trained.
-        """
+        """Returns the layers by kernels; made again if the network has moved, and each time while it is trained."""
         place = self.device, self.dtype
         if self._fused is None or self._fused[1:] != place or self.norm_weight.requires_grad:
             from engine.models.diffusion_gemma.fused import FusedLayers  # needs Triton
@@ -89,20 +81,10 @@ class DiffusionGemma(Network):
 
     @torch.inference_mode()
     def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
-        """Appends tokens to the cache, causally.
+        """Appends tokens as ``Network.prefill``, causally.
 
         Uses kernels where they run, in pieces: the memory of a pass then does not depend on the text before it. Rows of
         an image in the cache replace the tokens' embeddings, and its tokens attend to one another.
-
-        Args:
-            ids: token ids (T,), T >= 1.
-            cache: written; grows by T.
-
-        Returns:
-            Hidden states after the final norm, (T, H).
-
-        Raises:
-            SafelightError: the sequence would outgrow ``max_position_embeddings``, or an id is outside the vocabulary.
         """
         ids = self.checked_text(ids, cache)
         count, by_kernels = ids.shape[0], kernels.run_on(self.device, self.dtype)
@@ -171,10 +153,9 @@ class DiffusionGemma(Network):
 
     @torch.inference_mode()
     def log_probabilities(self, hidden: Tensor, ids: Tensor) -> Tensor:
-        """Returns the likelihood of tokens (T,), T >= 1, by hidden states (T, H); the logits of a few are held at once.
+        """Returns log-probabilities (T,) fp32 of token ids (T,), T >= 1, each by its hidden state (T, H).
 
-        Returns:
-            Log-probabilities (T,) in fp32.
+        The logits of a few are held at once.
         """
         ids, count = ids.to(self.device), max(1, MOST_LOGITS // self.config.vocab_size)
         found = list[Tensor]()

@@ -18,13 +18,11 @@ WITHOUT_ROPE = 4  # one layer in so many of SmolLM3, if the file does not say
 
 
 def read_llama(raw: dict[str, Any]) -> CausalConfig:
-    """Reads the config; see ``read_causal``."""
     bias = flag(raw, "attention_bias", False)
     return read_causal(raw, rope_theta=THETA, attention_bias=bias, output_bias=bias)
 
 
 def read_smollm3(raw: dict[str, Any]) -> CausalConfig:
-    """Reads the config; see ``read_causal``."""
     bias, turns = flag(raw, "attention_bias", False), _turns(raw)
     has_window = flag(raw, "use_sliding_window", False) and raw.get("sliding_window") is not None
     kinds = read_kinds(raw, lambda index: SLIDING if has_window and not turns[index] else FULL)

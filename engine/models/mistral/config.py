@@ -16,12 +16,10 @@ WINDOW = 4096  # transformers', for files without sliding_window; those that hav
 
 
 def read_mistral(raw: dict[str, Any]) -> CausalConfig:
-    """Reads the config of a model of text; see ``read_causal``."""
     return _read(raw, THETA, WINDOW)
 
 
 def read_ministral3(raw: dict[str, Any]) -> CausalConfig:
-    """Reads the config of a model of text; see ``read_causal``."""
     return _read(raw, MINISTRAL3_THETA, None)
 
 

@@ -13,7 +13,6 @@ MASK, THETA = 100, 1_000_000.0  # if the file has no mask_token_id or rope_theta
 
 
 def read_config(raw: dict[str, Any]) -> CausalConfig:
-    """Reads the config; see ``read_causal``."""
     if flag(raw, "attention_bias", False):
         raise SafelightError("config.json: attention_bias is not supported in this family")
     return read_causal(raw, mask_token_id=MASK, rope_theta=THETA, has_window=True)

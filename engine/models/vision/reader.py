@@ -47,17 +47,13 @@ class ImageReader:
         """Returns the key of a picture's rows."""
         return f"{picture.digest}/{image_tokens}"
 
-    def rows(self, picture: Picture, image_tokens: int) -> Tensor:
-        """Returns the rows (n, H) of a picture on the CPU, n at most ``image_tokens``.
+    @torch.inference_mode()
+    def reading(self, picture: Picture, image_tokens: int) -> Generator[None, None, Tensor]:
+        """Returns the rows (n, H) of a picture on the CPU, n at most ``image_tokens``; pauses before each layer.
 
         Raises:
             SafelightError: it is damaged, or longer than the positions that the model knows.
         """
-        return drained(self.reading(picture, image_tokens))
-
-    @torch.inference_mode()
-    def reading(self, picture: Picture, image_tokens: int) -> Generator[None, None, Tensor]:
-        """Does the same as ``rows`` as a generator that pauses before each layer."""
         key = self.key(picture, image_tokens)
         if key not in self._kept:
             cut = patches(pixels(picture), self.config, image_tokens)

@@ -168,9 +168,7 @@ class VisionTower(nn.Module):
         return cos_sin(places, 1.0 / self.config.rope_theta**exponents, dtype)
 
     def _pooled(self, x: Tensor) -> Tensor:
-        """Returns the mean of each tile's patches, times sqrt(H) and standardised: (B, tiles, patches, H) -> (B, tiles,
-        H).
-        """
+        """Returns each tile's mean, times sqrt(H) and standardised: (B, tiles, patches, H) -> (B, tiles, H)."""
         pooled: Tensor = x.float().mean(dim=2).to(x.dtype)  # the reference rounds here
         wide = pooled.float() * self.config.hidden_size**0.5
         if self.std_bias is not None and self.std_scale is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -79,29 +80,32 @@ def prompt_text(prompt: str) -> str:
 def rows_to_batch(
     tokenizer: Tokenizer, prompts: list[str], targets: list[list[int]], prompt_length: int
 ) -> TrainingBatch:
-    """Pads rendered prompts on the left to ``prompt_length`` and stacks them with their target canvases."""
-    ids = np.full((len(prompts), prompt_length), PAD)
-    present = np.zeros((len(prompts), prompt_length), dtype=bool)
-    for row, encoding in enumerate(tokenizer.encode_batch(prompts)):
-        count = len(encoding.ids)
-        ids[row, prompt_length - count :] = encoding.ids
-        present[row, prompt_length - count :] = True
+    """Encodes rendered prompts, and stacks them with their target canvases."""
+    return left_padded([encoding.ids for encoding in tokenizer.encode_batch(prompts)], targets, prompt_length)
+
+
+def left_padded(prompts: list[list[int]], targets: list[list[int]], length: int) -> TrainingBatch:
+    """Pads the ids of prompts on the left to ``length``, and stacks them with their target canvases."""
+    ids = np.full((len(prompts), length), PAD)
+    present = np.zeros((len(prompts), length), dtype=bool)
+    for row, prompt in enumerate(prompts):
+        ids[row, length - len(prompt) :] = prompt
+        present[row, length - len(prompt) :] = True
     return TrainingBatch(torch.from_numpy(ids), torch.from_numpy(present), torch.from_numpy(np.array(targets)))
 
 
-class SudokuSource:
-    """Draws puzzles, made from minimal ones by symmetries and extra givens; both keep a unique puzzle unique."""
+Pair = tuple[str, str]  # puzzle and solution, 81 digits each
 
-    def __init__(self, path: Path, canvas_length: int, seed: int) -> None:
-        lines = [line.split() for line in read_lines(path)]
-        self.boards = np.array([[int(ch) for ch in board] for _, board, _ in lines]).reshape(-1, 9, 9)
-        self.solutions = np.array([[int(ch) for ch in solution] for _, _, solution in lines]).reshape(-1, 9, 9)
-        self.canvas_length = canvas_length
-        self.seed = seed
+
+class PuzzleStream(ABC):
+    """Draws puzzles from a random stream that can be resumed."""
+
+    def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
-        self.tokenizer = build_tokenizer()
-        self.givens = (25, 52)
-        self.prompt_length = 96
+
+    @abstractmethod
+    def puzzle(self) -> Pair:
+        """Draws a puzzle and its solution."""
 
     def state(self) -> dict[str, Any]:
         """Returns the state of the random stream, as plain JSON."""
@@ -110,12 +114,25 @@ class SudokuSource:
     def restore(self, state: dict[str, Any]) -> None:
         self.rng.bit_generator.state = state
 
+
+class SudokuSource(PuzzleStream):
+    """Draws puzzles, made from minimal ones by symmetries and extra givens; both keep a unique puzzle unique."""
+
+    def __init__(self, path: Path, canvas_length: int, seed: int) -> None:
+        lines = [line.split() for line in read_lines(path)]
+        self.boards = np.array([[int(ch) for ch in board] for _, board, _ in lines]).reshape(-1, 9, 9)
+        self.solutions = np.array([[int(ch) for ch in solution] for _, _, solution in lines]).reshape(-1, 9, 9)
+        super().__init__(seed)
+        self.canvas_length, self.seed = canvas_length, seed
+        self.tokenizer = build_tokenizer()
+        self.givens = (25, 52)
+        self.prompt_length = 96
+
     def reseed(self, block: int) -> None:
         """Restarts the random stream for a block of rows, independent of earlier draws."""
         self.rng = np.random.default_rng((self.seed, block))
 
-    def puzzle(self) -> tuple[str, str]:
-        """Draws a puzzle and its solution, as 81 digits."""
+    def puzzle(self) -> Pair:
         rng = self.rng
         pick = rng.integers(len(self.boards))
         order = [np.concatenate([3 * band + rng.permutation(3) for band in rng.permutation(3)]) for _ in range(2)]

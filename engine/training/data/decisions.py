@@ -1,5 +1,4 @@
-"""Rows of decisions: a prompt, a canvas with its slots, and the right labels in them. Read in one step, so without
-walks."""
+"""Rows of decisions: a prompt, a canvas with slots, and the right labels in them. Read in one step, without walks."""
 
 from __future__ import annotations
 
@@ -124,8 +123,7 @@ def _characters() -> list[str]:
 
 
 class Reads:
-    """Holds ``size`` canvases with noise at their slots; every step takes new ones. Replaces a ``Pool``, which has
-    walks."""
+    """Holds ``size`` canvases with noise at their slots, new ones in every step, in place of a ``Pool`` with walks."""
 
     NAMES = ("ids", "present", "target", "slots", "canvas")
 

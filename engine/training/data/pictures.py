@@ -175,8 +175,7 @@ def resized(picture: NDArray[np.uint8], rows: int, columns: int, config: VisionC
 
 
 class PictureReads:
-    """Holds ``count`` pictures without questions; every step takes new ones. Replaces a ``Pool``, which has
-    canvases."""
+    """Holds ``count`` pictures without questions, new ones in every step, in place of a ``Pool`` with canvases."""
 
     NAMES = ("pixels", "size", "cells")
 

@@ -7,55 +7,34 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
-
-import numpy as np
-import torch
 
 from engine.errors import SafelightError
 from engine.files import read_text
 from engine.models.model import Model
 from engine.tasks import sudoku
-from engine.training.data.corpus import PAD
+from engine.training.data.corpus import Pair, PuzzleStream, left_padded
 from engine.training.data.rollout import TrainingBatch
 from engine.training.minimal import PUZZLE_BYTES
 from engine.training.recipes.adapter import Form
 
-Pair = tuple[str, str]  # puzzle and solution, 81 digits each
 LONGEST_LINE = 2_000  # characters, other columns included
 HELD_OUT_SHARE = 10  # at most one puzzle of a file in this many is kept for measuring
 FIELD = re.compile(r"[,;\t ]+")
 
 
-class Puzzles(Protocol):
-    """A stream of puzzles that can be resumed."""
-
-    def puzzle(self) -> Pair: ...
-    def state(self) -> dict[str, Any]: ...
-    def restore(self, state: dict[str, Any]) -> None: ...
-
-
-class FilePuzzles:
+class FilePuzzles(PuzzleStream):
     """Draws puzzles of a file at random."""
 
     def __init__(self, pairs: list[Pair], seed: int) -> None:
+        super().__init__(seed)
         self.pairs = pairs
-        self.rng = np.random.default_rng(seed)
 
     def puzzle(self) -> Pair:
         return self.pairs[int(self.rng.integers(len(self.pairs)))]
 
-    def state(self) -> dict[str, Any]:
-        """Returns the state of the random stream, as plain JSON."""
-        return dict(self.rng.bit_generator.state)
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.rng.bit_generator.state = state
-
 
 def read_pairs(path: Path) -> list[Pair]:
-    """Reads puzzles and solutions of a text or CSV file, one pair per line; other columns and a header line are
-    ignored.
+    """Reads puzzles and solutions of a text or CSV file, a pair per line; ignores other columns and a header.
 
     Raises:
         SafelightError: a line is invalid; it names the line and what is wrong with it.
@@ -135,16 +114,10 @@ class Format:
 class Examples:
     """Draws batches of puzzles in a model's tokens."""
 
-    def __init__(self, puzzles: Puzzles, format: Format) -> None:
+    def __init__(self, puzzles: PuzzleStream, format: Format) -> None:
         self.puzzles, self.format = puzzles, format
 
     def draw(self, count: int) -> TrainingBatch:
         pairs = [self.puzzles.puzzle() for _ in range(count)]
         prompts = [self.format.ids(board) for board, _ in pairs]
-        width = max(map(len, prompts))
-        ids = torch.full((count, width), PAD)
-        present = torch.zeros(count, width, dtype=torch.bool)
-        for row, prompt in enumerate(prompts):
-            ids[row, width - len(prompt) :] = torch.tensor(prompt)
-            present[row, width - len(prompt) :] = True
-        return TrainingBatch(ids, present, torch.tensor([self.format.target(solution) for _, solution in pairs]))
+        return left_padded(prompts, [self.format.target(solution) for _, solution in pairs], max(map(len, prompts)))

@@ -6,8 +6,6 @@ on the CPU, so that they are the same on any device.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 from torch import Tensor
 
@@ -17,25 +15,6 @@ from engine.training.data.rollout import POOL, Pool, TrainingBatch
 from engine.training.loss import Loss, canvas_loss, draw, uniform_loss
 from engine.training.network import Prefix, encode, predict
 from engine.training.recipes.adapter import AdapterRecipe
-
-
-class StateSource(Protocol):
-    """Yields training states, one batch per step."""
-
-    def loss(self) -> Loss:
-        """Returns the loss of the next step, with gradients to the adapters."""
-
-    def advance(self, late: bool) -> float | None:
-        """Goes on to the next step, after the backward pass. ``late``: in the last part of the run.
-
-        Returns:
-            The share of the canvases whose best guess was the answer, if it is known.
-        """
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Returns the tensors that a checkpoint must hold, besides the random streams."""
-
-    def restore(self, tensors: dict[str, Tensor]) -> None: ...
 
 
 class UniformStates:
@@ -78,6 +57,7 @@ class WalkStates:
         self.forward = torch.compile(self._forward, dynamic=False) if recipe.compiled else self._forward
 
     def loss(self) -> Loss:
+        """Returns the loss of the next step, with gradients to the adapters."""
         pool, device = self.pool, self.network.device
         present = None if bool(pool.present.all()) else pool.present.to(device)
         logits = self.forward(pool.canvas.to(device), pool.soft.to(device), self.prefix, present)
@@ -85,6 +65,11 @@ class WalkStates:
         return Loss(canvas_loss(logits, pool.target.to(device)), None)
 
     def advance(self, late: bool) -> float | None:
+        """Goes on to the next step, after the backward pass. ``late``: in the last part of the run.
+
+        Returns:
+            The share of the canvases whose best guess was the answer; None if it is not known.
+        """
         assert self.logits is not None
         right = self.pool.advance(self.logits.cpu(), self.recipe.retire_late if late else self.recipe.retire_early)
         renewed = self.pool.renewed
@@ -94,6 +79,7 @@ class WalkStates:
         return right.item()
 
     def tensors(self) -> dict[str, Tensor]:
+        """Returns the tensors that a checkpoint must hold, besides the random streams."""
         found = {name: getattr(self.pool, name) for name in POOL}
         # reading a prompt again together with other prompts would round differently
         for layer, (keys, values) in enumerate(self.prefix):
@@ -121,6 +107,6 @@ class WalkStates:
 
 def source_of(
     network: DiffusionGemma, examples: Examples, recipe: AdapterRecipe, generator: torch.Generator
-) -> StateSource:
+) -> UniformStates | WalkStates:
     kind = WalkStates if recipe.states == "walk" else UniformStates
     return kind(network, examples, recipe, generator)

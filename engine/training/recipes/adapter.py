@@ -24,6 +24,12 @@ FORMS: tuple[Form, ...] = ("rows", "digits")
 SMALL = 512  # hidden size up to which a model is trained on walks
 
 
+def _check_least(settings: AdapterRecipe | AdapterRun, **least: int) -> None:
+    for name, low in least.items():
+        if getattr(settings, name) < low:
+            raise SafelightError(f"{name} must be a whole number of {low} or more, not {getattr(settings, name)!r}")
+
+
 @dataclass(frozen=True)
 class AdapterRecipe:
     """All settings of a run besides its model, its data and its length.
@@ -73,11 +79,7 @@ class AdapterRecipe:
             raise SafelightError(f"unknown states {self.states!r}; use {' or '.join(STATES)}")
         if self.form not in FORMS:
             raise SafelightError(f"unknown format {self.form!r}; use {' or '.join(FORMS)}")
-        for name in ("rank_denoise", "batch", "puzzles", "eval_count"):
-            if getattr(self, name) < 1:
-                raise SafelightError(f"{name} must be a whole number of 1 or more, not {getattr(self, name)!r}")
-        if self.rank_causal < 0:
-            raise SafelightError(f"rank_causal must be a whole number of 0 or more, not {self.rank_causal!r}")
+        _check_least(self, rank_denoise=1, batch=1, puzzles=1, eval_count=1, rank_causal=0)
         if not (math.isfinite(self.rate) and self.rate > 0):
             raise SafelightError(f"rate must be a number above 0, not {self.rate!r}")
         if self.states == "walk" and self.rank_causal:
@@ -147,9 +149,7 @@ class AdapterRun:
     quantization: str = "auto"
 
     def __post_init__(self) -> None:
-        for name, low in (("steps", 1), ("eval_every", 0), ("save_every", 1), ("seed", 0)):
-            if getattr(self, name) < low:
-                raise SafelightError(f"{name} must be a whole number of {low} or more, not {getattr(self, name)!r}")
+        _check_least(self, steps=1, eval_every=0, save_every=1, seed=0)
 
 
 @dataclass(frozen=True)

@@ -39,13 +39,11 @@ class Recipe(TrainingRecipe):
     tower_rates: float = 1.0  # the tower's rates, relative to those of the rest
 
     def with_rows(self, share: float) -> Recipe:
-        """Returns a copy with ``share`` times the rows per step, at the same rates."""
         mix = tuple(dataclasses.replace(feed, rows=max(1, round(share * feed.rows))) for feed in self.mix)
         return dataclasses.replace(self, batch=max(2, round(share * self.batch)), mix=mix)
 
     def feeds(self, trained: bool) -> list[Feed]:
-        """Returns the feeds; longer prompts have their own pool. ``trained``: the run began with a trained model's
-        weights."""
+        """Returns the feeds; longer prompts have their own pool."""
         if self.mix:
             return list(self.mix)
         feeds = []
@@ -160,12 +158,6 @@ BASE = dataclasses.replace(SUDOKU, name="base", max_new_tokens=288, steps=290)
 RECIPES = {recipe.name: recipe for recipe in (SUDOKU, SKILLS, DECISIONS, SIGHT, BASE)}
 
 
-CARD_RECIPES = {
-    "sudoku": SUDOKU.for_card(),
-    "skills": SKILLS.for_card(),
-    "decisions": DECISIONS.for_card(),
-    "sight": SIGHT.for_card(),
-    "base": dataclasses.replace(
-        BASE, producers=4
-    ),  # trained longer, it would learn to solve Sudokus instead of only their form
-}
+CARD_RECIPES = {name: recipe.for_card() for name, recipe in RECIPES.items()}
+# Trained longer, it would learn to solve Sudokus instead of only their form.
+CARD_RECIPES["base"] = dataclasses.replace(BASE, producers=4)

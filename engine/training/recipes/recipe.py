@@ -98,15 +98,13 @@ class TrainingRecipe(ABC):
         return schedule(step, done, self.whole, self.warmup_steps, self.decay_share)
 
     def with_batch(self, batch: int) -> Self:
-        """Returns a copy with another batch, and rates that follow its root: the noise of a step's gradients falls with
-        it."""
+        """Returns a copy with another batch, and rates that follow its root, as the noise of gradients does."""
         share = max(0, batch) / self.batch
         rows, growth = self.with_rows(share), math.sqrt(share)
         return dataclasses.replace(rows, batch=batch, muon_lr=growth * self.muon_lr, adam_lr=growth * self.adam_lr)
 
     def for_card(self) -> Self:
-        """Returns the recipe for the same model on one card: batches of 512 for nine minutes. No card has run it
-        yet."""
+        """Returns the recipe for one card: batches of 512 for nine minutes. No card has run it yet."""
         large = dataclasses.replace(self.with_rows(512 / self.batch), warmup_steps=300, ema=0.999)
         large = dataclasses.replace(large, muon_lr=2 * self.muon_lr, adam_lr=2 * self.adam_lr)
         return dataclasses.replace(large, steps=0, minutes=9.0, producers=12)

@@ -123,9 +123,7 @@ class Rewritten:
 
 
 def own_rows(piece: TensorPiece, count: int, heads: int) -> Tensor:
-    """Returns the rows (n,) of a tensor of ``count`` rows that a piece holds, if the halves of each head alternate in
-    it.
-    """
+    """Returns the rows (n,) of a tensor that a piece holds, if the halves of each of its ``heads`` alternate."""
     size = count // heads
     row = torch.arange(piece.first_row, piece.first_row + piece.shape[0])
     place = row % size
@@ -138,8 +136,6 @@ def in_pieces(state: State, names: Names, rewritten: Rewritten) -> Layout:
     Raises:
         SafelightError: a matrix that is read in pieces is to be packed as one.
     """
-    shapes = {path: tuple(parameter.shape) for path, parameter in state.plain.items()}
-    shapes |= {path: module.shape for path, module in state.packed.items()}
 
     def expected(path: str, shape: tuple[int, ...], piece: TensorPiece) -> Expected:
         place, heads = piece.place, rewritten.heads_of(path)
@@ -156,6 +152,6 @@ def in_pieces(state: State, names: Names, rewritten: Rewritten) -> Layout:
 
     return {
         names.released(path) + piece.suffix: expected(path, shape, piece)
-        for path, shape in shapes.items()
+        for path, shape in state.shapes.items()
         for piece in pieces(shape)
     }

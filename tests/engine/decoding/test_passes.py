@@ -14,7 +14,7 @@ from torch import Tensor
 from engine import CanvasCommitted, Event, GenerationConfig, generate
 from engine.decoding.block_diffusion import block_diffusion
 from engine.decoding.performing import complete, perform
-from engine.decoding.prefill import commit
+from engine.decoding.prefill import prefill
 from engine.decoding.protocols import Decoding, Denoise, LaunchStep, Pass, Prefill
 from engine.decoding.run import Run
 from engine.layers.kv_cache import PIECE, KVCache
@@ -90,7 +90,7 @@ def test_the_passes_of_a_run(model: str, kinds: tuple[type, type]) -> None:
 def test_a_pass_lets_go_of_logits_that_are_taken() -> None:
     made = network()
     cache = made.new_cache()
-    assert complete(made, commit(tokens(PIECE + 1), cache))
+    assert complete(made, prefill([tokens(PIECE + 1)], cache))
     assert cache.length == PIECE + 1
     wanted = Denoise(tokens(CANVAS), cache, torch.zeros(CANVAS, made.config.vocab_size))
     with pytest.raises(AssertionError, match="not performed"):

@@ -63,13 +63,13 @@ def test_the_tower_reads_a_picture_once(model: Model, monkeypatch: pytest.Monkey
     vision = model.vision
     assert vision is not None
     for shown, budget in ((TALL, 140), (WIDE, 140), (TALL, 140), (WIDE, 560), (TALL, 140), (WIDE, 140)):
-        rows = vision.rows(shown, budget)
+        rows = reader.drained(vision.reading(shown, budget))
         assert rows.shape[1] == model.config.hidden_size
         assert len(rows) <= budget
     assert len(read) == 4  # one was let go for another, and the one unused for longest
     cut = patches(pixels(WIDE), vision.config, 140)
     whole = model.network.get_submodule("vision")(cut.values[None], cut.rows, cut.columns)[0]
-    assert torch.equal(vision.rows(WIDE, 140), whole)
+    assert torch.equal(reader.drained(vision.reading(WIDE, 140)), whole)
 
 
 @pytest.mark.parametrize("kind", ["store", "compressed-tensors"])
@@ -83,7 +83,7 @@ def test_packed_models_keep_the_tower(kind: str, tmp_path: Path) -> None:
     assert model.skipped_vision_tensors == 0
     assert model.vision is not None
     assert plain.vision is not None
-    packed, whole = (each.vision.rows(TALL, 70).float() for each in (model, plain))
+    packed, whole = (reader.drained(each.vision.reading(TALL, 70)).float() for each in (model, plain))
     assert 0 < (packed - whole).abs().mean() < 0.03 * whole.abs().mean()  # eight bits
     said = message("a", WIDE)
     prompt = model.with_images(model.chat_ids([said], image_tokens=70), [said], (WIDE,), 70)
@@ -100,7 +100,7 @@ def test_a_store_may_keep_its_tower_whole(tmp_path: Path) -> None:
     whole, plain = load_model(folders[0], device="cpu"), load_model(source, device="cpu", dtype="bfloat16")
     assert whole.vision is not None
     assert plain.vision is not None
-    assert torch.equal(whole.vision.rows(TALL, 70), plain.vision.rows(TALL, 70))
+    assert torch.equal(*(reader.drained(each.vision.reading(TALL, 70)) for each in (whole, plain)))
     tower = whole.network.get_submodule("vision").state_dict().values()
     assert plan(folders[0], 50).parts["vision"] == sum(tensor.nbytes for tensor in tower)
     assert plan(folders[0], 50).parts["vision"] > plan(folders[1], 50).parts["vision"]

@@ -12,7 +12,7 @@ import pytest
 from engine import SKILLS, Event, Fork, GenerationConfig, GenerationFinished, Mark, PrefillFinished, SafelightError
 from engine.decoding.protocols import ReadImages
 from engine.events import SlotsRead
-from engine.models.vision.reader import ImageReader
+from engine.models.vision.reader import ImageReader, drained
 from engine.service import (
     InfluenceRequest,
     LoadRequest,
@@ -87,7 +87,7 @@ def test_a_second_turn_reads_neither_picture_nor_text_again(
     other = message("what?", dataclasses.replace(WIDE))
     assert reused(run(backend, chat(other))[1])[0] < 20  # up to where the picture begins
     assert model.vision is not None
-    rows = [model.vision.rows(TALL, budget) for budget in (70, 140)]
+    rows = [drained(model.vision.reading(TALL, budget)) for budget in (70, 140)]
     assert len(rows[0]) < len(rows[1])
     bigger = run(backend, chat(asked, config=QUICK.replace(image_tokens=140)))[1]
     assert reused(bigger)[0] < 20

@@ -28,7 +28,7 @@ from engine.training.data.corpus import EOS, build_tokenizer, prompt_text
 from engine.training.data.text_rows import NOISE, TAIL, NoisedBlock, TextRows, arrange, draw_blocks, pack
 from engine.training.data.text_source import TextSource
 from engine.training.exactness import exactness
-from engine.training.export_causal import export_causal
+from engine.training.export import export_causal
 from engine.training.loop import initialise_matrices
 from engine.training.producers import packed
 from engine.training.recipes.causal import CAUSAL_CARD_RECIPES, CAUSAL_RECIPES, MASK, CausalRecipe
