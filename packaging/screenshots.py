@@ -218,7 +218,7 @@ class Tour:
         self.serving()
         load(window, SUDOKU)
         window.conversations.begin()
-        self.developing("sudoku", window.pages.chat().page.suggestions.prompts[1])
+        self.developing("sudoku", window.pages.chat().page.welcome.suggestions.prompts[1])
         self.solving()
         self.inspecting()
         self.seeing()
@@ -284,10 +284,10 @@ class Tour:
         window.conversations.begin()
         page = window.pages.chat().page
         self.shoot("pictures-empty")
-        for question in page.suggestions.prompts[:3]:
-            page.picked.emit(question)
+        for question in page.welcome.suggestions.prompts[:3]:
+            page.commands.pick(question)
             wait_for(lambda: not page.composer.pictures.is_reading, "the drawing")
-            if question == page.suggestions.prompts[2]:
+            if question == page.welcome.suggestions.prompts[2]:
                 break
             page.composer.send.click()
             wait_for(lambda: window.context.session.active is None, "the answer")

@@ -107,9 +107,9 @@ def settle(milliseconds: int = 400) -> None:
 def frozen(window: MainWindow, link: EngineLink) -> Iterator[None]:
     """Between two batches of events the window stands still; what arrives meanwhile is taken in afterwards."""
     held: list[ServiceReply] = []
-    link.arrived.disconnect(window.context.take)
-    link.arrived.connect(held.extend)
+    link.pacing.released.disconnect(window.context.take)
+    link.pacing.released.connect(held.extend)
     yield
-    link.arrived.disconnect(held.extend)
-    link.arrived.connect(window.context.take)
+    link.pacing.released.disconnect(held.extend)
+    link.pacing.released.connect(window.context.take)
     window.context.take(held)

@@ -68,6 +68,11 @@ class Aside(QObject):
                 self._send()
         return None
 
+    @property
+    def is_idle(self) -> bool:
+        """True if the results of all jobs are known and announced."""
+        return not self._pending and not self._unannounced
+
     def is_pending(self, job: Job) -> bool:
         return job in self._pending
 

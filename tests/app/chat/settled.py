@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QPushButton
 
-from app.chat.prose.aside import Aside
 from app.chat.prose.widget import Prose
 
 
@@ -13,11 +12,6 @@ def is_settled(prose: Prose) -> bool:
     is_quiet = not (prose._working.isActive() or prose._arrivals.jobs)
     documents = [piece._document for piece in prose.pieces]
     return prose._sheet.is_done and is_quiet and not any(made is not None and made.waiting for made in documents)
-
-
-def is_idle(helper: Aside) -> bool:
-    """True if the results of all jobs are known and announced."""
-    return not helper._pending and not helper._unannounced
 
 
 def copy_buttons(prose: Prose) -> list[QPushButton]:

@@ -16,7 +16,6 @@ from app.chat.prose.aside import MOST_SENT, Aside
 from app.chat.prose.highlight import parts
 from app.chat.prose.slow import FormulaRequest, ProgramRequest
 from app.chat.prose.typeset import MOST_NESTED, DrawnFormula, typeset
-from tests.app.chat.settled import is_idle
 
 HEADS = [
     FormulaRequest("a^2", False),
@@ -36,7 +35,7 @@ def helper(qtbot: QtBot) -> Iterator[Aside]:
 
 
 def wait(qtbot: QtBot, helper: Aside) -> None:
-    qtbot.waitUntil(lambda: is_idle(helper), timeout=60_000)
+    qtbot.waitUntil(lambda: helper.is_idle, timeout=60_000)
 
 
 def test_what_comes_back_is_what_would_be_made_here(qtbot: QtBot, helper: Aside) -> None:
@@ -111,7 +110,7 @@ def test_a_process_that_does_not_start_is_given_up(
     wait(qtbot, helper)
     assert [helper.ask(job) for job in jobs] == [None] * 3
     helper.ask(FormulaRequest("d", False))
-    assert is_idle(helper)
+    assert helper.is_idle
     assert helper.starts == module.MOST_STARTS
 
 

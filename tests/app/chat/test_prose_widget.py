@@ -22,7 +22,7 @@ from app.chat.prose.sheet import MOST_IN_PIECE
 from app.chat.prose.widget import Prose
 from app.design import themes
 from app.design.tokens import PAPER
-from tests.app.chat.settled import copy_buttons, is_idle, is_settled
+from tests.app.chat.settled import copy_buttons, is_settled
 
 RICH = """# Title
 
@@ -305,7 +305,7 @@ def test_another_theme_recolours_code_and_formulas_and_keeps_the_height(qtbot: Q
 def test_preparing_is_done_in_steps_and_asks_for_pictures(qtbot: QtBot) -> None:
     steps = list(prepare("$aa$ and $bb$\n\n$$cc$$"))
     assert len(steps) == 5
-    qtbot.waitUntil(lambda: is_idle(aside()), timeout=30_000)
+    qtbot.waitUntil(lambda: aside().is_idle, timeout=30_000)
     assert aside().ask(slow.FormulaRequest("cc", True)) is not None
 
 
