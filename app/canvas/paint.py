@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from typing import Literal, get_args
 
 import numpy as np
@@ -33,7 +34,17 @@ LegendKey = CellState | Literal["slot"]
 LEGEND_STATES = (CellState.NOISE, CellState.CANDIDATE, CellState.ACCEPTED, CellState.REMELTED, CellState.SETTLED)
 MASKED_LEGEND = (CellState.MASKED, CellState.CANDIDATE, CellState.ACCEPTED, CellState.SETTLED)
 DECISION_LEGEND: tuple[LegendKey, ...] = (CellState.NOISE, CellState.ACCEPTED, CellState.GIVEN, SLOT)
-_COLORS = {CellState.FITTING: "settled", CellState.MASKED: "line"}  # for states without a colour of their own name
+_COLORS: dict[CellState, Callable[[Theme], str]] = {
+    CellState.NOISE: attrgetter("noise"),
+    CellState.CANDIDATE: attrgetter("candidate"),
+    CellState.ACCEPTED: attrgetter("accepted"),
+    CellState.REMELTED: attrgetter("remelted"),
+    CellState.SETTLED: attrgetter("settled"),
+    CellState.GIVEN: attrgetter("given"),
+    CellState.PADDING: attrgetter("padding"),
+    CellState.FITTING: attrgetter("settled"),
+    CellState.MASKED: attrgetter("line"),
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,7 @@ class PaintOptions:
 
 
 def state_color(state: CellState, theme: Theme) -> QColor:
-    return color(str(getattr(theme, _COLORS.get(state) or STATE_WORDS[state])))
+    return color(_COLORS[state](theme))
 
 
 def paint_block(

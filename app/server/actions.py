@@ -28,7 +28,7 @@ def actions(context: AppContext, _page: Lazy[ServerController]) -> list[Action]:
     def stop() -> None:
         for request in server.requests:
             if is_unfinished(request):
-                request.cancel()
+                request.stop()
         context.backend.scheduler.wake()
 
     def is_on() -> str:

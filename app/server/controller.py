@@ -99,7 +99,7 @@ class ServerController(QObject):
 
     @Slot(object)
     def _stop(self, request: LiveRequest) -> None:
-        request.cancel()
+        request.stop()
         self._context.backend.scheduler.wake()
 
 

@@ -33,11 +33,11 @@ class LiveRequest:
     tokens: int = 0  # of the answer so far
     seconds: float = 0.0  # from the request to now, or to its end
     trace: Recording | None = field(default=None, compare=False, repr=False)  # None also if it was dropped
-    stop: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
+    cancel: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
 
-    def cancel(self) -> None:
-        """Ends its run within a denoising step."""
-        self.stop.set()
+    def stop(self) -> None:
+        """Stops its run within a denoising step."""
+        self.cancel.set()
 
 
 class LiveRequests:
@@ -47,9 +47,9 @@ class LiveRequests:
         self._ended: deque[LiveRequest] = deque(maxlen=MOST_ENDED)
         self._callbacks: list[Callable[[], None]] = []
 
-    def open(self, endpoint: str, model: str, stop: threading.Event) -> LiveRequest:
-        """Adds a request; ``stop`` is the flag that cancels its run."""
-        request = LiveRequest(new_id(), endpoint, model, time.time(), stop=stop)
+    def open(self, endpoint: str, model: str, cancel: threading.Event) -> LiveRequest:
+        """Adds a request; ``cancel`` is the flag that stops its run."""
+        request = LiveRequest(new_id(), endpoint, model, time.time(), cancel=cancel)
         with self._lock:
             self._active[request.id] = request
         self._report()
@@ -87,11 +87,11 @@ class LiveRequests:
             active = [replace(one, seconds=now - one.started) for one in reversed(self._active.values())]
             return (*active, *self._ended)
 
-    def cancel_all(self) -> None:
-        """Ends all runs within a denoising step."""
+    def stop_all(self) -> None:
+        """Stops all runs within a denoising step."""
         for request in self.snapshot():
             if request.state not in ENDED:
-                request.cancel()
+                request.stop()
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Calls back after each change, in the thread where it happens; the returned function ends that."""

@@ -111,7 +111,7 @@ class RunningServer:
         if self._uvicorn is None or self._thread is None:
             return
         self._context.is_stopping = True
-        self.live.cancel_all()
+        self.live.stop_all()
         self._uvicorn.should_exit = True
         self._thread.join(JOIN_SECONDS)
 

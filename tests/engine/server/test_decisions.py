@@ -322,7 +322,7 @@ def test_a_client_that_leaves_ends_all_of_its_runs() -> None:
         body = {"input": "x", "questions": [PREDICATE] * 12}
         with pytest.raises(httpx2.ReadTimeout):
             served.http.post(DECISIONS, json=body, timeout=0.1)
-        assert within(lambda: served.server.live.snapshot()[0].stop.is_set())
+        assert within(lambda: served.server.live.snapshot()[0].cancel.is_set())
         engine.gate.release(12)
         assert within(lambda: served.scheduler.running + served.scheduler.waiting == 0)
         assert within(lambda: served.server.live.snapshot()[0].state == "cancelled")

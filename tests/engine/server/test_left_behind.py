@@ -84,7 +84,7 @@ def test_a_client_that_vanishes_while_it_waits(outlets: list[weakref.ref[Any]]) 
         second = connect(served)
         assert within(lambda: served.scheduler.waiting == 1)
         second.close()
-        assert within(lambda: [one.stop.is_set() for one in served.server.live.snapshot()] == [True, False])
+        assert within(lambda: [one.cancel.is_set() for one in served.server.live.snapshot()] == [True, False])
         for _ in range(MOST_REPLIES):  # these runs have no passes: so many replies of one are taken at a time
             engine.gate.release()
         assert within(lambda: states(served) == ["running", "cancelled"])
@@ -100,7 +100,7 @@ def test_a_client_that_vanishes_during_prefill(outlets: list[weakref.ref[Any]]) 
         connection = connect(served)
         assert within(lambda: (served.scheduler.running, len(states(served))) == (1, 1))
         connection.close()
-        assert within(lambda: served.server.live.snapshot()[0].stop.is_set())
+        assert within(lambda: served.server.live.snapshot()[0].cancel.is_set())
         engine.gate.release()  # for the prefill,
         engine.gate.release()  # and for the first step, which finds that nobody is there
         assert within(lambda: states(served) == ["cancelled"])
@@ -150,7 +150,7 @@ def test_a_stop_leaves_neither_streams_nor_the_port(outlets: list[weakref.ref[An
         assert within(lambda: len(states(served)) == len(streams))
         stopping = threading.Thread(target=served.server.stop)
         stopping.start()
-        assert within(lambda: all(one.stop.is_set() for one in served.server.live.snapshot()))
+        assert within(lambda: all(one.cancel.is_set() for one in served.server.live.snapshot()))
         for _ in streams:
             engine.gate.release()
         stopping.join(20)

@@ -68,8 +68,8 @@ def test_the_last_requests_stay_on_the_list_newest_first() -> None:
     found = live.snapshot()
     assert [one.id for one in found] == [ids[-1], *reversed(ids[2:-1])]
     assert {one.state for one in found[1:]} == {"finished"}
-    live.cancel_all()
-    assert [one.stop.is_set() for one in found] == [True] + [False] * MOST_ENDED
+    live.stop_all()
+    assert [one.cancel.is_set() for one in found] == [True] + [False] * MOST_ENDED
 
 
 def test_traces_of_requests_that_ended_are_let_go_of_before_there_are_many() -> None:

@@ -57,7 +57,7 @@ def test_a_client_that_leaves_ends_its_run_within_a_step(served: Served) -> None
         served.engine.gate.release()
         assert within(lambda: served.engine.steps_run == 1)
         assert state(served) == "running"
-    assert within(lambda: newest(served).stop.is_set())
+    assert within(lambda: newest(served).cancel.is_set())
     served.engine.gate.release()  # for the step that it waits in
     assert within(lambda: served.scheduler.running == 0)
     assert within(lambda: state(served) == "cancelled")
@@ -67,7 +67,7 @@ def test_a_client_that_leaves_ends_its_run_within_a_step(served: Served) -> None
 def test_so_does_one_that_leaves_before_there_is_an_answer(served: Served) -> None:
     with pytest.raises(httpx2.ReadTimeout):
         served.http.post(CHAT, json={**BODY, "stream": False}, timeout=0.1)
-    assert within(lambda: newest(served).stop.is_set())
+    assert within(lambda: newest(served).cancel.is_set())
     served.engine.gate.release()
     assert within(lambda: state(served) == "cancelled")
     assert served.engine.steps_run == 0
@@ -97,7 +97,7 @@ def test_a_request_can_be_cancelled_from_here(served: Served) -> None:
     answers: list[httpx2.Response] = []
     thread = asking(served, answers)
     assert within(lambda: state(served) == "running")
-    newest(served).cancel()
+    newest(served).stop()
     served.engine.gate.release()
     thread.join(20)
     assert refused(answers[0])[0] == 503
@@ -145,7 +145,7 @@ def test_an_answer_may_take_so_long(engine: ScriptedEngine) -> None:
     with serving(engine, request_seconds=0.05) as served:
         answers: list[httpx2.Response] = []
         thread = asking(served, answers)
-        assert within(lambda: bool(served.server.live.snapshot()) and newest(served).stop.is_set())
+        assert within(lambda: bool(served.server.live.snapshot()) and newest(served).cancel.is_set())
         served.engine.gate.release()
         thread.join(20)
         assert refused(answers[0])[0] == 503
@@ -160,7 +160,7 @@ def test_a_stop_ends_streams_and_the_thread(engine: ScriptedEngine) -> None:
         assert within(lambda: served.scheduler.running == 1)
         stopper = threading.Thread(target=served.server.stop)
         stopper.start()
-        assert within(lambda: newest(served).stop.is_set())
+        assert within(lambda: newest(served).cancel.is_set())
         served.engine.gate.release()
         stopper.join(20)
         assert not served.server.is_running
