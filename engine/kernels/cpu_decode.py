@@ -13,7 +13,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from engine.quant import E2M1_VALUES, INT4, INT4_G64, INT8, NF4, NF4_VALUES, NVFP4, TILE, Packed, Scheme
+from engine.quant import E2M1_VALUES, INT4, INT4_G64, INT8, NF4, NF4_VALUES, NVFP4, TILE, UINT4, Packed, Scheme
+from engine.quant.uint4 import MIDDLE, halves_of
 
 DECODED = 1 << 18  # four-bit codes decoded at a time, so that intermediates stay in a core's cache
 EXACT = 0.0625  # an int4 code in the upper half of its byte is 16 times its value
@@ -87,6 +88,19 @@ class Int4Rows(TileRows):
         halves *= (tiles.to(into.dtype) * EXACT)[..., None]
 
 
+class Uint4Rows(TileRows):
+    """A row's low nibbles first, then all its high ones; computed in fp32 and rounded once."""
+
+    def arrange(self, x: Tensor) -> Tensor:
+        return _halves(x).transpose(1, 2).flatten(1)
+
+    def decode(self, codes: Tensor, scales: Tensor, into: Tensor) -> None:
+        shape = (into.shape[0], 2, -1, TILE // 2)  # (R, low and high, tiles, 32)
+        nibbles = torch.stack([codes & 15, codes >> 4], dim=1).view(shape).float()
+        own, minima = (half.float().view(len(into), -1, 2).mT[..., None] for half in halves_of(scales, torch.float16))
+        into.view(shape).copy_(nibbles.mul_(own).add_(minima))
+
+
 class NormalFloat4Rows(TileRows):
     """The two nibbles of each byte are neighbours."""
 
@@ -138,19 +152,33 @@ class BlockRows(RowDecoder):
             groups[..., first:end] *= (weight.scales[:, None, first:end].to(into.dtype)) * EXACT
 
 
+class Uint4BlockRows(BlockRows):
+    """uint4 codes in blocks of rows; computed in fp32 and rounded once."""
+
+    def fill(self, weight: Packed, into: Tensor) -> None:
+        columns, inputs = into.T, weight.shape[-1]  # (in, R)
+        scales, zeros = (half.float() for half in halves_of(weight.scales, torch.bfloat16))  # (groups, R)
+        for index, block in enumerate(weight.codes.view(-1, inputs, weight.block // 2)):
+            part = slice(index * weight.block, (index + 1) * weight.block)
+            codes = torch.cat([block & 15, block >> 4], dim=1).float().sub_(MIDDLE)  # (in, rows of the block)
+            grouped = codes.view(-1, weight.scheme.group_size, weight.block)
+            columns[:, part] = grouped.mul_(scales[:, None, part]).add_(zeros[:, None, part]).view(codes.shape)
+
+
 DECODERS: dict[Scheme, RowDecoder] = {
     INT4: Int4Rows(),
     INT4_G64: Int4Rows(),
     NF4: NormalFloat4Rows(),
     NVFP4: Nvfp4Rows(),
     INT8: Int8Rows(),
+    UINT4: Uint4Rows(),
 }
-BLOCKS = BlockRows()
+BLOCKS: dict[Scheme, RowDecoder] = {INT4: BlockRows(), INT4_G64: BlockRows(), UINT4: Uint4BlockRows()}
 
 
 def decoder(weight: Packed) -> RowDecoder:
     """Returns the decoder of a weight, by its scheme and the order of its codes."""
-    return BLOCKS if weight.block else DECODERS[weight.scheme]
+    return (BLOCKS if weight.block else DECODERS)[weight.scheme]
 
 
 def _halves(x: Tensor) -> Tensor:

@@ -12,10 +12,11 @@ import functools
 import torch
 from torch import Tensor
 
-from engine.quant import INT4, INT4_G64, TILE, Packed, to_blocks, unpack
+from engine.quant import INT4, INT4_G64, TILE, UINT4, Packed, to_blocks, unpack
+from engine.quant.uint4 import for_blocks
 
 ROWS = {"AVX512": 64, "AVX2": 32}  # rows of a block, by instruction set
-SCHEMES = (INT4, INT4_G64)  # of the codes that it reads
+SCHEMES = (INT4, INT4_G64, UINT4)  # of the codes that it reads
 FEW = 128  # tokens up to which it is faster than decoding and multiplying by matrix units
 
 
@@ -49,9 +50,16 @@ def spread(scales: Tensor) -> Tensor:
     return made
 
 
+def arranged(weight: Packed) -> Tensor:
+    """Returns the stored scales of a packed (..., out, in) as a weight in blocks holds them."""
+    return for_blocks(weight.scales) if weight.scheme == UINT4 else spread(weight.scales)[..., 0]
+
+
 def pairs(weight: Packed) -> Tensor:
     """Returns the scales of a packed (out, in) as ``spread``; not copied if they are a view of that form."""
     groups, rows = weight.scales.shape
+    if weight.scheme == UINT4:
+        return weight.scales[..., None].view(torch.bfloat16)
     if weight.scales.stride() == (2 * rows, 2):
         return weight.scales.as_strided((groups, rows, 2), (2 * rows, 2, 1))
     return spread(weight.scales)

@@ -35,7 +35,7 @@ from engine.kernels.expert_sort import group
 from engine.kernels.linear_w8a16 import gelu_times
 from engine.quant import INT4, INT4_G64, NF4, NVFP4, Packed, Scheme
 
-CODES = {INT4: "int4", INT4_G64: "int4", NF4: "nf4", NVFP4: "e2m1"}  # how ``decode`` reads them
+CODES: dict[Scheme, str] = {INT4: "int4", INT4_G64: "int4", NF4: "nf4", NVFP4: "e2m1"}  # how ``decode`` reads them
 COMBINE = 512  # outputs of a token that a program sums
 
 

@@ -17,7 +17,7 @@ from engine.kernels import cpu_int4, cpu_int8
 from engine.kernels.table import schemes
 from engine.layers.embedding import TokenTable
 from engine.layers.moe import Experts
-from engine.quant import BF16, INT8, Activations, Packed, Precision, Scheme, to_blocks
+from engine.quant import BF16, INT8, UINT4, Activations, Packed, Precision, Scheme, to_blocks
 
 
 class PackedWeight(nn.Module):
@@ -150,8 +150,8 @@ def for_processor(part: nn.Module, dtype: torch.dtype) -> None:
             for codes in weight.codes.view(-1, *weight.codes.shape[-2:]):
                 to_blocks(codes, block)
             weight.block = block
-            if weight.codes.dim() == 2:
-                weight.scales = cpu_int4.spread(weight.scales)[..., 0]
+            if weight.codes.dim() == 2 or weight.scheme == UINT4:
+                weight.scales = cpu_int4.arranged(weight.packed)
 
 
 def precision_in(network: nn.Module, precision: Precision) -> Precision:

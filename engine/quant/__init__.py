@@ -12,6 +12,7 @@ from engine.quant.nibbles import TILE, join_nibbles, split_nibbles, to_blocks
 from engine.quant.nvfp4 import E2M1_VALUES, NVFP4
 from engine.quant.precision import BF16, DEFAULT, PRECISIONS, Activations, Precision
 from engine.quant.scheme import AT_ONCE, SCHEMES, Packed, Scheme, TensorSpec, pack, register, squared_error, unpack
+from engine.quant.uint4 import UINT4
 
 __all__ = [
     "AT_ONCE",
@@ -27,6 +28,7 @@ __all__ = [
     "PRECISIONS",
     "SCHEMES",
     "TILE",
+    "UINT4",
     "Activations",
     "Packed",
     "Precision",

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from engine.quant.nibbles import TILE, join_nibbles, split_blocks, split_nibbles
-from engine.quant.scheme import Packed, Scheme, register
+from engine.quant.scheme import Packed, Scaled, register
 
 
-class Int4(Scheme):
+class Int4(Scaled):
     """Codes in tiles, or, in memory, in blocks of rows."""
 
     bits: ClassVar[int] = 4

@@ -7,10 +7,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from engine.quant.scheme import Packed, Scheme, register
+from engine.quant.scheme import Packed, Scaled, register
 
 
-class Int8(Scheme):
+class Int8(Scaled):
     """Codes are the values themselves."""
 
     bits: ClassVar[int] = 8

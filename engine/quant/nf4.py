@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from engine.quant.nibbles import TILE, join_nibbles, split_nibbles
-from engine.quant.scheme import Packed, Scheme, register
+from engine.quant.scheme import Packed, Scaled, register
 
 # Quantiles of a normal distribution, as in bitsandbytes' NF4 (source: QLoRA, arXiv 2305.14314).
 NF4_VALUES = (
@@ -18,7 +18,7 @@ NF4_VALUES = (
 )  # fmt: skip
 
 
-class NormalFloat4(Scheme):
+class NormalFloat4(Scaled):
     """Codes in tiles."""
 
     bits: ClassVar[int] = 4

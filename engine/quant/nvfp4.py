@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from engine.quant.nibbles import TILE, join_nibbles, split_nibbles
-from engine.quant.scheme import Packed, Scheme, register
+from engine.quant.scheme import Packed, Scaled, register
 
 E2M1_VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0)
 LARGEST, LARGEST_SCALE = 6.0, 448.0  # of e2m1, and of e4m3
 
 
-class Nvfp4(Scheme):
+class Nvfp4(Scaled):
     """Codes in tiles, a word of scales a tile, a scale a matrix."""
 
     bits: ClassVar[int] = 4

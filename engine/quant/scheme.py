@@ -1,10 +1,10 @@
 """Packed weights: codes with their scales, and the schemes that produce them.
 
-A scheme divides the inputs of a weight (..., out, in) into groups. A value is its code's value times its group's scale;
-with a scheme that has matrix scales, times the matrix's scale as well. A weight may have several matrix scales, each
-for an equal number of consecutive rows. Scales are stored (..., groups, out), so that neighbouring rows' scales are
-neighbours in memory; a scheme may join the scales of several groups into one word. Disk, memory and kernels share one
-order of codes.
+A scheme divides the inputs of a weight (..., out, in) into groups. A value is its code's value times its group's scale
+(``Scaled``), or that plus the group's minimum; with a scheme that has matrix scales, times the matrix's scale as well.
+A weight may have several matrix scales, each for an equal number of consecutive rows. Scales are stored (..., groups,
+out), so that neighbouring rows' scales are neighbours in memory; a scheme may join several numbers into one word. Disk,
+memory and kernels share one order of codes.
 
 A scheme is a file of its own that subclasses ``Scheme`` and registers an instance by name. Knows neither files nor
 modules. Everything here is plain torch and runs on any device.
@@ -36,7 +36,7 @@ class TensorSpec(NamedTuple):
 class Scheme(ABC):
     """A method to pack a weight.
 
-    A subclass defines the class variables that have no value here, ``scales``, ``encode`` and ``decode``; with
+    A subclass defines the class variables that have no value here, ``quantise`` and ``values``; with
     ``has_matrix_scales`` also ``matrix_scale``.
     """
 
@@ -55,28 +55,24 @@ class Scheme(ABC):
         return self.name
 
     @abstractmethod
-    def scales(self, extreme: Tensor) -> Tensor:
-        """Returns scales, in any float type, of groups whose values farthest from zero are ``extreme`` (fp32)."""
+    def quantise(self, grouped: Tensor, wholes: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Quantises fp32 rows in groups (R, groups, G) of matrices with scales ``wholes`` (R, 1).
+
+        Returns:
+            The codes (R, bytes), and the scales in the form of ``scales_shape``.
+        """
 
     @abstractmethod
-    def encode(self, scaled: Tensor) -> Tensor:
-        """Returns the codes (R, bytes) of fp32 rows (R, in) that are divided by their scales."""
+    def values(self, packed: Packed) -> Tensor:
+        """Returns the values of a packed weight before matrix scales, fp32 (..., out, groups, G)."""
 
-    @abstractmethod
-    def decode(self, packed: Packed) -> Tensor:
-        """Returns the values of the codes before scales, fp32 (..., out, in)."""
+    def store_scales(self, scales: Tensor) -> Tensor:
+        """Returns fp32 scales (..., out, groups), rounded, in the form of ``scales_shape``; minima centre the codes."""
+        return scales.to(self.scale_dtype).transpose(-1, -2)
 
     def matrix_scale(self, matrix: Tensor) -> Tensor:
         """Returns the fp32 scale (), not 0, of a matrix (out, in), by which its groups' scales are divided."""
         raise NotImplementedError
-
-    def store_scales(self, scales: Tensor) -> Tensor:
-        """Returns fp32 scales (..., out, groups), rounded, in the form of ``scales_shape``."""
-        return scales.to(self.scale_dtype).transpose(-1, -2)
-
-    def read_scales(self, stored: Tensor) -> Tensor:
-        """Returns stored scales as fp32 (..., out, groups)."""
-        return stored.transpose(-1, -2).float()
 
     def codes_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Returns the shape of the codes of a weight (..., out, in)."""
@@ -111,6 +107,40 @@ class Scheme(ABC):
                 f"{name} has {shape[-1]} inputs, which {self} cannot pack: it needs a multiple of {unit}. Load a "
                 "bf16 checkpoint of the model with quantization none"
             )
+
+
+class Scaled(Scheme):
+    """A scheme whose values are those of their codes times the scale of their group."""
+
+    @abstractmethod
+    def scales(self, extreme: Tensor) -> Tensor:
+        """Returns scales, in any float type, of groups whose values farthest from zero are ``extreme`` (fp32)."""
+
+    @abstractmethod
+    def encode(self, scaled: Tensor) -> Tensor:
+        """Returns the codes (R, bytes) of fp32 rows (R, in) that are divided by their scales."""
+
+    @abstractmethod
+    def decode(self, packed: Packed) -> Tensor:
+        """Returns the values of the codes before scales, fp32 (..., out, in)."""
+
+    def read_scales(self, stored: Tensor) -> Tensor:
+        """Returns stored scales as fp32 (..., out, groups)."""
+        return stored.transpose(-1, -2).float()
+
+    def quantise(self, grouped: Tensor, wholes: Tensor | None) -> tuple[Tensor, Tensor]:
+        low, high = grouped.amin(dim=-1), grouped.amax(dim=-1)
+        extreme = torch.where(high > -low, high, low)
+        if wholes is not None:
+            grouped, extreme = grouped / wholes[..., None], extreme / wholes
+        stored = self.store_scales(self.scales(extreme))
+        divisor = self.read_scales(stored)[..., None]
+        scaled = grouped / torch.where(divisor == 0, 1.0, divisor)
+        return self.encode(scaled.flatten(1)), stored
+
+    def values(self, packed: Packed) -> Tensor:
+        scales = self.read_scales(packed.scales)  # (..., out, groups)
+        return self.decode(packed).reshape(*scales.shape, -1) * scales[..., None]
 
 
 SCHEMES: dict[str, Scheme] = {}
@@ -190,29 +220,21 @@ def pack(weight: Tensor, scheme: Scheme, name: str = "the weight", matrices: int
         for start in range(0, shape[-2], rows):
             part = slice(start, start + rows)
             wholes = None if row_scales is None else row_scales[index, part, None]
-            codes[index, part], scales[index, :, part] = _pack_rows(stacked[part].float(), scheme, wholes, name)
+            codes[index, part], scales[index, :, part] = scheme.quantise(_grouped(stacked[part], scheme, name), wholes)
     return packed
 
 
-def _pack_rows(rows: Tensor, scheme: Scheme, wholes: Tensor | None, name: str) -> tuple[Tensor, Tensor]:
-    """Quantises fp32 rows (R, in), with their matrices' scales (R, 1), to codes (R, bytes) and stored scales."""
-    grouped = rows.view(rows.shape[0], -1, scheme.group_size or rows.shape[1])  # (R, groups, G)
-    low, high = grouped.amin(dim=-1), grouped.amax(dim=-1)
-    if not bool(torch.isfinite(high - low).all()):
+def _grouped(rows: Tensor, scheme: Scheme, name: str) -> Tensor:
+    """Returns finite rows (R, in) as fp32 (R, groups, G)."""
+    found = rows.float().view(rows.shape[0], -1, scheme.group_size or rows.shape[1])
+    if not bool(torch.isfinite(found.amax(dim=-1) - found.amin(dim=-1)).all()):
         raise SafelightError(f"{name} holds values that are not finite; the checkpoint is damaged, download it again")
-    extreme = torch.where(high > -low, high, low)
-    if wholes is not None:
-        grouped, extreme = grouped / wholes[..., None], extreme / wholes
-    stored = scheme.store_scales(scheme.scales(extreme))
-    divisor = scheme.read_scales(stored)[..., None]
-    scaled = grouped / torch.where(divisor == 0, 1.0, divisor)
-    return scheme.encode(scaled.view(rows.shape)), stored
+    return found
 
 
 def unpack(packed: Packed, dtype: torch.dtype = torch.float32) -> Tensor:
     """Returns the unpacked weight (..., out, in): the oracle of every kernel."""
-    scales = packed.scheme.read_scales(packed.scales)  # (..., out, groups)
-    weight: Tensor = packed.scheme.decode(packed).reshape(*scales.shape, -1) * scales[..., None]
+    weight = packed.scheme.values(packed)
     if packed.row_scales is not None:
         weight = weight * packed.row_scales[..., None, None]
     return weight.flatten(-2).to(dtype)

@@ -16,6 +16,7 @@ from engine.config import LayerConfig
 from engine.layers.packed_linear import install
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import BF16, PRECISIONS, Activations, Packed, Precision, Scheme, pack, unpack
+from engine.quant.scheme import Scaled
 from engine.training.export import write_checkpoint
 from engine.weights.layout import State
 from tests.engine.tiny import change_weights, network, tokens
@@ -34,7 +35,7 @@ SHAPE: dict[str, Any] = {
 SCHEME = {"num_bits": 4, "type": "int", "symmetric": True, "group_size": GROUP, "strategy": "group"}
 
 
-class ToyScheme(Scheme):
+class ToyScheme(Scaled):
     """Codes -7 to 7, a byte each, times an fp8 scale over 32 inputs, times an fp32 scale of the whole matrix."""
 
     bits: ClassVar[int] = 8

@@ -17,7 +17,7 @@ from engine.kernels import cpu, cpu_decode, cpu_int4, cpu_int8, cpu_threads, cpu
 from engine.layers.attention import attend
 from engine.layers.packed_linear import PackedExperts
 from engine.models.folder import quantize
-from engine.quant import INT4, INT4_G64, INT8, NF4, NVFP4, Packed, Scheme, pack, to_blocks, unpack
+from engine.quant import INT4, INT4_G64, INT8, NF4, NVFP4, UINT4, Packed, Scheme, pack, to_blocks, unpack
 from tests.engine.packing import released
 from tests.engine.tiny import tokens
 
@@ -41,7 +41,7 @@ def relative(found: Tensor, expected: Tensor) -> float:
 
 
 @pytest.mark.parametrize("dtype", BOUNDS)
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("scheme", [*SCHEMES, UINT4], ids=str)
 def test_linear_agrees_with_the_oracle(scheme: Scheme, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu, "AT_ONCE", 20 * 192)  # pieces of 20 rows, decoded by 7
     monkeypatch.setattr(cpu_decode, "DECODED", 7 * 192)
@@ -283,6 +283,21 @@ def test_experts_in_blocks_agree_with_the_oracle(scheme: Scheme, dtype: torch.dt
     found = cpu.experts(x, weights, chosen, in_blocks(gate_up), in_blocks(down))
     assert found.dtype == dtype
     assert relative(found, reference.experts(x.float(), weights, chosen, gate_up, down)) < BOUNDS[dtype]
+
+
+@needs_int4
+@pytest.mark.parametrize("count", [1, 32, 129])
+def test_uint4_in_blocks_agrees_with_the_oracle(count: int) -> None:
+    """By the int4 kernel, and by decoding for many tokens: both with scales and zero points rounded to bf16."""
+    tiles, x = pack(random(128, 512) + 0.3, UINT4), random(count, 512).to(torch.bfloat16)
+    codes = tiles.codes.clone()
+    to_blocks(codes, cpu_int4.block())
+    blocks = Packed(codes, cpu_int4.arranged(tiles), UINT4, block=cpu_int4.block())
+    assert relative(unpack(blocks), unpack(tiles)) < 2e-3
+    assert torch.equal(unpack(blocks.rows(64, 128)), unpack(blocks)[64:])
+    found = cpu.linear(x, blocks)
+    assert relative(found, reference.linear(x.float(), blocks)) < 4e-3
+    assert relative(found, reference.linear(x.float(), tiles)) < BOUNDS[torch.bfloat16]
 
 
 @needs_int4

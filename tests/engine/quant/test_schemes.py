@@ -15,6 +15,7 @@ from engine.quant import (
     NVFP4,
     PRECISIONS,
     SCHEMES,
+    UINT4,
     Packed,
     Precision,
     Scheme,
@@ -26,7 +27,7 @@ from engine.quant import (
 from engine.quant.int4 import Int4
 
 # Relative error on Gaussian weights: the figures in the field for these layouts, and a little.
-ERRORS = {NF4: 0.093, INT4: 0.087, INT4_G64: 0.096, INT8: 0.009, NVFP4: 0.096}
+ERRORS = {NF4: 0.093, INT4: 0.087, INT4_G64: 0.096, INT8: 0.009, NVFP4: 0.096, UINT4: 0.082}
 
 
 def gaussian(*shape: int) -> torch.Tensor:

@@ -1,0 +1,67 @@
+"""uint4: 0 to 15 times a scale plus a minimum, both fp16, over 32 consecutive inputs; GGUF's Q4_0 and Q4_1 as they are.
+
+A word of 32 bits holds both: the scale in its low half, the minimum in its high one. In memory, where codes are in
+blocks of rows for the int4 kernel of CPUs, the halves are bf16: the scale, and the value of code 8.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from engine.quant.nibbles import TILE, join_nibbles, split_blocks, split_nibbles
+from engine.quant.scheme import Packed, Scheme, register
+
+MIDDLE = 8  # the code whose value the int4 kernel of CPUs takes as its zero point
+
+
+class Uint4(Scheme):
+    """Codes in tiles, or, in memory, in blocks of rows."""
+
+    bits: ClassVar[int] = 4
+    codes_dtype: ClassVar[torch.dtype] = torch.uint8
+    scale_dtype: ClassVar[torch.dtype] = torch.int32
+    spread: ClassVar[float] = 4.61
+    unit: ClassVar[int] = TILE
+    unpacking_bytes: ClassVar[int] = 9  # nibbles, then values and products
+
+    def quantise(self, grouped: Tensor, _wholes: Tensor | None) -> tuple[Tensor, Tensor]:
+        low = grouped.amin(dim=-1).half()
+        scales = ((grouped.amax(dim=-1) - low.float()) / 15).half()
+        divisor = scales.float()[..., None]
+        codes = (grouped - low.float()[..., None]) / torch.where(divisor == 0, 1.0, divisor)
+        nibbles = codes.round().clamp(0, 15).to(torch.uint8).flatten(1)
+        return join_nibbles(nibbles), words_of(scales, low).T
+
+    def store_scales(self, scales: Tensor) -> Tensor:
+        return words_of(scales.half(), (-7.5 * scales).half()).transpose(-1, -2)
+
+    def values(self, packed: Packed) -> Tensor:
+        nibbles = split_blocks(packed.codes, packed.block) if packed.block else split_nibbles(packed.codes)
+        halves = halves_of(packed.scales.transpose(-1, -2), torch.bfloat16 if packed.block else torch.float16)
+        scales, zeros = (half.float()[..., None] for half in halves)
+        codes = nibbles.view(*scales.shape[:-1], self.group_size).float()
+        found: Tensor = (codes - MIDDLE if packed.block else codes) * scales + zeros
+        return found
+
+
+def words_of(scales: Tensor, minima: Tensor) -> Tensor:
+    """Joins scales and minima, or zero points, of the same shape and a 16-bit type to int32 words of that shape."""
+    return torch.stack([scales, minima], dim=-1).view(torch.int32)[..., 0]
+
+
+def halves_of(words: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Returns the low and the high halves of int32 words, in a 16-bit type."""
+    halves = words.contiguous()[..., None].view(dtype)
+    return halves[..., 0], halves[..., 1]
+
+
+def for_blocks(words: Tensor) -> Tensor:
+    """Returns stored words as those of codes in blocks: bf16 scales, and the values of code 8."""
+    scales, minima = (half.float() for half in halves_of(words, torch.float16))
+    return words_of(scales.bfloat16(), (minima + MIDDLE * scales).bfloat16())
+
+
+UINT4 = register(Uint4("uint4-g32", 32))
