@@ -179,7 +179,7 @@ def traits(name: str, adapter: str | None = None) -> Traits:
 
 
 def is_gguf(path: Path) -> bool:
-    """Returns True if a path names a GGUF file, which is imported before it can be loaded."""
+    """Returns True if a path names a GGUF file."""
     return path.suffix.lower() == ".gguf" and not os.path.isdir(path)  # False where ``Path.is_dir`` raises
 
 
@@ -203,8 +203,10 @@ def shape(id: str) -> Shape:
     raise SafelightError(f"there is no shape {quoted(id)}; use one of: {', '.join(known.id for known in SHAPES)}")
 
 
-def resolve(path_or_id: str | Path, *, shapes: bool = False) -> Path:
-    """Returns the folder of an embedded model's id, or of a path; with ``shapes``, also of a shape's id.
+def resolve(path_or_id: str | Path, *, shapes: bool = False, files: bool = False) -> Path:
+    """Returns the folder of an embedded model's id, or of a path.
+
+    With ``shapes`` also that of a shape's id; with ``files`` also a GGUF file.
 
     Raises:
         SafelightError: no such folder, or a folder without a model in it.
@@ -220,6 +222,8 @@ def resolve(path_or_id: str | Path, *, shapes: bool = False) -> Path:
             raise SafelightError(f"{path_or_id} is a shape without weights; give the folder of a model")
         raise SafelightError(f"there is no model at {folder}; give a model folder or one of: {known}")
     if is_gguf(folder):
+        if files:
+            return folder
         raise SafelightError(f"{folder} is a GGUF file; import it first: safelight quantize FILE FOLDER")
     if not folder.is_dir():
         raise SafelightError(f"{folder} is a file; give the model's folder")

@@ -6,6 +6,7 @@ import hashlib
 import os
 from pathlib import Path
 
+from engine.catalog import gguf_parts, is_gguf
 from engine.errors import SafelightError
 from engine.files import JSON_BYTES, open_regular
 from engine.text.tokenizer_file import FILE_BYTES
@@ -14,7 +15,8 @@ SAMPLES, SAMPLE_BYTES = 16, 4096
 
 
 def fingerprint(folder: Path) -> str:
-    """Returns the SHA-256 over config.json, tokenizer.json and samples of the weights, in hexadecimal.
+    """Returns the SHA-256 over config.json, tokenizer.json and samples of the weights, in hexadecimal; of a GGUF file
+    over samples of it.
 
     A tuned model has its base's config and tokenizer, and files of equal size. Sixteen pages of each file distinguish
     them, and are read quickly even from a file of fifty gigabytes.
@@ -24,9 +26,10 @@ def fingerprint(folder: Path) -> str:
         OSError: a file cannot be read.
     """
     digest = hashlib.sha256()
-    for name, most in (("config.json", JSON_BYTES), ("tokenizer.json", FILE_BYTES)):
-        digest.update(_whole(folder / name, most))
-    for path in sorted(folder.glob("*.safetensors")):
+    if not is_gguf(folder):
+        for name, most in (("config.json", JSON_BYTES), ("tokenizer.json", FILE_BYTES)):
+            digest.update(_whole(folder / name, most))
+    for path in gguf_parts(folder) if is_gguf(folder) else sorted(folder.glob("*.safetensors")):
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
             digest.update(f"{path.name} {size}\n".encode())

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from engine.kernels import cpu_int4, cpu_int8
 from engine.kernels.cpu_decode import decoder
 from engine.kernels.cpu_threads import even, give_back, share
-from engine.quant import Packed
+from engine.quant import UINT4, Packed
 
 AT_ONCE = 1 << 22  # weights of a piece in the buffer: 8 MB in bf16, one expert matrix of the 26B
 LEAST_WORK = 1 << 28  # multiplications from which rows are divided among threads
@@ -38,11 +38,16 @@ def number(dtype: torch.dtype) -> torch.dtype:
 
 
 def linear(x: Tensor, weight: Packed) -> Tensor:
-    """Multiplies x (..., in) by a packed (out, in) -> (..., out)."""
-    kind = number(x.dtype)
+    """Multiplies x (..., in) by a packed (out, in) -> (..., out).
+
+    uint4 in blocks multiplies in bf16 also where activations are fp32: a product rounds less than a sum of layers.
+    """
     tokens, rows = x[..., 0].numel(), weight.shape[0]
     flat = x.reshape(tokens, -1)
-    by_int4 = weight.block > 0 and x.dtype == torch.bfloat16 and tokens <= cpu_int4.FEW
+    if weight.block and weight.scheme == UINT4:
+        flat = flat.bfloat16()
+    kind = number(flat.dtype)
+    by_int4 = weight.block > 0 and flat.dtype == torch.bfloat16 and tokens <= cpu_int4.FEW
     by_int8 = cpu_int8.takes(flat, weight)
     arranged = flat.contiguous() if by_int4 or by_int8 else decoder(weight).arrange(flat.to(kind))
     out = x.new_empty(tokens, rows)

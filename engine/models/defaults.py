@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine import catalog
 from engine.config import IMAGE_TOKENS, GenerationConfig
-from engine.files import read_json
 from engine.models.folder import ModelFolder
+from engine.models.opening import open_model
 from engine.text.tokenizer import Tokenizer
 
 
@@ -34,13 +33,13 @@ def run_settings(path_or_id: str | Path) -> RunSettings:
     Slow with a large tokenizer.
 
     Args:
-        path_or_id: a folder with config.json and tokenizer.json, or an embedded model's id.
+        path_or_id: as for ``open_model``.
 
     Raises:
         SafelightError: there is no such model, or one of these files is missing or damaged.
     """
-    opened = ModelFolder.open(catalog.resolve(path_or_id))
-    defaults = generation_defaults(opened, Tokenizer.from_folder(opened.path))
+    opened = open_model(path_or_id)
+    defaults = generation_defaults(opened, opened.tokenizer())
     return RunSettings(opened.family.own_first, defaults, opened.config.vision is not None)
 
 
@@ -53,7 +52,7 @@ def generation_defaults(opened: ModelFolder, tokenizer: Tokenizer) -> Generation
     Raises:
         SafelightError: a file is damaged, or a value in it is none.
     """
-    family, path = opened.family, opened.path / "generation_config.json"
+    family = opened.family
     base = family.defaults
     if not base.eos_token_ids:
         ends = opened.raw.get("eos_token_id")
@@ -63,15 +62,14 @@ def generation_defaults(opened: ModelFolder, tokenizer: Tokenizer) -> Generation
         )
     budget = opened.raw.get("vision_soft_tokens_per_image")
     base = base.replace(image_tokens=budget) if isinstance(budget, int) and budget in IMAGE_TOKENS else base
-    found = GenerationConfig.from_dict(read_json(path), base) if path.exists() else base
+    found = GenerationConfig.from_dict(opened.small_file("generation_config.json"), base)
     written = (tokenizer.token_id(token) for token in family.ends)
     more = tuple(token for token in written if token is not None and token not in found.eos_token_ids)
     return found.replace(eos_token_ids=(*found.eos_token_ids, *more))
 
 
 def _end_of(opened: ModelFolder, tokenizer: Tokenizer) -> list[int]:
-    path = opened.path / "tokenizer_config.json"
-    token: Any = read_json(path).get("eos_token") if path.exists() else None
+    token: Any = opened.small_file("tokenizer_config.json").get("eos_token")
     token = token.get("content") if isinstance(token, dict) else token
     found = tokenizer.token_id(token) if isinstance(token, str) else None
     return [] if found is None else [found]

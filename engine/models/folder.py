@@ -20,6 +20,8 @@ from engine.memory.plan import Plan, Subject, count
 from engine.models.network import Network
 from engine.models.registry import Family, family_of
 from engine.quant import DEFAULT, NVFP4, PRECISIONS, Precision
+from engine.text.chat_template import ChatTemplate
+from engine.text.tokenizer import Tokenizer
 from engine.types import Cancel, Progress
 from engine.weights import packed_store
 from engine.weights.loader import StoredWeights, Weights, check_quantization
@@ -108,6 +110,35 @@ class ModelFolder:
         with torch.device("meta"):
             network = self.family.build(self.stored_config)
         return self.stored.fit(network, self.family.names, precision, device, dtype)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def small_file(self, name: str) -> dict[str, Any]:
+        """Returns a file of JSON next to ``config.json``; empty if there is none.
+
+        Raises:
+            SafelightError: it is damaged.
+        """
+        path = self.path / name
+        return read_json(path) if path.exists() else {}
+
+    def tokenizer(self) -> Tokenizer:
+        """Reads its tokenizer. Slow if that is large.
+
+        Raises:
+            SafelightError: it is missing or damaged.
+        """
+        return Tokenizer.from_folder(self.path, (self.config.bos_token_id,) if self.family.starts_with_bos else ())
+
+    def template(self) -> ChatTemplate:
+        """Reads its chat template.
+
+        Raises:
+            SafelightError: it cannot be compiled.
+        """
+        return ChatTemplate.from_folder(self.path)
 
     def companions(self) -> dict[str, bytes]:
         """Returns the small files that a store also has; see ``packed_store.companions_of``."""

@@ -9,28 +9,32 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from engine.errors import SafelightError, quoted
 from engine.memory.card import AbsentCard
-from engine.memory.plan import Plan, Subject
+from engine.memory.device import choose
+from engine.memory.plan import Plan, Subject, count
 from engine.models.causal.gguf import DESCRIBE
 from engine.models.diffusion_gemma import gguf as diffusion_gemma
 from engine.models.folder import ModelFolder, check_packs, quantize
 from engine.models.gguf_description import Describe, GGUFDescription
 from engine.models.registry import family_of
-from engine.quant import DEFAULT
+from engine.quant import DEFAULT, INT8, UINT4, Precision, Scheme
+from engine.text.chat_template import ChatTemplate
 from engine.text.gguf_tokenizer import tokenizer_files
 from engine.text.template_compiling import compile_template
 from engine.text.tokenizer import Tokenizer
 from engine.types import Cancel, Progress
-from engine.weights.gguf.checkpoint import GGUFCheckpoint, in_pieces
+from engine.weights.gguf.checkpoint import FOURS, GGUFCheckpoint, in_pieces
 from engine.weights.gguf.header import GGUFHeader
 from engine.weights.loader import StoredWeights
 from engine.weights.packed_store import Manifest, companions_of
@@ -40,6 +44,8 @@ OWN = ("config.json", "generation_config.json")  # made from the file's keys, wh
 FOUR_BITS_FROM = 2 * 10**9
 """Numbers of a model without experts from which it is packed in four bits by default. Four bits cost a small model much
 quality (``tests.bench.perplexity``), and its eight bits are few bytes."""
+SMALL_TABLE = 2**26
+"""Numbers of a token table up to which it stays unpacked: 8 bits with one scale a row are its largest error then."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +54,18 @@ class GGUFModel(ModelFolder):
 
     header: GGUFHeader
     described: GGUFDescription
-    tokenizer: dict[str, bytes]  # the files of one
+    files: dict[str, bytes]  # of its tokenizer
+    fast: Tokenizer
 
     def packing(self, quantization: str) -> str:
         """Returns the precision that it is packed in; "auto" is four bits, for a small dense model eight."""
         if quantization != "auto":
             return quantization
-        numbers = sum(math.prod(header.shape) for header in self.stored.checkpoint.headers.values())
-        return DEFAULT if self.config.num_experts or numbers >= FOUR_BITS_FROM else "int8"
+        return DEFAULT if self.config.num_experts or self.numbers >= FOUR_BITS_FROM else "int8"
+
+    @cached_property
+    def numbers(self) -> int:
+        return sum(math.prod(tensor.shape) for tensor in self.header.tensors.values())
 
     @staticmethod
     def open_file(path: Path, tokenizer: Path | None = None) -> GGUFModel:
@@ -85,19 +95,85 @@ class GGUFModel(ModelFolder):
             config = family.read_config(described.config)
         if fast.vocab_size > config.vocab_size:
             raise SafelightError(f"{path}: its tokenizer has {fast.vocab_size} tokens, its model {config.vocab_size}")
-        return GGUFModel(path, described.config, family, config, header, described, files)
+        return GGUFModel(path, described.config, family, config, header, described, files, fast)
 
     @cached_property
     def stored(self) -> StoredWeights:
-        layout = partial(in_pieces, rewritten=self.described.rewritten)
-        return StoredWeights(GGUFCheckpoint(self.header), None, None, layout)
+        checkpoint = GGUFCheckpoint(self.header)
+        layout = partial(in_pieces, checkpoint=checkpoint, rewritten=self.described.rewritten)
+        return StoredWeights(checkpoint, None, None, layout)
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    def small_file(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.companions().get(name, b"{}"))
+        return found
+
+    def tokenizer(self) -> Tokenizer:
+        return self.fast
+
+    def template(self) -> ChatTemplate:
+        source = self.files.get("chat_template.jinja", b"").decode() or None
+        return ChatTemplate.from_settings(self.small_file("tokenizer_config.json"), source, self.path)
+
+    def loadable(self) -> GGUFModel:
+        """Returns the model, if it can be loaded without an import.
+
+        Raises:
+            SafelightError: it denoises canvases; those models are so large that they are imported.
+        """
+        if self.config.denoises:
+            raise SafelightError(f"{self.path} is a GGUF file; import it first: safelight quantize FILE FOLDER")
+        return self
+
+    @cached_property
+    def own_precision(self) -> Precision:
+        """The precision that keeps its weights nearly as they are: four bits where all of a part have a scale, or a
+        scale and a minimum, for 32 inputs; none where they are floats; else eight bits.
+        """
+        kinds: dict[str, set[str]] = {}
+        numbers = Counter[str]()
+        with torch.device("meta"):
+            parameters = dict(self.family.build(self.config).named_parameters())
+        for path, parameter in parameters.items():
+            tensor = self.header.tensors.get(self.family.names.released(path))
+            part = Precision.part(path.rpartition(".")[0])
+            if tensor is not None and part and parameter.dim() > 1:
+                fits = parameter.shape[-1] % UINT4.unit == 0
+                kinds.setdefault(part, set()).add(tensor.type.name if fits else "")
+                numbers[part] += parameter.numel()
+        return Precision(**{part: _scheme_of(part, found, numbers[part]) for part, found in kinds.items()})
+
+    def plan(
+        self,
+        context: int | None = None,
+        quantization: str = "auto",
+        device: str | AbsentCard = "auto",
+        dtype: str = "auto",
+    ) -> Plan:
+        """Counts its memory; with "auto" as it is on a processor. Cards, which lack a kernel for that, unpack it.
+
+        Activations of a small model are fp32 on a processor: in bf16 its answers change, and products take their time.
+        """
+        is_small = self.numbers < FOUR_BITS_FROM and not self.config.num_experts
+        on_processor = quantization == "auto" and choose(device, dtype).device.type == "cpu"
+        dtype = "float32" if on_processor and dtype == "auto" and is_small else dtype
+        place, stored = choose(device, dtype), self.own_precision if on_processor else None
+        subject = Subject(self.name, self.config, self.family.build, stored, notes=self.described.notes)
+        return count(subject, place, context, quantization, dtype)
 
     def companions(self) -> dict[str, bytes]:
         made = {"config.json": self.raw, "generation_config.json": self.described.generation}
-        return {name: json.dumps(raw, indent=2).encode() for name, raw in made.items()} | self.tokenizer
+        return {name: json.dumps(raw, indent=2).encode() for name, raw in made.items()} | self.files
 
-    def _subject(self, _quantization: str) -> Subject:
-        return Subject(self.path.name, self.config, self.family.build, None, notes=self.described.notes)
+
+def _scheme_of(part: str, kinds: set[str], numbers: int) -> Scheme | None:
+    """Returns the scheme that keeps a part whose tensors have these types and so many numbers."""
+    if kinds <= {"F32", "F16", "BF16"} or (part == "embedding" and numbers <= SMALL_TABLE):
+        return None
+    return UINT4 if kinds <= FOURS and part != "embedding" else INT8
 
 
 def plan_import(

@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine import catalog, kernels
+from engine import kernels
 from engine.adapters.draft import DraftAdapter, read_draft
 from engine.adapters.slot import Adapter, AdapterSlot
 from engine.config import GenerationConfig, ModelConfig
 from engine.errors import SafelightError, Sentence
 from engine.layers.kv_cache import KVCache
-from engine.layers.packed_linear import packed_weights
+from engine.layers.packed_linear import for_processor, packed_weights
 from engine.memory.device import Placement, choose
 from engine.memory.footprint import Mode
 from engine.memory.plan import device_memory, free_bytes, require_room, spare_bytes
@@ -28,6 +28,7 @@ from engine.models.defaults import generation_defaults
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import ModelFolder
 from engine.models.network import Network
+from engine.models.opening import open_model
 from engine.models.prompt import image_starts, with_image_tokens, with_rows
 from engine.models.registry import Family
 from engine.models.vision.reader import ImageReader, drained
@@ -271,10 +272,10 @@ def load_model(
     cancel: Cancel | None = None,
     threads: int = 0,
 ) -> Model:
-    """Loads a checkpoint in the Hugging Face layout, of a family in ``models.registry``.
+    """Loads a checkpoint in the Hugging Face layout, or a GGUF file, of a family in ``models.registry``.
 
     Args:
-        path_or_id: a folder with config.json, tokenizer.json and safetensors, or an embedded model's id.
+        path_or_id: a folder with config.json, tokenizer.json and safetensors, a GGUF file, or an embedded model's id.
         device: "auto", "cpu", "cuda" or "cuda:N".
         dtype: "float32", "bfloat16" or "auto": bfloat16 on CUDA, with packed weights, and for a large bf16 model on a
             CPU that multiplies bf16 fast; else float32.
@@ -296,9 +297,11 @@ def load_model(
     counted = choose_threads(config, threads)
     weights = opened.weights(quantization, placement.device, placement.dtype, found.precision)
     network = weights.load(progress, cancel)
+    if dtype == "auto":
+        for_processor(network, torch.bfloat16)  # a network whose activations are fp32 is left exact by its loading
     free = free_bytes(placement.device)
     return Model(
-        name=folder.name,
+        name=opened.name,
         folder=folder,
         family=opened.family,
         network=network,
@@ -341,11 +344,10 @@ def _read(path_or_id: str | Path) -> tuple[ModelFolder, Tokenizer, ChatTemplate,
     Raises:
         SafelightError: a file is missing or damaged, or they do not go together.
     """
-    folder = catalog.resolve(path_or_id)
-    opened = ModelFolder.open(folder)
-    config = opened.config
-    tokenizer = Tokenizer.from_folder(folder, (config.bos_token_id,) if opened.family.starts_with_bos else ())
-    most = config.vocab_size
+    opened = open_model(path_or_id)
+    tokenizer, most = opened.tokenizer(), opened.config.vocab_size
     if tokenizer.vocab_size > most:
-        raise SafelightError(f"{folder}: tokenizer.json has {tokenizer.vocab_size} tokens, config.json only {most}")
-    return opened, tokenizer, ChatTemplate.from_folder(folder), generation_defaults(opened, tokenizer)
+        raise SafelightError(
+            f"{opened.path}: tokenizer.json has {tokenizer.vocab_size} tokens, config.json only {most}"
+        )
+    return opened, tokenizer, opened.template(), generation_defaults(opened, tokenizer)

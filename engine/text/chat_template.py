@@ -50,6 +50,11 @@ class ChatTemplate:
         settings = read_json(settings_path) if settings_path.exists() else {}
         path = folder / "chat_template.jinja"
         source = read_text(path, 4 * MOST_SOURCE) if path.exists() else settings.get("chat_template")
+        return ChatTemplate.from_settings(settings, source, settings_path)
+
+    @staticmethod
+    def from_settings(settings: Mapping[str, Any], source: Any, settings_path: Path) -> ChatTemplate:
+        """Compiles ``source`` with the special tokens of a parsed ``tokenizer_config.json``, as ``from_folder``."""
         if isinstance(source, list):  # several, by their names
             named = (one for one in source if isinstance(one, dict) and one.get("name") == "default")
             source = next((one.get("template") for one in named), None)

@@ -19,7 +19,7 @@ def identify_model(model: Any, path_or_id: str | Path, title: str = "") -> Model
         path_or_id: the folder or id that it was loaded by.
     """
     try:
-        found = fingerprint(catalog.resolve(path_or_id))
+        found = fingerprint(catalog.resolve(path_or_id, files=True))
     except (SafelightError, OSError, ValueError):
         found = ""  # the model can run without it
     adapter = getattr(model, "adapter", None)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from engine.errors import SafelightError
 from engine.layers.packed_linear import PackedWeight
-from engine.quant import Precision, pack, squared_error
+from engine.quant import Packed, Precision, pack, squared_error
 from engine.types import Cancel, Progress
 from engine.weights.safetensors import FLOATING, Header
 
@@ -45,6 +45,7 @@ class Expected:
     dtypes: tuple[str, ...]
     part: str  # path in the network of the weight it fills, wholly or in part
     put: Callable[[Tensor], None] = field(repr=False)
+    take: Callable[[str], None] | None = field(default=None, repr=False)  # reads and stores it by its name, for ``put``
 
 
 VISION = "vision."
@@ -99,6 +100,10 @@ class State:
             part = Precision.part(path)
             before, now = self.errors.get(part, (0.0, 0.0)), squared_error(tensor, made)
             self.errors[part] = before[0] + now[0], before[1] + now[1]
+        self.put_packed(path, made, place)
+
+    def put_packed(self, path: str, made: Packed, place: Place = ()) -> None:
+        """Stores a weight, or the part at ``place``, that is packed already."""
         if not place:
             end = self.device_of(path)
             self.tensors |= {f"{path}.{name}": packed.to(end) for name, packed in made.tensors.items()}
@@ -196,6 +201,10 @@ def fill(
     for done, name in enumerate(names, 1):
         if cancel is not None and cancel.is_set():
             raise SafelightError("loading was cancelled")
-        layout[name].put(checkpoint.read(name))
+        expected = layout[name]
+        if expected.take is None:
+            expected.put(checkpoint.read(name))
+        else:
+            expected.take(name)
         if progress is not None:
             progress(done / len(names))

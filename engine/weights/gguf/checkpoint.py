@@ -14,10 +14,14 @@ import numpy as np
 import torch
 from gguf.constants import GGMLQuantizationType
 from gguf.quants import dequantize
+from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.errors import SafelightError
 from engine.files import open_regular, read_up_to
+from engine.quant import UINT4, Packed
+from engine.quant.uint4 import halves_of
+from engine.weights.gguf.fours import READERS, read_fours
 from engine.weights.gguf.header import GGUFHeader, TensorInfo
 from engine.weights.layout import Expected, Layout, Names, Place, State
 from engine.weights.safetensors import Header
@@ -25,6 +29,7 @@ from engine.weights.safetensors import Header
 MOST_PIECES = 2**17  # of a file; DiffusionGemma's has 8 000
 AT_ONCE = 2**24  # numbers of a matrix that are dequantised at a time
 NOT_WEIGHTS = ("F64", "I8", "I16", "I32", "I64", "Q8_1", "Q8_K", "Q1_0")  # found in no model's weights, or not read
+FOURS = frozenset(kind.name for kind in READERS)
 TYPES = tuple(kind.name for kind in GGMLQuantizationType if kind.name not in NOT_WEIGHTS)
 
 
@@ -80,6 +85,23 @@ class GGUFCheckpoint:
             SafelightError: the file has become shorter, cannot be read, or holds a value that is not finite.
         """
         tensor, piece = self._pieces[name]
+        with np.errstate(all="ignore"):  # infinite or NaN scales are checked below
+            values = dequantize(self._blocks(name), tensor.type)
+        if not np.isfinite(values).all():
+            raise _not_finite(tensor, name)
+        return torch.from_numpy(np.require(values, requirements="W").reshape(piece.shape))
+
+    def read_packed(self, name: str) -> Packed:
+        """Reads a piece of a type of ``fours.READERS`` packed as ``UINT4``, on the CPU. Raises as ``read``."""
+        tensor, _ = self._pieces[name]
+        packed = read_fours(self._blocks(name), tensor.type)
+        if not all(bool(half.isfinite().all()) for half in halves_of(packed.scales, torch.float16)):
+            raise _not_finite(tensor, name)
+        return packed
+
+    def _blocks(self, name: str) -> NDArray[np.uint8]:
+        """Reads the bytes of a piece: (rows, bytes of a row)."""
+        tensor, piece = self._pieces[name]
         rows = prod(piece.shape[:-1])
         size = rows * tensor.row_bytes
         try:
@@ -90,12 +112,11 @@ class GGUFCheckpoint:
             raise SafelightError(f"{tensor.file} cannot be read: {error.strerror or error}") from error
         if len(data) < size:
             raise SafelightError(f"{tensor.file} is truncated: tensor {name} is not whole. Download it again")
-        blocks = np.frombuffer(data, np.uint8).reshape(rows, tensor.row_bytes)
-        with np.errstate(all="ignore"):  # infinite or NaN scales are checked below
-            values = dequantize(blocks, tensor.type)
-        if not np.isfinite(values).all():
-            raise SafelightError(f"{tensor.file}: tensor {name} holds values that are not finite. Download it again")
-        return torch.from_numpy(np.require(values, requirements="W").reshape(piece.shape))
+        return np.frombuffer(data, np.uint8).reshape(rows, tensor.row_bytes)
+
+
+def _not_finite(tensor: TensorInfo, name: str) -> SafelightError:
+    return SafelightError(f"{tensor.file}: tensor {name} holds values that are not finite. Download it again")
 
 
 @dataclass(frozen=True)
@@ -118,8 +139,12 @@ class Rewritten:
         """Returns a piece without the changes, except for the order of its rows if it is only a part of a tensor."""
         if self.norms_plus_one and "norm" in path:
             tensor = tensor - 1
+        return tensor if (order := self.order(path, piece)) is None else tensor[order]
+
+    def order(self, path: str, piece: TensorPiece) -> Tensor | None:
+        """Returns the order (R,) of a whole tensor's rows without the changes; None if it is the file's."""
         heads = self.heads_of(path)
-        return tensor[own_rows(piece, len(tensor), heads).argsort()] if heads and not piece.place else tensor
+        return own_rows(piece, piece.shape[0], heads).argsort() if heads and not piece.place else None
 
 
 def own_rows(piece: TensorPiece, count: int, heads: int) -> Tensor:
@@ -130,8 +155,8 @@ def own_rows(piece: TensorPiece, count: int, heads: int) -> Tensor:
     return row - place + place % 2 * (size // 2) + place // 2
 
 
-def in_pieces(state: State, names: Names, rewritten: Rewritten) -> Layout:
-    """Returns the layout of a GGUF file, with names from ``names``.
+def in_pieces(state: State, names: Names, checkpoint: GGUFCheckpoint, rewritten: Rewritten) -> Layout:
+    """Returns the layout of a GGUF file, with names from ``names``. Weights of four bits may stay as they are.
 
     Raises:
         SafelightError: a matrix that is read in pieces is to be packed as one.
@@ -148,7 +173,13 @@ def in_pieces(state: State, names: Names, rewritten: Rewritten) -> Layout:
         def put(tensor: Tensor) -> None:
             state.put(path, rewritten.undone(path, piece, tensor), place)
 
-        return Expected(piece.shape, TYPES, path, put)
+        def take(name: str) -> None:
+            made, order = checkpoint.read_packed(name), rewritten.order(path, piece)
+            state.put_packed(path, made if order is None else made.part(order), place)
+
+        header = checkpoint.headers.get(names.released(path) + piece.suffix)
+        stays = packed is not None and packed.scheme == UINT4 and header is not None and header.dtype in FOURS
+        return Expected(piece.shape, TYPES, path, put, take if stays else None)
 
     return {
         names.released(path) + piece.suffix: expected(path, shape, piece)

@@ -1,0 +1,25 @@
+"""Opens a model by its path: a folder, or a GGUF file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine import catalog
+from engine.models.folder import ModelFolder
+
+
+def open_model(path_or_id: str | Path) -> ModelFolder:
+    """Reads a model's small files, except its tokenizer and template.
+
+    Args:
+        path_or_id: the folder of a checkpoint, a GGUF file, or an embedded model's id.
+
+    Raises:
+        SafelightError: there is no such model, or its files are damaged, or of no family that is known.
+    """
+    path = catalog.resolve(path_or_id, files=True)
+    if not catalog.is_gguf(path):
+        return ModelFolder.open(path)
+    from engine.models.gguf_import import GGUFModel  # imports the GGUF library, which nothing else needs
+
+    return GGUFModel.open_file(path).loadable()
