@@ -113,6 +113,16 @@ def iq4(name: str, shape: tuple[int, ...]) -> Kind:
     return Kind.F32 if q8_0(name, shape) == Kind.F32 else Kind.IQ4_NL
 
 
+def q4_1(name: str, shape: tuple[int, ...]) -> Kind:
+    """As ``q8_0``, but for the layers."""
+    return Kind.Q4_1 if q8_0(name, shape) == Kind.Q8_0 and name.startswith("blk.") else q8_0(name, shape)
+
+
+def q4_0(name: str, shape: tuple[int, ...]) -> Kind:
+    kind = q4_1(name, shape)
+    return Kind.Q4_0 if kind == Kind.Q4_1 else kind
+
+
 def f16(_name: str, shape: tuple[int, ...]) -> Kind:
     return Kind.F32 if len(shape) == 1 else Kind.F16
 
@@ -236,7 +246,7 @@ def tiny(path: Path, tokenizer: Path, mix: Mix = q8_0, **changes: Any) -> Path:
     return write(path, values(made.config) | tokenizer_values(tokenizer) | changes, weights(made, mix))
 
 
-def small(path: Path, tokenizer: Path, architecture: str) -> Path:
+def small(path: Path, tokenizer: Path, architecture: str, mix: Mix = q8_0) -> Path:
     """A whole file of a dense causal model, ``llama`` or ``gemma3``, of random numbers."""
     draws = np.random.default_rng(0)
     said = tokenizer_values(tokenizer)
@@ -264,7 +274,7 @@ def small(path: Path, tokenizer: Path, architecture: str) -> Path:
     layer = {f"{name}.weight": shape for name, shape in {**shapes, **dict.fromkeys(norms, (width,))}.items()}
     whole = {"token_embd.weight": (len(said["tokenizer.ggml.tokens"]), width), "output_norm.weight": (width,)}
     whole |= {f"blk.{index}.{name}": shape for index in range(2) for name, shape in layer.items()}
-    kinds = {name: q8_0(name, shape) for name, shape in whole.items()}
+    kinds = {name: mix(name, shape) for name, shape in whole.items()}
     tensors = {
         name: (encoded(draws.standard_normal(shape, np.float32), kinds[name]), kinds[name])
         for name, shape in whole.items()

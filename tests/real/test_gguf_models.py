@@ -21,6 +21,7 @@ from transformers.utils import logging
 from engine import GenerationFinished, Model, generate, load_model
 from engine.layers.kv_cache import KVCache
 from engine.models.gguf_import import GGUFModel, import_gguf, plan_import
+from engine.quant import UINT4, Precision
 from tests.real import packages
 
 pytestmark = pytest.mark.real
@@ -187,3 +188,26 @@ def test_a_packed_copy_says_nearly_the_same(file: Path, theirs: PreTrainedModel,
         for logits in (logits_of(theirs, ids), model.decode(ids, model.new_cache(), 0))
     ]
     assert abs(losses[1] - losses[0]) < 0.03
+
+
+def test_the_file_itself_says_nearly_the_same(file: Path, theirs: PreTrainedModel) -> None:
+    """Loaded without an import, as the app does: the loss on a text, in nats a token."""
+    model = load_model(file, device="cpu")
+    ids = torch.tensor(model.tokenizer.encode_prompt(Path(__file__).read_text(encoding="utf-8")))[:700]
+    losses = [
+        torch.nn.functional.cross_entropy(logits[:-1], ids[1:]).item()
+        for logits in (logits_of(theirs, ids), model.decode(ids, model.new_cache(), 0))
+    ]
+    assert abs(losses[1] - losses[0]) < 0.03
+
+
+def test_four_bits_with_a_minimum_are_taken_over_exactly(count: int) -> None:
+    """SmolLM2's file is Q4_1 in all layers: greedy text is that of transformers on the dequantised weights."""
+    file = packages.smollm2_135m()
+    theirs: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+        file.parent, gguf_file=file.name, dtype=torch.float32
+    ).eval()
+    model = load_model(file, device="cpu", dtype="float32")
+    assert model.precision == Precision(attention=UINT4, dense=UINT4)
+    for prompt in PROMPTS:
+        assert len(holds_greedy(model, model.tokenizer.encode_prompt(prompt), theirs, min(count, 60))) == min(count, 60)

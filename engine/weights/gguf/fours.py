@@ -24,7 +24,7 @@ def read_fours(data: Blocks, kind: Kind) -> Packed:
     """Returns the rows of a file (R, bytes) in a type of ``READERS`` as a packed (R, in)."""
     with np.errstate(all="ignore"):  # values that are not finite are the caller's to refuse
         codes, scales, minima = (part.reshape(len(data), -1) for part in READERS[kind](data))
-        halves = (torch.from_numpy(part.astype(np.float16)) for part in (scales, minima))
+        halves = [torch.from_numpy(part.astype(np.float16)) for part in (scales, minima)]
     return Packed(join_nibbles(torch.from_numpy(codes)), words_of(*halves).T, UINT4)
 
 

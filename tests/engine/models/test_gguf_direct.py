@@ -1,0 +1,113 @@
+"""GGUF files of causal families that are loaded without an import."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engine import GenerationFinished, Model, SafelightError, catalog, generate, load_model
+from engine.fingerprint import fingerprint
+from engine.kernels import cpu_int4
+from engine.layers.packed_linear import packed_weights
+from engine.models.defaults import run_settings
+from engine.quant import INT8, UINT4, Precision, unpack
+from engine.weights.gguf import checkpoint
+from tests.app.cli.test_main import run
+from tests.engine import gguf_files
+from tests.engine.gguf_files import Mix
+
+SKILLS = catalog.resolve(catalog.SKILLS)
+PROMPT = [{"role": "user", "content": "Reverse the word canvas."}]
+
+
+def logits(model: Model) -> torch.Tensor:
+    ids = torch.tensor(model.chat_ids(PROMPT))
+    return model.decode(ids, model.new_cache(), 0)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return gguf_files.small(tmp_path / "small.gguf", SKILLS, "llama", gguf_files.q4_1)
+
+
+@pytest.mark.parametrize("at_once", [checkpoint.AT_ONCE, 40 * 64], ids=["whole", "in pieces"])
+@pytest.mark.parametrize("mix", [gguf_files.q4_0, gguf_files.q4_1])
+@pytest.mark.parametrize("architecture", ["llama", "gemma3"])
+def test_four_bits_stay_as_they_are(
+    architecture: str, mix: Mix, at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With fp32 asked for, every weight and logit is that of the file's own numbers."""
+    monkeypatch.setattr(checkpoint, "AT_ONCE", at_once)
+    path = gguf_files.small(tmp_path / "small.gguf", SKILLS, architecture, mix)
+    model = load_model(path, device="cpu", dtype="float32")
+    plain = load_model(path, device="cpu", dtype="float32", quantization="none")
+    assert model.name == "small"
+    assert model.precision == Precision(attention=UINT4, dense=UINT4)
+    expected: dict[str, Any] = dict(plain.network.named_parameters())
+    packed = {name: weight for name, weight in model.network.named_modules() if weight in packed_weights(model.network)}
+    assert len(packed) == 14
+    for name, weight in packed.items():
+        assert torch.equal(unpack(weight.packed), expected[name])
+    torch.testing.assert_close(logits(model), logits(plain), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(cpu_int4.block() == 0, reason="this processor has no int4 kernel in torch")
+def test_by_default_products_are_of_bf16_and_sums_of_fp32(file: Path) -> None:
+    model, exact = load_model(file, device="cpu"), load_model(file, device="cpu", dtype="float32")
+    assert model.dtype == torch.float32
+    blocks = {weight.block for weight in packed_weights(model.network) if weight.shape[0] % cpu_int4.block() == 0}
+    assert blocks == {cpu_int4.block()}
+    assert {weight.block for weight in packed_weights(exact.network)} == {0}
+    found, expected = logits(model), logits(exact)
+    assert found.dtype == torch.float32
+    assert ((found - expected).norm() / expected.norm()).item() < 2e-2
+
+
+@pytest.mark.parametrize(
+    ("mix", "precision"),
+    [(gguf_files.q8_0, Precision(attention=INT8, dense=INT8)), (gguf_files.f16, Precision())],
+)
+def test_other_types_take_eight_bits_or_stay_floats(mix: Mix, precision: Precision, tmp_path: Path) -> None:
+    path = gguf_files.small(tmp_path / "small.gguf", SKILLS, "llama", mix)
+    assert load_model(path, device="cpu").precision == precision
+
+
+def test_a_table_of_many_numbers_takes_eight_bits(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.models.gguf_import.SMALL_TABLE", 100)
+    assert load_model(file, device="cpu").precision == Precision(attention=UINT4, dense=UINT4, embedding=INT8)
+
+
+def test_a_quantization_can_be_asked_for(file: Path) -> None:
+    assert load_model(file, device="cpu", quantization="int8").precision.dense == INT8
+
+
+def test_settings_and_traces_know_it(file: Path, tmp_path: Path) -> None:
+    settings = run_settings(file)
+    assert settings.decoders == ("autoregressive",)
+    assert settings.defaults == load_model(file, device="cpu").generation_defaults
+    before = fingerprint(file)
+    data = file.read_bytes()
+    other = tmp_path / "other.gguf"
+    other.write_bytes(data[:-8] + bytes(8))
+    assert before == fingerprint(file) != fingerprint(other)
+
+
+def test_it_answers_in_the_terminal(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = load_model(file, device="cpu")
+    *_, last = generate(model, model.chat_ids(PROMPT), model.generation_defaults.replace(max_new_tokens=3))
+    assert isinstance(last, GenerationFinished)
+    arguments = ["generate", PROMPT[0]["content"], "--model", str(file), "--max-new-tokens", "3", "--json"]
+    code, out, err = run(capsys, *arguments)
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    assert (record["text"], record["tokens"], record["model"]) == (model.tokenizer.decode(last.tokens), 3, "small")
+
+
+def test_a_model_that_denoises_is_imported(tmp_path: Path) -> None:
+    path = gguf_files.tiny(tmp_path / "tiny.gguf", SKILLS)
+    with pytest.raises(SafelightError, match="is a GGUF file; import it first: safelight quantize FILE FOLDER"):
+        load_model(path)
