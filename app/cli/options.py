@@ -142,7 +142,10 @@ def add_loading(parser: argparse.ArgumentParser, default: str) -> argparse._Argu
     group."""
     group = parser.add_argument_group("model")
     group.add_argument(
-        "--model", type=place, metavar="DIR_OR_ID", help=f"a model folder or an embedded model (default: {default})"
+        "--model",
+        type=place,
+        metavar="PATH_OR_ID",
+        help=f"a model folder, a GGUF file or an embedded model (default: {default})",
     )
     group.add_argument(
         "--adapter",
