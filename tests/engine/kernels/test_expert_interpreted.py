@@ -9,9 +9,10 @@ from torch import Tensor
 from engine.kernels import reference
 from engine.kernels.expert_gemm import ProductBlocks, experts
 from engine.kernels.expert_sort import group
+from engine.kernels.table import schemes
 from engine.quant import SCHEMES, pack
 
-FOUR_BIT = [name for name, scheme in SCHEMES.items() if scheme.bits == 4]
+FOUR_BIT = [str(scheme) for scheme in schemes("experts", "triton")]
 
 
 def choices(tokens: int, top_k: int, experts: int, seed: int = 0) -> Tensor:
