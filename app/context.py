@@ -25,7 +25,8 @@ from app.session.session import Session
 from app.settings import store
 from app.system.folders import Folders
 from app.system.i18n import tr
-from engine import EMBEDDED, SKILLS, Recording
+from engine import SKILLS, Recording
+from engine.catalog import installed
 from engine.service import (
     AdapterChanged,
     LoadedModel,
@@ -287,7 +288,7 @@ class AppContext(QObject):
 
     def title_of(self, path_or_id: str) -> str:
         """Returns a model's title, as it is listed."""
-        known = {**dict(self.models), **{model.id: model.title for model in EMBEDDED}}
+        known = {**dict(self.models), **{model.id: model.title for model in installed()}}
         return known.get(path_or_id) or title_of_path(path_or_id)
 
     @Slot()

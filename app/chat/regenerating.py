@@ -13,7 +13,7 @@ from app.design.notice import Notice
 from app.session.session import title_of
 from app.state.chat.conversation import Answer, Turn
 from app.system.i18n import tr
-from engine import EMBEDDED
+from engine.catalog import installed
 from engine.service import AdapterChanged, ServiceReply
 
 
@@ -53,7 +53,7 @@ class Regenerating(QObject):
 
         Answers stored by earlier versions have only the model's title.
         """
-        known = [*self._context.models, *((model.id, model.title) for model in EMBEDDED)]
+        known = [*self._context.models, *((model.id, model.title) for model in installed())]
         loaded = self._context.model
         if loaded is not None:
             known.append((loaded.path_or_id, loaded.title))

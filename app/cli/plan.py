@@ -78,9 +78,9 @@ def run(args: argparse.Namespace) -> int:
 
             found = plan_import(Path(args.model), *wanted)
         else:
-            from engine.models.folder import plan  # imports torch
+            from engine.models.opening import open_model  # imports torch
 
-            found = plan(args.model, *wanted)
+            found = open_model(args.model, shapes=True).plan(*wanted)
     if args.json:
         running.print_json(found.as_dict())
     else:

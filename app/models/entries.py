@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from app.system.i18n import tr
-from engine import EMBEDDED, PUBLISHED, PublishedModel, SafelightError
-from engine.catalog import gguf_parts, is_gguf
+from engine import PUBLISHED, PublishedModel, SafelightError
+from engine.catalog import gguf_parts, installed, is_gguf
 from engine.files import read_json
 from engine.hub import download
 from engine.hub.record import Record
@@ -110,7 +110,7 @@ def entries(
         local: folders and files that the user added.
     """
     sizes = _Sizes()
-    found = [_embedded(model.id, model.title, tr(model.purpose), model.folder, sizes) for model in EMBEDDED]
+    found = [_embedded(model.id, model.title, tr(model.purpose), model.folder, sizes) for model in installed()]
     found += [_published(model, folder, sizes) for model in published]
     taken = {entry.key for entry in found} | {entry.folder for entry in found}
     stored: list[ModelEntry] = []
@@ -246,7 +246,12 @@ class _Sizes:
         self._left = FILES
 
     def of(self, folder: Path) -> int:
-        """Returns the bytes of the files in a folder; links to folders are not followed, unreadable files count 0."""
+        """Returns the bytes of the files in a folder, or of one file; links to folders are not followed, unreadable files
+        count 0.
+        """
+        if is_gguf(folder):
+            with contextlib.suppress(OSError):
+                return folder.stat().st_size
         total, pending = 0, [str(folder)]
         while pending and self._left > 0:
             with contextlib.suppress(OSError), os.scandir(pending.pop()) as found:

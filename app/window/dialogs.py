@@ -20,7 +20,8 @@ from app.system.folders import ensure
 from app.system.i18n import tr
 from app.window.appearance import Appearance
 from app.window.sidebar.rows import shown_title
-from engine import EMBEDDED, SafelightError
+from engine import SafelightError
+from engine.catalog import installed
 
 
 class Dialogs(QObject):
@@ -164,7 +165,7 @@ def _chats(context: AppContext) -> Iterator[Action]:
 
 
 def _models(context: AppContext) -> Iterator[Action]:
-    known = {**{model.id: model.title for model in EMBEDDED}, **dict(context.models)}
+    known = {**{model.id: model.title for model in installed()}, **dict(context.models)}
     for path_or_id, title in known.items():
         yield Action(f"model {path_or_id}", title, tr("Load the model"), functools.partial(context.load, path_or_id))
 

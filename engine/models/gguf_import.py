@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from engine.catalog import PackagedModel
 from engine.errors import SafelightError, quoted
 from engine.memory.card import AbsentCard
 from engine.memory.device import choose
@@ -56,6 +57,7 @@ class GGUFModel(ModelFolder):
     described: GGUFDescription
     files: dict[str, bytes]  # of its tokenizer
     fast: Tokenizer
+    id: str = ""  # by which it is known; else its file's name
 
     def packing(self, quantization: str) -> str:
         """Returns the precision that it is packed in; "auto" is four bits, for a small dense model eight."""
@@ -105,7 +107,12 @@ class GGUFModel(ModelFolder):
 
     @property
     def name(self) -> str:
-        return self.path.stem
+        return self.id or self.path.stem
+
+    def known_as(self, model: PackagedModel) -> GGUFModel:
+        """Returns the model under the id and with the settings of a packaged one."""
+        described = dataclasses.replace(self.described, generation=self.described.generation | dict(model.settings))
+        return dataclasses.replace(self, id=model.id, described=described)
 
     def small_file(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.companions().get(name, b"{}"))

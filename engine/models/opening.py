@@ -8,18 +8,20 @@ from engine import catalog
 from engine.models.folder import ModelFolder
 
 
-def open_model(path_or_id: str | Path) -> ModelFolder:
+def open_model(path_or_id: str | Path, *, shapes: bool = False) -> ModelFolder:
     """Reads a model's small files, except its tokenizer and template.
 
     Args:
         path_or_id: the folder of a checkpoint, a GGUF file, or an embedded model's id.
+        shapes: also the id of a shape.
 
     Raises:
         SafelightError: there is no such model, or its files are damaged, or of no family that is known.
     """
-    path = catalog.resolve(path_or_id, files=True)
+    path = catalog.resolve(path_or_id, shapes=shapes, files=True)
     if not catalog.is_gguf(path):
         return ModelFolder.open(path)
     from engine.models.gguf_import import GGUFModel  # imports the GGUF library, which nothing else needs
 
-    return GGUFModel.open_file(path).loadable()
+    opened = GGUFModel.open_file(path).loadable()
+    return opened.known_as(catalog.TALK) if str(path_or_id) == catalog.TALK.id else opened

@@ -19,7 +19,8 @@ from app.race.lanes.lane_store import LaneStore
 from app.state.adapters import adapters_for, title_of_adapter
 from app.state.race.lanes import LaneSpec
 from app.system.i18n import tr
-from engine import EMBEDDED, SafelightError
+from engine import SafelightError
+from engine.catalog import installed
 from engine.service import is_remote
 from engine.service.requests import MOST_LANES
 
@@ -142,7 +143,7 @@ class LaneChooser(QWidget):
     def _models(self) -> list[tuple[str, str]]:
         """Returns path and title of the models that may race: those on this machine."""
         loaded = self._context.model
-        here = [known.id for known in EMBEDDED if (known.folder / "config.json").is_file()]
+        here = [known.id for known in installed() if known.folder.exists()]
         others = [path for path, _ in self._context.models]
         found = dict.fromkeys((*here, *others, *([] if loaded is None else [loaded.path_or_id])))
         return [(path, self._context.title_of(path)) for path in found if not is_remote(path)]

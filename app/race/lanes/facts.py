@@ -86,7 +86,7 @@ def _facts(model: str) -> ModelFacts:
         SafelightError: The model cannot be read.
     """
     from engine import run_settings  # imports torch
-    from engine.models.folder import plan  # imports torch
+    from engine.models.opening import open_model  # imports torch
 
     found = run_settings(model)
-    return ModelFacts(found.decoders, found.defaults, plan(model).released_bytes, sees=found.sees)
+    return ModelFacts(found.decoders, found.defaults, open_model(model).plan().released_bytes, sees=found.sees)
