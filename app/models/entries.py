@@ -246,8 +246,8 @@ class _Sizes:
         self._left = FILES
 
     def of(self, folder: Path) -> int:
-        """Returns the bytes of the files in a folder, or of one file; links to folders are not followed, unreadable files
-        count 0.
+        """Returns the bytes of the files in a folder, or of a GGUF file; links to folders are not followed, unreadable
+        files count 0.
         """
         if is_gguf(folder):
             with contextlib.suppress(OSError):

@@ -127,11 +127,11 @@ def plan(entry: ModelEntry) -> Work:
             from engine.models.gguf_import import plan_import  # imports torch
 
             return plan_import(entry.folder)
-        from engine.models.folder import plan as count  # imports torch
+        from engine.models.opening import open_model  # imports torch
 
         if entry.is_ready:
-            return count(entry.load_id)
-        return count(entry.shape, quantization=entry.quantization)
+            return open_model(entry.load_id).plan()
+        return open_model(entry.shape, shapes=True).plan(quantization=entry.quantization)
 
     return work
 

@@ -24,7 +24,8 @@ from app.system.folders import default_data_folder
 from app.window.main_window import MainWindow
 from app.window.palette import Palette
 from app.window.shortcuts import ShortcutSheet
-from engine import EMBEDDED, PUBLISHED, SKILLS, SUDOKU
+from engine import PUBLISHED, SKILLS, SUDOKU
+from engine.catalog import installed
 from tests.app.marked import Brackets, unmarked
 
 Open = Callable[..., MainWindow]
@@ -54,7 +55,7 @@ def test_every_word_on_screen_can_be_translated(
         window.pages.chat().page.notice.show_undo("", lambda: None)
         (turn,) = window.context.session.chat.turns
         data = ["Safelight", "hello", turn.answer.text, window.topbar.chooser.currentText()]
-        data += [model.title for model in (*EMBEDDED, *PUBLISHED)]
+        data += [model.title for model in (*installed(), *PUBLISHED)]
         data += [
             str(window.context.folders.models),
             "CPU",

@@ -79,6 +79,7 @@ def test_llm_chats_and_streams(url: str, tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "extra-openai-models.yaml").write_text(models)
     (tmp_path / "keys.json").write_text(json.dumps({"here": KEY}))
     monkeypatch.setenv("LLM_USER_PATH", str(tmp_path))
+    monkeypatch.setattr("llm.plugins.LLM_LOAD_PLUGINS", "")  # that of SmolLM2's package needs llama.cpp
     model = llm.get_model("here")
     assert model.prompt(ASKED["content"], stream=False).text() == ANSWER
     pieces = list(model.prompt(ASKED["content"], system="Be brief.", temperature=0.5, seed=3, max_tokens=20))
