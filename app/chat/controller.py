@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from app.pictures.source import PictureSource
 from app.presets.picker import PresetPicker
 from app.presets.preset import Preset
 from app.presets.store import PresetStore
-from app.session.session import cannot_see, reserve, visible
+from app.session.session import cannot_see, reserve, title_of, visible
 from app.settings.decoders import answers_in_words
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.conversation import Turn, user_message
@@ -38,6 +39,7 @@ from app.state.chat.prompts import (
     reading_note,
     suggestions,
 )
+from app.state.chat.routing import better_model
 from app.system.i18n import tr
 from engine import SafelightError, catalog
 from engine.config import BLOCK_DIFFUSION
@@ -64,6 +66,7 @@ class ChatController(QObject):
         page.composer.place_presets(self.presets)
         page.composer.pictures.set_store(session.library.pictures, self._pictures)
         page.composer.submitted.connect(self.send)
+        page.composer.changed.connect(self._withdraw_offer)
         page.composer.meter.follow(self._pending)
         session.path_changed.connect(self.show_path)
         session.progressed.connect(self._progressed)
@@ -134,9 +137,41 @@ class ChatController(QObject):
             self._wait(text, self._context.answering)
         elif composer.meter.problem:
             composer.say(composer.meter.problem)
-        elif self._can_ask() and self._ask(text, composer.attachments, composer.pictures.pictures):
+        elif self._can_ask() and not self._offer_other(text):
+            self._send_now(text)
+
+    def _send_now(self, text: str) -> None:
+        composer = self.page.composer
+        if self._can_ask() and self._ask(text, composer.attachments, composer.pictures.pictures):
             composer.edit.history.remember(text)
             composer.clear()
+
+    def _offer_other(self, text: str) -> bool:
+        """Asks which model a prompt is for, if another than the loaded one was made for it."""
+        composer, model = self.page.composer, self._context.model
+        if model is None or composer.attachments or composer.pictures.pictures:
+            return False
+        other = better_model(model.traits, text)
+        if other is None:
+            return False
+        ask = partial(self._ask_other, other.id)
+        choices: list[tuple[str, Callable[[], object]]] = [(tr("Ask {model}", model=other.title), ask)]
+        if model.traits.prompt_format == "text":
+            choices.append((tr("Ask {model} anyway", model=title_of(model)), lambda: self._send_now(composer.text)))
+        said = tr("{model} was not made for this: what it writes would be a guess.", model=title_of(model))
+        self.page.notice.show_question(said, choices)
+        return True
+
+    def _ask_other(self, path_or_id: str) -> None:
+        """Loads another model for the draft, which is sent once it is there."""
+        self._context.load(path_or_id)
+        self.send(self.page.composer.text)
+
+    @Slot()
+    def _withdraw_offer(self) -> None:
+        """Hides a question about the draft as soon as that changes."""
+        if self.page.notice.is_asking:
+            self.page.notice.hide()
 
     def _wait(self, text: str, model: str) -> None:
         """Lets the prompt wait for a model that is being loaded, if that model can read it."""

@@ -33,9 +33,10 @@ def test_it_is_loaded_as_it_is_and_answers_in_english(talk: Model) -> None:
 
 
 @needs_talk
-def test_it_draws_as_its_makers_advise(talk: Model) -> None:
+def test_it_draws_as_its_makers_advise_and_repeats_less(talk: Model) -> None:
     defaults = talk.generation_defaults
     assert (defaults.sampling_temperature, defaults.sampling_top_p) == (0.2, 0.9)
+    assert defaults.repetition_penalty == 1.1
 
 
 def test_without_its_package_it_says_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,54 @@
+"""Which of the installed models a prompt is for."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.state.chat.routing import better_model
+from engine import BASE, DECIDER, SIGHT, SKILLS, SUDOKU
+from engine.catalog import TALK, PackagedModel, Traits, traits
+from engine.tasks import skills
+
+PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"
+OWN_WORDS = ("hi", "What is the capital of France?", "def fib(n):", "Reverse the words canvas and robot, please!")
+
+
+@pytest.fixture
+def talk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PackagedModel, "is_here", True)
+
+
+@pytest.mark.usefixtures("talk")
+@pytest.mark.parametrize("model", [SKILLS, BASE, SUDOKU, DECIDER])
+def test_own_words_are_for_talk(model: str) -> None:
+    assert [better_model(traits(model), text) for text in OWN_WORDS] == [TALK] * len(OWN_WORDS)
+
+
+@pytest.mark.usefixtures("talk")
+def test_tasks_that_were_learned_stay() -> None:
+    assert [better_model(traits(SKILLS), text) for text in (*skills.suggestions(), " ", "")] == [None] * (
+        len(skills.suggestions()) + 2
+    )
+
+
+@pytest.mark.usefixtures("talk")
+def test_puzzles_are_for_the_sudoku_model() -> None:
+    by_rows = "\n".join(PUZZLE[row : row + 9].replace("0", ".") for row in range(0, 81, 9))
+    for text in (PUZZLE, by_rows):
+        found = better_model(traits(SKILLS), text)
+        assert found is not None
+        assert found.id == SUDOKU
+        assert better_model(traits(SUDOKU), text) is None
+        assert better_model(traits(BASE, "sudoku-lora"), text) is None
+
+
+@pytest.mark.usefixtures("talk")
+def test_models_that_are_not_ours_and_those_that_see_get_what_they_are_asked() -> None:
+    for text in (*OWN_WORDS, PUZZLE):
+        assert better_model(Traits(), text) is None
+        assert better_model(traits(TALK.id), text) is None
+        assert better_model(traits(SIGHT), text) is None
+
+
+def test_without_talk_own_words_go_to_whatever_is_loaded() -> None:
+    assert [better_model(traits(SKILLS), text) for text in OWN_WORDS] == [None] * len(OWN_WORDS)
