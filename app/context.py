@@ -25,8 +25,7 @@ from app.session.session import Session
 from app.settings import store
 from app.system.folders import Folders
 from app.system.i18n import tr
-from engine import SKILLS, Recording
-from engine.catalog import installed
+from engine import SKILLS, Recording, catalog
 from engine.service import (
     AdapterChanged,
     LoadedModel,
@@ -288,8 +287,7 @@ class AppContext(QObject):
 
     def title_of(self, path_or_id: str) -> str:
         """Returns a model's title, as it is listed."""
-        known = {**dict(self.models), **{model.id: model.title for model in installed()}}
-        return known.get(path_or_id) or title_of_path(path_or_id)
+        return catalog.title(path_or_id) or dict(self.models).get(path_or_id) or title_of_path(path_or_id)
 
     @Slot()
     def unload(self) -> None:

@@ -155,6 +155,8 @@ TALK = PackagedModel(
     file="SmolLM2-135M-Instruct.Q4_1.gguf",
     settings=(("do_sample", True), ("temperature", 0.2), ("top_p", 0.9), ("repetition_penalty", 1.1)),
 )
+KNOWN = (*EMBEDDED, TALK)
+"""The models with a title, a purpose and traits; see ``installed``."""
 ADAPTERS = (
     EmbeddedAdapter(
         "sudoku-lora", "Sudoku adapter", "teaches Safelight Base to solve Sudokus", "safelight-base", _PUZZLES
@@ -199,18 +201,23 @@ SKILLS, SUDOKU, BASE, DECIDER, WEDLM, MASKED, SIGHT = (model.id for model in EMB
 
 def is_embedded(path_or_id: str) -> bool:
     """Returns True if a model comes with the app, or with its packages."""
-    return any(path_or_id == model.id for model in (*EMBEDDED, TALK))
+    return any(path_or_id == model.id for model in KNOWN)
 
 
 def installed() -> tuple[EmbeddedModel, ...]:
     """Returns the models that are here without a download."""
-    return (*EMBEDDED, TALK) if TALK.is_here else EMBEDDED
+    return KNOWN if TALK.is_here else EMBEDDED
 
 
 def traits(name: str, adapter: str | None = None) -> Traits:
     """Returns the traits of an embedded model, by its id and that of its adapter; else the defaults."""
     known = next((one.traits for one in ADAPTERS if one.id == adapter and one.base == name), None)
-    return known or next((model.traits for model in (*EMBEDDED, TALK) if model.id == name), Traits())
+    return known or next((model.traits for model in KNOWN if model.id == name), Traits())
+
+
+def title(id: str) -> str:
+    """Returns the title of a known model; empty for others."""
+    return next((model.title for model in KNOWN if model.id == id), "")
 
 
 def is_gguf(path: Path) -> bool:
@@ -250,9 +257,10 @@ def resolve(path_or_id: str | Path, *, shapes: bool = False, files: bool = False
     for model in models:
         if str(path_or_id) == model.id:
             return model.folder
-    if str(path_or_id) == TALK.id and not TALK.is_here:
+    is_talk = str(path_or_id) == TALK.id
+    if is_talk and not TALK.is_here:
         raise SafelightError(f"{TALK.title} is not installed; run: uv sync --group talk")
-    folder = TALK.folder if str(path_or_id) == TALK.id else _folder(path_or_id)
+    folder = TALK.folder if is_talk else _folder(path_or_id)
     known = ", ".join(model.id for model in models)
     if not folder.exists():
         if str(path_or_id) in (model.id for model in SHAPES):

@@ -26,10 +26,13 @@ def fingerprint(folder: Path) -> str:
         OSError: a file cannot be read.
     """
     digest = hashlib.sha256()
-    if not is_gguf(folder):
+    if is_gguf(folder):
+        weights = gguf_parts(folder)
+    else:
+        weights = sorted(folder.glob("*.safetensors"))
         for name, most in (("config.json", JSON_BYTES), ("tokenizer.json", FILE_BYTES)):
             digest.update(_whole(folder / name, most))
-    for path in gguf_parts(folder) if is_gguf(folder) else sorted(folder.glob("*.safetensors")):
+    for path in weights:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
             digest.update(f"{path.name} {size}\n".encode())

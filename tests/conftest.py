@@ -109,6 +109,14 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
             core.QSettings.setPath(kind, core.QSettings.Scope.UserScope, f"{folder}/settings")
 
 
+@pytest.fixture(autouse=True)
+def without_talk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No package brings a model, whatever is installed here; tests of that model override this."""
+    from engine.catalog import PackagedModel
+
+    monkeypatch.setattr(PackagedModel, "is_here", False)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _look_of_its_own() -> Iterator[None]:
     """A window gives the app a style and a font: a file's widths must not hang on the files before it."""

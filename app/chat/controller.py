@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Slot
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QPushButton
 
 from app.bridge.remote_access import only_text
 from app.chat.commands import TurnCommands
@@ -58,6 +58,7 @@ class ChatController(QObject):
         self._context = context
         self._session = session = context.session
         self._scenes: dict[str, Scene] = {}  # by suggested prompt about a drawing
+        self._offer: list[QPushButton] = []  # the answers to the last question about the draft
         self._pictures = PictureSource(session.library.pictures.get)
         self.widget = self.page = page = ChatPage(self._options(), self._commands())
         self.setParent(page)  # so that no signal arrives after the page is deleted
@@ -130,19 +131,19 @@ class ChatController(QObject):
             self._context.stop()
 
     @Slot(str)
-    def send(self, text: str) -> None:
-        """Sends the composer's draft to the model; if the model is still loading, lets the draft wait for it."""
+    def send(self, text: str, *, anyway: bool = False) -> None:
+        """Sends the composer's draft to the model; if the model is still loading, lets the draft wait for it.
+
+        If another model was made for the draft, asks first, unless it is to be sent ``anyway``.
+        """
         composer = self.page.composer
         if self._context.loading is not None or self._context.is_borrowing:
             self._wait(text, self._context.answering)
         elif composer.meter.problem:
             composer.say(composer.meter.problem)
-        elif self._can_ask() and not self._offer_other(text):
-            self._send_now(text)
-
-    def _send_now(self, text: str) -> None:
-        composer = self.page.composer
-        if self._can_ask() and self._ask(text, composer.attachments, composer.pictures.pictures):
+        elif not self._can_ask() or (not anyway and self._offer_other(text)):
+            return
+        elif self._ask(text, composer.attachments, composer.pictures.pictures):
             composer.edit.history.remember(text)
             composer.clear()
 
@@ -157,9 +158,11 @@ class ChatController(QObject):
         ask = partial(self._ask_other, other.id)
         choices: list[tuple[str, Callable[[], object]]] = [(tr("Ask {model}", model=other.title), ask)]
         if model.traits.prompt_format == "text":
-            choices.append((tr("Ask {model} anyway", model=title_of(model)), lambda: self._send_now(composer.text)))
+            title = tr("Ask {model} anyway", model=title_of(model))
+            choices.append((title, lambda: self.send(composer.text, anyway=True)))
         said = tr("{model} was not made for this: what it writes would be a guess.", model=title_of(model))
         self.page.notice.show_question(said, choices)
+        self._offer = self.page.notice.choices
         return True
 
     def _ask_other(self, path_or_id: str) -> None:
@@ -169,9 +172,10 @@ class ChatController(QObject):
 
     @Slot()
     def _withdraw_offer(self) -> None:
-        """Hides a question about the draft as soon as that changes."""
-        if self.page.notice.is_asking:
-            self.page.notice.hide()
+        """Hides the question about the draft as soon as that changes; other questions stay."""
+        notice = self.page.notice
+        if notice.is_asking and notice.choices is self._offer:
+            notice.hide()
 
     def _wait(self, text: str, model: str) -> None:
         """Lets the prompt wait for a model that is being loaded, if that model can read it."""

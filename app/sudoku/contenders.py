@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from app.bridge.remote_access import only_text, title_of_path
 from app.state.adapters import adapters_for, title_of_adapter, with_adapter
 from app.system.i18n import tr
-from engine import BASE, EMBEDDED, SUDOKU, GenerationConfig, SafelightError
+from engine import BASE, EMBEDDED, SUDOKU, GenerationConfig, SafelightError, catalog
 from engine.config import BLOCK_DIFFUSION
 from engine.service import LoadedModel, is_remote
 from engine.tasks import sudoku
@@ -34,7 +34,7 @@ class Contender:
 
 def title_of_model(path_or_id: str) -> str:
     """Returns an embedded model's title, a folder's name, or the address of a remote model."""
-    return next((known.title for known in EMBEDDED if known.id == path_or_id), title_of_path(path_or_id))
+    return catalog.title(path_or_id) or title_of_path(path_or_id)
 
 
 def contenders(others: Iterable[str] = (), chosen: Iterable[str] = ()) -> list[Contender]:

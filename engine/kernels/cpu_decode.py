@@ -88,11 +88,8 @@ class Int4Rows(TileRows):
         halves *= (tiles.to(into.dtype) * EXACT)[..., None]
 
 
-class Uint4Rows(TileRows):
-    """A row's low nibbles first, then all its high ones; computed in fp32 and rounded once."""
-
-    def arrange(self, x: Tensor) -> Tensor:
-        return _halves(x).transpose(1, 2).flatten(1)
+class Uint4Rows(Int4Rows):
+    """Rows in the order of int4, computed in fp32 and rounded once."""
 
     def decode(self, codes: Tensor, scales: Tensor, into: Tensor) -> None:
         shape = (into.shape[0], 2, -1, TILE // 2)  # (R, low and high, tiles, 32)

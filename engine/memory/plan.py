@@ -94,6 +94,7 @@ class Subject:
     is_bf16: bool = False  # unpacked weights are stored in bf16
     notes: tuple[str, ...] = ()  # remarks on its checkpoint
     draft: int = 0  # numbers of the adapter that it drafts with
+    has_fp32_sums: bool = False  # "auto" keeps its activations fp32, also where it is packed
 
 
 def count(model: Subject, place: Placement, context: int | None, quantization: str, dtype: str) -> Plan:
@@ -115,7 +116,8 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
     by_halves = is_cpu and model.is_bf16 and has_bf16_units() and _numbers(model) >= LEAST_IN_BF16
 
     def mode(precision: Precision) -> footprint.Mode:
-        number = torch.bfloat16 if dtype == "auto" and (precision.is_packed or by_halves) else place.dtype
+        in_bf16 = dtype == "auto" and (precision.is_packed or by_halves) and not model.has_fp32_sums
+        number = torch.bfloat16 if in_bf16 else place.dtype
         return footprint.Mode.on_device(place.device, number, precision)
 
     def parts(precision: Precision, tokens: int) -> dict[str, int]:

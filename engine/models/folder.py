@@ -15,7 +15,7 @@ from engine.config import ModelConfig
 from engine.errors import SafelightError
 from engine.files import read_json
 from engine.memory.card import AbsentCard
-from engine.memory.device import choose
+from engine.memory.device import Placement, choose
 from engine.memory.plan import Plan, Subject, count
 from engine.models.network import Network
 from engine.models.registry import Family, family_of
@@ -154,9 +154,9 @@ class ModelFolder:
         """Counts its memory; see ``plan``."""
         check_quantization(quantization)
         place = choose(device, dtype)
-        return count(self._subject(quantization), place, context, quantization, dtype)
+        return count(self._subject(quantization, place), place, context, quantization, dtype)
 
-    def _subject(self, quantization: str) -> Subject:
+    def _subject(self, quantization: str, _place: Placement) -> Subject:
         """Returns the subject of a plan, by its headers, or by its config if the weights are missing."""
         build, name, draft = self.family.build, self.path.name, draft_numbers(self.path) if self.drafts else 0
         is_store = packed_store.is_store(self.path) or (self.path / store_files.PARTIAL).exists()

@@ -22,8 +22,8 @@ import torch
 from engine.catalog import PackagedModel
 from engine.errors import SafelightError, quoted
 from engine.memory.card import AbsentCard
-from engine.memory.device import choose
-from engine.memory.plan import Plan, Subject, count
+from engine.memory.device import Placement
+from engine.memory.plan import Plan, Subject
 from engine.models.causal.gguf import DESCRIBE
 from engine.models.diffusion_gemma import gguf as diffusion_gemma
 from engine.models.folder import ModelFolder, check_packs, quantize
@@ -153,23 +153,21 @@ class GGUFModel(ModelFolder):
                 numbers[part] += parameter.numel()
         return Precision(**{part: _scheme_of(part, found, numbers[part]) for part, found in kinds.items()})
 
-    def plan(
-        self,
-        context: int | None = None,
-        quantization: str = "auto",
-        device: str | AbsentCard = "auto",
-        dtype: str = "auto",
-    ) -> Plan:
-        """Counts its memory; with "auto" as it is on a processor. Cards, which lack a kernel for that, unpack it.
+    def _subject(self, quantization: str, place: Placement) -> Subject:
+        """Returns the subject of a plan: "auto" is as it is on a processor; cards, which lack a kernel, unpack it.
 
-        Activations of a small model are fp32 on a processor: in bf16 its answers change, and products take their time.
+        Activations of a small model stay fp32 then: in bf16 its answers change, and products take the time.
         """
+        stays = quantization == "auto" and place.device.type == "cpu"
         is_small = self.numbers < FOUR_BITS_FROM and not self.config.num_experts
-        on_processor = quantization == "auto" and choose(device, dtype).device.type == "cpu"
-        dtype = "float32" if on_processor and dtype == "auto" and is_small else dtype
-        place, stored = choose(device, dtype), self.own_precision if on_processor else None
-        subject = Subject(self.name, self.config, self.family.build, stored, notes=self.described.notes)
-        return count(subject, place, context, quantization, dtype)
+        return Subject(
+            self.name,
+            self.config,
+            self.family.build,
+            self.own_precision if stays else None,
+            notes=self.described.notes,
+            has_fp32_sums=stays and is_small,
+        )
 
     def companions(self) -> dict[str, bytes]:
         made = {"config.json": self.raw, "generation_config.json": self.described.generation}

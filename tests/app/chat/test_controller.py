@@ -275,3 +275,24 @@ def test_a_puzzle_is_normalised_and_other_text_is_refused(qtbot: QtBot, open_cha
     ask(qtbot, chat, board.replace("0", "."))
     idle(qtbot, chat)
     assert fake.prompts[-1][-1]["content"] == sudoku.to_prompt(board)
+
+
+def test_a_question_about_the_draft_goes_with_it_and_others_stay(
+    qtbot: QtBot, open_chat: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.catalog.PackagedModel.is_here", True)
+    chat = open_chat()
+    notice, edit = chat.page.notice, chat.page.composer.edit
+    ask(qtbot, chat, "Tell me something.")
+    assert [choice.text() for choice in notice.choices] == ["Ask Safelight Talk", "Ask Safelight Skills anyway"]
+    assert not chat.session.chat.turns
+    edit.insertPlainText("!")
+    assert not notice.is_asking
+    notice.show_question("Which one?", [("This one", lambda: None)])
+    edit.insertPlainText("?")
+    assert notice.is_asking
+    ask(qtbot, chat, "Tell me more.")
+    notice.choices[1].click()
+    idle(qtbot, chat)
+    assert [turn.prompt for turn in chat.session.chat.turns] == ["Tell me more."]
+    assert chat.page.composer.is_empty

