@@ -38,7 +38,7 @@ from engine.service import (
 )
 
 CHAT, INSPECTOR, SUDOKU, DECISIONS = "chat", "inspector", "sudoku", "decisions"
-RACE, MODELS, SERVER = "race", "models", "server"
+RACE, MODELS, SERVER, LAB = "race", "models", "server", "lab"
 """The names of the pages."""
 
 T_co = TypeVar("T_co", covariant=True)

@@ -63,7 +63,7 @@ class ChatController(QObject):
         self.widget = self.page = page = ChatPage(self._options(), self._commands())
         self.setParent(page)  # so that no signal arrives after the page is deleted
         kept = PresetStore(context.folders.data)
-        self.presets = PresetPicker(kept)
+        self.presets = PresetPicker(kept, context.values)
         page.composer.place_presets(self.presets)
         page.composer.pictures.set_store(session.library.pictures, self._pictures)
         page.composer.submitted.connect(self.send)
@@ -365,7 +365,7 @@ class ChatController(QObject):
             self.page.offer(drawn or suggestions(model.traits, random.Random()))
             composer.files.set_counter(lambda text: model.count_tokens([{"role": "user", "content": text}]))
             composer.note_blind("" if model.capabilities.images else cannot_see(model.title))
-            self.presets.set_defaults(model.defaults, model.decoders)
+            self.presets.set_defaults(model.defaults)
             self._hold_back()
         self._note_reading()
 

@@ -149,6 +149,14 @@ QScrollBar[ring="true"] {{ border: 1px solid {theme.focus}; }}
 QToolButton::menu-indicator {{ image: none; width: 0; }}
 QProgressBar {{ background: transparent; border: none; max-height: 2px; min-height: 2px; }}
 QProgressBar::chunk {{ background: {theme.accent}; }}
+QPushButton[role="card"] {{
+    background: {theme.surface_raised}; border: 1px solid {theme.line}; border-radius: 6px; padding: 12px 16px;
+    text-align: left; font-size: {TEXT_BODY}px;
+}}
+QPushButton[role="card"]:hover {{ border-color: {theme.line_strong}; }}
+QPushButton[role="card"][ring="true"] {{ border: 2px solid {theme.focus}; padding: 11px 15px; }}
+QLabel[role="card-title"] {{ font-size: {TEXT_BODY}px; font-weight: 600; }}
+QLabel[role="card-hint"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; }}
 QWidget#settings, QWidget#topbar {{ background: {theme.surface}; }}
 """
 
@@ -183,7 +191,7 @@ QPlainTextEdit[role="code"] {{
 
 
 def _inspector(theme: Theme) -> str:
-    """Returns the rules of the inspector: transport, headings and cards."""
+    """Returns the rules of the inspector: transport and headings."""
     return f"""
 QWidget#transport, QWidget#inspector-head {{ background: {theme.surface}; }}
 QScrollArea#canvas-scroll, QScrollArea#canvas-scroll > QWidget > QWidget {{ background: {theme.surface_sunken}; }}
@@ -201,14 +209,6 @@ QLabel[role="frame"] {{ font-size: {TEXT_BODY}px; color: {theme.ink}; }}
 QLabel[role="trace"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; }}
 QWidget#inspector QSplitter::handle:horizontal {{ background: {theme.line}; margin: 0 2px; }}
 QWidget#inspector QSplitter::handle:vertical {{ background: {theme.line}; margin: 2px 0; }}
-QPushButton[role="card"] {{
-    background: {theme.surface_raised}; border: 1px solid {theme.line}; border-radius: 6px; padding: 12px 16px;
-    text-align: left; font-size: {TEXT_BODY}px;
-}}
-QPushButton[role="card"]:hover {{ border-color: {theme.line_strong}; }}
-QPushButton[role="card"][ring="true"] {{ border: 2px solid {theme.focus}; padding: 11px 15px; }}
-QLabel[role="card-title"] {{ font-size: {TEXT_BODY}px; font-weight: 600; }}
-QLabel[role="card-hint"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; }}
 """
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from PySide6.QtCore import QSize, Qt, Signal, Slot
+from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QGridLayout, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
+from app.design.card import Card
 from app.design.controls import label
 from app.design.fonts import px
-from app.design.layouts import STRETCH, column_of
+from app.design.layouts import column_of
 from app.inspector.run_pictures import PictureView, RunPicture
 from app.system.i18n import tr
 
@@ -30,38 +31,14 @@ class Offer(NamedTuple):
     has_picture: bool = False
 
 
-class Card(QPushButton):
-    """A button with a run's picture, if it has one, its title, and a line about it."""
+class RunCard(Card):
+    """The card of a run, with its picture if it has one."""
 
     def __init__(self, offer: Offer, name: str) -> None:
-        super().__init__()
-        self.offer = offer
-        self.setProperty("role", "card")
-        self.setAccessibleName(name)
-        self.setAccessibleDescription(offer.hint)
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
-        self.title = label(offer.title, "card-title", wrap=True)
-        self.hint = label(offer.hint, "card-hint", wrap=True)
-        self.picture = PictureView()
-        parts = (self.picture, self.title, self.hint, STRETCH)
-        self._column = column_of(*parts, margins=(16, 12, 16, 12), spacing=4)
-        self.setLayout(self._column)
-        self.picture.setVisible(offer.has_picture)
-        for part in (self.title, self.hint):
-            part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-
-    def sizeHint(self) -> QSize:
-        width = max(self.width(), px(200))
-        return QSize(width, self._column.totalHeightForWidth(width))
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(px(160), self._column.totalHeightForWidth(max(self.width(), px(160))))
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        if event.size().width() != event.oldSize().width():
-            self.updateGeometry()
+        picture = PictureView()
+        super().__init__(picture, offer.title, offer.hint, name)
+        self.offer, self.picture = offer, picture
+        picture.setVisible(offer.has_picture)
 
 
 def _opening(title: str) -> str:
@@ -76,7 +53,7 @@ class RunCards(QWidget):
     def __init__(self, name: Callable[[str], str] = _opening, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._name = name
-        self.cards: list[Card] = []
+        self.cards: list[RunCard] = []
         self._pictures: dict[str, RunPicture] = {}
         self._offers: list[Offer] = []
         self._columns = 0
@@ -119,7 +96,7 @@ class RunCards(QWidget):
             for place in range(self._columns):
                 grid.setColumnStretch(place, 1)
             for place, offer in enumerate(offer for offer in self._offers if offer.section == section):
-                card = Card(offer, self._name(offer.title))
+                card = RunCard(offer, self._name(offer.title))
                 card.picture.set_picture(self._pictures.get(offer.key))
                 card.clicked.connect(self._choose)
                 grid.addWidget(card, place // self._columns, place % self._columns)
@@ -141,5 +118,5 @@ class RunCards(QWidget):
     @Slot()
     def _choose(self) -> None:
         card = self.sender()
-        if isinstance(card, Card):
+        if isinstance(card, RunCard):
             self.chosen.emit(card.offer.key)

@@ -76,19 +76,14 @@ class PresetDrafts:
         saved = {preset.id: preset for preset in self._store.own}
         self._drafts[self._place(id)] = saved[id]
 
-    def add(self, like: Preset | None = None) -> Preset:
-        """Adds and saves a preset, a copy of ``like`` if given; of an invalid draft the saved version is copied.
+    def add(self, like: Preset) -> Preset:
+        """Adds and saves a preset like this one, under a new id and name.
 
         Raises:
             SafelightError: the file cannot be written; no preset was added.
         """
         names = [preset.name for preset in (*self.presets, *self._store.own)]
-        if like is None:
-            made = Preset(uuid.uuid4().hex, free_name(tr("New preset"), names))
-        else:
-            if self.problem(like.id):
-                like = self._store.find(like.id)
-            made = like.replace(id=uuid.uuid4().hex, name=free_name(like.name.strip() or tr("New preset"), names))
+        made = like.replace(id=uuid.uuid4().hex, name=free_name(tr("New preset"), names))
         self._write((*self._store.own, made))
         return made
 

@@ -1,8 +1,11 @@
-"""The dialog that creates, changes and deletes presets. Valid changes are saved at once; others are kept as drafts."""
+"""The dialog that saves the current values as a preset, and renames, changes and deletes presets.
+
+Valid changes are saved at once; others are kept as drafts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QKeySequence, QShortcut, QShowEvent
@@ -22,12 +25,13 @@ from app.presets.drafts import PresetDrafts
 from app.presets.form import PresetForm
 from app.presets.preset import Preset
 from app.presets.store import PresetStore
+from app.settings.values import SettingsValues
 from app.system.i18n import tr
 from app.system.timers import later
 from engine import GenerationConfig, SafelightError
 
 SAVE_DELAY_MS = 400
-WIDTH, HEIGHT, LIST_WIDTH = 760, 712, 208  # pixels at 100 %
+WIDTH, HEIGHT, LIST_WIDTH = 760, 560, 208  # pixels at 100 %
 MOST_LIST_WIDTH = 280  # pixels
 
 
@@ -42,13 +46,20 @@ class PresetEditor(QDialog):
     def __init__(
         self,
         store: PresetStore,
+        values: SettingsValues,
         defaults: GenerationConfig,
         current: str = "",
         parent: QWidget | None = None,
-        decoders: Sequence[str] = (),
     ) -> None:
+        """
+        Args:
+            values: those that the sampler shows now, over the loaded model's ``defaults``.
+            current: the id of the preset in use.
+        """
         super().__init__(parent)
         self.setWindowTitle(tr("Presets"))
+        self._now = store.find(current).with_values(values)
+        self.made = ""  # the id of the last preset that was made of the current values
         self._drafts = PresetDrafts(store, defaults)
         self._failure = store.problem
         self._pause = later(self, self.save, SAVE_DELAY_MS)
@@ -56,19 +67,21 @@ class PresetEditor(QDialog):
         self.list = QListWidget()
         self.list.setAccessibleName(tr("Presets"))
         self.list.setFixedWidth(min(px(LIST_WIDTH), MOST_LIST_WIDTH))
-        self.new = button(tr("New"), tr("New preset"), clicked=self._add)
-        self.duplicate = button(tr("Duplicate"), tr("Duplicate the preset"), clicked=self._duplicate)
+        problem = values.problem(defaults)
+        tip = problem or tr("Saves the current values of the sampler under a name")
+        self.new = button(tr("New"), tr("New preset"), tip=tip, clicked=self._add)
+        self.new.setEnabled(not problem)
         self.delete = button(tr("Delete"), tr("Delete the preset"), clicked=self._delete)
         self.deleted = label("", "caption", wrap=True)
-        self.undo = button(tr("Undo"), tr("Bring the deleted preset back"), clicked=self._undelete)
-        self.form = PresetForm(defaults, decoders)
+        self.undo = button(tr("Undo"), tr("Restore the deleted preset"), clicked=self._undelete)
+        self.form = PresetForm(values, defaults)
         self.form.edited.connect(self._take)
         self.message = label("", "error", wrap=True)
         self.message.setAccessibleName(tr("What is wrong with the preset"))
-        self.revert = button(tr("Revert"), tr("Take the preset as it was saved"), clicked=self._revert)
+        self.revert = button(tr("Revert"), tr("Go back to the saved preset"), clicked=self._revert)
         self.done_button = button(tr("Done"), tr("Close the presets"), role="primary", clicked=self.accept)
         self.done_button.setAutoDefault(False)  # Enter in a field must not close the dialog
-        for control in (self.new, self.duplicate, self.delete, self.undo, self.revert):
+        for control in (self.new, self.delete, self.undo, self.revert, self.form.save_values, self.form.clear_values):
             control.setAutoDefault(False)
         self._lay_out()
         for keys, slot in ((QKeySequence.StandardKey.New, self._add), ("F2", self._rename)):
@@ -82,7 +95,7 @@ class PresetEditor(QDialog):
         self.list.setFocus()
 
     def _lay_out(self) -> None:
-        buttons = row_of(self.new, self.duplicate, self.delete, STRETCH, spacing=16)
+        buttons = row_of(self.new, self.delete, STRETCH, spacing=16)
         undo = row_of((self.deleted, 1), self.undo, spacing=16)
         left = column_of((self.list, 1), buttons, undo, spacing=8)
         scroll = QScrollArea()
@@ -194,17 +207,15 @@ class PresetEditor(QDialog):
 
     @Slot()
     def _add(self) -> None:
-        self._insert(self._drafts.add)
-
-    @Slot()
-    def _duplicate(self) -> None:
-        self._insert(self._drafts.add, self.current)
+        if self.new.isEnabled() and self._insert(self._drafts.add, self._now):
+            self.made = self.current.id
 
     @Slot()
     def _undelete(self) -> None:
         self._insert(self._drafts.undelete)
 
-    def _insert(self, action: Callable[..., object], *given: object) -> None:
+    def _insert(self, action: Callable[..., object], *given: object) -> bool:
+        """Calls a function that adds a preset, and shows it. Returns True if it succeeded."""
         self.save()
         before = {preset.id for preset in self._drafts.presets}
         if self._try(action, *given):
@@ -212,8 +223,9 @@ class PresetEditor(QDialog):
             self._fill(made.id)
             self._show_current()
             self._rename()
-        else:
-            self._show_state()
+            return True
+        self._show_state()
+        return False
 
     @Slot()
     def _rename(self) -> None:
@@ -227,6 +239,7 @@ class PresetEditor(QDialog):
             return
         self.save()
         if self._try(self._drafts.delete, preset.id):
+            self.made = "" if self.made == preset.id else self.made
             left = self._drafts.presets
             self._fill(left[min(row, len(left) - 1)].id)
             self._show_current()
@@ -247,7 +260,6 @@ class PresetEditor(QDialog):
 
     def done(self, result: int) -> None:
         """Closes if everything is saved; otherwise shows an unsaved preset."""
-        self.form.finish_typing()
         self.save()
         left = self._drafts.unsaved()
         if not left:

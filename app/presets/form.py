@@ -1,39 +1,39 @@
-"""The form of one preset: name, system prompt, thinking, and a row for each declared sampler setting."""
+"""The form of one preset: name, system prompt, thinking, and the sampler's values that it sets."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from PySide6.QtCore import Signal, Slot
+from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
 
-from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QLineEdit, QWidget
-
-from app.design.controls import label
+from app.design.controls import button, flow_of, label
 from app.design.fonts import px
-from app.design.layouts import boxed, column_of
+from app.design.layouts import Gap, boxed, column_of
 from app.design.text_field import TextField, refusal
-from app.presets.preset import Preset, overrides_in_order
-from app.settings.decoding_fields import DecodingFields
-from app.settings.fields import NumberBox, flag_box, number_box, number_in, put_number, start_number
-from app.settings.spec import SAMPLER, Setting
+from app.presets.preset import Preset
+from app.settings.fields import flag_box
+from app.settings.values import SettingsValues
+from app.settings.words import changes_in_words
 from app.system.i18n import tr
 from engine import GenerationConfig
 
-PROMPT_HEIGHT = 96  # pixels at 100 %
+PROMPT_HEIGHT = 144  # pixels at 100 %
 
 
 class PresetForm(QWidget):
-    """The form of a preset. Emits ``edited`` after a change by the user; ``preset`` is its content, valid or not."""
+    """The form of a preset. Emits ``edited`` after a change by the user; ``preset`` is its content, valid or not.
+
+    ``values`` are those that the sampler shows now, over a model's ``defaults``.
+    """
 
     edited = Signal()
 
-    def __init__(self, defaults: GenerationConfig, decoders: Sequence[str] = ()) -> None:
+    def __init__(self, values: SettingsValues, defaults: GenerationConfig) -> None:
         super().__init__()
-        self._defaults, self._decoders = defaults, tuple(decoders)  # of the loaded model
+        self._values = values
         self._shown = Preset("", "")
         self._filling = False
         self._hidden = ""  # a system prompt that is too long for its field
-        self.note = label(tr("This preset comes with Safelight. Duplicate it to change it."), "remark", wrap=True)
+        self.note = label(tr("This preset comes with Safelight and cannot be changed."), "remark", wrap=True)
         self.name = QLineEdit()
         self.name.setMaxLength(200)
         self.name.setAccessibleName(tr("Name of the preset"))
@@ -47,71 +47,34 @@ class PresetForm(QWidget):
         self.too_long = label("", "remark", wrap=True)
         self.too_long.hide()
         self.think = flag_box("think", "Think before answering", "The model writes its reasoning first, if it can.")
-        self.own: dict[str, QCheckBox] = {}
-        self.boxes: dict[str, NumberBox] = {}
-        self._rows: dict[str, tuple[QWidget, ...]] = {}
-        self.decoding = DecodingFields(offers_own=True)
-        self.decoding.setContentsMargins(0, 0, 0, 12)
-
-        self._note_place = boxed(column_of(self.note, margins=(0, 0, 0, 16)))
-        column = column_of(self._note_place, margins=(0, 0, 12, 0), spacing=4)
-        self.setLayout(column)
-        for title, field in ((tr("Name"), self.name), (tr("System prompt"), self.system_prompt)):
-            column.addWidget(label(title, "setting"))
-            column.addWidget(field)
-            column.addSpacing(12)
-        column.insertWidget(column.indexOf(self.system_prompt) + 1, self.too_long)
-        column.addWidget(self.think)
-        column.addSpacing(12)
-        column.addWidget(self.decoding)
-        column.addWidget(label(tr("Sampler"), "setting"))
-        column.addWidget(label(tr("A setting without a tick follows the model."), "caption", wrap=True))
-        column.addSpacing(4)
-        rows = QGridLayout()
-        rows.setHorizontalSpacing(12)
-        rows.setVerticalSpacing(4)
-        rows.setColumnStretch(0, 1)
-        for row, setting in enumerate(SAMPLER):
-            self._add_row(rows, row, setting)
-        column.addLayout(rows)
-        column.addStretch(1)
+        self.settings = label("", "fact", wrap=True)
+        self.save_values = button(tr("Save the current values"), role="plain", clicked=self._save_values)
+        self.clear_values = button(tr("Reset to the model's defaults"), role="plain", clicked=self._clear_values)
+        problem = values.problem(defaults)
+        self.save_values.setToolTip(problem or tr("Sets what the sampler shows now"))
+        self._can_save = not problem
+        self._lay_out()
         self.name.textEdited.connect(self._edit)
         self.system_prompt.textChanged.connect(self._write)
         self.system_prompt.overlong.connect(self._refuse)
         self.think.toggled.connect(self._edit)
-        self.decoding.changed.connect(self._choose_decoding)
 
-    def _add_row(self, rows: QGridLayout, row: int, setting: Setting) -> None:
-        own, box = flag_box(f"own_{setting.name}", setting.label, setting.explanation), number_box(setting)
-        own.setAccessibleName(tr("Set {setting}", setting=tr(setting.label)))
-        box.setMinimumWidth(px(96))
-        own.toggled.connect(self._tick)
-        box.valueChanged.connect(self._edit)
-        rows.addWidget(own, row, 0)
-        unit = label(tr(setting.unit) if setting.unit else "", "caption")
-        rows.addWidget(unit, row, 1, Qt.AlignmentFlag.AlignRight)
-        self._rows[setting.name] = own, unit, box
-        rows.addWidget(box, row, 2)
-        self.own[setting.name], self.boxes[setting.name] = own, box
+    def _lay_out(self) -> None:
+        self._note_place = boxed(column_of(self.note, margins=(0, 0, 0, 16)))
+        named = (label(tr("Name"), "setting"), self.name, Gap(12))
+        prompted = (label(tr("System prompt"), "setting"), self.system_prompt, self.too_long, Gap(12))
+        acts = flow_of(self.save_values, self.clear_values)
+        sampled = (label(tr("Sampler"), "setting"), self.settings, Gap(4), acts)
+        parts = (self._note_place, *named, *prompted, self.think, Gap(12), *sampled)
+        column = column_of(*parts, margins=(0, 0, 12, 0), spacing=4)
+        column.addStretch(1)
+        self.setLayout(column)
 
     @property
     def preset(self) -> Preset:
         """The form's content, with the id of the shown preset."""
-        shown = dict(self._shown.overrides)
-        values = {}
-        for setting in SAMPLER:
-            if self.own[setting.name].isChecked():
-                value = number_in(self.boxes[setting.name], setting, shown.get(setting.name))
-                if value is not None:
-                    values[setting.name] = value
-        return Preset(
-            self._shown.id,
-            self.name.text(),
-            self.system_prompt.toPlainText() or self._hidden,
-            overrides_in_order(values.items()),
-            self.think.isChecked(),
-            self.decoding.choice,
-        )
+        prompt = self.system_prompt.toPlainText() or self._hidden
+        return self._shown.replace(name=self.name.text(), system_prompt=prompt, think=self.think.isChecked())
 
     def show_preset(self, preset: Preset) -> None:
         """Fills the form without emitting ``edited``; a built-in preset is read-only."""
@@ -127,37 +90,35 @@ class PresetForm(QWidget):
         self.system_prompt.setReadOnly(fixed)
         self.think.setChecked(preset.think)
         self.think.setEnabled(not fixed)
-        self.decoding.show_choice(preset.decoding, self._decoders)
-        self.decoding.setEnabled(not fixed)
-        self._show_rows()
-        own = dict(preset.overrides)
-        for setting in SAMPLER:
-            self.own[setting.name].setChecked(setting.name in own)
-            self.own[setting.name].setEnabled(not fixed)
-            self.boxes[setting.name].setEnabled(setting.name in own and not fixed)
-            put_number(self.boxes[setting.name], own.get(setting.name, getattr(self._defaults, setting.name)))
         self._filling = False
+        self._show_settings()
 
-    def _show_rows(self) -> None:
-        """Shows only the settings that the chosen decoder uses."""
-        choice = self.decoding.choice
-        own = next(iter(self._decoders), "")
-        shown = (choice if choice.decoder else replace(choice, decoder=own)).settings
-        for name, parts in self._rows.items():
-            for part in parts:
-                part.setVisible(name in shown)
+    def _show_settings(self) -> None:
+        preset = self._shown
+        said = changes_in_words(dict(preset.overrides), preset.decoding)
+        self.settings.setText(said or tr("The model's defaults."))
+        now = preset.with_values(self._values)
+        self.save_values.setEnabled(self._can_save and not preset.is_built_in and now != preset)
+        self.clear_values.setEnabled(bool(said) and not preset.is_built_in)
 
-    def finish_typing(self) -> None:
-        """Applies numbers that are typed but not confirmed yet."""
-        for box in self.boxes.values():
-            box.interpretText()
+    @Slot()
+    def _save_values(self) -> None:
+        self._shown = self._shown.with_values(self._values)
+        self._show_settings()
+        self._edit()
+
+    @Slot()
+    def _clear_values(self) -> None:
+        self._shown = self._shown.with_values(SettingsValues())
+        self._show_settings()
+        self._edit()
 
     @Slot(str)
     def _refuse(self, text: str) -> None:
         said = refusal()
         if self._filling:
             self._hidden = text
-            said = tr("It is too long to be shown, and used as it is. What is written here takes its place.")
+            said = tr("It is too long to show, but it is used. What you write here replaces it.")
         self.too_long.setText(said)
         self.too_long.show()
 
@@ -165,26 +126,6 @@ class PresetForm(QWidget):
     def _write(self) -> None:
         self.too_long.setVisible(bool(self._hidden) and not self.system_prompt.toPlainText())
         self._edit()
-
-    @Slot(bool)
-    def _tick(self, checked: bool) -> None:
-        if self._filling:
-            return
-        name = self.sender().objectName().removeprefix("own_")
-        self.boxes[name].setEnabled(checked)
-        self._filling = True
-        if checked:
-            start_number(self.boxes[name])
-        else:
-            put_number(self.boxes[name], getattr(self._defaults, name))
-        self._filling = False
-        self._edit()
-
-    @Slot()
-    def _choose_decoding(self) -> None:
-        if not self._filling:
-            self._show_rows()
-            self._edit()
 
     @Slot()
     def _edit(self) -> None:

@@ -10,6 +10,7 @@ from app.design.fonts import px
 from app.presets.editor import PresetEditor
 from app.presets.preset import DEFAULT, Preset
 from app.presets.store import PresetStore
+from app.settings.values import SettingsValues
 from app.system.i18n import tr
 from engine import GenerationConfig
 
@@ -22,11 +23,11 @@ class PresetPicker(ChoiceBox):
 
     chosen = Signal(object)
 
-    def __init__(self, store: PresetStore) -> None:
+    def __init__(self, store: PresetStore, values: SettingsValues) -> None:
+        """``values`` are the sampler's, which a preset is made of."""
         super().__init__()
-        self._store = store
+        self._store, self._values = store, values
         self._defaults = GenerationConfig()
-        self._decoders: tuple[str, ...] = ()
         self._current = store.find(DEFAULT)
         self._changed = False
         self.editor: PresetEditor | None = None
@@ -58,9 +59,9 @@ class PresetPicker(ChoiceBox):
             self._changed = changed
             self.refresh()
 
-    def set_defaults(self, defaults: GenerationConfig, decoders: tuple[str, ...] = ()) -> None:
-        """Sets the loaded model's decoders and settings; the editor shows these settings if a preset has none."""
-        self._defaults, self._decoders = defaults, decoders
+    def set_defaults(self, defaults: GenerationConfig) -> None:
+        """Sets the loaded model's settings, which those of a preset must go with."""
+        self._defaults = defaults
 
     @Slot()
     def refresh(self) -> None:
@@ -82,7 +83,7 @@ class PresetPicker(ChoiceBox):
         if self.editor is not None:
             self.editor.raise_()
             return
-        self.editor = PresetEditor(self._store, self._defaults, self._current.id, self.window(), self._decoders)
+        self.editor = PresetEditor(self._store, self._values, self._defaults, self._current.id, self.window())
         self.editor.changed.connect(self.refresh)
         self.editor.finished.connect(self._edited)
         self.editor.open()
@@ -102,10 +103,11 @@ class PresetPicker(ChoiceBox):
 
     @Slot()
     def _edited(self) -> None:
+        was, used = self._current, self._current.id
         if self.editor is not None:
+            used = self.editor.made or used
             self.editor.deleteLater()
             self.editor = None
-        was = self._current
-        if self._store.find(was.id) != was:
-            self.show_preset(was.id)
+        if self._store.find(used) != was:
+            self.show_preset(used)
             self.chosen.emit(self._current)

@@ -39,6 +39,10 @@ class Preset:
         """True if the preset is built in, so that it can be neither changed nor deleted."""
         return self.id in BUILT_IN_IDS
 
+    def with_values(self, values: SettingsValues) -> Preset:
+        """Returns a copy that sets these values of the sampler."""
+        return self.replace(overrides=overrides_in_order(values.overrides.items()), decoding=values.decoding)
+
     def replace(self, **changes: object) -> Preset:
         """Returns a copy with some fields changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
@@ -61,8 +65,8 @@ def built_in() -> tuple[Preset, ...]:
     """Returns the built-in presets: the model's defaults, slower and more accurate, faster and less accurate."""
     return (
         Preset(DEFAULT, tr("Default")),
-        Preset("careful", tr("Careful"), overrides=(("entropy_bound", 0.05), ("max_denoising_steps", 96))),
-        Preset("quick", tr("Quick"), overrides=(("entropy_bound", 0.3), ("max_denoising_steps", 24))),
+        Preset("careful", tr("Careful"), overrides=(("max_denoising_steps", 96), ("entropy_bound", 0.05))),
+        Preset("quick", tr("Quick"), overrides=(("max_denoising_steps", 24), ("entropy_bound", 0.3))),
     )
 
 

@@ -27,20 +27,15 @@ from engine.decoding.names import MIXABLE
 
 
 class DecodingFields(QWidget):
-    """Edits a ``DecodingChoice`` and emits ``changed``; fields that are not offered keep their values.
-
-    With ``offers_own`` the choice may be for another model than the present one: "The model's own" is offered, and
-    the decoders that the choice already names. Otherwise it is for the present model, whose own decoder is offered by
-    name.
-    """
+    """Edits a ``DecodingChoice`` and emits ``changed``; fields that are not offered keep their values."""
 
     changed = Signal()
 
-    def __init__(self, *, offers_own: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.choice = OWN_DECODING
-        self._offers_own = offers_own
         self._decoders: tuple[str, ...] = ()
+        self._thinks = self._checks = True
         self._filling = False
         self._column = column_of(spacing=16)
         self.setLayout(self._column)
@@ -75,18 +70,15 @@ class DecodingFields(QWidget):
         self.choice, self._decoders = choice, tuple(decoders)
         self._show()
 
+    def offer(self, *, thinks: bool, checks: bool) -> None:
+        """Offers the decoding of thoughts, and to verify and rescue blocks, only where a model gains from it."""
+        self._thinks, self._checks = thinks, checks
+        self._show()
+
     def _show(self) -> None:
         self._filling = True
-        decoders, shown = self._decoders, self.choice
-        if self._offers_own:
-            offered = tuple(dict.fromkeys(("", *decoders, shown.decoder)))
-            show_decoders(self.decoder, offered, shown.decoder, tr("The model's own"))
-            has_decoders = len(decoders) > 1 or bool(shown.decoder)
-            mixes = can_mix(decoders) or bool(shown.changes.keys() - {DECODER.name, REMASKING.name})
-        else:
-            shown = shown.among(decoders)
-            show_decoders(self.decoder, decoders, shown.decoder)
-            has_decoders, mixes = len(decoders) > 1, can_mix(decoders)
+        decoders, shown = self._decoders, self.choice.among(self._decoders)
+        show_decoders(self.decoder, decoders, shown.decoder)
         for declared, box, name in (
             (THOUGHT_DECODER, self.thought_decoder, shown.thought_decoder),
             (ANSWER_DECODER, self.answer_decoder, shown.answer_decoder),
@@ -96,22 +88,26 @@ class DecodingFields(QWidget):
         self.rescue.setChecked(self.choice.rescue)
         self.verify.setChecked(self.choice.verify)
         self.remasking.setCurrentIndex(self.remasking.findData(self.choice.remasking))
-        remasks = (shown.decoder or next(iter(decoders), "")) == BLOCK_CAUSAL or REMASKING.name in shown.changes
-        self._remasking_row.setVisible(remasks)
-        self._choosing.setVisible(has_decoders)
-        for row in self._mixing:
-            row.setVisible(mixes)
-        for row in self._of_blocks:
-            row.setVisible(mixes and shown.denoises)
+        self._show_rows(shown)
         self.about_decoder.setText(self.decoder.toolTip())
-        self.setVisible(has_decoders or mixes or remasks)
         self._filling = False
+
+    def _show_rows(self, shown: DecodingChoice) -> None:
+        """Shows the fields that the model supports, and those that are set although it gains nothing from them."""
+        has_decoders, mixes = len(self._decoders) > 1, can_mix(self._decoders)
+        mixed = mixes and (self._thinks or bool(shown.thought_decoder or shown.answer_decoder))
+        rows = [(self._choosing, has_decoders), *((row, mixed) for row in self._mixing)]
+        for row, is_on in zip(self._of_blocks, (shown.rescue, shown.verify), strict=True):
+            rows.append((row, mixes and shown.denoises and (self._checks or is_on)))
+        rows.append((self._remasking_row, shown.decoder == BLOCK_CAUSAL))
+        for row, is_shown in rows:
+            row.setVisible(is_shown)
+        self.setVisible(any(is_shown for _, is_shown in rows))
 
     @Slot()
     def _choose(self) -> None:
         chosen = self.decoder.currentData()
-        is_own = not self._offers_own and self._decoders[:1] == (chosen,)
-        self._take(replace(self.choice, decoder="" if is_own else chosen))
+        self._take(replace(self.choice, decoder="" if self._decoders[:1] == (chosen,) else chosen))
 
     @Slot()
     def _mix(self) -> None:

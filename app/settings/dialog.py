@@ -1,4 +1,4 @@
-"""The settings dialog, derived from the declarations in ``app.settings.preferences``. Changes take effect at once."""
+"""The settings dialog, derived from the declarations in ``app.settings.preferences``."""
 
 from __future__ import annotations
 
@@ -129,7 +129,10 @@ class SettingsDialog(QDialog):
     def _lay_out(self) -> None:
         middle = row_of(self.sections, Hairline(Qt.Orientation.Vertical), (self.pages, 1), spacing=0)
         foot = row_of(
-            label(tr("Changes take effect at once."), "caption"), STRETCH, self.done_button, margins=(16, 12, 16, 12)
+            label(tr("Changes take effect at once, unless a setting says otherwise."), "caption"),
+            STRETCH,
+            self.done_button,
+            margins=(16, 12, 16, 12),
         )
         self.setLayout(column_of((middle, 1), Hairline(), foot, spacing=0))
         self._fit()
@@ -216,7 +219,7 @@ class SettingsDialog(QDialog):
         shown.setAccessibleName(tr(item.label))
         shown.setAccessibleDescription(tr(item.explanation))
         choose = button(tr("Choose…"), tr("Choose the {folder}", folder=tr(item.label).lower()), role="plain")
-        usual = button(tr("Default"), tr("Take the default {folder}", folder=tr(item.label).lower()), role="plain")
+        usual = button(tr("Default"), tr("Use the default {folder}", folder=tr(item.label).lower()), role="plain")
         for widget in (choose, usual):
             widget.setAutoDefault(False)
         choose.clicked.connect(functools.partial(self._choose_folder, item))
@@ -272,7 +275,7 @@ class SettingsDialog(QDialog):
         if isinstance(holder, Preferences):
             store.write_preference(self._settings, holder, name)
         if name in ("language", "data_folder"):
-            self.say(name, tr("This takes effect when Safelight is started next."))
+            self.say(name, tr("Saved. Takes effect at the next start."))
         self.refresh()
         self.changed.emit(name)
 

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from app.settings.spec import (
     IMAGE_BUDGET,
     LAYER,
-    PACE,
     REDUCED_MOTION,
     REDUCED_MOTION_EXPLANATION,
     VIEW,
@@ -93,20 +92,20 @@ LANGUAGE = Choice(
 DATA_FOLDER = Folder(
     "data_folder",
     "Data folder",
-    "Where conversations and downloaded models are kept. A change takes effect at the next start and moves nothing: "
-    "copy the old folder's contents to take them along.",
+    "Where conversations and downloaded models are kept. Takes effect at the next start. Files are not moved: copy the "
+    "contents of the old folder yourself.",
 )
 OFFLINE = Switch(
     "offline",
     "Offline",
-    "No network call of any kind. Downloads wait until this is off; everything else works as before.",
+    "Safelight does not use the network. Downloads wait until this is off; everything else works.",
 )
 THREADS = Setting(
     "threads",
-    "Threads of the processor",
+    "CPU threads",
     "",
-    "0 takes one for a small model and all for a large one. Takes effect when a model is loaded; a graphics card needs "
-    "none.",
+    "0 uses one thread for a small model and all for a large one. Takes effect when a model is loaded. Not used on a "
+    "graphics card.",
     0,
     MOST_THREADS,
     1,
@@ -114,43 +113,45 @@ THREADS = Setting(
 OPEN_LOGS = Act(
     "open_logs",
     "Log",
-    "Faults are written to a file on this computer. Prompts and answers never are.",
+    "Errors are written to a file on this computer. Prompts and answers are not.",
     "Open the log folder",
 )
 COPY_DIAGNOSTICS = Act(
     "copy_diagnostics",
     "Diagnostics",
-    "Versions, the device, these settings and the log's last lines, for a report of a fault. "
-    "It holds no prompt, no answer and no token.",
+    "Versions, the device, these settings and the last lines of the log, to report an error. "
+    "No prompts, answers or access tokens.",
     "Copy diagnostics",
 )
 SHOW_SERVER = Act(
     "show_server",
     "Local server",
-    "Lets other programs use the loaded model as they would use OpenAI's. Off until you switch it on.",
-    "Open the server's page",
+    "Other programs can use the loaded model through OpenAI's interface. Off until you switch it on.",
+    "Open the server",
 )
-SHOW_SHORTCUTS = Act("show_shortcuts", "Keyboard", "Every function has a key, or is a word away.", "Show the shortcuts")
+SHOW_SHORTCUTS = Act(
+    "show_shortcuts", "Keyboard", "All keys. Ctrl+K finds everything else by name.", "Show the shortcuts"
+)
 
 SECTIONS = (
     PreferenceSection(
         "Appearance",
         (THEME, TEXT_PERCENT, Switch("reduced_motion", REDUCED_MOTION, REDUCED_MOTION_EXPLANATION), LANGUAGE),
     ),
-    PreferenceSection("Canvas", (VIEW, LAYER, PACE)),
+    PreferenceSection("Canvas", (VIEW, LAYER)),
     PreferenceSection("Engine", (THREADS, IMAGE_BUDGET, SHOW_SERVER)),
     PreferenceSection("Storage and privacy", (DATA_FOLDER, OFFLINE)),
     PreferenceSection("Help", (SHOW_SHORTCUTS, OPEN_LOGS, COPY_DIAGNOSTICS)),
 )
 
 SERVER_SWITCH = Switch(
-    "server", "Serve the loaded model", "Starts with Safelight from now on. Every request must show the key."
+    "server", "Serve the loaded model", "Starts with Safelight from now on. Every request needs the key."
 )
 SERVER_PORT = Setting(
     "server_port",
     "Port",
     "",
-    "Part of the address. 0 takes a free one, another at each start.",
+    "Part of the address. 0 uses a free port, another one at each start.",
     0,
     65_535,
     1,

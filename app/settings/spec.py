@@ -28,20 +28,19 @@ class Setting:
 
 SAMPLER = (
     Setting(
-        "entropy_bound",
-        "Entropy bound",
-        "nats",
-        "How much doubt a step may accept in all: lower accepts fewer tokens a step and takes longer.",
-        0.0,
-        20.0,
-        0.05,
-        3,
+        "max_denoising_steps",
+        "Steps",
+        "",
+        "The most steps of a block. A block that is not finished by then is taken as it is.",
+        1,
+        1000,
+        1,
     ),
     Setting(
         "t_max",
-        "Temperature at the start",
+        "Temperature",
         "",
-        "How freely tokens are drawn at a block's first step.",
+        "How freely tokens are drawn at a block's first step. It falls towards the last step.",
         0.05,
         5.0,
         0.05,
@@ -51,33 +50,44 @@ SAMPLER = (
         "t_min",
         "Temperature at the end",
         "",
-        "How freely tokens are drawn towards a block's last step; it falls in a straight line.",
+        "How freely tokens are drawn at a block's last step.",
         0.05,
         5.0,
         0.05,
         2,
     ),
     Setting(
-        "max_denoising_steps",
-        "Denoising steps at most",
-        "steps",
-        "A block that has not converged by then is taken as it is.",
-        1,
-        1000,
-        1,
+        "sampling_temperature",
+        "Sampling temperature",
+        "",
+        "How freely tokens are drawn; 0 always takes the likeliest.",
+        0.0,
+        5.0,
+        0.05,
+        2,
+    ),
+    Setting(
+        "entropy_bound",
+        "Boldness",
+        "nats",
+        "How many unsure tokens a step keeps (the entropy bound). Higher is faster, lower makes fewer mistakes.",
+        0.0,
+        20.0,
+        0.05,
+        3,
     ),
     Setting(
         "stability_threshold",
-        "Stability threshold",
+        "Stability",
         "steps",
-        "For so many steps the best guess must stay unchanged before a block may end.",
+        "A block may end once its best guess is unchanged for this many steps.",
         0,
         100,
         1,
     ),
     Setting(
         "confidence_threshold",
-        "Confidence threshold",
+        "Confidence",
         "nats",
         "A block may end once its mean entropy is below this; 0 takes every step.",
         0.0,
@@ -86,29 +96,19 @@ SAMPLER = (
         4,
     ),
     Setting(
-        "sampling_temperature",
-        "Temperature",
-        "",
-        "How freely tokens are drawn; 0 takes the likeliest each time.",
-        0.0,
-        5.0,
-        0.05,
-        2,
-    ),
-    Setting(
         "sampling_top_k",
-        "Likeliest tokens",
+        "Top-k",
         "tokens",
-        "Only so many of the likeliest tokens may be drawn; 0 allows all.",
+        "Draws from this many of the likeliest tokens only; 0 draws from all.",
         0,
         1000,
         1,
     ),
     Setting(
         "sampling_top_p",
-        "Likeliest share",
+        "Top-p",
         "",
-        "Only the likeliest tokens that come to this probability together may be drawn; 1 allows all.",
+        "Draws from the likeliest tokens that have this probability together; 1 draws from all.",
         0.01,
         1.0,
         0.01,
@@ -116,9 +116,9 @@ SAMPLER = (
     ),
     Setting(
         "sampling_min_p",
-        "Least share of the likeliest",
+        "Min-p",
         "",
-        "Only tokens with this share of the likeliest one's probability may be drawn; 0 allows all.",
+        "Draws from tokens with at least this share of the likeliest one's probability; 0 draws from all.",
         0.0,
         1.0,
         0.01,
@@ -128,7 +128,7 @@ SAMPLER = (
         "repetition_penalty",
         "Repetition penalty",
         "",
-        "Tokens that the prompt or the text has already are less likely to be drawn; 1 leaves them as they are.",
+        "Makes tokens less likely that the prompt or the text already has; 1 changes nothing.",
         0.5,
         2.0,
         0.05,
@@ -138,7 +138,7 @@ SAMPLER = (
         "window",
         "Window",
         "masks",
-        "So many places ahead of the text are predicted at once.",
+        "How many places ahead of the text are predicted at once.",
         1,
         1024,
         1,
@@ -157,7 +157,7 @@ SAMPLER = (
         "distance_penalty",
         "Distance penalty",
         "nats",
-        "Added to a place's entropy for each place that it is further to the right, so that the left is written first.",
+        "Added to a place's entropy for each place to its left, so that the left is written first.",
         0.0,
         1.0,
         0.01,
@@ -177,7 +177,7 @@ SAMPLER = (
         "rescue_probability",
         "Probability to keep",
         "",
-        "A rescue keeps the beginning of a block up to the first token whose probability is below this.",
+        "A rescue keeps the beginning of a block, up to the first token with a lower probability.",
         0.0,
         1.0,
         0.05,
@@ -187,7 +187,7 @@ SAMPLER = (
         "verify_probability",
         "Probability to doubt",
         "",
-        "A token is doubtful where the text before it alone gives it a probability below this.",
+        "A token is doubtful if its probability, read from left to right, is below this.",
         0.0,
         1.0,
         0.01,
@@ -195,26 +195,26 @@ SAMPLER = (
     ),
     Setting(
         "verify_rewrites",
-        "Rewrites of a block at most",
+        "Rewrites of a block",
         "rewrites",
-        "So often doubtful spans may be denoised anew, all else pinned; 0 only looks. A run that may cannot be forked.",
+        "How often doubtful tokens may be written again; 0 only marks them. Otherwise the run cannot be forked.",
         0,
         MOST_REWRITES,
         1,
     ),
     Setting(
         "thinking_tokens",
-        "Thinking at most",
+        "Thinking",
         "tokens",
-        "A thought that is still open after so many tokens is ended. For models that think.",
+        "The longest thought. For models that think.",
         1,
         65536,
         256,
-        none="No bound",
+        none="No limit",
     ),
     Setting(
         "max_new_tokens",
-        "New tokens at most",
+        "Length",
         "tokens",
         "The longest answer, rounded up to whole blocks.",
         1,
@@ -222,8 +222,11 @@ SAMPLER = (
         64,
     ),
 )
+"""In the order in which they are shown."""
+MAIN = ("max_denoising_steps", "t_max", "sampling_temperature", "entropy_bound", "max_new_tokens")
+"""The settings that most people need; the sampler folds the others."""
 
-SEED = Setting("seed", "Seed", "", "The same seed, settings and model repeat an answer exactly.", 0, LARGEST_SEED, 1)
+SEED = Setting("seed", "Seed", "", "The same seed, settings and model give the same answer again.", 0, LARGEST_SEED, 1)
 
 
 @dataclass(frozen=True)
@@ -239,21 +242,21 @@ class Choice:
 VIEW = Choice(
     "view",
     "Canvas view",
-    "Raw shows the random tokens between steps as they are; calm shows the best guess at every place.",
+    "Raw shows the random tokens between steps; Calm shows the best guess at every place.",
     (("raw", "Raw"), ("calm", "Calm")),
 )
 DECODER = Choice("decoder", "Decoding", "How the model writes its answer.", ())  # the loaded model gives the options
 THOUGHT_DECODER = Choice(
     "thought_decoder",
     "Decoding of thoughts",
-    "Of the blocks that begin in a thought. It changes with the first block behind the thought.",
+    "How thinking is written, up to the first block that begins after it.",
     (),
 )
-ANSWER_DECODER = Choice("answer_decoder", "Decoding of answers", "Of all other blocks.", ())
+ANSWER_DECODER = Choice("answer_decoder", "Decoding of answers", "How everything else is written.", ())
 REMASKING = Choice(
     "remasking",
     "Remasking",
-    "Which places of a block a step writes; all others stay masks.",
+    "Which places of a block a step writes.",
     (
         ("low_confidence_dynamic", "All above a probability"),
         ("low_confidence_static", "A fixed number of the likeliest"),
@@ -263,25 +266,25 @@ REMASKING = Choice(
 )
 RESCUE = "Rescue blocks"
 RESCUE_EXPLANATION = (
-    "A block that has taken all its steps and has not converged keeps its stable beginning, and is written on from "
-    "there one token after the other, which the embedded models were not trained for. Such a run cannot be forked."
+    "A block that runs out of steps keeps its stable beginning, and the rest is written one token after the other. "
+    "Such a run cannot be forked. The models that come with Safelight were not trained for it."
 )
 VERIFY = "Verify blocks"
 VERIFY_EXPLANATION = (
-    "Each finished block is read causally by the same weights: how likely is each token by the text before it alone? "
-    "The embedded models were not trained for it: to them nearly every token is doubtful."
+    "The model reads each finished block from left to right, and marks the tokens that it finds unlikely. "
+    "The models that come with Safelight were not trained for it: they doubt nearly every token."
 )
 LAYER = Choice(
     "layer",
     "Canvas layer",
-    "State marks accepted and remelted tokens; entropy colours each place by its doubt, in nats; causal probability by "
-    "how unlikely it is behind the text before it alone, where a run is verified.",
+    "State marks tokens that are accepted or taken back. Entropy shows how unsure each place is, in nats. Causal "
+    "probability colours tokens that a left-to-right reading finds unlikely (needs Verify).",
     (("state", "State"), ("entropy", "Entropy"), ("causal", "Causal probability")),
 )
 PACE = Choice(
     "pace",
     "Pace",
-    "At 1× a block takes two to four seconds, longer only where the model needs longer. "
+    "At 1× a block takes two to four seconds, or longer if the model needs longer. "
     "Full speed shows each step as soon as it is computed.",
     (
         ("0.25", "0.25×"),
@@ -294,9 +297,9 @@ PACE = Choice(
 )
 IMAGE_BUDGET = Choice(
     "image_budget",
-    "Tokens of a picture at most",
-    "More show a model finer detail, and take more of its context and longer to read. For models that see pictures.",
-    (("", "The model's own"), *((str(count), f"{count:,}") for count in IMAGE_TOKENS)),
+    "Most tokens of a picture",
+    "More tokens show finer detail, but take longer and use more context. For models that see pictures.",
+    (("", "The model's default"), *((str(count), f"{count:,}") for count in IMAGE_TOKENS)),
 )
 REDUCED_MOTION = "Reduced motion"
 REDUCED_MOTION_EXPLANATION = "Changes appear at once, without fading."

@@ -152,7 +152,7 @@ def unread(settings: QSettings) -> str:
 
 
 def read_open(settings: QSettings, part: str, *, default: bool) -> bool:
-    """True if a collapsible part of the window, "settings" or "sidebar", was open."""
+    """True if a collapsible part of the window, "settings", "advanced" or "sidebar", was open."""
     return _flag(settings, f"window/{part}_open", default)
 
 

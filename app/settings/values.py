@@ -107,8 +107,8 @@ class SettingsValues:
         start, end = (self.overrides.get(name, getattr(defaults, name)) for name in ("t_max", "t_min"))
         if start < end and "t_max" in self.present_decoding.settings:
             return tr(
-                "The temperature at the start ({start}) is below the one at the end ({end}). "
-                "Raise the start or lower the end.",
+                "The temperature ({start}) is below the temperature at the end ({end}). "
+                "Raise the first or lower the second.",
                 start=f"{start:g}",
                 end=f"{end:g}",
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from app.context import AppContext
+from app.context import CHAT, AppContext
 from app.design.action import Action, Actions
 from app.system.i18n import tr
 from app.window.appearance import Appearance
@@ -46,18 +46,31 @@ def all_actions(
 
 def _view(context: AppContext, topbar: TopBar, appearance: Appearance) -> list[Action]:
     section = tr("View")
+
+    def switch_conversations() -> None:
+        """Opens or closes the list; from another page, goes to the chat and opens it."""
+        if topbar.sidebar.isHidden():
+            _show_conversations(context, topbar)
+        else:
+            topbar.sidebar.toggle()
+
     goings = [
         Action(entry.name, tr(entry.going), section, functools.partial(context.show_page, entry.name), (entry.key,))
         for entry in PAGES
     ]
     return [
         *goings,
-        Action("sidebar", tr("Show or hide the conversations"), section, topbar.sidebar.toggle, ("Ctrl+B",)),
+        Action("sidebar", tr("Show or hide the conversations"), section, switch_conversations, ("Ctrl+B",)),
         Action("sampler", tr("Show or hide the sampler"), section, topbar.strip.toggle, ("Ctrl+Shift+S",)),
-        Action("theme", tr("Take the next theme"), section, appearance.choose_next, ("Ctrl+T",)),
+        Action("theme", tr("Switch the theme"), section, appearance.choose_next, ("Ctrl+T",)),
         Action("larger", tr("Larger text"), section, lambda: appearance.step_text(10), ("Ctrl++", "Ctrl+=")),
         Action("smaller", tr("Smaller text"), section, lambda: appearance.step_text(-10), ("Ctrl+-",)),
     ]
+
+
+def _show_conversations(context: AppContext, topbar: TopBar) -> None:
+    context.show_page(CHAT)
+    topbar.sidebar.setChecked(True)
 
 
 def _application(context: AppContext, topbar: TopBar, dialogs: Dialogs, close: Callable[[], object]) -> list[Action]:
@@ -89,7 +102,7 @@ def _conversations(context: AppContext, controller: SidebarController, topbar: T
             controller.export(session.conversation, form)
 
     def search() -> None:
-        topbar.sidebar.setChecked(True)
+        _show_conversations(context, topbar)
         controller.sidebar.focus_search()
 
     return [

@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject, QTimer, Slot
 from PySide6.QtWidgets import QProgressBar
 
 from app.bridge.remote_access import only_text
-from app.context import AppContext
+from app.context import CHAT, AppContext
 from app.design import motion
 from app.server.words import status_text
 from app.session.session import title_of
@@ -15,6 +15,7 @@ from app.system import memory_use
 from app.system.i18n import tr, trn
 from app.window.statusbar import StatusBar
 from app.window.topbar import TopBar
+from engine.catalog import is_embedded
 from engine.service import AdapterChanged, MemoryUsed, ServiceReply, is_remote
 
 MEMORY_MS = 2000  # between two measurements of the process's memory
@@ -26,6 +27,7 @@ class Indicators(QObject):
     def __init__(self, context: AppContext, topbar: TopBar, strip: SettingsStrip, status: StatusBar) -> None:
         super().__init__()
         self._context, self._topbar, self._strip, self._status = context, topbar, strip, status
+        self._page = CHAT
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
         self.progress.setAccessibleName(tr("Loading the model"))
@@ -60,17 +62,17 @@ class Indicators(QObject):
         """Shows which model is loaded or being loaded."""
         model, loading = self._context.model, self._context.loading
         if model is not None:
-            self._topbar.show_model(model.path_or_id, model.title)
+            self._topbar.chooser.show_model(model.path_or_id, model.title)
             size = parameters(model.parameter_count) if model.parameter_count else ""
             where = tr("remote") if is_remote(model.path_or_id) else model.device.upper()
             text_alone = tr("text alone") if only_text(model) else ""
             facts = (size, where, text_alone, model.adapter_title)
             self._topbar.facts.setText(" · ".join(filter(None, facts)))
             self._strip.show_values(model.defaults)
-            self._strip.allow(model.settings, only_text(model))
+            self._strip.allow(model.settings, only_text(model), checks=not is_embedded(model.path_or_id))
             self._status.show_model(title_of(model), model.device, model.threads, model.device_reason, model.kernels)
             return
-        self._topbar.show_model(*(("", "") if loading is None else (loading.path_or_id, loading.title)))
+        self._topbar.chooser.show_model(*(("", "") if loading is None else (loading.path_or_id, loading.title)))
         self._topbar.facts.clear()
         self._status.show_model(None)
 
@@ -85,7 +87,7 @@ class Indicators(QObject):
 
     @Slot()
     def _offer_models(self) -> None:
-        self._topbar.offer_models(self._context.models)
+        self._topbar.chooser.offer_models(self._context.models)
 
     @Slot()
     def _show_offline(self) -> None:
@@ -103,17 +105,21 @@ class Indicators(QObject):
                 self._status.show_memory(reply.used, reply.total, "cuda")
             elif isinstance(reply, AdapterChanged):
                 self.show_model()
-        active = self._context.session.active
-        if active is not None:
-            self._status.show_run(active.stats)
+        if self._context.session.active is not None:
+            self._show_run()
+
+    def show_page(self, page: str) -> None:
+        """Takes note of the shown page: the figures of an answer stand in the chat only."""
+        self._page = page
+        self._show_run()
 
     @Slot()
     def _show_run(self) -> None:
-        """Shows the figures of the current run, or of the last one in the shown conversation."""
+        """Shows the figures of the current answer, or of the last one in the shown conversation."""
         session = self._context.session
         turns = session.chat.turns
         answer = session.active or (turns[-1].answer if turns else None)
-        self._status.show_run(None if answer is None else answer.stats)
+        self._status.show_run(None if answer is None or self._page != CHAT else answer.stats)
 
     @Slot()
     def _show_memory(self) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QMainWindow
+from PySide6.QtWidgets import QMainWindow, QToolButton
 
-from app.context import CHAT, SERVER, AppContext
+from app.context import CHAT, MODELS, SERVER, AppContext
 from app.design import icons, themes
 from app.design.controls import Hairline
 from app.design.focus_rings import FocusRings
@@ -26,6 +27,7 @@ from app.window.dialogs import Dialogs
 from app.window.indicators import Indicators
 from app.window.notices import Notices
 from app.window.pages import Pages
+from app.window.place_bar import PlaceBar
 from app.window.reopening import Reopening, attempt
 from app.window.sidebar import Sidebar
 from app.window.sidebar.controller import SidebarController
@@ -48,6 +50,7 @@ class MainWindow(QMainWindow):
     def __init__(self, context: AppContext) -> None:
         super().__init__()
         self._painted = self._is_closed = False
+        self._page = CHAT
         self.setWindowTitle("Safelight")
         self.context = context
         self._rings = FocusRings(self)
@@ -60,7 +63,7 @@ class MainWindow(QMainWindow):
         context.done.connect(self.notices.confirm)
         if context.library.notice:
             context.say(context.library.notice)
-        self.topbar, self.sidebar, self.status = TopBar(), Sidebar(), StatusBar()
+        self.topbar, self.places, self.sidebar, self.status = TopBar(), PlaceBar(), Sidebar(), StatusBar()
         self.strip = SettingsStrip(context.values)
         self.indicators = Indicators(context, self.topbar, self.strip, self.status)
         self.conversations = SidebarController(self.sidebar, context.session, context.say, context.confirm_export)
@@ -77,6 +80,7 @@ class MainWindow(QMainWindow):
         self._show_parts()
         self.firstPainted.connect(self._after_first_paint)
         geometry.restore(self, context.settings)
+        self._show_frame(CHAT)
         self.pages.show(CHAT)
         attempt(context, tr("The last page could not be shown"), self._show_last_page)
         self.notices.begin()
@@ -84,7 +88,8 @@ class MainWindow(QMainWindow):
 
     def _lay_out(self) -> None:
         self._sidebar_line = Hairline(Qt.Orientation.Vertical)
-        body = row_of(self.sidebar, self._sidebar_line, (self.pages.stack, 1), self.strip, spacing=0)
+        page = column_of(self.places, (self.pages.stack, 1), spacing=0)
+        body = row_of(self.sidebar, self._sidebar_line, (page, 1), self.strip, spacing=0)
         centre = boxed(column_of(self.topbar, Hairline(), (body, 1), Hairline(), self.status, spacing=0))
         self.setCentralWidget(centre)
         self.notices.notice.float_over(self.pages.stack)
@@ -96,14 +101,17 @@ class MainWindow(QMainWindow):
         context = self.context
         context.page_asked.connect(self.show_page)
         self.topbar.page_chosen.connect(self.show_page)
-        self.topbar.model_chosen.connect(context.load)
-        self.topbar.folder_asked.connect(self.dialogs.open_folder)
+        self.places.page_chosen.connect(self.show_page)
+        self.topbar.chooser.model_chosen.connect(context.load)
+        self.topbar.chooser.manage_asked.connect(functools.partial(self.show_page, MODELS))
+        self.topbar.chooser.folder_asked.connect(self.dialogs.open_folder)
         self.topbar.sidebar_toggled.connect(self._toggle_sidebar)
         self.topbar.strip_toggled.connect(self._toggle_strip)
         self.topbar.settings_asked.connect(self.dialogs.open_settings)
         self.sidebar.opened.connect(self._show_chat)
         self.sidebar.new_asked.connect(self._show_chat)
         self.strip.changed.connect(context.apply_values)
+        self.strip.advanced.toggled.connect(functools.partial(store.write_open, context.settings, "advanced"))
         self.status.server_asked.connect(self._show_server)
         self.dialogs.sampler_asked.connect(self._show_sampler)
 
@@ -111,9 +119,9 @@ class MainWindow(QMainWindow):
         """Restores which collapsible parts are open."""
         settings = self.context.settings
         self.topbar.sidebar.setChecked(store.read_open(settings, "sidebar", default=True))
-        self.sidebar.setVisible(self.topbar.sidebar.isChecked())
         self.topbar.strip.setChecked(store.read_open(settings, "settings", default=False))
         self.strip.setVisible(self.topbar.strip.isChecked())
+        self.strip.advanced.setChecked(store.read_open(settings, "advanced", default=False))
 
     def _show_last_page(self) -> None:
         page = store.read_page(self.context.settings)
@@ -122,11 +130,24 @@ class MainWindow(QMainWindow):
 
     @Slot(str)
     def show_page(self, page: str) -> None:
-        self.topbar.show_page(page)
-        self.dialogs.page = page
+        self._show_frame(page)
         self.notices.notice.hide()
         self.pages.show(page)
         store.write_page(self.context.settings, page)
+
+    def _show_frame(self, page: str) -> None:
+        """Shows around the page what belongs to it."""
+        self._page = self.dialogs.page = page
+        self.topbar.show_page(page)
+        self.places.show_page(page)
+        self.indicators.show_page(page)
+        self._show_sidebar()
+        self._make_room(self.topbar.sidebar)
+
+    def _show_sidebar(self) -> None:
+        is_shown = self._page == CHAT and self.topbar.sidebar.isChecked()
+        self.sidebar.setVisible(is_shown)
+        self._sidebar_line.setVisible(is_shown)
 
     def _refuse(self, reason: str) -> None:
         """Shows the reason why a key did nothing, on the chat page only; other pages show it at their buttons."""
@@ -144,23 +165,21 @@ class MainWindow(QMainWindow):
 
     @Slot(bool)
     def _toggle_sidebar(self, is_open: bool) -> None:
-        self.sidebar.setVisible(is_open)
-        self._sidebar_line.setVisible(is_open)
+        self._show_sidebar()
         store.write_open(self.context.settings, "sidebar", is_open)
-        if is_open and not self._has_room:
-            self.topbar.strip.setChecked(False)
+        self._make_room(self.topbar.strip)
 
     @Slot(bool)
     def _toggle_strip(self, is_open: bool) -> None:
         self.strip.setVisible(is_open)
         store.write_open(self.context.settings, "settings", is_open)
-        if is_open and not self._has_room:
-            self.topbar.sidebar.setChecked(False)
+        self._make_room(self.topbar.sidebar)
 
-    @property
-    def _has_room(self) -> bool:
-        """True if a page is wide enough to read between the conversations and the sampler."""
-        return self.width() >= self.sidebar.width() + self.strip.width() + px(LEAST_PAGE)
+    def _make_room(self, closing: QToolButton) -> None:
+        """Closes a side panel, by its button, if the page between both is too narrow to read."""
+        both = not self.sidebar.isHidden() and not self.strip.isHidden()
+        if both and self.width() < self.sidebar.width() + self.strip.width() + px(LEAST_PAGE):
+            closing.setChecked(False)
 
     @Slot(str)
     def _show_sampler(self, setting: str) -> None:

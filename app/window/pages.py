@@ -1,6 +1,6 @@
 """The window's pages, each created when it is first needed.
 
-``PAGES`` is the only list: top bar, keys and actions are derived from it. To add a page, write
+``PAGES`` is the only list: top bar, place bar, keys and actions are derived from it. To add a page, write
 ``app/NAME/controller.py`` with ``build(context)``, which returns a ``Page``, and ``app/NAME/actions.py`` with
 ``actions(context, page)``, and add its line here.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QStackedWidget
 
-from app.context import CHAT, DECISIONS, INSPECTOR, MODELS, RACE, SERVER, SUDOKU, AppContext, Lazy, Page
+from app.context import CHAT, DECISIONS, INSPECTOR, LAB, MODELS, RACE, SERVER, SUDOKU, AppContext, Lazy, Page
 from app.design.action import Action
 from app.window.skeleton import Skeleton
 from engine import Recording
@@ -33,10 +33,12 @@ class PageEntry:
 
     Args:
         name: the page's name, also of its folder in ``app`` and of the action that shows it.
-        title: the text of its button in the top bar.
+        title: its name in the window.
         purpose: a phrase on what the page is for.
         going: the action's title.
         key: the shortcut that shows the page.
+        place: the page of the top bar that it belongs to, itself if it has a button there; empty for what stands behind
+            the model list.
     """
 
     name: str
@@ -44,6 +46,12 @@ class PageEntry:
     purpose: str
     going: str
     key: str
+    place: str = ""
+
+    @property
+    def is_place(self) -> bool:
+        """True if it has a button in the top bar."""
+        return self.place == self.name
 
     def build(self, context: AppContext) -> Page:
         """Creates the page. This imports its module with all its views, which is not needed at start."""
@@ -57,15 +65,20 @@ class PageEntry:
 
 
 PAGES = (
-    PageEntry(CHAT, "Chat", "Talk to a model", "Go to the chat", "Ctrl+1"),
-    PageEntry(INSPECTOR, "Inspector", "See how an answer came about", "Go to the inspector", "Ctrl+2"),
-    PageEntry(SUDOKU, "Sudoku", "Watch a model solve a puzzle", "Go to Sudoku", "Ctrl+3"),
-    PageEntry(MODELS, "Models", "Download, convert and load models", "Go to the models", "Ctrl+4"),
-    PageEntry(SERVER, "Server", "Let other programs use the model", "Go to the server", "Ctrl+5"),
-    PageEntry(DECISIONS, "Decisions", "Have questions answered with probabilities", "Go to the decisions", "Ctrl+6"),
-    PageEntry(RACE, "Race", "See which way of decoding is faster", "Go to the race", "Ctrl+7"),
+    PageEntry(CHAT, "Chat", "Talk to a model", "Go to the chat", "Ctrl+1", CHAT),
+    PageEntry(INSPECTOR, "Inspector", "See how an answer came about", "Go to the inspector", "Ctrl+2", INSPECTOR),
+    PageEntry(SUDOKU, "Sudoku", "Watch a model solve a puzzle", "Go to Sudoku", "Ctrl+3", SUDOKU),
+    PageEntry(LAB, "Lab", "Compare ways of decoding, and ask for decisions", "Go to the lab", "Ctrl+4", LAB),
+    PageEntry(RACE, "Race", "See which way of decoding is faster", "Go to the race", "Ctrl+5", LAB),
+    PageEntry(DECISIONS, "Decisions", "Get answers with probabilities", "Go to the decisions", "Ctrl+6", LAB),
+    PageEntry(MODELS, "Models", "Download, convert and load models", "Go to the models", "Ctrl+7"),
+    PageEntry(SERVER, "Server", "Let other programs use the model", "Go to the server", "Ctrl+8"),
 )
-"""All pages, in the order of the top bar."""
+"""All pages: a place of the top bar, then the pages that belong to it."""
+BY_NAME = {entry.name: entry for entry in PAGES}
+PLACES = tuple(entry for entry in PAGES if entry.is_place)
+BEHIND_MODELS = tuple(entry for entry in PAGES if not entry.place)
+"""What stands behind the model list."""
 
 
 class Pages(QObject):

@@ -39,20 +39,20 @@ FIELDS = (
     Field(
         "unsaved",
         "Library",
-        "What is on screen waits in memory and is saved as soon as it can be. Make room on the disk, or close the "
-        "program that holds the library.",
+        "What is on the screen is saved as soon as possible. Make room on the disk, or close the program that uses the "
+        "library.",
         -1,
     ),
-    Field("offline", "Network", "No network call of any kind is made. Settings, Storage and privacy, changes it.", 0),
-    Field("device", "Device", "Where the model computes, and with how many threads of a processor.", 2),
-    Field("memory", "Memory", "Memory this program takes, of the machine's.", 4),
-    Field("device_memory", "Graphics memory", "Memory in use on the graphics card, of all it has.", 3),
+    Field("offline", "Network", "The network is not used. To change it: Settings, Storage and privacy.", 0),
+    Field("device", "Device", "Where the model computes, and on how many CPU threads.", 2),
+    Field("memory", "Memory", "Memory that Safelight uses, of all in this computer.", 4),
+    Field("device_memory", "Graphics memory", "Memory in use on the graphics card, of all that it has.", 3),
     Field("model", "Model", "The model that answers.", 1),
-    Field("server", "Local server", "Other programs can use the model. Opens the server's page.", 6),
-    Field("steps", "Steps", "Steps of this answer so far, over all its blocks.", 6),
-    Field("pace", "Time per block", "Seconds that a block of the canvas takes, however much text it holds.", 7),
-    Field("forward", "Tokens per forward", "Tokens of text that each step came to, on average.", 8),
-    Field("speed", "Effective speed", "Tokens of text a second, without reading the prompt.", 5),
+    Field("server", "Local server", "Other programs can use the model. A click shows the server.", 6),
+    Field("steps", "Steps", "Steps of this answer so far, in all its blocks.", 6),
+    Field("pace", "Time per block", "Average time of a block, however much text it holds.", 7),
+    Field("forward", "Tokens per pass", "Tokens of text for each pass of the model, on average.", 8),
+    Field("speed", "Speed", "Tokens of text per second, without the time to read the prompt.", 5),
 )
 
 
@@ -202,7 +202,7 @@ class StatusBar(QWidget):
         if tokens_per_forward is not None:
             count = rate_text(tokens_per_forward)
             self._texts["forward"] = FigureText(
-                tr("{count} tokens per forward", count=count), tr("{count} tok/fwd", count=count)
+                tr("{count} tokens per pass", count=count), tr("{count} tok/pass", count=count)
             )
         if tokens_per_second is not None and tokens_per_second >= 1:
             self._texts["speed"] = FigureText(tr("{count} tok/s", count=f"{tokens_per_second:,.0f}"))

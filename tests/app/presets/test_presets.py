@@ -21,14 +21,13 @@ from app.presets.editor import PresetEditor
 from app.presets.picker import EDIT, PresetPicker
 from app.presets.preset import BUILT_IN_IDS, DEFAULT, LONGEST_NAME, Preset, built_in, free_name, problem
 from app.presets.store import FILE, MOST, MOST_BYTES, PresetStore
-from app.settings.decoders import OWN_DECODING, DecodingChoice
-from app.settings.spec import SAMPLER
+from app.settings.decoders import DecodingChoice
 from app.settings.values import SettingsValues
 from app.system.locks import locked
 from engine import GenerationConfig, SafelightError
 
 DEFAULTS = GenerationConfig()
-POET = Preset("1", "Poet", "Answer in verse.", (("entropy_bound", 0.05), ("max_denoising_steps", 96)), True)
+POET = Preset("1", "Poet", "Answer in verse.", (("max_denoising_steps", 96), ("entropy_bound", 0.05)), True)
 CLERK = Preset("2", "Clerk", "Be brief.")
 
 
@@ -68,7 +67,7 @@ def test_what_is_wrong_with_a_preset_is_one_sentence() -> None:
     assert problem(POET.replace(name="  "), (), DEFAULTS) == "The preset has no name. Write one."
     assert "another preset called “Poet”" in problem(POET, [" POET "], DEFAULTS)
     assert "Shorten it" in problem(POET.replace(name="x" * (LONGEST_NAME + 1)), (), DEFAULTS)
-    assert "Raise the start" in problem(POET.replace(overrides=(("t_max", 0.1),)), (), DEFAULTS)
+    assert "Raise the first" in problem(POET.replace(overrides=(("t_max", 0.1),)), (), DEFAULTS)
 
 
 def test_a_free_name_is_free_and_short_enough() -> None:
@@ -264,7 +263,7 @@ def test_drafts_take_in_what_another_window_has_done(store: PresetStore) -> None
     drafts, other = PresetDrafts(store, DEFAULTS), again(store)
     drafts.change(POET.replace(name=""))  # not valid, hence not saved
     other.write((CLERK.replace(think=True), Preset("3", "Singer")))
-    made = drafts.add()
+    made = drafts.add(built_in()[0])
     assert [draft.name for draft in drafts.presets[3:]] == ["", "Clerk", made.name, "Singer"]
     assert drafts.find(CLERK.id).think
     drafts.revert(POET.id)
@@ -311,95 +310,27 @@ def test_deleted_presets_come_back_in_turn_at_their_places(store: PresetStore) -
     assert drafts.last_deleted is None
 
 
-def test_a_copy_of_an_invalid_draft_is_a_copy_of_what_is_saved(store: PresetStore) -> None:
-    drafts = PresetDrafts(store, DEFAULTS)
-    drafts.change(POET.replace(overrides=(("t_max", 0.1),)))
-    made = drafts.add(drafts.find(POET.id))
-    assert (made.name, made.overrides, made.think) == ("Poet 2", POET.overrides, True)
-    assert made.id != POET.id
-    copy = drafts.add(built_in()[1])
-    assert (copy.name, copy.overrides) == ("Careful 2", built_in()[1].overrides)
-    assert again(store).own == (POET, CLERK, made, copy)
-
-
-def test_a_preset_names_a_decoder(store: PresetStore, qtbot: QtBot) -> None:
+def test_a_preset_names_a_decoder(store: PresetStore) -> None:
     written = json.loads(store.path.read_text())
     assert (written["version"], "decoder" in written["presets"][0]) == (1, False)  # as versions before read it
     store.write((POET.replace(decoding=DecodingChoice("autoregressive"), overrides=(("sampling_top_p", 0.9),)), CLERK))
     found = again(store)
     assert (found.problem, found.own) == ("", store.own)
     assert json.loads(store.path.read_text())["version"] == 2
-    editor = PresetEditor(store, DEFAULTS, POET.id, None, ("block_diffusion", "autoregressive"))
-    qtbot.addWidget(editor)
-    form = editor.form
-    assert form.preset == store.own[0]
-    assert {name for name, box in form.boxes.items() if not box.isHidden()} == {
-        *("sampling_temperature", "sampling_top_k", "sampling_top_p", "sampling_min_p", "repetition_penalty"),
-        *("thinking_tokens", "max_new_tokens"),
-    }
-    form.decoding.decoder.setCurrentIndex(0)  # the model's own
-    assert form.preset == store.own[0].replace(decoding=OWN_DECODING)
-    assert not form.boxes["t_max"].isHidden()
-    editor.save()
-    assert again(store).own[0].decoding == OWN_DECODING
 
 
-def test_a_preset_mixes_decoders(store: PresetStore, qtbot: QtBot) -> None:
+def test_a_preset_mixes_decoders(store: PresetStore) -> None:
     mixed = DecodingChoice("", "autoregressive", "block_diffusion", rescue=True, verify=True)
     store.write((POET.replace(decoding=mixed), CLERK))
     assert json.loads(store.path.read_text())["version"] == 3
     assert (again(store).problem, again(store).own) == ("", store.own)
-    editor = PresetEditor(store, DEFAULTS, POET.id, None, ("wedlm",))  # not of the model that is loaded
-    qtbot.addWidget(editor)
-    fields = editor.form.decoding
-    assert editor.form.preset == store.own[0]
-    assert [box.currentText() for box in (fields.decoder, fields.thought_decoder, fields.answer_decoder)] == [
-        *("The model's own", "Autoregressive", "Block diffusion")
-    ]
-    assert not editor.form.boxes["rescue_probability"].isHidden()
-    assert not editor.form.boxes["verify_rewrites"].isHidden()
-    fields.rescue.click()
-    fields.verify.click()
-    fields.thought_decoder.setCurrentIndex(0)
-    fields.answer_decoder.setCurrentIndex(0)
-    assert editor.form.preset == POET
-    assert fields.isHidden()  # nothing is left that this model could not do
 
 
-def test_a_preset_chooses_a_remasking(store: PresetStore, qtbot: QtBot) -> None:
+def test_a_preset_chooses_a_remasking(store: PresetStore) -> None:
     chosen = DecodingChoice(remasking="sequential")
     store.write((POET.replace(decoding=chosen), CLERK))
     assert json.loads(store.path.read_text())["version"] == 4
     assert (again(store).problem, again(store).own) == ("", store.own)
-    editor = PresetEditor(store, DEFAULTS, POET.id, None, ("block_diffusion",))  # not of the model that is loaded
-    qtbot.addWidget(editor)
-    fields = editor.form.decoding
-    assert editor.form.preset == store.own[0]
-    assert fields.remasking.currentText() == "A fixed number from the left"
-    fields.remasking.setCurrentIndex(0)
-    assert editor.form.preset == POET
-    assert fields.isHidden()
-    of_sdar = PresetEditor(store, DEFAULTS, CLERK.id, None, ("block_causal",))
-    qtbot.addWidget(of_sdar)
-    of_sdar.form.decoding.remasking.setCurrentIndex(3)
-    assert of_sdar.form.preset == CLERK.replace(decoding=DecodingChoice(remasking="entropy_bounded"))
-    assert not of_sdar.form.boxes["entropy_bound"].isHidden()
-    assert of_sdar.form.boxes["accept_probability"].isHidden()
-
-
-def test_a_preset_bounds_thoughts_or_does_not(store: PresetStore, qtbot: QtBot) -> None:
-    editor = PresetEditor(store, DEFAULTS, CLERK.id, None, ("autoregressive",))
-    qtbot.addWidget(editor)
-    own, box = editor.form.own["thinking_tokens"], editor.form.boxes["thinking_tokens"]
-    assert box.text() == "No bound"
-    own.click()
-    assert editor.form.preset == CLERK.replace(overrides=(*CLERK.overrides, ("thinking_tokens", 256)))
-    editor.save()
-    assert (again(store).problem, again(store).own) == ("", (POET, editor.form.preset))
-    box.stepDown()  # no bound, as without a tick
-    assert editor.form.preset == CLERK
-    own.click()
-    assert (box.text(), editor.form.preset) == ("No bound", CLERK)
 
 
 @pytest.mark.parametrize(
@@ -419,9 +350,13 @@ def test_decoders_that_cannot_be_read_are_left_out(store: PresetStore, bad: dict
 # ---------------------------------------------------------------- the editor
 
 
+NOW = SettingsValues({"max_new_tokens": 64, "max_denoising_steps": 12}, decoding=DecodingChoice("autoregressive"))
+"""What the sampler shows."""
+
+
 @pytest.fixture
 def editor(qtbot: QtBot, store: PresetStore) -> Iterator[PresetEditor]:
-    made = PresetEditor(store, DEFAULTS, POET.id)
+    made = PresetEditor(store, NOW, DEFAULTS, POET.id)
     qtbot.addWidget(made)
     with qtbot.waitExposed(made):
         made.show()
@@ -434,13 +369,17 @@ def names(editor: PresetEditor) -> list[str]:
     return [editor.list.item(row).text() for row in range(editor.list.count())]
 
 
-def test_the_editor_shows_every_declared_setting(editor: PresetEditor) -> None:
+def test_the_editor_says_what_a_preset_sets(editor: PresetEditor) -> None:
     assert names(editor) == ["Default", "Careful", "Quick", "Poet", "Clerk"]
-    assert list(editor.form.boxes) == [setting.name for setting in SAMPLER]
     assert editor.form.preset == POET
-    assert editor.form.boxes["entropy_bound"].isEnabled()
-    assert not editor.form.boxes["t_max"].isEnabled()
-    assert editor.form.boxes["t_max"].value() == DEFAULTS.t_max
+    assert editor.form.settings.text() == "Steps 96 · Boldness 0.05"
+    mixed = DecodingChoice("wedlm", "autoregressive", rescue=True, remasking="sequential")
+    editor.form.show_preset(CLERK.replace(decoding=mixed))
+    assert editor.form.settings.text() == (
+        "Decoding Wedlm · Decoding of thoughts Autoregressive · Remasking A fixed number from the left · Rescue blocks"
+    )
+    editor.form.show_preset(CLERK)
+    assert editor.form.settings.text() == "The model's defaults."
 
 
 def test_changes_are_saved_as_one_goes(qtbot: QtBot, editor: PresetEditor, store: PresetStore) -> None:
@@ -448,24 +387,33 @@ def test_changes_are_saved_as_one_goes(qtbot: QtBot, editor: PresetEditor, store
     form.name.setFocus()
     form.name.selectAll()
     qtbot.keyClicks(form.name, "Bard")
-    form.own["t_max"].click()
-    form.boxes["t_max"].setValue(1.5)
-    form.own["entropy_bound"].click()
     form.think.click()
     form.system_prompt.setPlainText("Sing.")
-    wanted = Preset("1", "Bard", "Sing.", (("t_max", 1.5), ("max_denoising_steps", 96)))
+    form.save_values.click()
+    assert not form.save_values.isEnabled()  # nothing is left to save
+    wanted = Preset("1", "Bard", "Sing.").with_values(NOW)
     qtbot.waitUntil(lambda: again(store).own == (wanted, CLERK))
     assert names(editor)[3] == "Bard"
-    assert form.boxes["entropy_bound"].value() == DEFAULTS.entropy_bound
+    form.clear_values.click()
+    assert not form.clear_values.isEnabled()
     editor.accept()
+    assert again(store).own == (Preset("1", "Bard", "Sing."), CLERK)
     assert not editor.isVisible()
+
+
+def test_values_that_contradict_each_other_are_not_saved(qtbot: QtBot, store: PresetStore) -> None:
+    editor = PresetEditor(store, SettingsValues({"t_max": 0.1}), DEFAULTS, POET.id)
+    qtbot.addWidget(editor)
+    assert not editor.new.isEnabled()
+    assert not editor.form.save_values.isEnabled()
+    assert "Raise the first" in editor.new.toolTip()
 
 
 def test_a_system_prompt_that_is_too_long_for_its_field_stays(editor: PresetEditor) -> None:
     form, long = editor.form, CLERK.replace(system_prompt="x" * (LONGEST_LINE + 1))
     form.show_preset(long)
     assert form.system_prompt.toPlainText() == ""
-    assert "used as it is" in form.too_long.text()
+    assert "it is used" in form.too_long.text()
     assert form.preset == long
     form.system_prompt.insertPlainText("Sing.")
     assert form.preset == long.replace(system_prompt="Sing.")
@@ -478,22 +426,6 @@ def test_a_system_prompt_that_is_too_long_for_its_field_stays(editor: PresetEdit
     form.system_prompt.insertFromMimeData(data)
     assert form.preset == CLERK
     assert "was pasted" in form.too_long.text()
-
-
-def test_a_value_finer_than_its_box_stays(editor: PresetEditor) -> None:
-    fine = CLERK.replace(overrides=(("entropy_bound", 0.12345),))
-    editor.form.show_preset(fine)
-    assert editor.form.preset == fine
-
-
-def test_a_number_that_is_being_typed_is_kept(qtbot: QtBot, editor: PresetEditor, store: PresetStore) -> None:
-    box = editor.form.boxes["max_denoising_steps"]
-    box.setFocus()
-    box.selectAll()
-    qtbot.keyClicks(box, "17")
-    qtbot.keyClick(editor, Qt.Key.Key_Escape)
-    assert not editor.isVisible()
-    assert dict(again(store).own[0].overrides)["max_denoising_steps"] == 17
 
 
 def test_what_is_invalid_is_said_and_waits(qtbot: QtBot, editor: PresetEditor, store: PresetStore) -> None:
@@ -532,23 +464,21 @@ def test_revert_takes_what_was_saved(qtbot: QtBot, editor: PresetEditor) -> None
     assert not editor.isVisible()
 
 
-def test_new_duplicate_delete_undo(editor: PresetEditor, store: PresetStore) -> None:
+def test_new_delete_undo(editor: PresetEditor, store: PresetStore) -> None:
     editor.new.click()
     assert names(editor)[-1] == "New preset"
+    assert editor.form.preset.replace(id=POET.id, name=POET.name) == POET.with_values(NOW)  # of the preset in use
     assert editor.form.name.hasFocus()
     assert editor.form.name.selectedText() == "New preset"
-    editor.list.setCurrentRow(3)
-    editor.duplicate.click()
-    assert names(editor)[-1] == "Poet 2"
-    assert editor.form.preset.overrides == POET.overrides
+    editor.new.click()
     editor.list.setCurrentRow(3)
     editor.delete.click()
-    assert names(editor)[3:] == ["Clerk", "New preset", "Poet 2"]
+    assert names(editor)[3:] == ["Clerk", "New preset", "New preset 2"]
     assert editor.deleted.text() == "“Poet” is deleted."
     assert editor.undo.hasFocus()
     assert again(store).own[0] == CLERK
     editor.undo.click()
-    assert names(editor)[3:] == ["Poet", "Clerk", "New preset", "Poet 2"]
+    assert names(editor)[3:] == ["Poet", "Clerk", "New preset", "New preset 2"]
     assert editor.current == POET
     assert not editor.undo.isVisible()
     assert again(store).own[:2] == (POET, CLERK)
@@ -562,19 +492,17 @@ def test_the_last_row_can_be_deleted_by_key(qtbot: QtBot, editor: PresetEditor) 
     assert editor.current == POET
 
 
-def test_built_in_presets_can_only_be_read(qtbot: QtBot, editor: PresetEditor, store: PresetStore) -> None:
+def test_built_in_presets_can_only_be_read(qtbot: QtBot, editor: PresetEditor) -> None:
     editor.list.setCurrentRow(1)
     assert editor.form.note.isVisible()
     assert not editor.delete.isEnabled()
     editor.form.name.setFocus()
     qtbot.keyClicks(editor.form.name, "x")
     assert editor.form.preset == built_in()[1]
-    assert not any(box.isEnabled() for box in editor.form.boxes.values())
+    assert not any(act.isEnabled() for act in (editor.form.save_values, editor.form.clear_values, editor.form.think))
     editor.list.setFocus()
     qtbot.keyClick(editor.list, Qt.Key.Key_Delete)
     assert len(names(editor)) == 5
-    editor.duplicate.click()
-    assert again(store).own[-1].overrides == built_in()[1].overrides
 
 
 def test_a_full_disk_is_said_and_what_is_written_stays(
@@ -606,7 +534,7 @@ def test_every_control_of_the_editor_has_a_name(editor: PresetEditor) -> None:
         for control in editor.findChildren(kind)
         if not control.objectName().startswith("qt_") and control.focusPolicy() != Qt.FocusPolicy.NoFocus
     ]
-    assert len(controls) > 20
+    assert len(controls) > 8
     assert [control for control in controls if not control.accessibleName()] == []
 
 
@@ -615,7 +543,7 @@ def test_every_control_of_the_editor_has_a_name(editor: PresetEditor) -> None:
 
 @pytest.fixture
 def picker(qtbot: QtBot, store: PresetStore) -> PresetPicker:
-    made = PresetPicker(store)
+    made = PresetPicker(store, NOW)
     qtbot.addWidget(made)
     made.show()
     return made
@@ -656,6 +584,21 @@ def test_the_preset_in_use_is_told_again_when_it_was_edited(qtbot: QtBot, picker
         editor.accept()
     assert chosen.args == [POET.replace(think=False)]
     assert picker.editor is None
+
+
+def test_a_preset_that_was_made_of_the_current_values_is_used(qtbot: QtBot, picker: PresetPicker) -> None:
+    picker.edit_presets()
+    assert picker.editor is not None
+    picker.editor.new.click()
+    with qtbot.waitSignal(picker.chosen):
+        picker.editor.accept()
+    assert (picker.currentText(), picker.current.overrides) == ("New preset", picker.current.with_values(NOW).overrides)
+    picker.edit_presets()
+    picker.editor.new.click()
+    picker.editor.delete.click()  # and thought better of it
+    with qtbot.assertNotEmitted(picker.chosen):
+        picker.editor.accept()
+    assert picker.currentText() == "New preset"
 
 
 def test_a_preset_in_use_that_was_deleted_gives_way_to_the_default(qtbot: QtBot, picker: PresetPicker) -> None:

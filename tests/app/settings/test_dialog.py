@@ -18,7 +18,6 @@ from app.settings.preferences import ELSEWHERE, SECTIONS, Act, Preferences
 from app.settings.spec import SAMPLER
 from app.settings.strip import SettingsStrip
 from app.settings.values import SettingsValues
-from app.state.run.pace import FULL_SPEED
 from app.system.folders import default_data_folder
 from app.window.appearance import Appearance
 from engine import GenerationConfig
@@ -110,12 +109,9 @@ def test_how_the_canvas_is_shown_goes_into_the_values(opened: Opened) -> None:
     view = opened.control(QComboBox, "view")
     view.setCurrentIndex(view.findData("calm"))
     view.activated.emit(view.currentIndex())
-    pace = opened.control(QComboBox, "pace")
-    pace.setCurrentIndex(pace.findData("inf"))
-    pace.activated.emit(pace.currentIndex())
     opened.control(QCheckBox, "reduced_motion").click()
-    assert opened.values == SettingsValues(calm=True, speed=FULL_SPEED, reduced_motion=True)
-    assert opened.changed == ["view", "pace", "reduced_motion"]
+    assert opened.values == SettingsValues(calm=True, reduced_motion=True)
+    assert opened.changed == ["view", "reduced_motion"]
 
 
 def test_showing_changes_nothing(opened: Opened, settings: QSettings) -> None:
@@ -206,12 +202,12 @@ def test_what_cannot_be_read_is_left_out(settings: QSettings, key: str, value: o
 def test_the_strip_follows_what_the_dialog_changed(qtbot: QtBot, opened: Opened) -> None:
     strip = SettingsStrip(opened.values)
     qtbot.addWidget(strip)
-    opened.values.pace = "4"
-    assert strip.pace.currentData() == "1"
+    opened.values.seed = 4
+    assert strip.random_seed.isChecked()
     heard: list[bool] = []
     strip.changed.connect(lambda: heard.append(True))
     strip.refresh()
-    assert strip.pace.currentData() == "4"
+    assert (strip.random_seed.isChecked(), strip.seed.value()) == (False, 4)
     assert heard == []
 
 
@@ -290,7 +286,7 @@ def test_the_strip_bounds_thoughts_where_the_decoder_can(qtbot: QtBot, settings:
     strip = SettingsStrip(values)
     qtbot.addWidget(strip)
     box = strip.boxes["thinking_tokens"]
-    assert (box.text(), box.parentWidget().isHidden()) == ("No bound", False)
+    assert (box.text(), box.parentWidget().isHidden()) == ("No limit", False)
     box.stepUp()
     assert values.config(defaults) == defaults.replace(decoder="autoregressive", thinking_tokens=256)
     store.write_values(settings, values, False, keep_seed=False)
@@ -300,7 +296,7 @@ def test_the_strip_bounds_thoughts_where_the_decoder_can(qtbot: QtBot, settings:
     assert values.config(defaults).thinking_tokens is None
     strip.decoding.answer_decoder.setCurrentIndex(0)
     box.stepDown()
-    assert (box.text(), values.overrides) == ("No bound", {})
+    assert (box.text(), values.overrides) == ("No limit", {})
     store.write_values(settings, values, False, keep_seed=False)
     assert settings.value("sampler/thinking_tokens") is None
 

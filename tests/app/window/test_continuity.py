@@ -61,7 +61,7 @@ def test_place_page_model_and_adapter_come_back(qtbot: QtBot, open_window: Open,
     again = open_window(None)
     assert again.geometry() == QRect(30, 40, 900, 650)
     assert again.pages.current is again.pages[SUDOKU]
-    assert again.topbar.pages[SUDOKU].isChecked()
+    assert again.topbar.places[SUDOKU].isChecked()
     again.reopening.expect_model()
     assert again.context.loading is not None
     assert again.topbar.chooser.currentData() == BASE
@@ -142,7 +142,7 @@ def test_every_place_has_the_same_model_at_every_moment(
     assert shown(window)[:2] == (PUZZLES, [f"○ {PUZZLES}"])
     qtbot.waitUntil(lambda: not window.context.is_busy and window.context.model is not None, timeout=60_000)
     assert shown(window) == (PUZZLES, [f"● {PUZZLES}"], "Solve")
-    window.topbar.model_chosen.emit("crash")
+    window.topbar.chooser.model_chosen.emit("crash")
     assert shown(window)[:2] == ("crash", [])
     qtbot.waitUntil(lambda: window.context.model is not None)
     assert shown(window) == (PUZZLES, [f"● {PUZZLES}"], "Solve")
@@ -151,7 +151,7 @@ def test_every_place_has_the_same_model_at_every_moment(
     qtbot.waitUntil(lambda: window.context.model is not None)
     assert shown(window)[:2] == (str(tmp_path), [f"● {tmp_path}"])
     loads = len(fake.loads)
-    window.topbar._choose(window.topbar.chooser.currentIndex())  # the one that is there
+    window.topbar.chooser._choose(window.topbar.chooser.currentIndex())  # the one that is there
     assert len(fake.loads) == loads
     window.context.unload()
     qtbot.waitUntil(lambda: window.context.model is None)

@@ -122,7 +122,6 @@ def test_settings_reach_the_run_and_persist(qtbot: QtBot, open_window: Open, fak
     window.strip.boxes["max_denoising_steps"].setValue(12)
     window.strip.random_seed.setChecked(False)
     window.strip.seed.setValue(99)
-    window.strip.layer.setCurrentIndex(1)
     ask(qtbot, window, "hello")
     idle(qtbot, window)
     config = fake.configs[-1]
@@ -132,7 +131,6 @@ def test_settings_reach_the_run_and_persist(qtbot: QtBot, open_window: Open, fak
     other = open_window()
     assert other.strip.boxes["entropy_bound"].value() == 0.5
     assert other.context.values.seed == 99
-    assert other.context.values.layer == "entropy"
     other.strip.reset.click()
     assert other.context.values.overrides == {}
     assert other.strip.boxes["entropy_bound"].value() == fake.defaults.entropy_bound
@@ -162,7 +160,7 @@ def test_temperatures_that_do_not_go_together_block_sending(qtbot: QtBot, open_w
     window.topbar.strip.setChecked(True)
     window.strip.boxes["t_min"].setValue(2.0)
     assert window.strip.problem.isVisible()
-    assert "Raise the start or lower the end" in window.strip.problem.text()
+    assert "Raise the first or lower the second" in window.strip.problem.text()
     assert not page.composer.send.isEnabled()
     ask(qtbot, window, "hello")
     assert window.context.session.chat.turns == []
@@ -236,7 +234,7 @@ def test_every_control_has_a_name_and_tab_reaches_it(qtbot: QtBot, open_window: 
     assert tuple(order[:4]) == first
     assert order.index("Conversation") < order.index("Regenerate the answer") < order.index("Attach files")
     assert order.index("Attach files") < order.index("Preset") < order.index("Send the prompt")
-    assert order.index("Send the prompt") < order.index("Entropy bound, nats")
+    assert order.index("Send the prompt") < order.index("Boldness, nats")
     assert order.index("Canvas of block 1") < order.index("Copy the answer")
     missed = [widget.accessibleName() for widget in wanted - reached]
     assert not missed

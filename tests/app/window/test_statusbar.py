@@ -48,7 +48,7 @@ def test_every_number_has_its_unit(bar: StatusBar) -> None:
         "server": "Server on · 2 requests",
         "steps": "57 steps",
         "pace": "0.42 s per block",
-        "forward": "9.8 tokens per forward",
+        "forward": "9.8 tokens per pass",
         "speed": "85 tok/s",
     }
 
@@ -94,7 +94,7 @@ def test_figures_of_a_run(bar: StatusBar, fake: FakeEngine) -> None:
     assert not bar.labels["forward"].isVisible()  # nothing is committed yet
     bar.show_run(RunStats.from_events(events, 48))
     assert bar.labels["steps"].text() == "3 steps"
-    assert bar.labels["forward"].text() == "1.7 tokens per forward"
+    assert bar.labels["forward"].text() == "1.7 tokens per pass"
     assert bar.labels["speed"].text() == "50 tok/s"
 
 

@@ -299,6 +299,7 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
         from app.design.action import Action, Actions
         from app.presets.form import PresetForm
         from app.presets.preset import Preset
+        from app.settings.values import SettingsValues
         from app.state.sudoku.pasting import PasteError, read
         from app.window.palette import Palette
         from app.window.sidebar.search_field import SearchField
@@ -323,7 +324,7 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
             field = editor.field
             editor.begin("Before")
         elif into == 2:
-            shown = form = PresetForm(GenerationConfig())
+            shown = form = PresetForm(SettingsValues(), GenerationConfig())
             field = form.system_prompt
             held(lambda: form.show_preset(Preset("1", "Name", texts[0])))
         elif into == 3:

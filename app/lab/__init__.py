@@ -1,0 +1,1 @@
+"""The Lab: the way to the pages that compare and measure."""

@@ -1,0 +1,91 @@
+"""The list of models in the top bar: what it says of each, and what choosing an entry does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from app.design.fonts import set_text_percent
+from app.window.model_list import MANAGE, OPEN_FOLDER, PURPOSE, ModelList
+from engine import PUBLISHED, SKILLS, SUDOKU
+from engine.catalog import installed
+
+HOSTED = "http://127.0.0.1:8000/v1#org/model"
+
+
+@pytest.fixture
+def listed(qtbot: QtBot) -> ModelList:
+    made = ModelList()
+    qtbot.addWidget(made)
+    made.offer_models([(SKILLS, "Safelight Skills"), ("/models/26b", PUBLISHED[0].title), (HOSTED, "model at host")])
+    made.show()
+    return made
+
+
+def test_installed_models_come_first_then_the_others_then_the_ways_to_more(listed: ModelList) -> None:
+    entries = [listed.itemData(place) for place in range(listed.count())]
+    assert entries == [*(model.id for model in installed()), "/models/26b", HOSTED, None, MANAGE, OPEN_FOLDER]
+
+
+def test_each_entry_says_what_it_is_for(listed: ModelList) -> None:
+    for place in range(listed.count()):
+        if title := listed.itemText(place):
+            purpose = listed.itemData(place, PURPOSE)
+            assert purpose[0].isupper() or purpose[0] in "/~"
+            assert listed.itemData(place, Qt.ItemDataRole.AccessibleTextRole) == f"{title}, {purpose}"
+    purposes = [listed.itemData(listed.findData(path), PURPOSE) for path in (SUDOKU, "/models/26b", HOSTED)]
+    assert purposes == [
+        "Solves Sudoku puzzles",
+        PUBLISHED[0].purpose[:1].upper() + PUBLISHED[0].purpose[1:],
+        "Answers from another program or machine",
+    ]
+
+
+def test_a_folder_is_described_by_its_place(listed: ModelList) -> None:
+    listed.show_model(str(Path.home() / "models" / "mine"), "mine")
+    assert listed.currentData(PURPOSE) == "~/models/mine"
+    assert listed.itemData(listed.currentIndex() + 1, PURPOSE) is None  # the separator
+    listed.show_model("/elsewhere/mine", "mine")
+    assert listed.currentData(PURPOSE) == "/elsewhere/mine"
+    listed.show_model("", "")
+    assert listed.currentIndex() == -1
+
+
+def test_a_choice_is_told_and_the_ways_to_more_choose_nothing(qtbot: QtBot, listed: ModelList) -> None:
+    listed.show_model(SKILLS, "Safelight Skills")
+    told: list[str] = []
+    listed.model_chosen.connect(told.append)
+    for data, signal in ((MANAGE, listed.manage_asked), (OPEN_FOLDER, listed.folder_asked)):
+        with qtbot.waitSignal(signal):
+            listed.setCurrentIndex(listed.findData(data))
+            listed.activated.emit(listed.findData(data))
+        assert listed.currentData() == SKILLS
+    listed.activated.emit(listed.findData(SKILLS))  # the one that is loaded
+    listed.activated.emit(listed.findData(HOSTED))
+    assert told == [HOSTED]
+
+
+@pytest.mark.parametrize("percent", [100, 200])
+def test_the_keys_reach_every_entry_of_the_popup(qtbot: QtBot, listed: ModelList, percent: int) -> None:
+    set_text_percent(percent)
+    try:
+        listed.offer_models([(f"/models/{number}", f"Model {number}") for number in range(20)])
+        listed.show_model(SKILLS, "Safelight Skills")
+        listed.showPopup()
+        rows = listed.view()
+        qtbot.waitUntil(rows.isVisible)
+        screen = listed.screen().availableGeometry()
+        assert rows.window().width() <= screen.width()
+        assert rows.window().height() <= screen.height()
+        qtbot.keyClick(rows, Qt.Key.Key_End)
+        assert rows.currentIndex().data(Qt.ItemDataRole.UserRole) == OPEN_FOLDER
+        assert rows.viewport().rect().contains(rows.visualRect(rows.currentIndex()).center())
+        qtbot.keyClick(rows, Qt.Key.Key_Up)
+        with qtbot.waitSignal(listed.manage_asked):
+            qtbot.keyClick(rows, Qt.Key.Key_Return)
+    finally:
+        listed.hidePopup()
+        set_text_percent(100)

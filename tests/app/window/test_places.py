@@ -1,0 +1,155 @@
+"""The four places: what the frame shows around each page, and the ways between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QBoxLayout
+from pytestqt.qtbot import QtBot
+
+from app.context import CHAT, DECISIONS, INSPECTOR, LAB, MODELS, RACE, SERVER, SUDOKU
+from app.lab import examples
+from app.window.main_window import MainWindow
+from app.window.model_list import MANAGE
+from app.window.pages import PAGES, PLACES
+from engine.catalog import ASSETS
+
+Open = Callable[..., MainWindow]
+CONTROL = Qt.KeyboardModifier.ControlModifier
+
+
+def lit(window: MainWindow) -> list[str]:
+    """The highlighted places of the top bar."""
+    return [name for name, tool in window.topbar.places.items() if tool.isChecked()]
+
+
+def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
+    window.pages.chat().send(text)
+    qtbot.waitUntil(lambda: window.context.session.active is None)
+
+
+def test_the_top_bar_has_four_places_and_keys_reach_every_page(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    assert [entry.name for entry in PLACES] == [CHAT, INSPECTOR, SUDOKU, LAB]
+    places = {RACE: [LAB], DECISIONS: [LAB], MODELS: [], SERVER: []}
+    for number, entry in enumerate(PAGES, start=1):
+        qtbot.keyClick(window, Qt.Key(Qt.Key.Key_0 + number), CONTROL)
+        assert window.pages.current is window.pages[entry.name]
+        assert lit(window) == places.get(entry.name, [entry.name])
+
+
+def test_a_page_of_the_lab_has_a_way_back(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    bar = window.places
+    window.show_page(LAB)
+    assert not bar.isVisible()
+    for page, card in ((RACE, window.pages[LAB].page.race), (DECISIONS, window.pages[LAB].page.decisions)):
+        qtbot.keyClick(card, Qt.Key.Key_Space)
+        assert window.pages.current is window.pages[page]
+        assert (bar.back.text(), bar.back.accessibleName(), bar.title.text()) == (
+            *("‹ Lab", "Back to Lab"),
+            window.pages[page].widget.accessibleName(),
+        )
+        assert not bar.tabs.isVisible()
+        bar.back.click()
+        assert window.pages.current is window.pages[LAB]
+
+
+def test_models_and_server_are_tabs_behind_the_model_list(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    chooser, tabs = window.topbar.chooser, window.places.tabs
+    chooser.activated.emit(chooser.findData(MANAGE))
+    assert window.pages.current is window.pages[MODELS]
+    assert [tabs.tabText(place) for place in range(tabs.count())] == ["Models", "Server"]
+    assert (tabs.isVisible(), tabs.currentIndex(), window.places.back.isVisible()) == (True, 0, False)
+    tabs.setFocus()
+    qtbot.keyClick(tabs, Qt.Key.Key_Right)
+    assert window.pages.current is window.pages[SERVER]
+    assert tabs.hasFocus()
+    window.show_page(CHAT)
+    window.status.server_asked.emit()
+    assert (window.pages.current, tabs.currentIndex()) == (window.pages[SERVER], 1)
+
+
+def test_the_conversations_stand_in_the_chat_only_and_nothing_moves(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    before = [tool.geometry() for tool in window.topbar.places.values()]
+    assert window.sidebar.isVisible()
+    for page in (INSPECTOR, LAB, RACE, MODELS):
+        window.show_page(page)
+        assert not window.sidebar.isVisible()
+        assert not window.topbar.sidebar.isVisible()
+        window.topbar.layout().activate()
+        assert [tool.geometry() for tool in window.topbar.places.values()] == before
+    qtbot.keyClick(window, Qt.Key.Key_B, CONTROL)
+    assert window.pages.current is window.pages.chat()
+    assert window.sidebar.isVisible()
+    qtbot.keyClick(window, Qt.Key.Key_B, CONTROL)
+    assert not window.sidebar.isVisible()
+    window.show_page(SUDOKU)
+    window.actions_by_name.run("search")
+    assert window.sidebar.isVisible()
+    assert window.sidebar.isAncestorOf(window.focusWidget())
+
+
+def test_a_sampler_that_was_opened_elsewhere_leaves_no_room_for_the_conversations(open_window: Open) -> None:
+    window = open_window()
+    window.resize(900, 650)
+    window.show_page(INSPECTOR)
+    window.topbar.strip.setChecked(True)
+    assert window.topbar.sidebar.isChecked()
+    window.show_page(CHAT)
+    assert (window.sidebar.isVisible(), window.strip.isVisible()) == (False, True)
+
+
+def test_the_figures_of_an_answer_stand_in_the_chat_only(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    ask(qtbot, window, "hello")
+    steps = window.status.text("steps")
+    assert steps.endswith("steps")
+    window.show_page(INSPECTOR)
+    assert [window.status.text(name) for name in ("steps", "pace", "forward", "speed")] == [""] * 4
+    ask(qtbot, window, "again")  # by a key, while another page is shown
+    assert window.status.text("steps") == ""
+    window.show_page(CHAT)
+    assert window.status.text("steps") == steps
+
+
+def test_advanced_settings_stay_open(open_window: Open) -> None:
+    window = open_window()
+    window.topbar.strip.setChecked(True)
+    stability = window.strip.boxes["stability_threshold"]
+    assert window.strip.boxes["entropy_bound"].isVisible()
+    assert not stability.isVisible()
+    window.strip.advanced.click()
+    assert stability.isVisible()
+    assert open_window().strip.advanced.isChecked()
+    window.strip.advanced.click()
+    window.dialogs.sampler_asked.emit("stability_threshold")  # from the palette
+    assert window.focusWidget() is stability
+
+
+def test_the_cards_wrap_and_show_what_was_recorded(open_window: Open) -> None:
+    window = open_window()
+    window.show_page(LAB)
+    page = window.pages[LAB].page
+    window.resize(1280, 800)
+    assert page._row.direction() == QBoxLayout.Direction.LeftToRight
+    window.appearance.set_text_percent(200)
+    assert page._row.direction() == QBoxLayout.Direction.TopToBottom
+    assert page.horizontalScrollBar().maximum() == 0
+    assert "Together 20 passes, One by one 86 passes" in page.race.accessibleDescription()
+    assert "yes 58.2 %, no 41.8 %" in page.decisions.accessibleDescription()
+
+
+@pytest.mark.parametrize("read", [examples.race, examples.decision])
+def test_a_card_without_its_recording_has_no_figures(
+    read: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    assert read() is not None
+    assert (ASSETS / "traces").is_dir()
+    monkeypatch.setattr(examples, "ASSETS", tmp_path)
+    assert read() is None
