@@ -12,7 +12,7 @@ from app.design.layouts import STRETCH, Gap, column_of
 
 
 class Card(QPushButton):
-    """As high as its texts need at its width. ``picture`` takes no mouse events."""
+    """A card that is as high as its texts need at its width. ``picture`` takes no mouse events."""
 
     def __init__(self, picture: QWidget, title: str, hint: str, name: str) -> None:
         super().__init__()

@@ -1,1 +1,1 @@
-"""The Lab: the way to the pages that compare and measure."""
+"""The Lab: a card for each page that compares or measures."""

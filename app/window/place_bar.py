@@ -1,4 +1,4 @@
-"""The row above pages without a button in the top bar: the way back to their place, or the tabs of pages that belong
+"""The row above pages without a button in the top bar: a link back to their place, or the tabs of pages that belong
 together."""
 
 from __future__ import annotations
