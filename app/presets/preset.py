@@ -65,8 +65,8 @@ def built_in() -> tuple[Preset, ...]:
     """Returns the built-in presets: the model's defaults, slower and more accurate, faster and less accurate."""
     return (
         Preset(DEFAULT, tr("Default")),
-        Preset("careful", tr("Careful"), overrides=(("max_denoising_steps", 96), ("entropy_bound", 0.05))),
-        Preset("quick", tr("Quick"), overrides=(("max_denoising_steps", 24), ("entropy_bound", 0.3))),
+        Preset("careful", tr("Careful"), overrides=(("entropy_bound", 0.05), ("max_denoising_steps", 96))),
+        Preset("quick", tr("Quick"), overrides=(("entropy_bound", 0.3), ("max_denoising_steps", 24))),
     )
 
 

@@ -28,13 +28,14 @@ class Setting:
 
 SAMPLER = (
     Setting(
-        "max_denoising_steps",
-        "Steps",
-        "",
-        "The most steps of a block. A block that is not finished by then is taken as it is.",
-        1,
-        1000,
-        1,
+        "entropy_bound",
+        "Boldness",
+        "nats",
+        "How many unsure tokens a step keeps (the entropy bound). Higher is faster, lower makes fewer mistakes.",
+        0.0,
+        20.0,
+        0.05,
+        3,
     ),
     Setting(
         "t_max",
@@ -57,24 +58,13 @@ SAMPLER = (
         2,
     ),
     Setting(
-        "sampling_temperature",
-        "Sampling temperature",
+        "max_denoising_steps",
+        "Steps",
         "",
-        "How freely tokens are drawn; 0 always takes the likeliest.",
-        0.0,
-        5.0,
-        0.05,
-        2,
-    ),
-    Setting(
-        "entropy_bound",
-        "Boldness",
-        "nats",
-        "How many unsure tokens a step keeps (the entropy bound). Higher is faster, lower makes fewer mistakes.",
-        0.0,
-        20.0,
-        0.05,
-        3,
+        "The most steps of a block. A block that is not finished by then is taken as it is.",
+        1,
+        1000,
+        1,
     ),
     Setting(
         "stability_threshold",
@@ -94,6 +84,16 @@ SAMPLER = (
         10.0,
         0.001,
         4,
+    ),
+    Setting(
+        "sampling_temperature",
+        "Sampling temperature",
+        "",
+        "How freely tokens are drawn; 0 always takes the likeliest.",
+        0.0,
+        5.0,
+        0.05,
+        2,
     ),
     Setting(
         "sampling_top_k",
@@ -222,9 +222,9 @@ SAMPLER = (
         64,
     ),
 )
-"""In the order in which they are shown."""
+"""In the order in which files keep them."""
 MAIN = ("max_denoising_steps", "t_max", "sampling_temperature", "entropy_bound", "max_new_tokens")
-"""The settings that most people need; the sampler folds the others."""
+"""The settings that most people need, as the sampler shows them first; it folds the others."""
 
 SEED = Setting("seed", "Seed", "", "The same seed, settings and model give the same answer again.", 0, LARGEST_SEED, 1)
 
@@ -261,7 +261,7 @@ REMASKING = Choice(
         ("low_confidence_dynamic", "All above a probability"),
         ("low_confidence_static", "A fixed number of the likeliest"),
         ("sequential", "A fixed number from the left"),
-        ("entropy_bounded", "The surest within the entropy bound"),
+        ("entropy_bounded", "The surest, as many as Boldness allows"),
     ),
 )
 RESCUE = "Rescue blocks"

@@ -69,9 +69,11 @@ class SettingsStrip(QWidget):
 
     def _lay_out(self) -> QVBoxLayout:
         column = column_of(label(tr("Sampler"), "title"), self.reset, self.problem, self.refusal, spacing=4)
-        for setting in SAMPLER:
-            row = self._rows[setting.name] = _row(setting, self.boxes[setting.name])
-            (column if setting.name in MAIN else self._folded).addWidget(row)
+        self._rows = {setting.name: _row(setting, self.boxes[setting.name]) for setting in SAMPLER}
+        for name in MAIN:
+            column.addWidget(self._rows[name])
+        for name in (name for name in self._rows if name not in MAIN):
+            self._folded.addWidget(self._rows[name])
         column.addWidget(_row(SEED, self.random_seed, self.seed))
         column.addLayout(row_of(self.advanced, STRETCH, margins=(0, 16, 0, 0)))
         column.addWidget(self._fold)

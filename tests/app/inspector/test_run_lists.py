@@ -54,7 +54,7 @@ def test_a_fork_of_a_fork_stands_under_it_and_says_what_was_changed() -> None:
     for here in (further, fork, run("root")):
         assert run_tree(here, listed, {"r": "Counting"}, pieces) == [
             RunItem("root", "", "r", "Counting"),
-            RunItem("fork", "root", "f", "Block 1, step 4: cell 12 pinned to 'f', entropy bound 0.3 nats"),
+            RunItem("fork", "root", "f", "Block 1, step 4: cell 12 pinned to 'f', boldness 0.3 nats"),
             RunItem("further", "fork", "x", "Block 2, step 1: seed 8"),
         ]
 

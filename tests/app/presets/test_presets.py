@@ -27,7 +27,7 @@ from app.system.locks import locked
 from engine import GenerationConfig, SafelightError
 
 DEFAULTS = GenerationConfig()
-POET = Preset("1", "Poet", "Answer in verse.", (("max_denoising_steps", 96), ("entropy_bound", 0.05)), True)
+POET = Preset("1", "Poet", "Answer in verse.", (("entropy_bound", 0.05), ("max_denoising_steps", 96)), True)
 CLERK = Preset("2", "Clerk", "Be brief.")
 
 
@@ -372,7 +372,7 @@ def names(editor: PresetEditor) -> list[str]:
 def test_the_editor_says_what_a_preset_sets(editor: PresetEditor) -> None:
     assert names(editor) == ["Default", "Careful", "Quick", "Poet", "Clerk"]
     assert editor.form.preset == POET
-    assert editor.form.settings.text() == "Steps 96 · Boldness 0.05"
+    assert editor.form.settings.text() == "Boldness 0.05 · Steps 96"
     mixed = DecodingChoice("wedlm", "autoregressive", rescue=True, remasking="sequential")
     editor.form.show_preset(CLERK.replace(decoding=mixed))
     assert editor.form.settings.text() == (

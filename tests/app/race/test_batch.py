@@ -109,7 +109,7 @@ def test_a_batch_fills_table_and_answers(
     assert view.message.text() == "3 prompts of 3, seed 0; intervals of 95 %"
     assert [row[0] for row in view.table.texts()] == [
         "1  Safelight Skills · Block diffusion",
-        "2  Safelight Skills · Block diffusion · Denoising steps at most: 2 steps",
+        "2  Safelight Skills · Block diffusion · Steps: 2",
     ]
     assert [row[1] for row in view.table.texts()] == ["0.0 % (0–66)", "0.0 % (0–66)"]  # of two that can be checked
     page.page.resize(800, 600)

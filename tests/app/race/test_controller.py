@@ -107,7 +107,7 @@ def test_a_lane_bounds_thoughts_and_chooses_a_remasking(qtbot: QtBot, tmp_path: 
     lane = LaneSpec("sdar", "block_causal", {"remasking": "sequential", "thinking_tokens": 256})
     assert found[-1] == lane
     assert editor.boxes["accept_probability"].parentWidget().isHidden()
-    assert changes_words(lane) == "Remasking: A fixed number from the left · Thinking at most: 256 tokens"
+    assert changes_words(lane) == "Remasking: A fixed number from the left · Thinking: 256 tokens"
     write_lanes(tmp_path, [lane, lane])
     assert read_lanes(tmp_path) == (lane, lane)
     editor.boxes["thinking_tokens"].stepDown()  # no bound, as without a tick
@@ -256,7 +256,7 @@ def test_lanes_are_shown_the_picture_and_it_is_shown_with_its_race(
     chooser.editor.images.setCurrentIndex(chooser.editor.images.findData("70"))
     chooser.editor.images.activated.emit(1)
     assert page.lanes.specs[1].changes == {**SHORT.changes, "image_tokens": 70}
-    assert chooser.bar.chips[1].toolTip().startswith("Tokens of a picture at most: 70 · ")
+    assert chooser.bar.chips[1].toolTip().startswith("Most tokens of a picture: 70 · ")
     assert read_lanes(page._context.folders.data) == ()
     page.lanes.remember()
     assert read_lanes(page._context.folders.data)[1] == page.lanes.specs[1]
