@@ -55,7 +55,7 @@ def accept(entropy: Tensor, bound: float) -> Tensor:
 |---|---|
 | accepted | kept under the entropy bound |
 | re-noised | replaced by a uniform random token |
-| remelted | accepted once, doubted later |
+| taken back | accepted once, doubted later |
 
 - [x] stable: the best guess did not change
 - [ ] confident: the mean entropy is low
@@ -210,9 +210,16 @@ class Tour:
         settle(4000)  # the memory plans are counted in a thread of their own
         self.shoot("models")
         window.show_page("chat")
+        self.shoot("model-list", window.topbar.open_chooser)
+        window.topbar.strip.setChecked(True)
+        self.shoot("sampler")
+        window.topbar.strip.setChecked(False)
+        self.shoot("presets", window.pages.chat().presets.edit_presets)
         self.shoot("settings", window.dialogs.open_settings)
         self.shoot("palette", window.dialogs.open_palette)
         self.shoot("shortcuts", window.dialogs.open_shortcuts)
+        window.show_page("lab")
+        self.shoot("lab")
         self.deciding()
         self.racing()
         self.serving()

@@ -49,7 +49,9 @@ class PresetForm(QWidget):
         self.think = flag_box("think", "Think before answering", "The model writes its reasoning first, if it can.")
         self.settings = label("", "fact", wrap=True)
         self.save_values = button(tr("Save the current values"), role="plain", clicked=self._save_values)
-        self.clear_values = button(tr("Reset to the model's defaults"), role="plain", clicked=self._clear_values)
+        self.clear_values = button(
+            tr("Reset"), tr("Reset to the model's defaults"), role="plain", clicked=self._clear_values
+        )
         problem = values.problem(defaults)
         self.save_values.setToolTip(problem or tr("Sets what the sampler shows now"))
         self._can_save = not problem

@@ -7,12 +7,11 @@ from PySide6.QtCore import QEvent, Signal, Slot
 from PySide6.QtWidgets import QSizePolicy, QTabBar, QWidget
 
 from app.design.controls import button, label
-from app.design.fonts import px
 from app.design.layouts import STRETCH, row_of
 from app.system.i18n import tr
 from app.window.pages import BEHIND_MODELS, BY_NAME
 
-HEIGHT = 40  # pixels at 100 %
+AROUND = 22  # pixels above and below the text, together
 
 
 class PlaceBar(QWidget):
@@ -62,7 +61,7 @@ class PlaceBar(QWidget):
             self._fit()
 
     def _fit(self) -> None:
-        self.setFixedHeight(px(HEIGHT))
+        self.setFixedHeight(self.fontMetrics().height() + AROUND)
 
     @Slot()
     def _go_back(self) -> None:

@@ -13,7 +13,7 @@ from app.design.controls import label
 from app.design.fonts import px
 from app.system.i18n import tr
 from app.window.model_list import ModelList
-from app.window.pages import BY_NAME, PLACES
+from app.window.pages import BY_NAME, PAGES, PLACES
 
 HEIGHT = 52
 ROOM_FOR_FACTS = 1080  # pixels at 100 %
@@ -110,6 +110,10 @@ class TopBar(QWidget):
         for part in (self._mark, self._name):
             part.setVisible(has_room)
         self._row.setSpacing(WIDE_GAP if has_room else NARROW_GAP)
+        metrics, menu = self.place_menu.fontMetrics(), self.place_menu
+        around = menu.sizeHint().width() - metrics.horizontalAdvance(menu.text())
+        widest = max(metrics.horizontalAdvance(f"{tr(entry.title)} ▾") for entry in PAGES)
+        menu.setFixedWidth(widest + around)  # so that nothing moves with the name of the page
         has_room = self.width() >= px(ROOM_FOR_PLACES)
         for tool in self.places.values():
             tool.setVisible(has_room)
