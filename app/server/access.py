@@ -40,9 +40,7 @@ class AccessCard(QFrame):
         self.show_key = button(tr("Show"), tr("Show the key"))
         self.show_key.setCheckable(True)
         self.copy_key = CopyButton(tr("Copy the key"), lambda: self._key)
-        self.new_key = button(
-            tr("Make a new key"), tip=tr("The present key is refused from then on; answers under way end")
-        )
+        self.new_key = button(tr("Make a new key"), tip=tr("The old key stops working, and running answers end"))
         self.key_note = label("", "fact", wrap=True)
         self.port = number_box(SERVER_PORT)
         self.port.setGroupSeparatorShown(False)

@@ -35,7 +35,7 @@ def actions(context: AppContext, _page: Lazy[ServerController]) -> list[Action]:
         return "" if server.is_on else tr("The server is off")
 
     def answers() -> str:
-        return "" if server.unfinished else tr("No request is under way")
+        return "" if server.unfinished else tr("No request is running")
 
     return [
         Action("serve", tr("Switch the server on or off"), section, switch),

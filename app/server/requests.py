@@ -66,16 +66,16 @@ class RequestRow(QFrame):
             can = request.trace is not None and request.trace.header.canvas_length > 0
             self.inspect.setEnabled(can)
             self.inspect.setAccessibleName(tr("Inspect: {request}", request=which))
-            why = tr("Shows how the answer comes about") if can else self._uninspected()
+            why = tr("Shows how the answer was written") if can else self._uninspected()
             self.inspect.setToolTip(why)
             self.inspect.setAccessibleDescription(why)
 
     def _uninspected(self) -> str:
         if self.request.trace is not None:
-            return tr("The server that runs the model sends text alone, so there is nothing to look at")
+            return tr("The server that runs the model only sends text, so there is nothing to inspect")
         if is_unfinished(self.request):
             return tr("Its run has not begun yet")
-        return tr("It ended before a run began, so there is nothing to look at")
+        return tr("It ended before a run began, so there is nothing to inspect")
 
 
 class RequestList(QWidget):
@@ -101,7 +101,7 @@ class RequestList(QWidget):
         self.lesson.setText(
             begin
             + tr(
-                "Enter the address and the key in a program of yours, or copy a command into a terminal. Each request "
+                "Enter the address and the key in your program, or copy a command into a terminal. Each request "
                 "is listed here while it is answered, and can be watched in the inspector."
             )
         )

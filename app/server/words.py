@@ -31,11 +31,9 @@ def served_line(*, is_on: bool, model: str, loading: str, is_elsewhere: bool = F
     if not model:
         return tr("No model is loaded. Choose one at the top; until then, requests are refused.")
     if is_elsewhere:
-        return tr(
-            "{model} runs on another server. Requests are refused here: other programs ask that one.", model=model
-        )
+        return tr("{model} runs on another server. Requests are refused here: send them to that server.", model=model)
     if is_on:
-        return tr("{model} answers. Requests share it with this window, several at once.", model=model)
+        return tr("{model} answers this window and several requests at once.", model=model)
     return tr("Once it is on, {model} answers.", model=model)
 
 
@@ -45,8 +43,8 @@ def reach_line(*, is_open: bool, offline: bool) -> str:
         return tr("The offline switch is on: the server is reached from this computer only.")
     if is_open:
         return tr(
-            "⚠ Every machine in your network that has the key can use the model. Nothing is encrypted on the way: keep "
-            "this on only in a network that you trust."
+            "⚠ Any machine in your network that has the key can use the model. The connection is not encrypted: use it "
+            "only in a network that you trust."
         )
     return ""
 
@@ -54,9 +52,9 @@ def reach_line(*, is_open: bool, offline: bool) -> str:
 def key_line(state: ServerState) -> str:
     """Says where the key is stored."""
     if not state.key:
-        return tr("Made when the server is first switched on, and kept in the system's keyring.")
+        return tr("Created when the server is first switched on, and kept in the system's keyring.")
     if state.key_place == "session":
-        return tr("No keyring works here, so this key is good until Safelight is closed.")
+        return tr("There is no keyring here, so this key lasts until Safelight is closed.")
     return tr("Kept in the system's keyring. Give it only to programs that may use the model.")
 
 

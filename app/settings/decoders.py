@@ -120,7 +120,7 @@ _WORDS = {
         "One token after the other, from left to right, a pass each.",
         "Answers are written from left to right, one token after the other.",
         _DRAWING,
-        "The embedded DiffusionGemmas were not trained to write so.",
+        "The models that come with Safelight were not trained for it.",
     ),
     "causal_parallel": DecoderWords(
         "Causal parallel (WeDLM)",

@@ -83,7 +83,7 @@ class DecodingFields(QWidget):
             (THOUGHT_DECODER, self.thought_decoder, shown.thought_decoder),
             (ANSWER_DECODER, self.answer_decoder, shown.answer_decoder),
         ):
-            show_decoders(box, ("", *MIXABLE), name, tr("As under Decoding"))
+            show_decoders(box, ("", *MIXABLE), name, tr("Same as Decoding"))
             box.setAccessibleDescription(tr(declared.explanation))
         self.rescue.setChecked(self.choice.rescue)
         self.verify.setChecked(self.choice.verify)

@@ -50,7 +50,7 @@ def open_settings(path: Path) -> tuple[QSettings, str]:
     except (OSError, SafelightError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).rstrip(".")
         problem = tr(
-            "The settings in {path} cannot be used ({why}). Until then, changes hold for this session.",
+            "The settings in {path} cannot be used ({why}). Changes are kept for this session only.",
             path=str(path),
             why=why,
         )
@@ -86,7 +86,7 @@ def _clean(path: Path) -> str:
             return ""
     aside = set_aside(path)
     write_text(path, text, private=True)
-    return tr("Settings that could not be read are as they come. Their file is kept as {path}.", path=str(aside))
+    return tr("Settings that could not be read are at their defaults. The file is kept as {path}.", path=str(aside))
 
 
 def _readable(data: bytes) -> tuple[str, bool]:

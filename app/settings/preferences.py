@@ -17,6 +17,7 @@ from app.settings.spec import (
     Setting,
 )
 from app.settings.values import SettingsValues
+from engine.catalog import installed
 from engine.config import MOST_THREADS
 
 ENGLISH = "en"
@@ -24,7 +25,8 @@ ENGLISH = "en"
 
 @dataclass
 class Preferences:
-    """The user's preferences. An empty ``data_folder`` is the platform's default."""
+    """The user's preferences. An empty ``data_folder`` is the platform's default; an empty ``start_model`` the model
+    that was used last."""
 
     theme: str = "system"
     text_percent: int = 100
@@ -35,6 +37,7 @@ class Preferences:
     server: bool = False
     server_port: int = 8317
     server_open: bool = False
+    start_model: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,12 @@ OFFLINE = Switch(
     "Offline",
     "Safelight does not use the network. Downloads wait until this is off; everything else works.",
 )
+START_MODEL = Choice(
+    "start_model",
+    "Model at the start",
+    "Which model Safelight loads when it starts.",
+    (("", "The last one used"), *((model.id, model.title) for model in installed())),
+)
 THREADS = Setting(
     "threads",
     "CPU threads",
@@ -139,7 +148,7 @@ SECTIONS = (
         (THEME, TEXT_PERCENT, Switch("reduced_motion", REDUCED_MOTION, REDUCED_MOTION_EXPLANATION), LANGUAGE),
     ),
     PreferenceSection("Canvas", (VIEW, LAYER)),
-    PreferenceSection("Engine", (THREADS, IMAGE_BUDGET, SHOW_SERVER)),
+    PreferenceSection("Engine", (START_MODEL, THREADS, IMAGE_BUDGET, SHOW_SERVER)),
     PreferenceSection("Storage and privacy", (DATA_FOLDER, OFFLINE)),
     PreferenceSection("Help", (SHOW_SHORTCUTS, OPEN_LOGS, COPY_DIAGNOSTICS)),
 )

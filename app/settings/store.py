@@ -27,6 +27,7 @@ KEYS = {
     "server": "server/on",
     "server_port": "server/port",
     "server_open": "server/open",
+    "start_model": "engine/start_model",
 }
 LONGEST_PATH = 4096  # characters
 

@@ -43,7 +43,7 @@ class SettingsStrip(QWidget):
         self.problem.setAccessibleName(tr("Problem with the settings"))
         self.problem.hide()
         self.refusal = label("", "remark", wrap=True)
-        self.refusal.setAccessibleName(tr("Why settings are not offered"))
+        self.refusal.setAccessibleName(tr("Why some settings are missing"))
         self.refusal.hide()
         self.seed = SeedBox()
         self.random_seed = flag_box("random_seed", "Random for each answer", "Each answer gets its own seed.")

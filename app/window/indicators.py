@@ -65,7 +65,7 @@ class Indicators(QObject):
             self._topbar.chooser.show_model(model.path_or_id, model.title)
             size = parameters(model.parameter_count) if model.parameter_count else ""
             where = tr("remote") if is_remote(model.path_or_id) else model.device.upper()
-            text_alone = tr("text alone") if only_text(model) else ""
+            text_alone = tr("text only") if only_text(model) else ""
             facts = (size, where, text_alone, model.adapter_title)
             self._topbar.facts.setText(" · ".join(filter(None, facts)))
             self._strip.show_values(model.defaults)

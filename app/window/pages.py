@@ -66,7 +66,7 @@ class PageEntry:
 
 PAGES = (
     PageEntry(CHAT, "Chat", "Talk to a model", "Go to the chat", "Ctrl+1", CHAT),
-    PageEntry(INSPECTOR, "Inspector", "See how an answer came about", "Go to the inspector", "Ctrl+2", INSPECTOR),
+    PageEntry(INSPECTOR, "Inspector", "See how an answer was written", "Go to the inspector", "Ctrl+2", INSPECTOR),
     PageEntry(SUDOKU, "Sudoku", "Watch a model solve a puzzle", "Go to Sudoku", "Ctrl+3", SUDOKU),
     PageEntry(LAB, "Lab", "Compare ways of decoding, and ask for decisions", "Go to the lab", "Ctrl+4", LAB),
     PageEntry(RACE, "Race", "See which way of decoding is faster", "Go to the race", "Ctrl+5", LAB),

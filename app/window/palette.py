@@ -208,7 +208,7 @@ class Palette(QDialog):
         """Describes the selected action in the field, so that screen readers read it while the field has the focus."""
         index = self.list.currentIndex()
         if not index.isValid():
-            self.hint.setText(tr("Nothing is called that. Try fewer letters."))
+            self.hint.setText(tr("No match. Try fewer letters."))
             self.field.setAccessibleDescription(self.hint.text())
             return
         reason = index.data(REASON)

@@ -40,7 +40,7 @@ class Reopening(QObject):
         context.busy_changed.connect(self._note_model)
 
     def expect_model(self, model: str | None = None) -> None:
-        """Announces the model of the start: this one, or else the last loaded one."""
+        """Announces the model of the start: this one, or else the preferred or last loaded one."""
         self._first = self._last_model() if model is None else ModelChoice(model)
         self._context.expect(self._first.path_or_id)
 
@@ -54,6 +54,8 @@ class Reopening(QObject):
         self._context.load(first.path_or_id, first.adapter, otherwise)
 
     def _last_model(self) -> ModelChoice:
+        if chosen := self._context.preferences.start_model:
+            return ModelChoice(chosen)
         last = store.read_model(self._settings)
         if last is None:
             return ModelChoice(SKILLS)

@@ -139,7 +139,7 @@ class StatusBar(QWidget):
         if problem:
             self._set_text("unsaved", FigureText(tr("Not saved yet")))
         elif self._texts["unsaved"] != NOTHING:
-            self._set_text("unsaved", FigureText(tr("All is saved")))
+            self._set_text("unsaved", FigureText(tr("Everything is saved")))
             self._saved.start(SAVED_MS)
 
     @Slot()

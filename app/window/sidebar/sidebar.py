@@ -85,7 +85,7 @@ class Sidebar(QWidget):
             tr("No conversations yet"), tr("What you ask is kept here, on this computer and nowhere else.")
         )
         self.nothing_found = EmptyState(
-            tr("Nothing found"), tr("No title and no message has all of these words."), tr("Clear the search")
+            tr("Nothing found"), tr("No title or message has all of these words."), tr("Clear the search")
         )
         self._stack = QStackedWidget()
         for page in (self.list, self.nothing_yet, self.nothing_found):

@@ -102,7 +102,7 @@ def test_a_server_is_added_tested_loaded_and_chatted_with(
     host = server.endpoint.partition("://")[2]
     assert (row.status.text(), row.load.isVisibleTo(row), row.unload.isVisibleTo(row)) == ("● Loaded", False, True)
     assert window.topbar.chooser.currentText() == f"small at {host}"
-    assert window.topbar.facts.text() == "remote · text alone"
+    assert window.topbar.facts.text() == "remote · text only"
     assert window.status.text("device") == "Remote"
     context = window.context
     assert context.model is not None

@@ -123,7 +123,7 @@ def test_a_request_is_stopped_and_the_window_chats_meanwhile(qtbot: QtBot, open_
 def test_another_model_ends_what_is_asked_of_this_one(qtbot: QtBot, open_window: Open, fake: FakeEngine) -> None:
     window = open_window()
     page = switch_on(qtbot, window)
-    assert page.card.served.text().startswith("Safelight Skills answers.")
+    assert page.card.served.text().startswith("Safelight Skills answers this window")
     window.context.load(f"{window.context.server.state.url}#safelight-skills")
     assert "own server" in page.notice.message.text()
     fake.hold = True
@@ -182,7 +182,7 @@ def test_it_starts_with_the_app_where_it_was_on(qtbot: QtBot, open_window: Open,
     qtbot.waitUntil(lambda: window.context.server.is_on, timeout=SOON)
     page = page_of(window)
     assert page.card.switch.isChecked()
-    assert "good until Safelight is closed" in page.card.key_note.text()
+    assert "lasts until Safelight is closed" in page.card.key_note.text()
     page.card.switch.click()
     qtbot.waitUntil(lambda: not window.context.server.is_on, timeout=SOON)
     assert settings.value("server/on") in (None, False)

@@ -350,7 +350,7 @@ def test_the_strip_mixes_decoders_where_the_model_has_both(qtbot: QtBot, setting
         return {name for name, box in strip.boxes.items() if not box.parentWidget().isHidden()}
 
     assert [fields.thought_decoder.itemText(place) for place in range(3)] == [
-        *("As under Decoding", "Block diffusion", "Autoregressive")
+        *("Same as Decoding", "Block diffusion", "Autoregressive")
     ]
     fields.thought_decoder.setCurrentIndex(2)
     assert shown() == denoising | drawing

@@ -128,7 +128,7 @@ def test_what_cannot_be_done_says_why_and_stays(qtbot: QtBot, opened: Opened) ->
 def test_nothing_found_is_said_and_enter_does_nothing(qtbot: QtBot, opened: Opened) -> None:
     qtbot.keyClicks(opened.palette.field, "zzzz")
     assert opened.titles == []
-    assert "Nothing" in opened.palette.hint.text()
+    assert "No match" in opened.palette.hint.text()
     qtbot.keyClick(opened.palette.field, Qt.Key.Key_Return)
     assert opened.palette.isVisible()
 

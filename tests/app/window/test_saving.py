@@ -27,7 +27,7 @@ def test_the_window_says_as_long_as_something_is_not_saved(open_window: Callable
     assert window.status.labels["unsaved"].isVisible()
     lock.let_go()
     window.context.session.saving.save()
-    assert window.status.text("unsaved") == "All is saved"
+    assert window.status.text("unsaved") == "Everything is saved"
     assert [summary.title for summary in window.context.session.library.summaries()] == ["hello"]
     lock.close()
 

@@ -75,7 +75,7 @@ def test_the_device_says_why_it_was_chosen_and_what_computes(bar: StatusBar) -> 
 def test_nothing_known_shows_nothing(bar: StatusBar) -> None:
     fill(bar)
     bar.show_unsaved("")
-    assert bar.labels["unsaved"].text() == "All is saved"
+    assert bar.labels["unsaved"].text() == "Everything is saved"
     bar._saved.timeout.emit()
     bar.show_unsaved("")
     bar.show_offline(False)
