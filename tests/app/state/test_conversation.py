@@ -391,7 +391,7 @@ def test_only_what_differs_is_kept() -> None:
 def test_temperatures_that_do_not_go_together_are_explained() -> None:
     values, defaults = SettingsValues(), GenerationConfig()
     values.set("t_min", 0.9, defaults)
-    assert "Raise the start or lower the end" in values.problem(defaults)
+    assert "Raise the first or lower the second" in values.problem(defaults)
     with pytest.raises(SafelightError, match="Raise the start"):
         values.config(defaults)
     values.reset()

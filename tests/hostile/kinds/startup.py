@@ -79,7 +79,7 @@ def _make_presets(random: Random, folder: Path) -> Attempt:
             second.find(preset.id)
         drafts = PresetDrafts(second, defaults)
         first.write((*(preset for preset in first.own if preset.id != own[0].id), *own))
-        drafts.add()
+        drafts.add(second.presets[0])
         third = PresetStore(folder)
         assert third.problem == ""
         assert set(first.own) <= set(third.own) | set(own)
