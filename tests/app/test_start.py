@@ -308,7 +308,7 @@ def test_settings_are_their_users_alone(file: Path) -> None:
 def test_settings_that_cannot_be_kept_hold_for_the_session(tmp_path: Path) -> None:
     (tmp_path / "config").touch()
     settings, problem = open_settings(tmp_path / "config" / "Safelight.conf")
-    assert "changes hold for this session" in problem
+    assert "kept for this session only" in problem
     settings.setValue("window/theme", "paper")
     assert store.read_preferences(settings).theme == "paper"
 

@@ -392,7 +392,7 @@ def test_temperatures_that_do_not_go_together_are_explained() -> None:
     values, defaults = SettingsValues(), GenerationConfig()
     values.set("t_min", 0.9, defaults)
     assert "Raise the first or lower the second" in values.problem(defaults)
-    with pytest.raises(SafelightError, match="Raise the start"):
+    with pytest.raises(SafelightError, match="Raise the first"):
         values.config(defaults)
     values.reset()
     assert values.problem(defaults) == ""
