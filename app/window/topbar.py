@@ -16,10 +16,11 @@ from app.window.model_list import ModelList
 from app.window.pages import BY_NAME, PAGES, PLACES
 
 HEIGHT = 52
-ROOM_FOR_FACTS = 1080  # pixels at 100 %
+ROOM_FOR_FACTS = 1130  # pixels at 100 %
 ROOM_FOR_NAME = 880
 ROOM_FOR_PLACES = 720  # pixels at 100 %; below this width the places are a menu
 WIDE_GAP, NARROW_GAP = 8, 2
+LEAST_CHOOSER = 120  # pixels at 100 %
 
 
 def _tool(text: str, name: str, tip: str, *, checkable: bool = True) -> QToolButton:
@@ -105,6 +106,7 @@ class TopBar(QWidget):
 
     def _fit(self) -> None:
         """Hides the parts that do not fit."""
+        self.chooser.setMinimumWidth(px(LEAST_CHOOSER))
         self.facts.setVisible(self.width() >= px(ROOM_FOR_FACTS))
         has_room = self.width() >= px(ROOM_FOR_NAME)
         for part in (self._mark, self._name):

@@ -397,3 +397,36 @@ def test_the_strip_verifies_blocks_that_are_denoised(qtbot: QtBot, settings: QSe
     assert fields.verify.parentWidget().isHidden()
     assert all(box.parentWidget().isHidden() for box in boxes)
     assert values.config(defaults) == defaults.replace(decoder="autoregressive")
+
+
+def test_what_a_model_gains_nothing_from_is_not_offered(qtbot: QtBot) -> None:
+    values = SettingsValues(decoders=("block_diffusion", "autoregressive"))
+    strip = SettingsStrip(values)
+    qtbot.addWidget(strip)
+    fields = strip.decoding
+    rows = [box.parentWidget() for box in (fields.thought_decoder, fields.answer_decoder, fields.rescue, fields.verify)]
+    assert not any(row.isHidden() for row in rows)
+    strip.allow(frozenset(setting.name for setting in SAMPLER) - {"thinking_tokens"}, checks=False)
+    assert all(row.isHidden() for row in rows)
+    assert not fields.decoder.parentWidget().isHidden()
+    values.decoding = DecodingChoice(verify=True)  # by a preset
+    strip.refresh()
+    assert [row.isHidden() for row in rows] == [True, True, True, False]
+
+
+def test_settings_that_most_need_come_first_and_nothing_stands_twice(qtbot: QtBot, opened: Opened) -> None:
+    strip = SettingsStrip(opened.values)
+    qtbot.addWidget(strip)
+    strip.resize(strip.width(), 2000)
+    strip.show()
+    shown = [name for name, box in strip.boxes.items() if box.isVisible()]
+    places = {name: strip.boxes[name].mapTo(strip, strip.boxes[name].rect().topLeft()).y() for name in shown}
+    assert sorted(places, key=places.__getitem__) == [
+        *("max_denoising_steps", "t_max", "entropy_bound"),
+        "max_new_tokens",
+    ]
+    assert strip.seed.isVisible() != strip.random_seed.isChecked()
+    in_dialog = {item.name for section in SECTIONS for item in section.items}
+    assert not in_dialog & {*strip.boxes, "seed", "pace"}
+    strip.allow(frozenset())  # a server that only answers
+    assert strip.advanced.isHidden()

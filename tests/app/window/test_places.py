@@ -95,6 +95,26 @@ def test_the_conversations_stand_in_the_chat_only_and_nothing_moves(qtbot: QtBot
     assert window.sidebar.isAncestorOf(window.focusWidget())
 
 
+@pytest.mark.parametrize(("width", "percent"), [(725, 100), (900, 100), (1140, 100), (900, 150), (900, 200)])
+def test_the_top_bar_fits(open_window: Open, width: int, percent: int) -> None:
+    window = open_window()
+    window.appearance.set_text_percent(percent)
+    window.resize(width, 650)
+    assert window.topbar.width() == width
+    assert window.topbar.layout().minimumSize().width() <= width
+
+
+def test_the_place_menu_keeps_its_width(open_window: Open) -> None:
+    window = open_window()
+    window.resize(640, 650)
+    widths = set()
+    for page in (CHAT, RACE, MODELS):
+        window.show_page(page)
+        widths.add((window.topbar.place_menu.text(), window.topbar.place_menu.width()))
+    assert {text for text, _ in widths} == {"Chat ▾", "Lab ▾", "Models ▾"}
+    assert len({width for _, width in widths}) == 1
+
+
 def test_a_sampler_that_was_opened_elsewhere_leaves_no_room_for_the_conversations(open_window: Open) -> None:
     window = open_window()
     window.resize(900, 650)
