@@ -63,7 +63,7 @@ class MainWindow(QMainWindow):
         context.done.connect(self.notices.confirm)
         if context.library.notice:
             context.say(context.library.notice)
-        self.topbar, self.places, self.sidebar, self.status = TopBar(), PlaceBar(), Sidebar(), StatusBar()
+        self.topbar, self.place_bar, self.sidebar, self.status = TopBar(), PlaceBar(), Sidebar(), StatusBar()
         self.strip = SettingsStrip(context.values)
         self.indicators = Indicators(context, self.topbar, self.strip, self.status)
         self.conversations = SidebarController(self.sidebar, context.session, context.say, context.confirm_export)
@@ -88,7 +88,7 @@ class MainWindow(QMainWindow):
 
     def _lay_out(self) -> None:
         self._sidebar_line = Hairline(Qt.Orientation.Vertical)
-        page = column_of(self.places, (self.pages.stack, 1), spacing=0)
+        page = column_of(self.place_bar, (self.pages.stack, 1), spacing=0)
         body = row_of(self.sidebar, self._sidebar_line, (page, 1), self.strip, spacing=0)
         centre = boxed(column_of(self.topbar, Hairline(), (body, 1), Hairline(), self.status, spacing=0))
         self.setCentralWidget(centre)
@@ -101,7 +101,7 @@ class MainWindow(QMainWindow):
         context = self.context
         context.page_asked.connect(self.show_page)
         self.topbar.page_chosen.connect(self.show_page)
-        self.places.page_chosen.connect(self.show_page)
+        self.place_bar.page_chosen.connect(self.show_page)
         self.topbar.chooser.model_chosen.connect(context.load)
         self.topbar.chooser.manage_asked.connect(functools.partial(self.show_page, MODELS))
         self.topbar.chooser.folder_asked.connect(self.dialogs.open_folder)
@@ -139,7 +139,7 @@ class MainWindow(QMainWindow):
         """Shows around the page what belongs to it."""
         self._page = self.dialogs.page = page
         self.topbar.show_page(page)
-        self.places.show_page(page)
+        self.place_bar.show_page(page)
         self.indicators.show_page(page)
         self._show_sidebar()
         self._make_room(self.topbar.sidebar)

@@ -43,7 +43,7 @@ def test_the_top_bar_has_four_places_and_keys_reach_every_page(qtbot: QtBot, ope
 
 def test_a_page_of_the_lab_has_a_way_back(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
-    bar = window.places
+    bar = window.place_bar
     window.show_page(LAB)
     assert not bar.isVisible()
     for page, card in ((RACE, window.pages[LAB].page.race), (DECISIONS, window.pages[LAB].page.decisions)):
@@ -60,11 +60,11 @@ def test_a_page_of_the_lab_has_a_way_back(qtbot: QtBot, open_window: Open) -> No
 
 def test_models_and_server_are_tabs_behind_the_model_list(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
-    chooser, tabs = window.topbar.chooser, window.places.tabs
+    chooser, tabs = window.topbar.chooser, window.place_bar.tabs
     chooser.activated.emit(chooser.findData(MANAGE))
     assert window.pages.current is window.pages[MODELS]
     assert [tabs.tabText(place) for place in range(tabs.count())] == ["Models", "Server"]
-    assert (tabs.isVisible(), tabs.currentIndex(), window.places.back.isVisible()) == (True, 0, False)
+    assert (tabs.isVisible(), tabs.currentIndex(), window.place_bar.back.isVisible()) == (True, 0, False)
     tabs.setFocus()
     qtbot.keyClick(tabs, Qt.Key.Key_Right)
     assert window.pages.current is window.pages[SERVER]
