@@ -97,7 +97,7 @@ SAMPLER = (
     ),
     Setting(
         "sampling_top_k",
-        "Likeliest tokens",
+        "Top-k",
         "tokens",
         "Only so many of the likeliest tokens may be drawn; 0 allows all.",
         0,
@@ -106,7 +106,7 @@ SAMPLER = (
     ),
     Setting(
         "sampling_top_p",
-        "Likeliest share",
+        "Top-p",
         "",
         "Only the likeliest tokens that come to this probability together may be drawn; 1 allows all.",
         0.01,

@@ -145,7 +145,7 @@ def test_what_only_a_canvas_allows_is_off_and_says_why(qtbot: QtBot, open_window
     assert window.strip.refusal.text() == why
     assert "runs on another server" in window.pages["server"].widget.card.served.text()
     window.show_page(SUDOKU)
-    column = window.pages["sudoku"].page.one.column
+    column = window.pages["sudoku"].page.column
     assert (column.reason.text(), column.adapter.isEnabled()) == (why, False)
     assert column.adapter.toolTip() == "Adapters are put on by the server that runs this model."
     context = window.context
