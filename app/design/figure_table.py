@@ -12,7 +12,7 @@ from app.design.fonts import TEXT_SMALL, px, ui_font
 
 ROW_HEIGHT = 44  # pixels at 100 %, for two lines
 SCROLL_BAR = 12  # pixels of height, for a table that scrolls sideways
-LEAST_NAME = 160  # pixels at 100 %, of the column of names; in a narrower table the numbers scroll
+LEAST_NAME = 140  # pixels at 100 %, of the column of names; in a narrower table the numbers scroll
 STYLE = """
 QTableView::item { padding: 0 8px; }
 QAbstractScrollArea::corner { background: transparent; border: none; }

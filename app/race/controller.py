@@ -99,7 +99,7 @@ class RaceController(QObject):
 
     def reason_to_wait(self) -> str:
         """A sentence that says that a race is running; empty if none is."""
-        return tr("A race is on; Esc stops it") if self.is_busy else ""
+        return tr("A race is running; Esc stops it") if self.is_busy else ""
 
     @Slot()
     def _lanes_changed(self) -> None:
@@ -173,7 +173,7 @@ class RaceController(QObject):
         mine, self._replaced = self._replaced, ()
         if mine:
             put_back = functools.partial(self.lanes.set_all, mine)
-            self._context.done.emit(tr("This race has lanes of its own."), tr("Put mine back"), put_back)
+            self._context.done.emit(tr("The race has replaced your lanes."), tr("Put mine back"), put_back)
 
     @Slot()
     def stop(self) -> None:
@@ -254,12 +254,12 @@ class RaceController(QObject):
         page.batch.name_lanes(self._batch_titles())
         page.batch.show_doing(
             is_on=self.batch.is_on,
-            reason=tr("A race is on; Esc stops it.") if self.racer.is_busy else reason or page.lanes.problem,
+            reason=tr("A race is running; Esc stops it.") if self.racer.is_busy else reason or page.lanes.problem,
             message=self._loading(self.batch.racer),
         )
         page.one.prompt.show_doing(
             is_busy=busy,
-            message=tr("A batch is on; Esc stops it.")
+            message=tr("A batch is running; Esc stops it.")
             if self.batch.is_on
             else self._loading(self.racer) or reason or blind,
             fault=self._fault,
@@ -278,7 +278,7 @@ class RaceController(QObject):
         loading = None if racer.run is None else racer.run.loading
         if loading is None:
             return ""
-        return tr("Loading {model} beside the loaded model, {share}", model=loading.title, share=f"{loading.share:.0%}")
+        return tr("Loading {model} as well, {share}", model=loading.title, share=f"{loading.share:.0%}")
 
     def show(self, part: str) -> None:
         """Opens the page at a part: "one" or "batch"."""

@@ -60,7 +60,7 @@ def changes_words(lane: LaneSpec) -> str:
 
 def settings_words(lane: LaneSpec) -> str:
     """Returns ``changes_words``, or a sentence that says that there are no changes."""
-    return changes_words(lane) or tr("With its model's settings")
+    return changes_words(lane) or tr("The model's own settings")
 
 
 def loaded_words(models: Sequence[tuple[str, int]]) -> str:

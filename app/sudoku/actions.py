@@ -56,6 +56,6 @@ def actions(_context: AppContext, page: Lazy[SudokuController]) -> list[Action]:
         Action("sudoku-easy", tr("New easy puzzle"), section, lambda: new("easy"), ("Alt+1",), free),
         Action("sudoku-medium", tr("New medium puzzle"), section, lambda: new("medium"), ("Alt+2",), free),
         Action("sudoku-hard", tr("New hard puzzle"), section, lambda: new("hard"), ("Alt+3",), free),
-        Action("sudoku-keep", tr("Keep the given digits, or no longer"), section, lambda: page().toggle_keep()),
+        Action("sudoku-keep", tr("Keep the given digits: on or off"), section, lambda: page().toggle_keep()),
         Action("sudoku-race", tr("Race two models on the puzzle"), section, race, ("Shift+F5",), free),
     ]

@@ -41,8 +41,8 @@ def obstacle(model: LoadedModel) -> str:
 def unadapted(model: LoadedModel) -> str:
     """Returns why a model takes no adapter, for a backend without adapters."""
     if is_remote(model.path_or_id):
-        return tr("Adapters are put on by the server that runs this model.")
-    return tr("No adapter can be put on {model}.", model=model.title)
+        return tr("The server that runs this model chooses its adapter.")
+    return tr("{model} takes no adapter.", model=model.title)
 
 
 def settings(model: LoadedModel, config: GenerationConfig, puzzle: str, *, keep: bool) -> GenerationConfig:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from PySide6.QtCore import QEvent, QPoint, Signal, Slot
+from PySide6.QtCore import QEvent, QObject, QPoint, Signal, Slot
 from PySide6.QtWidgets import QFileDialog, QPushButton, QWidget
 
 from app.context import AppContext
@@ -96,6 +96,7 @@ class LaneChooser(QWidget):
         self.editor.remove.clicked.connect(self._remove)
         self.editor.folder_asked.connect(self._ask_folder)
         self.editor.close_button.clicked.connect(self.close_fields)
+        self.editor.installEventFilter(self)
         store.changed.connect(self.refresh)
         facts.found.connect(self.refresh)
         context.model_changed.connect(self.refresh)
@@ -196,13 +197,15 @@ class LaneChooser(QWidget):
         at = self.bar.mapTo(parent, QPoint(0, self.bar.height() + GAP))
         width = self.width() - 2 * MARGIN
         needed = self.editor.heightForWidth(width - self.fields.verticalScrollBar().sizeHint().width())
-        self.fields.setGeometry(at.x(), at.y(), width, min(needed, bottom - at.y()))
+        around = 2 * self.fields.frameWidth()
+        self.fields.setGeometry(at.x(), at.y(), width, min(needed + around, bottom - at.y()))
         self.fields.raise_()
 
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:  # also once the style sheet is applied
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Places the fields anew after a change of their layout."""
+        if watched is self.editor and event.type() == QEvent.Type.LayoutRequest:
             self.placed.emit()
+        return super().eventFilter(watched, event)
 
     def _show_fields(self, lane: LaneSpec) -> None:
         facts = self._facts.of(lane.model) or ModelFacts()

@@ -10,7 +10,7 @@ from app.canvas.accessibility import expose_cells
 from app.canvas.view import CanvasView
 from app.design.controls import Elided, button, flow_of, label, scroller
 from app.design.fonts import px
-from app.design.layouts import boxed, column_of, row_of
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.text_field import fits
 from app.race.words import UNKNOWN
 from app.state.intervals import percent
@@ -46,7 +46,7 @@ class FigureRow(QWidget):
         below = label(unit, "caption")
         below.setAlignment(Qt.AlignmentFlag.AlignTop)
         below.setToolTip(tip)
-        cell = boxed(column_of(made, below, spacing=0))
+        cell = boxed(column_of(made, below, STRETCH, spacing=0))
         self._row.addWidget(cell, 1)
         return made
 

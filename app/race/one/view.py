@@ -14,7 +14,7 @@ from app.bridge.background import Background
 from app.design import motion
 from app.design.controls import Hairline, chain_tabs, label, restyle, scroller
 from app.design.fonts import px
-from app.design.layouts import column_of
+from app.design.layouts import boxed, column_of, row_of
 from app.pictures.row import PictureRow
 from app.race import words
 from app.race.one.card import LaneCard
@@ -94,23 +94,13 @@ class OneRace(QWidget):
         self.reader.failed.connect(_raise)
 
     def _lay_out(self) -> None:
-        inside = QWidget()
-        self._grid = QGridLayout(inside)
+        cards = QWidget()
+        self._grid = QGridLayout(cards)
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setSpacing(12)
-        self._area = scroller(inside)
-        self.setLayout(
-            column_of(
-                self.prompt,
-                self.pictures,
-                self.headline,
-                (self._area, 1),
-                Hairline(),
-                self.bar,
-                margins=(16, 12, 16, 12),
-                spacing=8,
-            )
-        )
+        parts = (self.prompt, self.pictures, self.headline, (cards, 1))
+        area = scroller(boxed(column_of(*parts, margins=(16, 12, 16, 8), spacing=8)))
+        self.setLayout(column_of((area, 1), Hairline(), boxed(row_of((self.bar, 1), margins=(16, 8, 16, 12)))))
         self.setFocusProxy(self.prompt)
 
     def show_lanes(self, lanes: Sequence[LaneSpec]) -> None:

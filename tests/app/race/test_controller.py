@@ -119,7 +119,7 @@ def test_a_lane_bounds_thoughts_and_chooses_a_remasking(qtbot: QtBot, tmp_path: 
     assert editor.remasking.parentWidget().isHidden()
 
 
-def test_a_new_lane_decodes_in_another_way_and_races_at_once(qtbot: QtBot, page: RaceController) -> None:
+def test_a_new_lane_decodes_in_another_way_and_races_at_once(page: RaceController) -> None:
     page.lanes.set_all((LaneSpec(BASE), LaneSpec(SKILLS)))
     page.page.lanes.bar.add.click()
     assert page.lanes.specs[2] == LaneSpec(SKILLS, "autoregressive")  # its model's next one
