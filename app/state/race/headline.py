@@ -54,21 +54,23 @@ def _fastest(lanes: Sequence[LaneEnd], remark: str = "") -> str:
     first, second = ranked[0], ranked[1]
     costs = _cost(first, is_same=is_same), _cost(second, is_same=is_same)
     ratio = costs[1] / costs[0] if costs[0] > 0 else 1.0
-    about_text = tr("same text") if is_same else tr("different texts")
     if ratio < LEAST_LEAD:
-        tie = tr("A tie: {first} and {second} are equally fast", first=first.name, second=second.name)
-        said = [tie, about_text]
-    elif is_same:
-        said = [_ahead(first, len(lanes), tr("{times}× faster", times=_times(ratio))), about_text]
+        lead = tr("A tie: {first} and {second} are equally fast", first=first.name, second=second.name)
     else:
-        said = [_ahead(first, len(lanes), tr("{times}× as many tokens a second", times=_times(ratio))), about_text]
+        lead = tr(
+            "{lane}: {lead}", lane=first.name, lead=_lead(_times(ratio), is_same=is_same, is_pair=len(lanes) == 2)
+        )
+    said = [lead, tr("same text") if is_same else tr("different texts")]
     said += [_passes(first, second), remark]
     return tr("{parts}.", parts=", ".join(filter(None, said)))
 
 
-def _ahead(first: LaneEnd, count: int, by: str) -> str:
-    said = tr("{lane}: {by}", lane=first.name, by=by)
-    return said if count == 2 else tr("{said} than the next lane", said=said)
+def _lead(times: str, *, is_same: bool, is_pair: bool) -> str:
+    if is_same:
+        return tr("{times}× faster", times=times) if is_pair else tr("{times}× faster than the next lane", times=times)
+    if is_pair:
+        return tr("{times}× as many tokens a second", times=times)
+    return tr("{times}× as many tokens a second as the next lane", times=times)
 
 
 def _passes(first: LaneEnd, second: LaneEnd) -> str:

@@ -43,6 +43,10 @@ def lane(name: str, seconds: float, forwards: int = 10, *, tokens: int = 20, **m
             "B: 2.0× faster, same text, among the right answers.",
         ),
         ([lane("A", 0.1), lane("B", 0.3), lane("C", 0.6)], "A: 3.0× faster than the next lane, same text."),
+        (
+            [lane("A", 0.1), lane("B", 0.3, text="x"), lane("C", 0.6)],
+            "A: 3.0× as many tokens a second as the next lane, different texts.",
+        ),
         ([lane("A", 0.1), lane("B", 0.3, problem="It broke.")], "No winner: B failed."),
         ([lane("A", 0.1, text=" "), lane("B", 0.3)], "No winner: A wrote nothing."),
     ],
