@@ -138,6 +138,7 @@ class AppContext(QObject):
     inspect_asked = Signal(object, bool, int)  # a Recording, or the Path of one; True while it runs; a frame
     compare_asked = Signal(object, object)  # two Recordings
     export_asked = Signal(object)  # a Recording
+    race_asked = Signal(str, object)  # a prompt, and the ModelChoices that answer it
 
     def __init__(
         self,
@@ -207,6 +208,10 @@ class AppContext(QObject):
     def export(self, run: Recording) -> None:
         """Opens the dialog that exports a run to a file."""
         self.export_asked.emit(run)
+
+    def race(self, prompt: str, models: Sequence[ModelChoice]) -> None:
+        """Opens the Race page, and lets two to four models answer a prompt there."""
+        self.race_asked.emit(prompt, models)
 
     def offer_models(self, models: Sequence[tuple[str, str]]) -> None:
         """Sets the models that can be loaded in addition to the embedded ones: folders, with titles."""

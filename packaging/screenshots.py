@@ -28,7 +28,7 @@ from app.bridge.server_link import ServerState
 from app.library import Library, NewMessage
 from app.state.decisions.samples import samples
 from app.state.race.lanes import LaneSpec
-from app.state.sudoku import scores
+from app.state.race.prompts import BatchRequest
 from app.window.main_window import MainWindow
 from engine import BASE, DECIDER, SIGHT, SKILLS, SUDOKU, gallery
 from engine.tasks import drawings
@@ -349,7 +349,7 @@ class Tour:
         self.shoot("race-empty")
         lanes.bar.chips[0].click()
         self.shoot("race-fields")
-        lanes.editor.close_button.click()
+        lanes.close_fields()
         racing.lanes.change(1, LaneSpec(SKILLS, "autoregressive", {"max_new_tokens": 96}))
 
         def race(prompt: str) -> None:
@@ -396,6 +396,11 @@ class Tour:
         wait_for(lambda: not racing.is_busy and not racing.batch.is_measuring, "the batch")
         batch.answers.selectRow(2)
         self.shoot("race-batch")
+        racing.lanes.set_all((LaneSpec(BASE), LaneSpec(BASE, adapter="sudoku-lora")))
+        racing.run_batch(BatchRequest("sudoku", ("easy", "medium"), 16, 1))
+        wait_for(lambda: not racing.is_busy and not racing.batch.is_measuring, "the puzzles")
+        batch.choice.setCurrentIndex(batch.choice.count() - 1)
+        self.shoot("race-batch-puzzles")
 
     def reaching(self) -> None:
         """The models page with servers: our own, one of text, and one that is not there."""
@@ -423,32 +428,21 @@ class Tour:
             window.topbar.strip.setChecked(False)
 
     def solving(self) -> None:
-        """The Sudoku page: a puzzle at half of its run and solved, two contenders, the scoreboard."""
+        """The Sudoku page: a puzzle at half of its run and solved."""
         window = self.window
         window.show_page("sudoku")
         solving = window.pages["sudoku"]
-        one, beside = solving.page.one, solving.page.side_by_side
-        one.board.paste_text(PUZZLE)
+        page = solving.page
+        page.board.paste_text(PUZZLE)
         self.shoot("board")
         solving.solve()
-        wait_for(lambda: one.run.is_live and one.run.trace is not None, "the run")
+        wait_for(lambda: page.run.is_live and page.run.trace is not None, "the run")
         wait_for(lambda: not solving.is_busy, "the solution")
         self.shoot("board-solved")
-        replay = one.run.player.replay
+        replay = page.run.player.replay
         assert replay is not None
-        one.run.player.go(len(replay.frames) // 2)
+        page.run.player.go(len(replay.frames) // 2)
         self.shoot("board-midway")
-        solving.show("beside")
-        solving.solve_both()
-        wait_for(lambda: not solving.is_busy and beside.right.run.trace is not None, "both")
-        self.shoot("beside")
-        for side in beside.sides:
-            side.run.player.go(5)
-        self.shoot("beside-midway")
-        solving.show("scores")
-        solving.page.scores.run_asked.emit(scores.Request(("easy", "medium"), 8, 1))
-        wait_for(lambda: not solving.is_busy, "the scores")
-        self.shoot("scores")
 
     def inspecting(self) -> None:
         """The inspector: its gallery, a hard Sudoku midway, and a fork of it in its tree and beside the original."""

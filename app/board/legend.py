@@ -66,7 +66,7 @@ def running_entries(glyphs: BoardGlyphs) -> list[LegendEntry]:
         ),
         _sample(glyphs, tr("likely"), _PLAIN._replace(state=CellState.CANDIDATE)),
         _sample(glyphs, tr("accepted"), _PLAIN._replace(state=CellState.ACCEPTED)),
-        _sample(glyphs, tr("remelted"), _PLAIN._replace(state=CellState.REMELTED)),
+        _sample(glyphs, tr("taken back"), _PLAIN._replace(state=CellState.REMELTED)),
         _sample(glyphs, tr("settled"), _PLAIN),
         conflict,
         _sample(glyphs, tr("changed given"), _GIVEN._replace(digit="2", violated=True)),

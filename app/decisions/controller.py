@@ -107,7 +107,7 @@ class DecisionsController(QObject):
         """A sentence that says that a decision is running; empty if none is."""
         if self.rows.is_busy:
             return tr("A table is being decided; Esc stops it")
-        return tr("A decision is being made; Esc stops it") if self.is_busy else ""
+        return tr("Questions are being answered; Esc stops it") if self.is_busy else ""
 
     def _recall(self) -> None:
         """Shows the stored questions and text, or the first sample if there are none."""
@@ -185,7 +185,7 @@ class DecisionsController(QObject):
         )
         self._example = _Asked(sheet, self._asked.state if shows_state else self._example.state)
         if own_sheet or (shows_state and own_state):
-            said = tr("These questions took the place of yours.")
+            said = tr("An example has replaced your questions.")
             self._context.done.emit(said, tr("Put mine back"), functools.partial(self._put_back, self._own))
             one.column.offer_own()  # the message disappears after a moment
 
@@ -335,13 +335,16 @@ class DecisionsController(QObject):
         obstacle = "" if model is None else words.obstacle(model)
         reason, blind = "" if busy else self._reason(), self._blindness()
         lacks_question = not len(one.questions.sheet)
-        advice = "" if model is None else words.advice(model, has_pictures=self._has_pictures)
+        advice, unlearned = "", ""
+        if model is not None:
+            advice = words.advice(model, has_pictures=self._has_pictures)
+            unlearned = words.unlearned(model, one.column.state.toPlainText(), one.questions.sheet)
         missing = tr("Add a question, or choose an example.") if lacks_question else ""
         is_right = model is not None and (model.path_or_id == self._suited or not (obstacle or blind or advice))
         is_offered = not busy and context.loading is None and not is_right
         one.show_doing(
             is_busy=busy,
-            message=reason or blind or missing or advice,
+            message=reason or blind or missing or advice or unlearned,
             fault=self._problem,
             can_decide=not reason and not blind and not lacks_question,
             offer=context.title_of(self._suited) if is_offered else "",

@@ -1,4 +1,4 @@
-"""The widget of the Decisions page: one state, a table of states, and calibration. Knows no model."""
+"""The widget of the Decisions page: one text, a table of texts, and calibration. Knows no model."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from PySide6.QtGui import QKeySequence, QShortcut
 from app.decisions.calibration.view import CalibrationView
 from app.decisions.one.view import OneState
 from app.decisions.table.view import DecisionTable
+from app.design.controls import label
 from app.design.layouts import column_of
 from app.design.tabbed_page import TabbedPage
 from app.system.i18n import tr
@@ -21,10 +22,12 @@ class DecisionsPage(TabbedPage):
     def __init__(self) -> None:
         super().__init__("decisions", tr("Decisions"), tr("Parts of the page"))
         self.one, self.table, self.calibration = OneState(), DecisionTable(), CalibrationView()
-        self.add_part("one", tr("One state"), self.one)
+        self.add_part("one", tr("One text"), self.one)
         self.add_part("table", tr("Table"), self.table)
         self.add_part("calibration", tr("Calibration"), self.calibration)
-        self.setLayout(column_of(self.tabs, margins=(0, 4, 0, 0)))
+        purpose = tr("Ask questions about a text, and see how likely each answer is: yes or no, options, or a scale.")
+        head = column_of(label(tr("Decisions"), "title"), label(purpose, "caption", wrap=True), margins=(16, 8, 16, 0))
+        self.setLayout(column_of(head, (self.tabs, 1), spacing=4))
         self.setFocusProxy(self.one.column.state)
         for key in ("Ctrl+Return", "Ctrl+Enter"):
             shortcut = QShortcut(QKeySequence(key), self)

@@ -6,14 +6,17 @@ from app.session.session import cannot_see
 from app.state.decisions.board import LITTLE_MASS, RowBoard
 from app.state.decisions.drafts import Kind, QuestionDraft
 from app.state.decisions.sheet import QuestionSheet
+from app.state.decisions.vocabulary import unknown_words
 from app.state.run.answers import share_words
 from app.system.i18n import tr, trn
+from engine import DECIDER
 from engine.catalog import EMBEDDED
 from engine.service import LoadedModel
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.questions import LETTERS, Question, Score
 
 UNKNOWN = "–"
+MOST_WORDS = 4  # unknown words that are named
 
 KIND_TITLES: dict[Kind, str] = {"yes-no": "Yes or no", "choice": "Choice", "score": "Score"}  # shown through ``tr``
 
@@ -40,13 +43,13 @@ def answer_name(question: Question, place: int) -> str:
 
 
 def facts(answer: TypedAnswer) -> str:
-    """Returns one line about an answer's certainty: mean level, confidence, label mass, reads."""
+    """Returns one line about an answer's certainty: mean level, confidence, share on the options, reads."""
     parts = []
     if isinstance(answer.question, Score):
         most = len(answer.probabilities) - 1
         parts.append(tr("mean level {level} of 0 to {most}", level=f"{answer.score:.2f}", most=most))
     parts.append(tr("confidence {share}", share=share_words(answer.confidence)))
-    parts.append(tr("label mass {share}", share=share_words(answer.label_mass)))
+    parts.append(tr("{share} on the options", share=share_words(answer.label_mass)))
     if answer.reads > 1:
         reads = trn("{count} read", "{count} reads", answer.reads)
         spread = f"±{100 * answer.spread[answer.best]:.1f}"
@@ -59,9 +62,9 @@ def facts(answer: TypedAnswer) -> str:
 def facts_meaning() -> str:
     """Returns the explanation of the line that ``facts`` returns."""
     return tr(
-        "Label mass: how much of all probability is on the options; the rest is on other tokens. Confidence: the "
-        "chosen option's probability times the label mass. An answer in doubt is read again with fresh noise; then "
-        "the mean is shown, how many reads choose the same option, and the standard error."
+        "On the options: how much of all probability; the rest is on other tokens. Confidence: the chosen option's "
+        "probability times that share. An unsure answer is read again with new noise; then the mean is shown, how "
+        "many reads choose the same option, and the standard error."
     )
 
 
@@ -91,7 +94,7 @@ def obstacle(model: LoadedModel) -> str:
     """Returns why a model cannot decide, and what to do; empty if it can."""
     if model.capabilities.decisions:
         return ""
-    return tr("{model} cannot decide: it reads no probabilities from a canvas. Load another model.", model=model.title)
+    return tr("{model} cannot decide: it gives no probabilities. Load another model.", model=model.title)
 
 
 def blindness(model: LoadedModel | None) -> str:
@@ -109,12 +112,28 @@ def advice(model: LoadedModel, *, has_pictures: bool) -> str:
     return tr("{model} was not trained to decide; Safelight Decisions was.", model=model.title)
 
 
+def unlearned(model: LoadedModel, text: str, sheet: QuestionSheet) -> str:
+    """Returns a caution about words that the small decider was not trained on; empty for all other models."""
+    unknown = unknown_words(text, sheet) if model.path_or_id == DECIDER else []
+    if not unknown:
+        return ""
+    named = ", ".join(f"“{word}”" for word in unknown[:MOST_WORDS])
+    return trn(
+        "This small model never learned the word {words}: its answers are guesses.",
+        "This small model never learned the words {words}: its answers are guesses.",
+        len(unknown),
+        words=named if len(unknown) <= MOST_WORDS else tr("{words} and more", words=named),
+    )
+
+
 def asked_line(sheet: QuestionSheet) -> str:
     """Returns one line about the questions that are asked about each row of a table."""
     asked = trn("Asks {count} question", "Asks {count} questions", len(sheet))
     together = tr("in one canvas") if sheet.is_joint and len(sheet) > 1 else ""
     names = ", ".join(draft.name for draft in sheet.questions)
-    again = trn("{count} more read in doubt", "{count} more reads in doubt", sheet.repeats) if sheet.repeats else ""
+    again = ""
+    if sheet.repeats:
+        again = trn("unsure answers re-checked once", "unsure answers re-checked {count} times", sheet.repeats)
     heat = tr("temperature {temperature}", temperature=f"{sheet.temperature:g}")
     first = " ".join(filter(None, (asked, together)))
     return " · ".join(filter(None, (f"{first}: {names}" if names else first, again, heat)))
@@ -130,7 +149,7 @@ def progress_words(board: RowBoard, seconds: float, *, is_on: bool) -> str:
         parts.append(trn("{count} row without an answer", "{count} rows without an answer", board.failed))
     doubtful = int(board.in_doubt.any(axis=1).sum())
     if doubtful and not is_on:
-        parts.append(trn("{count} row in doubt", "{count} rows in doubt", doubtful))
+        parts.append(trn("{count} row unsure", "{count} rows unsure", doubtful))
     for place in board.labelled if not is_on else ():
         right, known = board.accuracy(place)
         if known:

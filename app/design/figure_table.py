@@ -1,19 +1,18 @@
-"""A table of figures, as high as its rows: columns of names first, then of numbers. Knows nothing of their meaning."""
+"""A table of figures, as high as its rows: a column of names, then numbers. Knows nothing of their meaning."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtGui import QFont, QResizeEvent
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QSizePolicy, QTableWidget, QTableWidgetItem, QWidget
 
 from app.design.fonts import TEXT_SMALL, px, ui_font
 
-ROW_HEIGHT = 28  # pixels at 100 %
+ROW_HEIGHT = 44  # pixels at 100 %, for two lines
 SCROLL_BAR = 12  # pixels of height, for a table that scrolls sideways
-MOST_ROWS = 8  # rows before it scrolls
-LEAST_NAME = 72  # pixels at 100 %, of the last name column: numbers are shown whole first
+LEAST_NAME = 140  # pixels at 100 %, of the column of names; in a narrower table the numbers scroll
 STYLE = """
 QTableView::item { padding: 0 8px; }
 QAbstractScrollArea::corner { background: transparent; border: none; }
@@ -21,19 +20,18 @@ QAbstractScrollArea::corner { background: transparent; border: none; }
 
 
 class FigureTable(QTableWidget):
-    """Shows rows of texts under headings; the first ``names`` columns are names."""
+    """Shows rows of texts of up to two lines under headings. The first column holds names, which wrap."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(0, 0, parent)
         self._heads: list[tuple[str, str]] = []
-        self._names = 1
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setShowGrid(False)
         self.setTabKeyNavigation(False)
         self.setCornerButtonEnabled(False)
-        self.setWordWrap(False)
+        self.setWordWrap(True)
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.verticalHeader().hide()
         header = self.horizontalHeader()
@@ -43,30 +41,20 @@ class FigureTable(QTableWidget):
         self.setStyleSheet(STYLE)
         self._fit()
 
-    def show_figures(
-        self,
-        heads: list[tuple[str, str]],
-        rows: Sequence[tuple[str, ...]],
-        *,
-        names: int = 1,
-        sums: Collection[int] = (),
-    ) -> None:
+    def show_figures(self, heads: list[tuple[str, str]], rows: Sequence[tuple[str, ...]]) -> None:
         """Shows rows. Only cells that differ are written, so that a selection stays.
 
         Args:
             heads: the title of each column and its explanation.
-            names: the number of name columns, from the left.
-            sums: the rows that summarise all others.
         """
         if heads != self._heads:
-            self._names = names
             self._name_columns(heads)
         if self.rowCount() != len(rows):
             self.setRowCount(len(rows))
             self.updateGeometry()
         for place, row in enumerate(rows):
             for column, text in enumerate(row):
-                self._write(place, column, text, is_sum=place in sums)
+                self._write(place, column, text)
         self._share_width()
 
     def texts(self) -> list[tuple[str, ...]]:
@@ -85,7 +73,7 @@ class FigureTable(QTableWidget):
             item.setTextAlignment(self._alignment(column))
             self.setHorizontalHeaderItem(column, item)
 
-    def _write(self, place: int, column: int, text: str, *, is_sum: bool) -> None:
+    def _write(self, place: int, column: int, text: str) -> None:
         item = self.item(place, column)
         if item is None:
             item = QTableWidgetItem()
@@ -93,26 +81,20 @@ class FigureTable(QTableWidget):
             self.setItem(place, column, item)
         if item.text() != text:
             item.setText(text)
-        font = QFont(self.font())
-        font.setBold(is_sum)
-        if item.font() != font:
-            item.setFont(font)
-        if column == self._names - 1 and item.toolTip() != text:
+        if column == 0:
             item.setToolTip(text)  # the text may be elided
 
     def _alignment(self, column: int) -> Qt.AlignmentFlag:
-        side = Qt.AlignmentFlag.AlignLeft if column < self._names else Qt.AlignmentFlag.AlignRight
+        side = Qt.AlignmentFlag.AlignLeft if column == 0 else Qt.AlignmentFlag.AlignRight
         return side | Qt.AlignmentFlag.AlignVCenter
 
     def _share_width(self) -> None:
-        """Gives number columns the width they need and the last name column the rest, with a minimum; below that it
-        scrolls."""
-        taker = self._names - 1
+        """Gives number columns the width they need and the names the rest, with a minimum; below that it scrolls."""
         needed = [max(self.sizeHintForColumn(c), self.horizontalHeader().sectionSizeHint(c)) for c in self._columns]
-        left = self.viewport().width() - sum(needed) + (needed[taker] if needed else 0)
+        left = self.viewport().width() - sum(needed) + (needed[0] if needed else 0)
         for column in self._columns:
             least = min(needed[column], px(LEAST_NAME))
-            self.setColumnWidth(column, max(least, left) if column == taker else needed[column])
+            self.setColumnWidth(column, max(least, left) if column == 0 else needed[column])
 
     @property
     def _columns(self) -> range:
@@ -139,7 +121,7 @@ class FigureTable(QTableWidget):
 
     def sizeHint(self) -> QSize:
         header = self.horizontalHeader().sizeHint().height()
-        rows = min(max(self.rowCount(), 1), MOST_ROWS)
+        rows = max(self.rowCount(), 1)
         return QSize(px(480), header + rows * px(ROW_HEIGHT) + SCROLL_BAR + 4)  # the last pixels are for the frame
 
     def minimumSizeHint(self) -> QSize:

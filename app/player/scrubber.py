@@ -40,7 +40,7 @@ class Scrub(QWidget):
     pace_chosen = Signal(str)  # a value of the declared setting
 
     def __init__(self, players: Sequence[Player], parent: QWidget | None = None, *, in_line: bool = False) -> None:
-        """Creates the controls; ``in_line`` puts the words next to the slider instead of under it."""
+        """Creates the controls; ``in_line`` puts words and pace next to the slider instead of under it."""
         super().__init__(parent)
         self._players = tuple(players)
         self._in_line = in_line
@@ -75,13 +75,12 @@ class Scrub(QWidget):
         if self._in_line:
             row.addSpacing(8)
             row.addWidget(self.words)
+            row.addSpacing(8)
+            row.addWidget(self.pace)
             self._fit_words()
         else:
             self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-            self.words.setAlignment(Qt.AlignmentFlag.AlignCenter)
-            column.addWidget(self.words)
-        row.addSpacing(8)
-        row.addWidget(self.pace)
+            column.addLayout(row_of((self.words, 1), self.pace, spacing=8))
 
     def _connect(self) -> None:
         self.back.clicked.connect(lambda: self.step(-1))

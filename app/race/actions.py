@@ -36,12 +36,12 @@ def actions(_context: AppContext, page: Lazy[RaceController]) -> list[Action]:
         tr("On the page"),
         lambda: page().enter(),
         (tr("All lanes answer"), ("Return",)),
-        (tr("Play the race that is over"), ("Space",)),
-        (tr("The step before or after of any lane"), ("Left", "Right")),
+        (tr("Replay the race"), ("Space",)),
+        (tr("Previous or next step of any lane"), ("Left", "Right")),
     )
     return [
         *on_page,
         Action("race-start", tr("Start the race"), section, race, ("Ctrl+F5",), free),
-        Action("race-batch", tr("Race over many prompts"), section, batch),
+        Action("race-batch", tr("Race on many prompts"), section, batch),
         Action("race-add-lane", tr("Add a lane to the race"), section, add, enabled=free),
     ]

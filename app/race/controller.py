@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Slot
 
-from app.context import RACE, AppContext
+from app.context import RACE, AppContext, ModelChoice
 from app.pictures.files import drawing_of
 from app.pictures.source import PictureSource
 from app.race import words
@@ -22,7 +23,7 @@ from app.race.page import RacePage
 from app.race.racer import Racer
 from app.state.chat.attachment import AttachedPicture
 from app.state.chat.prompts import Suggestion, about_drawings, prepare_with_files, suggestions
-from app.state.race.lanes import LaneSpec
+from app.state.race.lanes import LaneSpec, usual_lanes
 from app.state.race.prompts import BatchRequest
 from app.state.race.running import RaceRun
 from app.system.i18n import tr
@@ -52,6 +53,7 @@ class RaceController(QObject):
         self.setParent(page)  # so that no signal arrives after the page is deleted
         self._races: list[ShownRace] = []  # of this session, the latest first
         self._fault = ""  # of the last race
+        self._replaced: tuple[LaneSpec, ...] = ()  # the user's lanes, while a race has others
         self._suggested: object = None  # the traits that the suggestions were made for
         self._scenes: dict[str, Scene] = {}  # by prompt, of the suggestions about drawings
         self._pictures: tuple[AttachedPicture, ...] = ()  # of the race that is starting
@@ -97,7 +99,7 @@ class RaceController(QObject):
 
     def reason_to_wait(self) -> str:
         """A sentence that says that a race is running; empty if none is."""
-        return tr("A race is on; Esc stops it") if self.is_busy else ""
+        return tr("A race is running; Esc stops it") if self.is_busy else ""
 
     @Slot()
     def _lanes_changed(self) -> None:
@@ -152,6 +154,27 @@ class RaceController(QObject):
         self.page.show_part("one")
         self.racer.race(asked, self.lanes.specs, self._context.values.next_seed(), pictures)
 
+    def race_on(self, prompt: str, models: Sequence[ModelChoice]) -> None:
+        """Opens the page and starts a race of these models. The user's own lanes can be put back after it."""
+        self.show("one")
+        if self.is_busy:
+            return
+        mine, bar = self.lanes.specs, self.page.one.prompt
+        self.lanes.set_all(tuple(LaneSpec(model.path_or_id, adapter=model.adapter or "") for model in models))
+        self._replaced = () if mine in (usual_lanes(), self.lanes.specs) else mine
+        bar.field.setPlainText(prompt)
+        bar.pictures.set_pictures(())
+        self.race(prompt)
+        if not self.is_busy:
+            self._offer_lanes()
+
+    def _offer_lanes(self) -> None:
+        """Offers to put the user's own lanes back after a race that had others."""
+        mine, self._replaced = self._replaced, ()
+        if mine:
+            put_back = functools.partial(self.lanes.set_all, mine)
+            self._context.done.emit(tr("The race has replaced your lanes."), tr("Put mine back"), put_back)
+
     @Slot()
     def stop(self) -> None:
         """Stops all lanes within one denoising step."""
@@ -180,6 +203,7 @@ class RaceController(QObject):
         self.page.one.end()
         self.page.one.play_if_short()
         self._context.busy_changed.emit()
+        self._offer_lanes()
 
     @Slot(object)
     def take(self, replies: list[ServiceReply]) -> None:
@@ -198,9 +222,8 @@ class RaceController(QObject):
         except SafelightError as error:
             view.show_fault(tr(str(error)))
             return
-        scores = self.batch.scores
-        view.begin(request, self._batch_titles(), scores.lanes)
-        view.offer_files({"csv": scores.to_csv, "json": self.batch.to_json})
+        view.begin(request, self._batch_titles(), self.batch.scores)
+        view.offer_files({"csv": self.batch.scores.to_csv, "json": self.batch.to_json})
         self.refresh()
 
     def _batch_titles(self) -> list[str]:
@@ -231,12 +254,12 @@ class RaceController(QObject):
         page.batch.name_lanes(self._batch_titles())
         page.batch.show_doing(
             is_on=self.batch.is_on,
-            reason=tr("A race is on; Esc stops it.") if self.racer.is_busy else reason or page.lanes.problem,
+            reason=tr("A race is running; Esc stops it.") if self.racer.is_busy else reason or page.lanes.problem,
             message=self._loading(self.batch.racer),
         )
         page.one.prompt.show_doing(
             is_busy=busy,
-            message=tr("A batch is on; Esc stops it.")
+            message=tr("A batch is running; Esc stops it.")
             if self.batch.is_on
             else self._loading(self.racer) or reason or blind,
             fault=self._fault,
@@ -255,7 +278,7 @@ class RaceController(QObject):
         loading = None if racer.run is None else racer.run.loading
         if loading is None:
             return ""
-        return tr("Loading {model} beside the loaded model, {share}", model=loading.title, share=f"{loading.share:.0%}")
+        return tr("Loading {model} as well, {share}", model=loading.title, share=f"{loading.share:.0%}")
 
     def show(self, part: str) -> None:
         """Opens the page at a part: "one" or "batch"."""

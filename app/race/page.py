@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Slot
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtCore import QEvent, Qt, Slot
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 
 from app.design.layouts import column_of
 from app.design.tabbed_page import TabbedPage
@@ -14,7 +14,7 @@ from app.system.i18n import tr
 
 
 class RacePage(TabbedPage):
-    """The lanes above two tabs, ``one`` and ``batch``."""
+    """The lanes above two tabs, ``one`` and ``batch``. The fields of a lane lie over the tabs; Esc closes them."""
 
     def __init__(self, lanes: LaneChooser) -> None:
         super().__init__("race", tr("Race"), tr("Parts of the page"))
@@ -22,8 +22,10 @@ class RacePage(TabbedPage):
         self.add_part("one", tr("One prompt"), self.one)
         self.add_part("batch", tr("Batch"), self.batch)
         self.setLayout(column_of(self.lanes, (self.tabs, 1), spacing=0))
+        self.lanes.fields.setParent(self)
+        self.lanes.fields.hide()
         self.tabs.currentChanged.connect(self._give_focus)
-        self.lanes.covers.connect(self.tabs.setHidden)
+        self.lanes.placed.connect(self._place_fields)
         self._give_focus()
 
     @Slot()
@@ -31,6 +33,28 @@ class RacePage(TabbedPage):
         """Makes the current tab the focus proxy of the page."""
         self.setFocusProxy(self.tabs.currentWidget())
 
+    @Slot()
+    def _place_fields(self) -> None:
+        if self.lanes.is_open:
+            self.layout().activate()  # type: ignore[union-attr]
+            self.lanes.place_fields(self.height())
+
+    def event(self, event: QEvent) -> bool:
+        """Takes Esc for open fields, which else would be the window's shortcut that stops a run."""
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and self._closes(event):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if self._closes(event):
+            self.lanes.close_fields()
+        else:
+            super().keyPressEvent(event)
+
+    def _closes(self, event: QKeyEvent) -> bool:
+        return event.key() == Qt.Key.Key_Escape and self.lanes.is_open
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.lanes.fit()
+        self._place_fields()

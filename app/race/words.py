@@ -60,13 +60,13 @@ def changes_words(lane: LaneSpec) -> str:
 
 def settings_words(lane: LaneSpec) -> str:
     """Returns ``changes_words``, or a sentence that says that there are no changes."""
-    return changes_words(lane) or tr("With its model's settings")
+    return changes_words(lane) or tr("The model's own settings")
 
 
 def loaded_words(models: Sequence[tuple[str, int]]) -> str:
     """Returns a sentence about further models that have to be loaded: title and bytes of each, 0 if unknown."""
     said = [tr("{model} ({size})", model=title, size=size(bytes)) if bytes else title for title, bytes in models]
-    return tr("Loaded beside the loaded model: {models}.", models=", ".join(said)) if said else ""
+    return tr("The race also loads {models}.", models=", ".join(said)) if said else ""
 
 
 def rate_words(rate: float) -> str:
@@ -78,9 +78,7 @@ def rate_words(rate: float) -> str:
 
 def fairness() -> str:
     """Returns a sentence about how lanes that share one machine are timed."""
-    return tr(
-        "Lanes take turns, a pass each. Seconds are each lane's own, without the prompt and the other lanes' turns."
-    )
+    return tr("All lanes answer the same prompt, in turns of one pass. Seconds count a lane's own passes.")
 
 
 def race_title(prompt: str) -> str:
@@ -103,38 +101,32 @@ def group_title(group: str) -> str:
 def heads() -> list[tuple[str, str]]:
     """Returns the table's column titles, each with its explanation."""
     return [
-        (tr("Lane"), tr("A model, what is on it, and how it decodes")),
-        (tr("Exact"), tr("Share of right answers, of those that a program can check, with its 95 % interval")),
-        (tr("Tokens/forward"), tr("Tokens of the texts, by the passes behind the prompt, with its 95 % interval")),
-        (tr("Tokens/s"), tr("Tokens of the texts, by the lane's own seconds, with its 95 % interval")),
-        (tr("Seconds"), tr("An answer without its prompt: the mean, in seconds, with its 95 % interval")),
-        (tr("Agreement"), tr("Characters in common with lane 1, in the same order: the mean")),
-        (tr("Answers"), tr("Prompts that this lane has answered")),
+        (tr("Lane"), tr("A model with its adapter, and how it decodes")),
+        (tr("Right"), tr("Share of right answers, of those that a program can check, with its 95 % interval")),
+        (
+            tr("Tokens\nper pass"),
+            tr("Tokens of the texts, divided by the passes after the prompt, with its 95 % interval"),
+        ),
+        (
+            tr("Tokens\nper second"),
+            tr("Tokens of the texts, divided by the lane's own seconds, with its 95 % interval"),
+        ),
+        (tr("Seconds"), tr("Mean time of an answer without its prompt, with its 95 % interval")),
+        (tr("Same as\nlane 1"), tr("Mean share of the characters that lane 1 has in the same order")),
     ]
 
 
 def cells(title: str, row: LaneScore) -> tuple[str, ...]:
-    """Returns the cells of a table row, in the order of ``heads``."""
-    exact = UNKNOWN if row.rate is None else f"{percent(row.rate)} {_span(row.exact_interval, 100, 0)}"
+    """Returns the cells of a table row, in the order of ``heads``; intervals are on a second line."""
+    exact = UNKNOWN if row.rate is None else f"{percent(row.rate)}\n{_span(row.exact_interval, 100, 0)}"
     return (
         title,
         exact,
-        f"{row.tokens_per_forward:.2f} {_span(row.tokens_per_forward_interval, 1, 2)}",
-        f"{row.tokens_per_second:,.0f} {_span(row.tokens_per_second_interval, 1, 0)}",
-        f"{row.seconds:.3f} {_span(row.seconds_interval, 1, 3)}",
+        f"{row.tokens_per_forward:.2f}\n{_span(row.tokens_per_forward_interval, 1, 2)}",
+        f"{row.tokens_per_second:,.0f}\n{_span(row.tokens_per_second_interval, 1, 0)}",
+        f"{row.seconds:.3f}\n{_span(row.seconds_interval, 1, 3)}",
         percent(row.agreement),
-        f"{row.count:,}",
     )
-
-
-def summary(titles: Sequence[str], rows: Sequence[LaneScore], places: Sequence[int]) -> str:
-    """Returns one line with the number of right answers of each lane; ``places`` are the rows' lane indices."""
-    parts = []
-    for place, row in zip(places, rows, strict=True):
-        if row.checked:
-            said = tr("{exact} of {count} right", exact=row.exact, count=row.checked)
-            parts.append(tr("{lane}: {said}", lane=titles[place], said=said))
-    return " · ".join(parts)
 
 
 def _span(ends: Interval, factor: float, digits: int) -> str:

@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 
 def actions(_context: AppContext, page: Lazy[SudokuController]) -> list[Action]:
-    """Returns the actions for puzzles, contenders and the scoreboard."""
+    """Returns the actions for puzzles."""
     section = tr("Sudoku")
 
     def solve() -> None:
-        page().show("one")
+        page().show()
         page().solve()
 
-    def both() -> None:
-        page().show("beside")
-        page().solve_both()
+    def race() -> None:
+        page().show()
+        page().race()
 
     def picture() -> None:
-        page().show("one")
+        page().show()
         page().ask_picture()
 
-    def fresh(bin: Bin) -> None:
-        page().show("one")
-        page().page.one.new_puzzle(bin)
+    def new(bin: Bin) -> None:
+        page().show()
+        page().page.new_puzzle(bin)
 
     def free() -> str:
         return page.made.reason_to_wait() if page.made is not None else ""
@@ -53,11 +53,9 @@ def actions(_context: AppContext, page: Lazy[SudokuController]) -> list[Action]:
         *on_board,
         Action("sudoku-solve", tr("Solve the puzzle"), section, solve, ("F5",), free),
         Action("sudoku-picture", tr("Read a puzzle from a picture"), section, picture, (), free),
-        Action("sudoku-easy", tr("New easy puzzle"), section, lambda: fresh("easy"), ("Alt+1",), free),
-        Action("sudoku-medium", tr("New medium puzzle"), section, lambda: fresh("medium"), ("Alt+2",), free),
-        Action("sudoku-hard", tr("New hard puzzle"), section, lambda: fresh("hard"), ("Alt+3",), free),
-        Action("sudoku-clamp", tr("Clamp the givens, or no longer"), section, lambda: page().toggle_clamp()),
-        Action("sudoku-beside", tr("Two models side by side"), section, lambda: page().show("beside")),
-        Action("sudoku-both", tr("Solve the puzzle side by side"), section, both, ("Shift+F5",), free),
-        Action("sudoku-scores", tr("Sudoku scoreboard"), section, lambda: page().show("scores")),
+        Action("sudoku-easy", tr("New easy puzzle"), section, lambda: new("easy"), ("Alt+1",), free),
+        Action("sudoku-medium", tr("New medium puzzle"), section, lambda: new("medium"), ("Alt+2",), free),
+        Action("sudoku-hard", tr("New hard puzzle"), section, lambda: new("hard"), ("Alt+3",), free),
+        Action("sudoku-keep", tr("Keep the given digits: on or off"), section, lambda: page().toggle_keep()),
+        Action("sudoku-race", tr("Race two models on the puzzle"), section, race, ("Shift+F5",), free),
     ]

@@ -1,32 +1,27 @@
-"""Connects the Sudoku page to the engine: solving, side by side, the scoreboard's batch, pictures and adapters."""
+"""Connects the Sudoku page to the engine: solving, reading pictures, adapters, and a race on the puzzle."""
 
 from __future__ import annotations
-
-import functools
 
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
-from app.context import SUDOKU, AppContext
+from app.context import SUDOKU, AppContext, ModelChoice
 from app.pictures.files import Pasted
 from app.session.session import title_of
 from app.settings.values import later_seed
 from app.state.adapters import adapters_for, title_of_adapter
-from app.state.sudoku.scores import Request
-from app.sudoku.batch import PuzzleBatch
-from app.sudoku.board.run_board import RunBoard
-from app.sudoku.contenders import Contender, contenders, obstacle, unadapted
-from app.sudoku.job_queue import JobQueue, PuzzleJob
 from app.sudoku.page import SudokuPage
 from app.sudoku.picture_reader import PictureReader
-from app.sudoku.side_by_side import BoardSide
+from app.sudoku.puzzle_runner import PuzzleJob, PuzzleRunner
+from app.sudoku.solving import obstacle, race_models, unadapted
 from app.system.i18n import tr
 from engine import SUDOKU as SUDOKU_MODEL
 from engine.service import AdapterChanged, ServiceReply
+from engine.tasks import sudoku
 
 
 class SudokuController(QObject):
-    """The controller of the Sudoku page. It runs one puzzle, a pair or a batch at a time."""
+    """The controller of the Sudoku page. It runs or reads one puzzle at a time."""
 
     notice = None  # errors go through ``context.say``
 
@@ -35,41 +30,34 @@ class SudokuController(QObject):
         self._context = context
         self.widget = self.page = page = SudokuPage()
         self.setParent(page)  # so that no signal arrives after the page is deleted
-        self.queue = JobQueue(context, self)
+        self.runner = PuzzleRunner(context, self)
         self.reader = PictureReader(context, self)
-        self.batch = PuzzleBatch(self.queue, page.scores, self)
+        self._seed = 0  # of the latest run
         self._folders: list[str] = []  # adapters that the user has opened
-        self._offered: object = None  # the models and adapters that the choosers were filled from
-        one, column = page.one, page.one.column
+        self._offered: object = None  # the models and adapters that the chooser was filled from
+        column = page.column
         column.solve.clicked.connect(self.solve)
+        column.race.clicked.connect(self.race)
+        column.again.clicked.connect(self._try_again)
+        column.keep_and_solve.clicked.connect(self._keep_and_solve)
+        column.stop.clicked.connect(self.stop)
         column.adapter_chosen.connect(self._adapt)
         column.adapter_folder_asked.connect(self._ask_adapter)
-        column.inspect.clicked.connect(lambda: self._inspect(one.run))
+        column.inspect.clicked.connect(self._inspect)
         column.picture.clicked.connect(self.ask_picture)
-        one.board.pictured.connect(self.read_picture)
-        self.reader.opened.connect(one.show_picture)
-        self.reader.advanced.connect(one.show_reading)
-        self.reader.ended.connect(one.end_reading)
+        page.board.pictured.connect(self.read_picture)
+        page.changed.connect(self.refresh)
+        page.scrub.pace_chosen.connect(context.choose_pace)
+        self.reader.opened.connect(page.show_picture)
+        self.reader.advanced.connect(page.show_reading)
+        self.reader.ended.connect(page.end_reading)
         self.reader.changed.connect(context.busy_changed)
-        one.changed.connect(self.refresh)
-        page.side_by_side.solve.clicked.connect(self.solve_both)
-        page.side_by_side.bins.asked.connect(one.new_puzzle)
-        for side in page.side_by_side.sides:
-            side.folder_asked.connect(functools.partial(self._ask_contender, side))
-            side.inspect.clicked.connect(functools.partial(self._inspect, side.run))
-        page.scores.run_asked.connect(self._run_batch)
-        for asked in (column.stop.clicked, page.side_by_side.stop.clicked, page.scores.stop_asked):
-            asked.connect(self.stop)
-        page.scores.failed.connect(context.say)
-        self.queue.changed.connect(context.busy_changed)
-        self.batch.changed.connect(context.busy_changed)
+        self.runner.changed.connect(context.busy_changed)
         context.register_busy(self)
         context.arrived.connect(self.take)
         context.busy_changed.connect(self.refresh)
         context.models_changed.connect(self.refresh)
         context.settings_changed.connect(self._show_pace)
-        for part in (one, page.side_by_side):
-            part.scrub.pace_chosen.connect(context.choose_pace)
         self._show_pace()
         self.refresh()
 
@@ -84,62 +72,52 @@ class SudokuController(QObject):
     @property
     def is_busy(self) -> bool:
         """True while a puzzle is being solved or read, or a model loaded for one."""
-        return self.queue.is_busy or self.batch.is_on or self.reader.is_busy
+        return self.runner.is_busy or self.reader.is_busy
 
     def reason_to_wait(self) -> str:
         """A sentence that says that a puzzle is being solved or read; empty if none is."""
         if self.reader.is_busy:
             return tr("A puzzle is being read from a picture; Esc stops it")
-        if self.queue.skips:
+        if self.runner.skips:
             return tr("A puzzle is still being shown; Esc skips to its end")
         return tr("A puzzle is being solved; Esc stops it") if self.is_busy else ""
 
     @Slot()
     def solve(self) -> None:
         """Solves the puzzle with the loaded model, or with Safelight Sudoku if that cannot write a board."""
-        one, model = self.page.one, self._context.model
-        if self._reason() or not one.check.runs:
-            return
-        contender = Contender(SUDOKU_MODEL) if self._offer() else None
-        seed = self._context.values.next_seed()
-        title = title_of(model) if model is not None and contender is None else Contender(SUDOKU_MODEL).title
-        facts = tr("{model}, seed {seed}", model=title, seed=seed)
-        one.expect(tr("{facts}, givens clamped", facts=facts) if self.page.clamp else facts)
-        self.page.show_part("one")
-        self.queue.add([PuzzleJob(contender, one.puzzle.cells, seed, self.page.clamp, one.run)])
+        self._solve(self._context.values.next_seed())
 
     @Slot()
-    def solve_both(self) -> None:
-        """Solves the puzzle with both contenders, one after the other, with the same seed."""
-        both, one = self.page.side_by_side, self.page.one
-        left, right = both.left.contender, both.right.contender
-        if self._reason() or not one.check.runs or left is None or right is None:
+    def _try_again(self) -> None:
+        self._solve(later_seed(self._seed, 1))
+
+    @Slot()
+    def _keep_and_solve(self) -> None:
+        self.page.column.keep.setChecked(True)
+        self._solve(self._seed)
+
+    def _solve(self, seed: int) -> None:
+        page, model = self.page, self._context.model
+        if self._reason() or not page.check.runs:
             return
-        puzzle, seed = one.puzzle.cells, self._context.values.next_seed()
-        seeds = (seed, later_seed(seed, int(left == right)))  # one contender twice with one seed would repeat the run
-        both.expect(puzzle)
-        self.queue.add(
-            PuzzleJob(side.contender, puzzle, own, self.page.clamp, side.run)
-            for side, own in zip(both.sides, seeds, strict=True)
-        )
+        wanted = ModelChoice(SUDOKU_MODEL) if self._offer() else None
+        self._seed = seed
+        title = title_of(model) if model is not None and wanted is None else self._context.title_of(SUDOKU_MODEL)
+        facts = tr("{model}, seed {seed}", model=title, seed=seed)
+        page.expect(tr("{facts}, given digits kept", facts=facts) if page.keeps_givens else facts)
+        self.runner.begin(PuzzleJob(wanted, page.puzzle.cells, seed, page.keeps_givens, page.run))
+
+    @Slot()
+    def race(self) -> None:
+        """Opens the Race page, where two models solve the puzzle."""
+        if not self._reason() and self.page.check.runs:
+            self._context.race(sudoku.to_prompt(self.page.puzzle.cells), race_models())
 
     @Slot()
     def stop(self) -> None:
-        """Stops the running job within one denoising step, and drops the waiting ones."""
+        """Stops within one denoising step."""
         self.reader.stop()
-        self.batch.stop()
-        self.queue.stop()
-
-    @Slot(object)
-    def _run_batch(self, request: Request) -> None:
-        model = self._context.model
-        if self._reason():
-            return
-        if self._offer() or model is None:
-            contender = Contender(SUDOKU_MODEL)
-            self.batch.begin(request, contender.title, contender)
-        else:
-            self.batch.begin(request, title_of(model))
+        self.runner.stop()
 
     @Slot()
     def ask_picture(self) -> None:
@@ -151,49 +129,34 @@ class SudokuController(QObject):
     @Slot(object)
     def read_picture(self, source: Pasted) -> None:
         """Reads a puzzle from a picture with Safelight Sight. The loaded model stays, as does the puzzle until then."""
-        one, reason = self.page.one, self._reason()
+        reason = self._reason()
         if reason:
-            one.refuse(reason)
+            self.page.refuse(reason)
             return
-        self.page.show_part("one")
-        one.begin_reading()
+        self.page.begin_reading()
         self.reader.read(source)
 
     @Slot(str)
     def _adapt(self, path_or_id: str) -> None:
         model = self._context.model
         if model is not None and not self._reason() and (path_or_id or None) != model.adapter:
-            self.queue.add([PuzzleJob(Contender(model.path_or_id, path_or_id or None))])
+            self.runner.begin(PuzzleJob(ModelChoice(model.path_or_id, path_or_id or None)))
 
     @Slot()
     def _ask_adapter(self) -> None:
-        folder = self._ask_folder()
+        folder = QFileDialog.getExistingDirectory(self.page.window(), tr("Open an adapter's folder"))
+        if folder and folder not in self._folders:
+            self._folders.append(folder)
         if folder:
             self._adapt(folder)
         self._fill()
 
-    def _ask_contender(self, side: BoardSide) -> None:
-        folder = self._ask_folder()
-        if folder and side.contender is not None:
-            self._fill()
-            side.choose(Contender(side.contender.model, folder))
-
-    def _ask_folder(self) -> str:
-        folder = QFileDialog.getExistingDirectory(self.page.window(), tr("Open an adapter's folder"))
-        if folder and folder not in self._folders:
-            self._folders.append(folder)
-        return folder
-
     def _fill(self) -> None:
-        """Fills the choosers of contenders and adapters."""
+        """Fills the chooser of adapters."""
         model = self._context.model
-        others = [path for path, _ in self._context.models]
-        if model is not None and not obstacle(model):
-            others.append(model.path_or_id)
-        self.page.side_by_side.offer(contenders(others, self._folders))
         fitting = () if model is None else adapters_for(model.path_or_id)
         offered = [(path, title_of_adapter(path)) for path in (*fitting, *self._folders)]
-        self.page.one.column.show_adapters(offered, "" if model is None else model.adapter or "")
+        self.page.column.show_adapters(offered, "" if model is None else model.adapter or "")
 
     def _reason(self) -> str:
         """Returns why nothing can be run now; empty if something can. A missing model is no reason: one is offered."""
@@ -207,32 +170,28 @@ class SudokuController(QObject):
 
     @Slot()
     def refresh(self) -> None:
-        """Updates messages, choosers and buttons after a change of model, puzzle or running job."""
-        model, page, one = self._context.model, self.page, self.page.one
-        known = (model, tuple(self._context.models), tuple(self._folders))
+        """Updates messages, chooser and buttons after a change of model, puzzle or running job."""
+        model, column = self._context.model, self.page.column
+        known = (model, tuple(self._folders))
         if known != self._offered:
             self._offered = known
             self._fill()
-        busy, reason, check = self.is_busy, self._reason(), one.check_shown
+        busy, reason, check = self.is_busy, self._reason(), self.page.check_shown
         waits = self._preparing() if busy else reason
         offer = not busy and not reason and self._offer()
         if offer and model is not None:
             waits = obstacle(model)
-        skips = self.queue.skips
-        one.column.show_solving(busy, waits, can_run=not busy and not reason and check.runs, offer=offer, skips=skips)
-        page.side_by_side.show_puzzle(one.puzzle, waits or check.text)
-        page.side_by_side.show_solving(busy, waits, can_run=not reason and check.runs, skips=skips)
-        page.scores.set_busy("" if self.batch.is_on else reason)
+        can_run = not busy and not reason and check.runs
+        column.show_solving(busy, waits, can_run=can_run, offer=offer, skips=self.runner.skips)
         takes = model is not None and model.capabilities.adapters
-        one.column.allow_adapters(
-            takes and not busy and not reason, why="" if takes or model is None else unadapted(model)
-        )
+        why = "" if takes or model is None else unadapted(model)
+        column.allow_adapters(takes and not busy and not reason, why=why)
 
     def _preparing(self) -> str:
         """Returns what a run waits for; empty once it is running."""
         if self.reader.is_busy:
             return self.reader.progress
-        if self.queue.is_running or not self.queue.is_busy:
+        if self.runner.is_running or not self.runner.is_busy:
             return ""
         loading = self._context.loading
         return loading.text if loading is not None else tr("Changing the adapter")
@@ -241,24 +200,25 @@ class SudokuController(QObject):
     def take(self, replies: list[ServiceReply]) -> None:
         """Passes replies of the engine on. After a change of adapter the chooser shows the one in use."""
         for reply in replies:
-            self.queue.take(reply)
+            self.runner.take(reply)
             self.reader.take(reply)
             if isinstance(reply, AdapterChanged):
                 self._fill()
 
-    def _inspect(self, run: RunBoard, _checked: bool = False) -> None:
+    @Slot()
+    def _inspect(self) -> None:
+        run = self.page.run
         if run.trace is not None and not run.is_live:
             self._context.inspect(run.trace)
 
-    def toggle_clamp(self) -> None:
-        """Turns the clamping of givens on or off."""
-        self.show("one")
-        self.page.one.column.clamp.toggle()
+    def toggle_keep(self) -> None:
+        """Turns keeping the given digits on or off."""
+        self.show()
+        self.page.column.keep.toggle()
 
-    def show(self, part: str) -> None:
-        """Opens the page at a part, by its name."""
+    def show(self) -> None:
+        """Opens the page."""
         self._context.show_page(SUDOKU)
-        self.page.show_part(part)
 
 
 def build(context: AppContext) -> SudokuController:

@@ -57,7 +57,7 @@ class PictureReader(QObject):
         self.opened.emit(AttachedPicture(name, picture.digest, picture.width, picture.height), picture)
         self._request = BoardRequest(picture, self._context.preferences.threads)
         self._context.backend.read_board(self._request)
-        self._set_progress(tr("Making Safelight Sight ready beside the loaded model"))
+        self._set_progress(tr("Loading Safelight Sight as well"))
 
     @Slot(object)
     def _not_opened(self, error: Exception) -> None:

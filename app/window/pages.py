@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +16,20 @@ from typing import TYPE_CHECKING, Any, cast
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QStackedWidget
 
-from app.context import CHAT, DECISIONS, INSPECTOR, LAB, MODELS, RACE, SERVER, SUDOKU, AppContext, Lazy, Page
+from app.context import (
+    CHAT,
+    DECISIONS,
+    INSPECTOR,
+    LAB,
+    MODELS,
+    RACE,
+    SERVER,
+    SUDOKU,
+    AppContext,
+    Lazy,
+    ModelChoice,
+    Page,
+)
 from app.design.action import Action
 from app.window.skeleton import Skeleton
 from engine import Recording
@@ -25,6 +38,7 @@ if TYPE_CHECKING:
     from app.chat.controller import ChatController
     from app.inspector.controller import InspectorController
     from app.models.controller import ModelsController
+    from app.race.controller import RaceController
 
 
 @dataclass(frozen=True)
@@ -93,6 +107,7 @@ class Pages(QObject):
         context.inspect_asked.connect(self._inspect)
         context.compare_asked.connect(self._compare)
         context.export_asked.connect(self._export)
+        context.race_asked.connect(self._race)
 
     def _maker(self, entry: PageEntry, context: AppContext) -> Callable[[], Page]:
         def make() -> Page:
@@ -120,6 +135,10 @@ class Pages(QObject):
         return cast("Lazy[Any]", self.by_name[MODELS])
 
     @property
+    def race(self) -> Lazy[RaceController]:
+        return cast("Lazy[Any]", self.by_name[RACE])
+
+    @property
     def current(self) -> Page | None:
         """Returns the current page; None before the first is created."""
         made = (page.made for page in self.by_name.values())
@@ -145,3 +164,7 @@ class Pages(QObject):
     @Slot(object)
     def _export(self, run: Recording) -> None:
         self.inspector().export(run)
+
+    @Slot(str, object)
+    def _race(self, prompt: str, models: Sequence[ModelChoice]) -> None:
+        self.race().race_on(prompt, models)

@@ -247,7 +247,7 @@ def test_a_picture_alone_is_decided_about_by_a_model_that_sees(
     copying, button, key = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     one.column.frame.dropEvent(QDropEvent(QPointF(9, 9), copying, data, button, key))
     qtbot.waitUntil(lambda: len(shown.chips) == 2)
-    assert "none.png" in one.column.told.text()
+    assert "none.png" in one.column.note.text()
     shown.chips[0].remove.click()
     assert [chip.shown.name for chip in shown.chips] == ["0.png"]
     one.decide.click()

@@ -50,10 +50,10 @@ def test_a_batch_of_skills(qtbot: QtBot, page: RaceController) -> None:
         *("All prompts", TASKS[first].title, TASKS[second].title)
     ]
     view.groups.setCurrentIndex(1)
-    assert [row[-1] for row in view.table.texts()] == ["2", "2"]
-    assert "100.0 % right" in view.plot.accessibleDescription()
-    view.speed.setCurrentIndex(1)
-    assert "tokens per forward" in view.plot.accessibleDescription()
+    assert [row.count for row in page.batch.scores.rows(first)] == [2, 2]
+    assert "100.0 % right" in view.by_speed.accessibleDescription()
+    view.choice.setCurrentIndex(1)
+    assert "tokens per pass" in view.by_speed.accessibleDescription()
     view.answers.selectRow(3)
     prompt, *texts = (text.text() for text in view.detail.texts)
     assert texts[0] == page.batch.scores.results[-2].text

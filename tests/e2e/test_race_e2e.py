@@ -59,6 +59,7 @@ def test_a_race_is_run_replayed_compared_and_exported(qtbot: QtBot, window: Main
     )
     assert second.figures.agreement.text().endswith("%")
     assert not first.figures.agreement.isVisible()
+    assert one.headline.text().startswith("Block diffusion: the only right answer")
     assert second.facts.toolTip() == "Length: 12 tokens"
 
     assert one.shown is not None

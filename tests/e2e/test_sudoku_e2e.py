@@ -13,7 +13,6 @@ from pytestqt.qtbot import QtBot
 from app.context import SUDOKU
 from app.state.run.canvas import CanvasState, CellState
 from app.state.sudoku.board import Board
-from app.sudoku.contenders import Contender
 from app.window.main_window import MainWindow
 from engine import SUDOKU as MODEL
 from engine import StepFinished
@@ -35,7 +34,7 @@ def idle(qtbot: QtBot, window: MainWindow) -> None:
 
 
 def test_a_typed_puzzle_is_solved_scrubbed_and_inspected(qtbot: QtBot, window: MainWindow) -> None:
-    one = window.pages["sudoku"].page.one
+    one = window.pages["sudoku"].page
     board, column = one.board, one.column
     column.clear.click()
     assert not column.solve.isEnabled() or one.check.kind == "empty"
@@ -62,7 +61,7 @@ def test_a_typed_puzzle_is_solved_scrubbed_and_inspected(qtbot: QtBot, window: M
     assert column.verdict.text().startswith("Solved: the puzzle's only solution.")
     assert board.frame is not None
     assert board.frame.answer == sudoku.solutions(EASY)[0]
-    assert not any(cell.state == CellState.GIVEN for cell in board.frame.cells)  # nothing was clamped
+    assert not any(cell.state == CellState.GIVEN for cell in board.frame.cells)  # none was kept
 
     live = CanvasState()
     canvases = []
@@ -88,10 +87,10 @@ def test_a_typed_puzzle_is_solved_scrubbed_and_inspected(qtbot: QtBot, window: M
     assert trace.path.exists()
 
 
-def test_clamped_givens_stay_whatever_the_model_wants(qtbot: QtBot, window: MainWindow) -> None:
+def test_kept_digits_stay_whatever_the_model_wants(qtbot: QtBot, window: MainWindow) -> None:
     page = window.pages["sudoku"].page
-    one = page.one
-    one.column.clamp.click()
+    one = page
+    one.column.keep.click()
     QGuiApplication.clipboard().setText(sudoku.rows(EASY).replace("0", "."))
     one.column.paste.click()
     assert one.puzzle.cells == EASY
@@ -111,7 +110,7 @@ def test_clamped_givens_stay_whatever_the_model_wants(qtbot: QtBot, window: Main
 
 
 def test_a_run_is_stopped_within_a_step(qtbot: QtBot, window: MainWindow) -> None:
-    one = window.pages["sudoku"].page.one
+    one = window.pages["sudoku"].page
     window.actions_by_name.run("sudoku-hard")
     assert 25 <= one.puzzle.givens <= 29
     window.context.values.speed = 0.5
@@ -121,26 +120,21 @@ def test_a_run_is_stopped_within_a_step(qtbot: QtBot, window: MainWindow) -> Non
     qtbot.keyClick(window, Qt.Key.Key_Escape)
     idle(qtbot, window)
     assert one.run.trace.result.reason in ("cancelled", "eos")  # it may have been solved before it was shown
-    assert one.run.is_at_end
+    assert one.scrub.slider.value() == one.scrub.slider.maximum()
     assert one.run.frame.steps == len(one.run.trace.steps)
 
 
-def test_two_runs_side_by_side(qtbot: QtBot, window: MainWindow) -> None:
+def test_the_puzzle_is_raced_by_two_models(qtbot: QtBot, window: MainWindow) -> None:
     page = window.pages["sudoku"].page
-    beside = page.side_by_side
-    page.show_part("beside")
-    page.one.board.set_puzzle(Board(EASY))
-    window.pages["sudoku"].refresh()
-    for side in beside.sides:
-        side.offer([], Contender(MODEL))
-    beside.solve.click()
-    idle(qtbot, window)
-    left, right = (side.run for side in beside.sides)
-    assert left.trace.seed != right.trace.seed
-    assert all(side.result.text().startswith("Solved") for side in beside.sides)
-    beside.scrub.slider.setValue(1)
-    assert left.player.place == right.player.place == 1
-    assert left.frame is not None
-    assert not left.frame.committed
-    beside.scrub.slider.setValue(beside.scrub.slider.maximum())
-    assert all(side.run.frame is not None and side.run.frame.committed for side in beside.sides)
+    page.board.set_puzzle(Board(EASY))
+    page.column.race.click()
+    race = window.pages.race()
+    one = race.page.one
+    assert window.pages.current is race
+    qtbot.waitUntil(lambda: not race.is_busy and not one.is_reading, timeout=RUN_MS)
+    one.clock.pause()
+    one.clock.go(one.clock.end)
+    qtbot.waitUntil(lambda: not one.is_reading, timeout=RUN_MS)
+    assert [card.verdict.text() for card in one.cards] == ["✗ wrong", "✓ right"]
+    assert one.cards[1].board.isVisible()
+    assert one.headline.text().startswith("Safelight Base with Sudoku adapter: the only right answer")

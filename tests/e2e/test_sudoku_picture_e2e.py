@@ -26,7 +26,7 @@ def test_a_photographed_puzzle_lands_on_the_board(
     window = window_with(MODEL)
     window.show_page(SUDOKU)
     page = window.pages["sudoku"]
-    one, model, before = page.page.one, window.context.model, page.page.one.puzzle
+    one, model, before = page.page, window.context.model, page.page.puzzle
     rng = random.Random(7)
     board = sudoku.generate(rng, 30, 40, held_out=True).board
     shown, plain = tmp_path / "puzzle.png", tmp_path / "plain.png"

@@ -42,9 +42,9 @@ class CalibrationView(ColumnPage):
 
     def _lay_out(self) -> None:
         purpose = tr(
-            "A probability of 80 % is true if eight of ten such answers are right. One temperature, fitted to rows "
-            "whose right answers are known, makes a model's probabilities truer. Which option is the likeliest stays "
-            "the same."
+            "A probability of 80 % is honest if eight of ten such answers are right. One temperature, fitted to rows "
+            "whose right answers are known, makes a model's probabilities more honest. The likeliest option stays the "
+            "same."
         )
         plots = QGridLayout()
         plots.setHorizontalSpacing(32)
@@ -106,8 +106,8 @@ class CalibrationView(ColumnPage):
         self.summary.setText(
             problem
             or tr(
-                "Decide a table first that has a column of right answers, named as the question, or as the question "
-                "with _label behind it. At least {count} of them are needed.",
+                "First decide a table with a column of right answers, named like the question, with _label after it or "
+                "not. At least {count} right answers are needed.",
                 count=LEAST_EXAMPLES,
             )
         )
@@ -118,7 +118,7 @@ class CalibrationView(ColumnPage):
         self._shown.show()
         fitted = f"{trust.temperature:.2f}"
         count, measured = examples_text(trust.fitted), f"{trust.after.examples:,}"
-        text = tr("Fitted to {fitted}, and measured on the same, as there are few.", fitted=count)
+        text = tr("Fitted to {fitted} and measured on the same ones, as there are few.", fitted=count)
         if trust.is_apart:
             text = tr("Fitted to {fitted}, and measured on {measured} others.", fitted=count, measured=measured)
         if not trust.is_fitted:
@@ -126,7 +126,7 @@ class CalibrationView(ColumnPage):
         self.summary.setText(text)
         for part in (self.titles[1], self.plots[1]):
             part.setVisible(trust.is_fitted)
-        titles = (tr("As the model has them, temperature 1"), tr("At temperature {temperature}", temperature=fitted))
+        titles = (tr("The model's own, temperature 1"), tr("At temperature {temperature}", temperature=fitted))
         for title, text, plot, found in zip(self.titles, titles, self.plots, (trust.before, trust.after), strict=True):
             title.setText(text)
             plot.show_reliability(found, text)

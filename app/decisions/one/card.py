@@ -88,7 +88,7 @@ class QuestionCard(QFrame):
     def show_draft(self, draft: QuestionDraft) -> None:
         """Shows a question, without an answer."""
         self.draft = draft
-        self.asked.setText(draft.instructions.strip() or tr("Nothing asked yet"))
+        self.asked.setText(draft.instructions.strip() or tr("No question yet"))
         self.kind.setText(tr(words.KIND_TITLES[draft.kind]))
         self.bars.set_draft(draft)
         self.show_answer(None)

@@ -39,7 +39,7 @@ class QuestionEditor(QWidget):
         self.name = _field(tr("Name"), tr("Name"), LONGEST_NAME)
         self.name.setFixedWidth(px(NAME_WIDTH))
         self.name.setToolTip(tr("Names the question's columns in tables, and the question in files."))
-        self.instructions = _field(tr("Question"), tr("What is asked about the state?"), MOST_TEXT)
+        self.instructions = _field(tr("Question"), tr("What is asked about the text?"), MOST_TEXT)
         self.problem = label("", "error", wrap=True)
         self.add_option = button(tr("Add an option"), clicked=self._add_option)
         self._options = QWidget()

@@ -1,4 +1,4 @@
-"""The fields for the state that the questions are about, and for how they are asked. Knows no model."""
+"""The fields for the text that the questions are about, and for how they are asked. Knows no model."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ class StateColumn(QWidget):
         self.examples = ChoiceBox()
         self.examples.setAccessibleName(tr("Examples"))
         self.examples.setPlaceholderText(tr("Examples"))
-        self.state = _text(tr("State"), tr("The text that the questions are about: a message, a report, facts."))
+        self.examples.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.examples.setMinimumContentsLength(10)
+        self.state = _text(tr("Text"), tr("The text that the questions are about: a message, a report, facts."))
         self.state.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)  # fills the column
         self.frame = PictureFrame(self.state)
         self.frame.setMinimumHeight(px(LEAST_STATE))
         self.instruct = button(tr("Instructions"), tr("Show or hide the instructions"))
         self.instruct.setCheckable(True)
-        self.instructions = _text(tr("Instructions"), tr("What the model is told before the state (optional)."))
+        self.instructions = _text(tr("Instructions"), tr("What the model is told before the text (optional)."))
         self.instructions.setFixedHeight(px(64))
         self.instructions.hide()
         self.problem = label("", "error", wrap=True)
@@ -49,36 +51,36 @@ class StateColumn(QWidget):
         self.note.hide()
         self.joint = QCheckBox(tr("Ask all questions in one canvas"))
         self.joint.setToolTip(
-            tr("One read answers all of them, each in a slot of its own; otherwise each has a canvas for itself.")
+            tr("One step answers all of them, each in its own slot. Unticked, each question has its own canvas.")
         )
         self.repeats = WholeBox()
         self.repeats.setRange(0, MOST_READS_AGAIN)
-        self.repeats.setAccessibleName(tr("Reads that follow in doubt"))
-        self.repeats.setToolTip(tr("An answer in doubt is read again so many times, each time with fresh noise."))
+        self.repeats.setAccessibleName(tr("Re-check unsure answers (times)"))
+        self.repeats.setToolTip(tr("An unsure answer is read again this many times, each time with new noise."))
         self.temperature = RealBox()
         self.temperature.setRange(COLDEST, HOTTEST)
         self.temperature.setDecimals(2)
         self.temperature.setSingleStep(0.05)
         self.temperature.setAccessibleName(tr("Temperature"))
         self.temperature.setToolTip(
-            tr("1 tells probabilities as the model has them; the calibration of a table finds a better one.")
+            tr("1 shows the model's own probabilities. Calibration with a table finds a better value.")
         )
         self._lay_out()
         self._connect()
 
     def _lay_out(self) -> None:
-        head = row_of(label(tr("State"), "section"), STRETCH, self.examples, spacing=8)
+        head = row_of(label(tr("Text"), "section"), STRETCH, self.examples, spacing=8)
         switches = QGridLayout()
         switches.setHorizontalSpacing(8)
         switches.setVerticalSpacing(8)
         switches.setColumnStretch(0, 1)
         for row, (name, box) in enumerate(
-            ((tr("More reads in doubt"), self.repeats), (tr("Temperature"), self.temperature))
+            ((tr("Re-check unsure answers (times)"), self.repeats), (tr("Temperature"), self.temperature))
         ):
             box.setFixedWidth(px(BOX))
             box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
             box.setKeyboardTracking(False)
-            switches.addWidget(label(name, "setting"), row, 0)
+            switches.addWidget(label(name, "setting", wrap=True), row, 0)
             switches.addWidget(box, row, 1)
         tools = row_of(self.frame.choose, STRETCH)
         self.frame.inside.addWidget(self.state, 1)
@@ -118,7 +120,7 @@ class StateColumn(QWidget):
 
     def offer_own(self) -> None:
         """Adds the user's own text to the end of the examples, if it is not there yet."""
-        mine = tr("What you had written")
+        mine = tr("Your own text and questions")
         if self.examples.itemText(self.examples.count() - 1) != mine:
             self.examples.addItem(mine)
 

@@ -169,8 +169,8 @@ def _title(run: DecisionRun, place: CanvasPlace, has_others: bool) -> str:
 
 def _teaching(reading: DecisionReading | None) -> str:
     if reading is not None and reading.is_over and not reading.canvases and any(run.reads for run in reading.runs):
-        return tr("This model is on another machine and told its probabilities alone; there is no canvas to show.")
+        return tr("This model is on another machine and sends probabilities only, so there is no canvas to show.")
     return tr(
-        "All is written on this canvas but the answers: there the model finds noise, a slot for each question, and one "
-        "denoising step says what belongs in it. The probabilities of the options' labels are read there."
+        "The questions are fixed; only the answer slots are blank. One step fills them, and the bars show how likely "
+        "each option is."
     )

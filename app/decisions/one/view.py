@@ -1,8 +1,8 @@
-"""The One state tab: the state on the left, questions and answers on the right, the canvas below."""
+"""The One text tab: the text on the left, questions and answers on the right, the canvas and the buttons below."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, Slot
+from PySide6.QtCore import QEvent, QObject, Qt, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QWidget
 
@@ -43,15 +43,18 @@ class OneState(QWidget):
         self.questions.changed.connect(self._forget)
 
     def _lay_out(self) -> None:
-        buttons = row_of(self.decide, self.stop, self.load, STRETCH, spacing=8)
-        # The buttons are at the lower edge, so that no message moves them.
-        self._left = boxed(column_of((self.column, 1), self.message, self.fault, buttons, spacing=12))
+        self._left = boxed(column_of((self.column, 1)))
         self._right = scroller(self.questions)
         self.questions.installEventFilter(self)
         self._row = row_of(self._left, (self._right, 1), margins=(16, 16, 8, 8), spacing=24)
-        lower = boxed(column_of(self.strip, margins=(16, 8, 16, 12)))
+        buttons = boxed(row_of(self.decide, self.stop, self.load, STRETCH, spacing=8))
+        said = boxed(column_of(STRETCH, self.message, self.fault, STRETCH, spacing=4))
+        # The buttons are at the lower edge of the page, so that neither a message nor a canvas moves them.
+        corner = Qt.AlignmentFlag.AlignBottom | Qt.AlignmentFlag.AlignLeft
+        self._foot = row_of((buttons, 0, corner), (said, 1), spacing=16)
+        self._lower = column_of(self.strip, self._foot, margins=(16, 8, 16, 12), spacing=8)
         self._area = scroller(boxed(self._row))
-        self.setLayout(column_of((self._area, 1), Hairline(), lower, spacing=0))
+        self.setLayout(column_of((self._area, 1), Hairline(), boxed(self._lower), spacing=0))
         chain_tabs(self.column.temperature, (self.decide, self.stop, self.load, self.questions.open))
         self.questions.chain()
         chain_tabs(self.questions.adders[-1], (self.strip.picker, self.strip.inspect, self.strip.canvas))
@@ -104,7 +107,7 @@ class OneState(QWidget):
 
         Args:
             is_busy: A decision is running.
-            message: What the user waits for.
+            message: What the user waits for, or should know.
             fault: Why the last decision failed.
             offer: Title of a model to load; empty for none.
         """
@@ -134,6 +137,12 @@ class OneState(QWidget):
         is_narrow = self.width() < px(NARROW)
         direction = QBoxLayout.Direction.TopToBottom if is_narrow else QBoxLayout.Direction.LeftToRight
         self._row.setDirection(direction)
+        upward = QBoxLayout.Direction.BottomToTop if is_narrow else QBoxLayout.Direction.LeftToRight
+        self._foot.setDirection(upward)
+        if is_narrow and self._row.indexOf(self.strip) < 0:
+            self._row.addWidget(self.strip)
+        elif not is_narrow and self._lower.indexOf(self.strip) < 0:
+            self._lower.insertWidget(0, self.strip)
         self._left.setMaximumWidth(16777215 if is_narrow else px(LEFT if self.width() >= px(TIGHT) else TIGHT_LEFT))
         self._left.setMinimumHeight(px(LEAST_STATE) if is_narrow else 0)
         needed = self.questions.heightForWidth(self.width() - 40) if is_narrow else 0

@@ -21,7 +21,7 @@ from app.system.i18n import tr
 from engine.tasks.decisions.table import PICTURE_COLUMNS, STATE_COLUMNS, CsvTable
 
 CSV = "CSV (*.csv *.tsv *.txt)"
-FILTERS = (("all", "All rows"), ("doubt", "In doubt"), ("wrong", "Wrong"))  # shown through ``tr``
+FILTERS = (("all", "All rows"), ("doubt", "Unsure"), ("wrong", "Wrong"))  # shown through ``tr``
 ABOUT_WIDTH, PICTURE_WIDTH = 160, 120  # pixels at 100 %
 MOST_DETAIL = 0.36  # share of the height for the chosen row
 
@@ -51,7 +51,7 @@ class DecisionTable(BatchPanel):
         self.about.setLineEdit(template := QLineEdit())
         template.setPlaceholderText(tr("none"))
         self.about.setInsertPolicy(ChoiceBox.InsertPolicy.NoInsert)
-        self.about.setAccessibleName(tr("Column of the states"))
+        self.about.setAccessibleName(tr("Column of the texts"))
         self.about.setToolTip(
             tr("The column that the questions are about, or a text with columns in it: {name} has {coins} coins.")
         )
@@ -72,15 +72,15 @@ class DecisionTable(BatchPanel):
         self.rows.chosen.connect(self._choose)
 
     def _lay_out(self) -> None:
-        self._about = group(label(tr("State")), self.about)
+        self._about = group(label(tr("Text")), self.about)
         self._pictures = group(label(tr("Picture")), self.pictures)
         self._filter = group(label(tr("Show")), self.filter)
         parts = (group(self.open), self._about, self._pictures, self.buttons, self._filter, group(self.export))
         controls = flow_of(*parts, gap=16)
         lead = tr(
-            "Ask the same questions about each row of a table: open a CSV file, say which column is the state, "
-            "and decide. Columns named as a question hold its right answers, if there are any: then you see the "
-            "accuracy, and under Calibration how far the probabilities can be trusted."
+            "Ask the same questions about each row of a table: open a CSV file, choose the column with the text, "
+            "and decide. A column named like a question holds its right answers, if you have them: then you see the "
+            "accuracy, and under Calibration how far to trust the probabilities."
         )
         self.sample = button(tr("Try an example"), tr("Open an example table with right answers"))
         self.add_pages(teaching(lead, self.sample), boxed(column_of((self.rows, 1), self.detail, spacing=8)))

@@ -24,9 +24,9 @@ from engine.tasks.sudoku import BINS
 SOURCE = Choice(
     "source",
     "Prompts",
-    "Skills, puzzles and questions about drawings are held out of training, and a program checks the answers; of your "
-    "own prompts it checks those that it can.",
-    (("skills", "Held-out skills"), ("sudoku", "Sudoku puzzles"), ("drawings", "Drawings"), ("own", "Own prompts")),
+    "Skills, puzzles and drawings are none that a model was trained on, and a program checks the answers. Of your own "
+    "prompts it checks those that it can.",
+    (("skills", "Skills"), ("sudoku", "Sudoku puzzles"), ("drawings", "Drawings"), ("own", "Own prompts")),
 )
 USUAL = 20  # prompts, at first
 LINES = 4  # visible lines of the field for own prompts
@@ -48,7 +48,7 @@ class PromptSource(QWidget):
         self.count = whole_box(tr("Number of prompts"), MOST_PROMPTS, USUAL, 88)
         self.seed = SeedBox()
         self.seed.setAccessibleName(tr("Seed of prompts and noise"))
-        self.seed.setToolTip(tr("The same seed asks the same prompts, whichever lanes answer them."))
+        self.seed.setToolTip(tr("The same seed gives the same prompts, whichever lanes answer them."))
         self.seed.setFixedWidth(px(168))
         self.own = TextField()
         self.own.setAccessibleName(tr("Own prompts"))

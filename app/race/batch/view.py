@@ -18,22 +18,24 @@ from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.series import SeriesLegend
 from app.race import words
 from app.race.batch.answers import AnswerDetail, AnswersView
-from app.race.batch.plot import SPEEDS, SpeedPlot
+from app.race.batch.rate_plot import RatePlot
 from app.race.batch.source import PromptSource
+from app.race.batch.speed_plot import SPEEDS, SpeedPlot
 from app.settings.fields import choice_box
 from app.settings.spec import Choice
 from app.state.race.prompts import BatchRequest
-from app.state.race.scores import ALL, LaneScore, RaceResult
+from app.state.race.scores import ALL, LaneScore, RaceResult, RaceScores
 from app.system.i18n import tr, trn
 from engine import SafelightError
 
 NARROW = 720  # pixels at 100 %; below it the answers stand under the plot
 DETAIL = 168
-SPEED = Choice(
-    "speed",
-    "Speed",
-    "What the plot holds against the share of right answers.",
-    tuple((speed.name, speed.title.capitalize()) for speed in SPEEDS),
+SO_FAR = "so-far"
+PLOT = Choice(
+    "plot",
+    "Plot",
+    "The share of right answers by speed, or after each answer.",
+    (*((speed.name, f"Right by {speed.title}") for speed in SPEEDS), (SO_FAR, "Right so far")),
 )
 
 
@@ -46,7 +48,7 @@ class BatchView(BatchPanel):
         run = button(tr("Run"), tr("Run the batch"), role="primary")
         super().__init__(run, tr("Stop the batch"), tr("Prompts answered"), stop_tip=tr("Within one step (Esc)"))
         self._titles: Sequence[str] = ()  # of the lanes
-        self._lanes: Sequence[str] = ()  # their names in the rows
+        self._scores = RaceScores(())
         self._figures: dict[str, list[LaneScore]] = {}
         self._texts: dict[str, Callable[[], str]] = {}  # make the text of a file, by its suffix
         self._total = self._done = 0
@@ -61,10 +63,10 @@ class BatchView(BatchPanel):
         self.groups.setAccessibleName(tr("Which prompts count"))
         self.table = FigureTable()
         self.table.setAccessibleName(tr("Figures of the lanes"))
-        self.speed = choice_box(SPEED)
-        self.legend, self.plot = SeriesLegend(), SpeedPlot()
+        self.choice = choice_box(PLOT)
+        self.legend, self.by_speed, self.so_far = SeriesLegend(), SpeedPlot(), RatePlot()
         self.unchecked = label(
-            tr("No program can check the answers to these prompts, so there is no exactness to plot."),
+            tr("No program can check the answers to these prompts, so there is nothing to plot."),
             "caption",
             wrap=True,
         )
@@ -75,7 +77,7 @@ class BatchView(BatchPanel):
         self.source.changed.connect(self._show_state)
         self.run.clicked.connect(self._ask)
         self.groups.currentIndexChanged.connect(self._show_figures)
-        self.speed.currentIndexChanged.connect(self._show_figures)
+        self.choice.currentIndexChanged.connect(self._show_figures)
         self.answers.chosen.connect(self._open)
         self.csv.clicked.connect(lambda: self._save(tr("Save the answers"), "csv"))
         self.json.clicked.connect(lambda: self._save(tr("Save the figures"), "json"))
@@ -85,7 +87,7 @@ class BatchView(BatchPanel):
         self.source.flow.addWidget(self.buttons)
         lead = tr(
             "All lanes answer the same prompts, one after the other. You see how often each is right and how fast "
-            "it is, with intervals in which the true figure lies 19 times of 20."
+            "it is. A 95 % interval follows each figure; it narrows as more prompts are answered."
         )
         self.add_pages(teaching(lead), self._results())
         lines = (self.progress, self.reason, self.fault, self.message)
@@ -95,21 +97,21 @@ class BatchView(BatchPanel):
         self.setFocusProxy(self.source.source)
 
     def _results(self) -> QWidget:
-        plotted = boxed(column_of(self.legend, self.unchecked, (self.plot, 1), 0, spacing=4))
+        plotted = boxed(column_of(self.legend, self.unchecked, (self.by_speed, 1), (self.so_far, 1), 0, spacing=4))
         single = boxed(column_of((self.answers, 1), self.detail, spacing=8))
         self.detail.setFixedHeight(px(DETAIL))
         self._halves = row_of((plotted, 1), (single, 1), spacing=16)
-        chosen = row_of(self.groups, self.speed, STRETCH, spacing=16)
+        chosen = row_of(self.groups, self.choice, STRETCH, spacing=16)
         return boxed(column_of(chosen, self.table, (self._halves, 1), spacing=8))
 
-    def begin(self, request: BatchRequest, titles: Sequence[str], lanes: Sequence[str]) -> None:
+    def begin(self, request: BatchRequest, titles: Sequence[str], scores: RaceScores) -> None:
         """Clears the tab for a batch that has begun.
 
         Args:
             titles: The lanes' titles.
-            lanes: The lanes' names in the rows.
+            scores: Its results, which grow.
         """
-        self._titles, self._lanes, self._figures = titles, lanes, {}
+        self._titles, self._scores, self._figures = titles, scores, {}
         self._total, self._done = len(request), 0
         self.answers.answers.begin(titles)
         self.detail.hide()
@@ -152,17 +154,22 @@ class BatchView(BatchPanel):
 
     @Slot()
     def _show_figures(self) -> None:
-        rows = self._figures.get(self.groups.currentData() or ALL, [])
-        placed = [(self._lanes.index(row.lane), row) for row in rows]
+        group = self.groups.currentData() or ALL
+        rows = self._figures.get(group, [])
+        placed = [(self._scores.lanes.index(row.lane), row) for row in rows]
         shown = [(place, self._titles[place], row) for place, row in placed]
         numbered = [(tr("{number}  {lane}", number=place + 1, lane=title), row) for place, title, row in shown]
         self.table.show_figures(words.heads(), [words.cells(title, row) for title, row in numbered])
         is_checked = any(row.checked for row in rows)
-        for part in (self.plot, self.legend, self.speed):
+        is_so_far = self.choice.currentData() == SO_FAR
+        for part in (self.legend, self.choice):
             part.setVisible(is_checked)
+        self.by_speed.setVisible(is_checked and not is_so_far)
+        self.so_far.setVisible(is_checked and is_so_far)
         self.unchecked.setVisible(not is_checked)
-        speed = next((one for one in SPEEDS if one.name == self.speed.currentData()), SPEEDS[0])
-        self.plot.show_rows(shown, speed)
+        speed = next((one for one in SPEEDS if one.name == self.choice.currentData()), SPEEDS[0])
+        self.by_speed.show_rows(shown, speed)
+        self.so_far.show_verdicts([(place, title, self._scores.verdicts(place, group)) for place, title, _ in shown])
         self._show_state()
 
     def show_doing(self, *, is_on: bool, reason: str, message: str) -> None:
@@ -221,7 +228,7 @@ class BatchView(BatchPanel):
         show_line(self.message, self.message.text())
         self.progress.setVisible(self._is_on)
         for made in (self.csv, self.json, self.png):
-            made.setVisible(bool(self._figures) and (made is not self.png or not self.plot.isHidden()))
+            made.setVisible(bool(self._figures) and (made is not self.png or not self.choice.isHidden()))
             made.setEnabled(not self._is_on)
 
     @Slot(int)
@@ -235,7 +242,8 @@ class BatchView(BatchPanel):
 
     @Slot()
     def _save_plot(self) -> None:
-        picture = self.plot.grab().toImage()
+        shown = self.by_speed if self.so_far.isHidden() else self.so_far
+        picture = shown.grab().toImage()
 
         def write(path: Path) -> None:
             if not picture.save(str(path), "PNG"):  # type: ignore[call-overload]

@@ -1,12 +1,11 @@
-"""The choice of lanes, used by both tabs of the page: the lanes' chips, and below them the fields of the open lane."""
+"""The choice of lanes, used by both tabs of the page: the lanes' chips, and over the page the fields of one lane."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from PySide6.QtCore import QEvent, Signal, Slot
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtCore import QEvent, QObject, QPoint, Signal, Slot
 from PySide6.QtWidgets import QFileDialog, QPushButton, QWidget
 
 from app.context import AppContext
@@ -41,7 +40,12 @@ class LaneBar(QWidget):
             chip.setCheckable(True)
             chip.clicked.connect(self._press)
             flow.addWidget(chip)
-        self.add = button(tr("+ Lane"), tr("Add a lane"), role="chip", tip=tr("The last lane once more, to be changed"))
+        self.add = button(
+            tr("+ Lane"),
+            tr("Add a lane"),
+            role="chip",
+            tip=tr("The last lane with its next way of decoding, or another model"),
+        )
         flow.addWidget(self.add)
 
     def show_lanes(self, titles: Sequence[str], tips: Sequence[str], chosen: int, *, can_add: bool) -> None:
@@ -71,7 +75,7 @@ MARGIN = 16  # pixels
 class LaneChooser(QWidget):
     """Shows and edits the lanes of a ``LaneStore``. ``problem`` says why they cannot race."""
 
-    covers = Signal(bool)  # True if the fields need the space of the tabs below
+    placed = Signal()  # the fields were opened or closed, or need another height
 
     def __init__(self, context: AppContext, store: LaneStore, facts: FactBook) -> None:
         super().__init__()
@@ -81,15 +85,18 @@ class LaneChooser(QWidget):
         self._is_busy = False
         self.bar, self.editor = LaneBar(), LaneEditor()
         self.note = label("", "caption", wrap=True)
-        self._area = scroller(self.editor)
-        self.setLayout(column_of(self.bar, (self._area, 1), self.note, 0, margins=(MARGIN, 12, MARGIN, 8), spacing=8))
+        self.fields = scroller(self.editor)  # the page lays them over its tabs
+        self.fields.setProperty("role", "panel")
+        self.fields.setParent(self)
+        self.setLayout(column_of(self.bar, self.note, margins=(MARGIN, 12, MARGIN, 8), spacing=8))
         self.bar.chosen.connect(self.open)
         self.bar.add.clicked.connect(self._add)
         self.editor.changed.connect(self._change)
         self.editor.duplicate.clicked.connect(self._duplicate)
         self.editor.remove.clicked.connect(self._remove)
         self.editor.folder_asked.connect(self._ask_folder)
-        self.editor.close_button.clicked.connect(self._close)
+        self.editor.close_button.clicked.connect(self.close_fields)
+        self.editor.installEventFilter(self)
         store.changed.connect(self.refresh)
         facts.found.connect(self.refresh)
         context.model_changed.connect(self.refresh)
@@ -176,32 +183,29 @@ class LaneChooser(QWidget):
             self._open = -1
         tips = [words.settings_words(lane) for lane in specs]
         self.bar.show_lanes(self.titles, tips, self._open, can_add=self._store.can_add and not self._is_busy)
-        self._area.setVisible(self._open >= 0)
         if self._open >= 0:
             self._show_fields(specs[self._open])
-        self.fit()
+        self.fields.setVisible(self._open >= 0)
         note = self.problem or self._further_models()
         self.note.setText(note)
         self.note.setVisible(bool(note))
+        self.placed.emit()
 
-    def fit(self) -> None:
-        """Gives the fields their full height. If that is more than half of the page, the tabs below are hidden."""
-        page = self.parentWidget() or self
-        around = 2 * MARGIN + self._area.verticalScrollBar().sizeHint().width()
-        needed = self.editor.heightForWidth(self.width() - around)
-        covers = self._open >= 0 and needed > page.height() // 2
-        self._area.setMaximumHeight(needed)
-        self._area.setMinimumHeight(0 if covers else needed)
-        self.covers.emit(covers)
+    def place_fields(self, bottom: int) -> None:
+        """Lays the fields over their parent, below the chips, down to at most ``bottom``; above that they scroll."""
+        parent = self.fields.parentWidget() or self
+        at = self.bar.mapTo(parent, QPoint(0, self.bar.height() + GAP))
+        width = self.width() - 2 * MARGIN
+        needed = self.editor.heightForWidth(width - self.fields.verticalScrollBar().sizeHint().width())
+        around = 2 * self.fields.frameWidth()
+        self.fields.setGeometry(at.x(), at.y(), width, min(needed + around, bottom - at.y()))
+        self.fields.raise_()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self.fit()
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:  # also once the style sheet is applied
-            self.fit()
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Places the fields anew after a change of their layout."""
+        if watched is self.editor and event.type() == QEvent.Type.LayoutRequest:
+            self.placed.emit()
+        return super().eventFilter(watched, event)
 
     def _show_fields(self, lane: LaneSpec) -> None:
         facts = self._facts.of(lane.model) or ModelFacts()
@@ -227,17 +231,39 @@ class LaneChooser(QWidget):
         self._open = lane
         self.refresh()
 
+    @property
+    def is_open(self) -> bool:
+        """True while the fields of a lane are open."""
+        return self._open >= 0
+
     @Slot()
-    def _close(self) -> None:
+    def close_fields(self) -> None:
+        """Closes the fields, and returns the focus to their lane's chip."""
         chip = self.bar.chips[self._open]
         self.open(-1)
         chip.setFocus()
 
     @Slot()
     def _add(self) -> None:
-        last = len(self._store.specs) - 1
-        self._open = last + 1
-        self._store.duplicate(last)
+        lane = self._next_lane()
+        if lane in self._store.specs:
+            self._open = len(self._store.specs)  # to be changed
+        self._store.add(lane)
+
+    def _next_lane(self) -> LaneSpec:
+        """Returns a lane unlike the others: the last one with its model's next decoder, or another model.
+
+        Returns the last lane itself if there is neither.
+        """
+        specs, last = self._store.specs, self._store.specs[-1]
+        facts = self._facts.of(last.model)
+        decoders = () if facts is None else facts.decoders
+        usual = next(iter(decoders), "")
+        used = {one.decoder or usual for one in specs if (one.model, one.adapter) == (last.model, last.adapter)}
+        unused = (LaneSpec(last.model, name, adapter=last.adapter) for name in decoders if name not in used)
+        known = {one.model for one in specs}
+        others = (LaneSpec(path) for path, _ in self._models() if path not in known)
+        return next(unused, None) or next(others, last)
 
     @Slot()
     def _duplicate(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from PySide6.QtCore import QEvent, Signal, Slot
-from PySide6.QtWidgets import QCheckBox, QFrame, QWidget
+from PySide6.QtWidgets import QCheckBox, QWidget
 
 from app.design.choice_box import ChoiceBox
 from app.design.controls import FlowLayout, button, chain_tabs, flow_of, label
@@ -52,7 +52,7 @@ Entry = tuple[str, str]
 """A value and its title."""
 
 
-class LaneEditor(QFrame):
+class LaneEditor(QWidget):
     """The fields. ``changed`` is emitted after the user's edits only, not by ``show_lane``."""
 
     changed = Signal(object)  # a LaneSpec
@@ -60,7 +60,6 @@ class LaneEditor(QFrame):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setProperty("role", "panel")
         self.setAccessibleName(tr("Fields of the lane"))
         self._lane = LaneSpec("")
         self._defaults = GenerationConfig()
@@ -109,7 +108,7 @@ class LaneEditor(QFrame):
         self.setLayout(
             column_of(
                 choices,
-                label(tr("A setting without a tick follows the model."), "caption", wrap=True),
+                label(tr("Unticked: the model's default."), "caption", wrap=True),
                 settings,
                 self.problem,
                 last,
@@ -168,7 +167,7 @@ class LaneEditor(QFrame):
         self.decoder.setEnabled(len(decoders) > 1)
         for declared, name in zip(MIXED, (choice.thought_decoder, choice.answer_decoder), strict=True):
             box = self.mixed[declared.name]
-            show_decoders(box, ("", *MIXABLE), name, tr("As under Decoding"))
+            show_decoders(box, ("", *MIXABLE), name, tr("Same as Decoding"))
             box.setAccessibleDescription(tr(declared.explanation))
             self._titled[box].setVisible(can_mix(decoders))
         self.remasking.setCurrentIndex(self.remasking.findData(choice.remasking))

@@ -119,19 +119,25 @@ class LaneStore(QObject):
 
     def change(self, place: int, lane: LaneSpec) -> None:
         """Replaces the lane at an index."""
-        self._set((*self.specs[:place], lane, *self.specs[place + 1 :]))
+        self.set_all((*self.specs[:place], lane, *self.specs[place + 1 :]))
 
     def duplicate(self, place: int) -> None:
         """Inserts a copy of a lane after it, if there is room for one more."""
         if self.can_add:
-            self._set((*self.specs[: place + 1], *self.specs[place:]))
+            self.set_all((*self.specs[: place + 1], *self.specs[place:]))
+
+    def add(self, lane: LaneSpec) -> None:
+        """Appends a lane, if there is room for one more."""
+        if self.can_add:
+            self.set_all((*self.specs, lane))
 
     def remove(self, place: int) -> None:
         """Removes a lane, if enough remain."""
         if self.can_remove:
-            self._set((*self.specs[:place], *self.specs[place + 1 :]))
+            self.set_all((*self.specs[:place], *self.specs[place + 1 :]))
 
-    def _set(self, specs: tuple[LaneSpec, ...]) -> None:
+    def set_all(self, specs: tuple[LaneSpec, ...]) -> None:
+        """Replaces all lanes."""
         if specs != self.specs:
             self.specs = specs
             self._is_written = False

@@ -10,7 +10,7 @@ from app.canvas.accessibility import expose_cells
 from app.canvas.view import CanvasView
 from app.design.controls import Elided, button, flow_of, label, scroller
 from app.design.fonts import px
-from app.design.layouts import boxed, column_of, row_of
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.text_field import fits
 from app.race.words import UNKNOWN
 from app.state.intervals import percent
@@ -22,28 +22,31 @@ from engine import Recording
 
 
 class FigureRow(QWidget):
-    """Tokens, forwards, tokens per forward and seconds; from the second lane on also agreement."""
+    """Tokens, passes, tokens per pass and seconds; from the second lane on also agreement."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._row = row_of(spacing=8)
         self.setLayout(self._row)
-        self.tokens = self._add(tr("tokens"), tr("Written so far; of a block under way, those that are accepted"))
-        self.forwards = self._add(tr("forwards"), tr("Passes behind the prompt, those that only commit text included"))
-        self.ratio = self._add(tr("per forward"), tr("Tokens per forward"))
-        self.seconds = self._add(tr("seconds"), tr("Of this lane alone, without the prompt and the others' turns"))
-        self.agreement = self._add(tr("as lane 1"), tr("The share of the text's characters that lane 1 has, too"))
+        self.tokens = self._add(tr("tokens"), tr("Written so far; in an unfinished block, the accepted ones"))
+        self.forwards = self._add(tr("passes"), tr("Passes after the prompt, with those that only commit text"))
+        self.ratio = self._add(tr("tokens\nper pass"), tr("Tokens of the text, divided by the passes"))
+        self.seconds = self._add(tr("seconds"), tr("Of this lane alone, without the prompt and the other lanes"))
+        self.agreement = self._add(
+            tr("same as\nlane 1"), tr("Share of the characters that lane 1 has in the same order")
+        )
         self.show_figures(LaneFigures())
         self.show_agreement(None)
 
     def _add(self, unit: str, tip: str) -> QLabel:
         made = label(UNKNOWN, "figure")
-        made.setAccessibleName(unit)
+        made.setAccessibleName(" ".join(unit.split()))
         made.setToolTip(tip)
         made.setAccessibleDescription(tip)
         below = label(unit, "caption")
+        below.setAlignment(Qt.AlignmentFlag.AlignTop)
         below.setToolTip(tip)
-        cell = boxed(column_of(made, below, spacing=0))
+        cell = boxed(column_of(made, below, STRETCH, spacing=0))
         self._row.addWidget(cell, 1)
         return made
 
@@ -57,7 +60,7 @@ class FigureRow(QWidget):
         cell.setVisible(not is_first)
 
     def show_figures(self, figures: LaneFigures) -> None:
-        """Shows the lane's tokens, forwards, tokens per forward and seconds."""
+        """Shows the lane's tokens, passes, tokens per pass and seconds."""
         per = figures.tokens_per_forward
         for cell, text in (
             (self.tokens, f"{figures.tokens:,}"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Qt, Slot
+from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QSlider, QWidget
 
 from app.design import icons
-from app.design.controls import button, label
+from app.design.controls import Elided, button, label
 from app.design.layouts import row_of
 from app.race.one.clock import RaceClock
 from app.race.words import rate_words
@@ -38,30 +38,18 @@ class ClockBar(QWidget):
         self.slider = ClockSlider(Qt.Orientation.Horizontal)
         self.slider.setRange(0, TICKS)
         self.slider.setPageStep(TICKS // 10)
-        self.slider.setAccessibleName(tr("Moment of the race"))
+        self.slider.setAccessibleName(tr("Time of the race"))
         self.slider.setAccessibleDescription(
-            tr("The arrow keys go to the step before or after of any lane, Space plays.")
+            tr("The arrow keys go to the previous or next step of any lane, Space plays.")
         )
-        self.words = label("", "caption")
-        self.words.setAccessibleName(tr("Moment on show"))
-        self.setLayout(row_of(self.play, (self.slider, 1), self.words, spacing=8))
+        self.words = Elided("caption")
+        self.setLayout(row_of(label(tr("Replay"), "setting"), self.play, (self.slider, 3), (self.words, 2), spacing=8))
         self.play.clicked.connect(clock.toggle)
         self.slider.valueChanged.connect(self._go)
         self.slider.sliderPressed.connect(clock.pause)
         clock.moved.connect(self.refresh)
         clock.playing_changed.connect(self._set_icon)
-        self._fit()
         self._set_icon()
-
-    def _fit(self) -> None:
-        """Reserves the width of the usual texts, so that the slider keeps its length."""
-        longest = f"{_moment(99.999, 99.999)} · {rate_words(0.01)}"
-        self.words.setMinimumWidth(self.words.fontMetrics().horizontalAdvance(longest))
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
-            self._fit()
 
     @Slot()
     def refresh(self) -> None:
@@ -75,7 +63,7 @@ class ClockBar(QWidget):
         self.slider.setEnabled(has_race)
         said = _moment(clock.seconds, clock.end) if has_race else ""
         slower = rate_words(clock.rate) if clock.is_playing else ""
-        self.words.setText(" · ".join(filter(None, (said, slower))))
+        self.words.set_whole(" · ".join(filter(None, (said, slower))))
 
     @Slot(int)
     def _go(self, ticks: int) -> None:

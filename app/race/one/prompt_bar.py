@@ -27,7 +27,7 @@ class RaceField(PromptField):
         super().__init__()
         self.setAccessibleName(tr("Prompt"))
         self.setAccessibleDescription(tr("Enter starts the race, Shift+Enter starts a new line"))
-        self.setPlaceholderText(tr("What all lanes answer"))
+        self.setPlaceholderText(tr("A prompt for all lanes"))
         self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
 
     def sizeHint(self) -> QSize:

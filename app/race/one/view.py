@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QGridLayout, QWidget
 
 from app.bridge.background import Background
 from app.design import motion
-from app.design.controls import Hairline, chain_tabs, label, scroller
+from app.design.controls import Hairline, chain_tabs, label, restyle, scroller
 from app.design.fonts import px
-from app.design.layouts import column_of
+from app.design.layouts import boxed, column_of, row_of
 from app.pictures.row import PictureRow
 from app.race import words
 from app.race.one.card import LaneCard
@@ -23,6 +23,7 @@ from app.race.one.clock_bar import ClockBar
 from app.race.one.prompt_bar import PromptBar
 from app.race.one.reader import ALL, NOTHING, LanePart, LaneReading, ReadingRequest
 from app.state.chat.attachment import AttachedPicture
+from app.state.race.headline import LaneEnd, headline, short_names
 from app.state.race.lanes import LaneSpec
 from app.state.race.running import RaceRun, text_length
 from app.state.run.canvas import BlockState
@@ -50,6 +51,7 @@ class ShownRace:
     columns: Sequence[int | None]
     pictures: tuple[AttachedPicture, ...] = ()
     replays: dict[int, Replay] = field(default_factory=dict)  # by lane, made when first needed
+    readings: Sequence[LaneReading] = ()  # of the lanes' whole texts, once they are read
 
     @property
     def prompt(self) -> str:
@@ -74,6 +76,7 @@ class OneRace(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.shown: ShownRace | None = None
+        self._titles: Sequence[str] = ()  # of the lanes
         self._begun: list[Recording | None] = []  # the runs whose tokens the cards decode
         self._wanted = self._read_last = ReadingRequest(())
         self._pause = later(self, self._read, READ_MS)  # until the texts may be read again
@@ -82,7 +85,8 @@ class OneRace(QWidget):
         self.clock = RaceClock(self)
         self.bar = ClockBar(self.clock)
         self.reader = Background(self, self._show_readings)
-        self.note = label(words.fairness(), "caption", wrap=True)
+        self.headline = label("", "caption", wrap=True, selectable=True)
+        self.headline.setAccessibleName(tr("Result of the race"))
         self.cards: list[LaneCard] = []
         self._lay_out()
         self.prompt.pictures.changed.connect(self._show_pictures)
@@ -90,28 +94,19 @@ class OneRace(QWidget):
         self.reader.failed.connect(_raise)
 
     def _lay_out(self) -> None:
-        inside = QWidget()
-        self._grid = QGridLayout(inside)
+        cards = QWidget()
+        self._grid = QGridLayout(cards)
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setSpacing(12)
-        self._area = scroller(inside)
-        self.setLayout(
-            column_of(
-                self.prompt,
-                self.pictures,
-                (self._area, 1),
-                Hairline(),
-                self.bar,
-                self.note,
-                margins=(16, 12, 16, 12),
-                spacing=8,
-            )
-        )
+        parts = (self.prompt, self.pictures, self.headline, (cards, 1))
+        area = scroller(boxed(column_of(*parts, margins=(16, 12, 16, 8), spacing=8)))
+        self.setLayout(column_of((area, 1), Hairline(), boxed(row_of((self.bar, 1), margins=(16, 8, 16, 12)))))
         self.setFocusProxy(self.prompt)
 
     def show_lanes(self, lanes: Sequence[LaneSpec]) -> None:
         """Shows empty cards, before a race."""
         self.shown = None
+        self._show_headline()
         self._begun = [None] * len(lanes)
         self._show_pictures()
         self.clock.open([])
@@ -128,8 +123,28 @@ class OneRace(QWidget):
 
     def name_lanes(self, titles: Sequence[str]) -> None:
         """Sets the titles of the shown lanes."""
+        self._titles = titles
         for card, title in zip(self.cards, titles, strict=True):
             card.title.set_whole(title)
+        self._show_headline()
+
+    def _show_headline(self) -> None:
+        """Shows who won, once the texts of a finished race are read; before that, how a race is timed."""
+        race = self.shown
+        if race is None or not race.readings or race.run.was_stopped or race.run.problem:
+            self._say(words.fairness(), "caption")
+            return
+        names = short_names(self._titles)
+        ends = [
+            LaneEnd(name, lane.figures, read.text, read.is_right, lane.problem)
+            for name, lane, read in zip(names, race.run.lanes, race.readings, strict=True)
+        ]
+        self._say(headline(ends), "asked")
+
+    def _say(self, text: str, role: str) -> None:
+        self.headline.setText(text)
+        if self.headline.property("role") != role:
+            restyle(self.headline, "role", role)
 
     def _make_cards(self, count: int) -> None:
         while len(self.cards) > count:
@@ -250,6 +265,9 @@ class OneRace(QWidget):
 
     @Slot(object)
     def _show_readings(self, found: Sequence[LaneReading]) -> None:
+        if self.shown is not None and self._read_last.prompt:
+            self.shown.readings = found
+            self._show_headline()
         for card, reading in zip(self.cards, found, strict=True):
             card.show_reading(reading.text, reading.agreement, reading.is_right)
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from app.state.sudoku.placing import grid_in, puzzle_in
-from app.state.sudoku.scores import make_task
+from app.state.sudoku.scores import make_puzzle
 from engine.errors import SafelightError
 from engine.pictures import Picture
 from engine.tasks import skills, sudoku
-from engine.tasks.sudoku import BINS, Bin
+from engine.tasks.sudoku import BINS, GIVENS, Bin
 
 if TYPE_CHECKING:
     from engine.tasks.drawings import Scene
@@ -67,7 +67,7 @@ def sudoku_prompts(count: int, seed: int, bins: tuple[Bin, ...] = BINS) -> Itera
     """Yields ``count`` new puzzles, one of each bin in turn. Making one takes 20 to 200 ms, when it is requested."""
     for index in range(count):
         name = bins[index % len(bins)]
-        yield RacePrompt(sudoku.to_prompt(make_task(name, seed, index // len(bins)).puzzle), name)
+        yield RacePrompt(sudoku.to_prompt(make_puzzle(GIVENS[name], seed, index // len(bins)).board), name)
 
 
 def drawing_prompts(count: int, seed: int) -> Iterator[RacePrompt]:

@@ -168,6 +168,11 @@ class RaceScores:
                 found.append(LaneScore.from_results(title, own))
         return found
 
+    def verdicts(self, lane: int, group: str = ALL) -> list[bool]:
+        """Returns whether each checked answer of a lane is right, in the order of arrival, of one group or of all."""
+        own = (one for one in self.results if one.lane == lane and group in (ALL, one.group))
+        return [one.exact for one in own if one.exact is not None]
+
     def document(self) -> dict[str, Any]:
         """Returns the rows, the rows by group if there are several, and the single results, for JSON."""
         records = {group: [row.record() for row in rows] for group, rows in self.figures().items()}

@@ -1,4 +1,4 @@
-"""A batch of Sudoku puzzles: its tasks, the result of each, and the figures of a bin. Knows neither Qt nor torch.
+"""Results of Sudoku puzzles, and the figures of a bin. Knows neither Qt nor torch.
 
 A puzzle counts as solved if the answer is a complete grid without conflicts that keeps every given. Puzzles made here
 have one solution, so a solved one is exactly right.
@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import random
 import statistics
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,58 +17,15 @@ from typing import Any
 from app.state.intervals import wilson
 from app.state.sudoku import board
 from engine.tasks import sudoku
-from engine.tasks.sudoku import BINS, GIVENS, Bin, GivenRange
+from engine.tasks.sudoku import BINS, Bin, GivenRange
 
 ALL = "all"
 MOST = 100_000  # puzzles of a bin
 
 
-@dataclass(frozen=True)
-class Task:
-    """A puzzle to run: its bin, its index in the bin from 0, the board and its only solution (81 digits each)."""
-
-    bin: Bin
-    index: int
-    puzzle: str
-    solution: str
-
-
-@dataclass(frozen=True)
-class Request:
-    """A batch: ``count`` puzzles of each bin. The seed chooses the puzzles and is also the sampler's."""
-
-    bins: tuple[Bin, ...]
-    count: int
-    seed: int
-
-    def __post_init__(self) -> None:
-        if not self.bins or len(set(self.bins)) < len(self.bins) or not set(self.bins) <= set(BINS):
-            raise ValueError(f"bins must be some of {BINS}, each once, not {self.bins}")
-        if not 1 <= self.count <= MOST:
-            raise ValueError(f"count must be from 1 to {MOST}, not {self.count}")
-
-    def __len__(self) -> int:
-        return self.count * len(self.bins)
-
-    def tasks(self) -> Iterator[Task]:
-        """Yields the puzzles, one of each bin in turn, so that a batch stopped early has results of every bin.
-
-        Making a puzzle takes 20 to 200 ms, when it is requested.
-        """
-        for index in range(self.count):
-            for name in self.bins:
-                yield make_task(name, self.seed, index)
-
-
 def make_puzzle(span: GivenRange, seed: int, index: int) -> sudoku.Puzzle:
     """Returns a puzzle with one solution, from a grid held out of training; equal arguments give equal puzzles."""
     return sudoku.generate(random.Random(f"{seed} {span} {index}"), span.low, span.high, held_out=True)
-
-
-def make_task(name: Bin, seed: int, index: int) -> Task:
-    """Returns puzzle number ``index`` of a bin, independent of the model and the rest of the batch."""
-    made = make_puzzle(GIVENS[name], seed, index)
-    return Task(name, index, made.board, made.solution)
 
 
 @dataclass(frozen=True)
@@ -238,11 +193,6 @@ class Scoreboard:
     def __len__(self) -> int:
         return len(self.results)
 
-    def drop(self, contenders: Iterable[str], bins: Iterable[str] = BINS) -> None:
-        """Removes the results of these contenders in these bins."""
-        names, places = set(contenders), set(bins)
-        self.results = [r for r in self.results if r.contender not in names or r.bin not in places]
-
     @property
     def contenders(self) -> list[str]:
         """The contenders in the order of their first results."""
@@ -273,25 +223,12 @@ class Scoreboard:
         rows = self.rows()
         return [row for name in names for row in rows if row.bin == name]
 
-    def running(self, contender: str, name: str) -> list[float]:
-        """Returns the solved rate after each of a contender's puzzles in a bin, in the order they were run."""
-        solved, rates = 0, []
-        for number, result in enumerate(self.of(contender, name), 1):
-            solved += result.solved
-            rates.append(solved / number)
-        return rates
-
     def document(self) -> dict[str, Any]:
         """Returns the rows and the single results, for JSON."""
         return {
             "rows": [row.record() for row in self.rows()],
             "results": [result.record() for result in self.results],
         }
-
-    def to_json(self, request: Request | None = None) -> str:
-        """Returns the document as JSON text, with the request's fields first if it is given."""
-        asked = {} if request is None else {"bins": request.bins, "count": request.count, "seed": request.seed}
-        return json.dumps(asked | self.document(), ensure_ascii=False, indent=1) + "\n"
 
     def to_csv(self) -> str:
         """Returns the single results as CSV, with a line of column names."""

@@ -46,7 +46,7 @@ class FrameFigures(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName(tr("The step on show"))
+        self.setAccessibleName(tr("The step that is shown"))
         grid = QGridLayout(self)
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setHorizontalSpacing(16)
@@ -69,7 +69,7 @@ class FrameFigures(QWidget):
 
 
 class Column(QWidget):
-    """All controls of the One puzzle tab except the board."""
+    """All controls of the page except the board."""
 
     adapter_chosen = Signal(str)  # an id or a folder; empty for none
     adapter_folder_asked = Signal()
@@ -91,15 +91,17 @@ class Column(QWidget):
         self.undo = button(tr("Undo"), tr("Undo the last change of the puzzle"))
         self.redo = button(tr("Redo"), tr("Redo the change of the puzzle"))
         self.check = label("", "caption", wrap=True)
-        self.check.setAccessibleName(tr("How the puzzle stands"))
+        self.check.setAccessibleName(tr("Check of the puzzle"))
         self.solve = button(tr("Solve"), tr("Solve the puzzle"), role="primary")
         self.stop = button(tr("Stop"), role="plain")
         self.reason = label("", "caption", wrap=True)
         self.reason.setAccessibleName(tr("Why nothing can be solved now"))
-        self.clamp = QCheckBox(tr("Clamp givens"))
-        explanation = tr("Off, the model writes all 81 cells and may get a given wrong. On, it cannot change them.")
-        self.clamp.setAccessibleDescription(explanation)
-        self.clamp.setToolTip(explanation)
+        tip = tr("Opens the Race page, where two models solve this puzzle side by side")
+        self.race = button(tr("Race this"), tr("Race two models on this puzzle"), role="plain", tip=tip)
+        self.keep = QCheckBox(tr("Keep the given digits"))
+        explanation = tr("Off, the model writes all 81 cells and may change a given digit. On, it cannot.")
+        self.keep.setAccessibleDescription(explanation)
+        self.keep.setToolTip(explanation)
         self.adapter = ChoiceBox()
         self.adapter.setAccessibleName(tr("Adapter"))
         self.adapter.setAccessibleDescription(tr("A small addition to the loaded model's weights"))
@@ -110,7 +112,11 @@ class Column(QWidget):
         self.verdict = label("", "verdict", wrap=True, selectable=True)
         self.verdict.setAccessibleName(tr("Result"))
         self.run_facts = label("", "caption", wrap=True)
-        self.run_facts.setAccessibleName(tr("Whose run it is"))
+        self.run_facts.setAccessibleName(tr("Model and seed of the run"))
+        self.again = button(tr("Try another seed"), tr("Solve again with another seed"), role="chip")
+        self.keep_and_solve = button(
+            tr("Keep the given digits"), tr("Keep the given digits and solve again"), role="chip"
+        )
         self.inspect = button(tr("Open in the inspector"), tr("Open this run in the inspector"))
         self.back = button(tr("Back to the puzzle"), tip=tr("Shows the puzzle alone again, to edit it"))
         self._focus = FocusGroup(self.solve, self.stop)
@@ -119,7 +125,7 @@ class Column(QWidget):
         self.adapter.activated.connect(self._choose_adapter)
 
     def _lay_out(self, explanation: str) -> None:
-        doing = row_of(self.solve, self.stop, STRETCH, spacing=12)
+        doing = row_of(self.solve, self.stop, self.race, STRETCH, spacing=12)
         note = label(explanation, "caption", wrap=True)
         note.setContentsMargins(30, 0, 0, 0)  # under the switch's text
         chooser = row_of(self.adapter_title, (self.adapter, 1), spacing=12)
@@ -134,7 +140,7 @@ class Column(QWidget):
                 doing,
                 self.reason,
                 Gap(4),
-                self.clamp,
+                self.keep,
                 note,
                 Gap(4),
                 chooser,
@@ -144,6 +150,7 @@ class Column(QWidget):
                 self.figures,
                 self.verdict,
                 self.run_facts,
+                flow_of(self.again, self.keep_and_solve),
                 flow_of(self.inspect, self.back, gap=12),
                 STRETCH,
                 spacing=8,
@@ -164,6 +171,8 @@ class Column(QWidget):
             self.solve.setVisible(not busy)
             self.stop.setVisible(busy)
             self.solve.setEnabled(can_run)
+        for made in (self.race, self.again, self.keep_and_solve):
+            made.setEnabled(can_run)
         self.solve.setText(tr("Load Safelight Sudoku and solve") if offer else tr("Solve"))
         self.solve.setAccessibleName(self.solve.text() if offer else tr("Solve the puzzle"))
         self.solve.setToolTip(waits)
@@ -199,14 +208,16 @@ class Column(QWidget):
         elif chosen is not None:
             self.adapter_chosen.emit(chosen)
 
-    def show_result(self, text: str, facts: str, *, has_run: bool) -> None:
-        """Shows the result and the facts of the shown run."""
+    def show_result(self, text: str, facts: str, *, has_run: bool, failed: bool) -> None:
+        """Shows the result and the facts of the shown run; offers next steps if it ``failed`` to solve the puzzle."""
         self.verdict.setText(text)
         self.verdict.setVisible(bool(text))
         self.run_facts.setText(facts)
         self.run_facts.setVisible(bool(facts))
         self.inspect.setVisible(has_run)
         self.back.setVisible(has_run)
+        self.again.setVisible(failed)
+        self.keep_and_solve.setVisible(failed and not self.keep.isChecked())
 
 
 THUMB_HEIGHT = 112  # pixels at 100 %
@@ -219,7 +230,7 @@ class PictureNote(QWidget):
         super().__init__()
         self.thumb: PictureThumb | None = None
         self.words = label("", "caption", wrap=True)
-        self.words.setAccessibleName(tr("What to look at"))
+        self.words.setAccessibleName(tr("Cells to check"))
         self._row = row_of((self.words, 1), spacing=12)
         self.setLayout(self._row)
         self.hide()
@@ -234,8 +245,8 @@ class PictureNote(QWidget):
 
     def show_doubts(self, count: int) -> None:
         """Shows the number of cells in doubt."""
-        doubts = trn("{count} cell is in doubt: look at it.", "{count} cells are in doubt: look at them.", count)
-        self.words.setText(doubts if count else tr("Compare the board with the picture before it is solved."))
+        doubts = trn("{count} cell is unsure: check it.", "{count} cells are unsure: check them.", count)
+        self.words.setText(doubts if count else tr("Compare the board with the picture before you solve it."))
 
     @Slot()
     def clear(self) -> None:

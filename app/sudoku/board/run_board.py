@@ -29,6 +29,7 @@ class RunBoard(QObject):
         self.trace: Recording | None = None
         self.is_live = False
         self.result = ""  # of the shown run, in words; empty until it has ended
+        self.is_wrong = False  # the shown run has ended with an answer that does not solve the puzzle
         self._share = 1.0  # shown share of the latest step's accepted tokens
         self._waiting = later(self, self._take_in)
         self.player.placed.connect(self._show)
@@ -38,12 +39,6 @@ class RunBoard(QObject):
     def frame(self) -> SolveFrame | None:
         """The shown frame of the run; None if there is none."""
         return self.board.frame
-
-    @property
-    def is_at_end(self) -> bool:
-        """True if the last frame is shown, to which the verdict belongs."""
-        replay = self.player.replay
-        return replay is not None and self.player.place >= len(replay.frames) - 1
 
     def expect(self, puzzle: str) -> None:
         """Prepares for a run on a puzzle that was requested; until it begins the board shows the puzzle."""
@@ -69,7 +64,10 @@ class RunBoard(QObject):
         replay = self.player.replay
         if self.trace is not None and replay is not None and replay.frames:
             last = frame(self.puzzle, replay.snapshot(len(replay.frames) - 1), self.trace.piece)
-            self.result = result_text(last, RunCost.from_trace(self.trace), problem)
+            cost = RunCost.from_trace(self.trace)
+            self.result = result_text(last, cost, problem)
+            judged = last.verdict
+            self.is_wrong = judged is not None and not judged.valid and not (problem or cost.is_stopped)
         else:
             self.result = problem
         self.finished.emit(problem)
@@ -82,7 +80,7 @@ class RunBoard(QObject):
 
     def _reset(self) -> None:
         self._waiting.stop()
-        self.trace, self.result = None, ""
+        self.trace, self.result, self.is_wrong = None, "", False
         self.player.open(None)
         self.board.set_frame(None)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from app.context import AppContext
@@ -16,7 +16,7 @@ from app.decisions.question_store import NAME, read_sheet
 from app.decisions.table.view import DecisionTable
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.samples import samples
-from engine import SKILLS, SUDOKU
+from engine import DECIDER, SKILLS, SUDOKU
 from engine.tasks.decisions.questions import YesNo
 from engine.tasks.decisions.table import CsvTable, TableRow
 from tests.app.decisions.far_engine import FarEngine
@@ -68,6 +68,44 @@ def test_a_small_model_that_was_not_trained_for_it_may_be_asked_and_another_is_o
     qtbot.waitUntil(lambda: one.message.text() == "")
     assert one.decide.isEnabled()
     assert not one.load.isVisible()
+
+
+@pytest.mark.parametrize("size", [(636, 560), (1000, 700), (420, 560)])
+def test_decide_stays_in_its_place(
+    qtbot: QtBot, opened: Callable[..., DecisionsController], size: tuple[int, int]
+) -> None:
+    page = opened(model=SKILLS)
+    one = page.page.one
+    page.page.resize(*size)
+
+    def place() -> QPoint:
+        return one.decide.mapTo(page.page, QPoint(0, 0))
+
+    qtbot.waitUntil(one.decide.isEnabled)
+    assert one.load.isVisible()
+    qtbot.waitUntil(lambda: page.page.rect().contains(place()))
+    before = place()
+    assert before.y() > size[1] - 80
+    one.load.click()
+    qtbot.waitUntil(lambda: one.message.text() == "")
+    assert place() == before
+    one.column.state.setPlainText("Is this mail urgent? " * 3)
+    assert one.message.isVisible()
+    one.decide.click()
+    idle(qtbot, page)
+    qtbot.waitUntil(one.decide.isVisible)
+    assert place() == before
+
+
+def test_words_that_the_small_model_never_learned_are_named(opened: Callable[..., DecisionsController]) -> None:
+    one = opened(model=DECIDER).page.one
+    assert one.message.text() == ""
+    one.column.state.setPlainText("The number is 58. The mail is from Zoe.")
+    assert one.message.text() == ("This small model never learned the words “mail”, “from”: its answers are guesses.")
+    own = (QuestionDraft.from_question(YesNo("Is it urgent?", name="urgent")),)
+    one.questions.show_sheet(replace(one.questions.sheet, questions=own))
+    one.column.state.setPlainText("The number is 58.")
+    assert one.message.text().startswith("This small model never learned the words “it”, “urgent”:")
 
 
 def test_a_model_that_cannot_decide_is_named(
@@ -191,7 +229,7 @@ def test_an_example_never_costs_one_s_own_questions(opened: Callable[..., Decisi
     page.page.table.sample.click()
     assert page.page.one.questions.sheet.questions != own
     [(said, title, _)] = done
-    assert (said, title) == ("These questions took the place of yours.", "Put mine back")
+    assert (said, title) == ("An example has replaced your questions.", "Put mine back")
     page.page.one.column.examples.activated.emit(1)  # takes the place of the text, too
     assert len(done) == 2
     done[1][2]()
@@ -214,7 +252,7 @@ def test_what_an_example_replaced_stays_among_the_examples(opened: Callable[...,
     one.column.state.setPlainText("Please call back today.")
     page.page.table.sample.click()
     examples.activated.emit(0)
-    assert [examples.itemText(place) for place in range(examples.count())] == [*titles, "What you had written"]
+    assert [examples.itemText(place) for place in range(examples.count())] == [*titles, "Your own text and questions"]
     examples.activated.emit(examples.count() - 1)  # long after the message has gone
     assert one.questions.sheet.questions == own
     assert one.column.state.toPlainText() == "Please call back today."

@@ -18,8 +18,10 @@ from app.design import themes
 from app.design.series import pens
 from app.design.text_field import LONGEST
 from app.design.tokens import DARKROOM, PAPER, Theme
-from app.race.batch.plot import SPEEDS, SpeedPlot, ticks
+from app.race.batch.lane_plot import ticks
+from app.race.batch.rate_plot import MOST_POINTS, RatePlot
 from app.race.batch.source import PromptSource
+from app.race.batch.speed_plot import SPEEDS, SpeedPlot
 from app.race.controller import RaceController
 from app.state.race.lanes import LaneSpec
 from app.state.race.prompts import OWN, BatchRequest, own_prompts
@@ -111,7 +113,7 @@ def test_a_batch_fills_table_and_answers(
         "1  Safelight Skills · Block diffusion",
         "2  Safelight Skills · Block diffusion · Steps: 2",
     ]
-    assert [row[1] for row in view.table.texts()] == ["0.0 % (0–66)", "0.0 % (0–66)"]  # of two that can be checked
+    assert [row[1] for row in view.table.texts()] == ["0.0 %\n(0–66)", "0.0 %\n(0–66)"]  # of two that can be checked
     page.page.resize(800, 600)
     qtbot.waitUntil(lambda: view.table.horizontalScrollBar().maximum() == 0)
     model = view.answers.answers
@@ -137,7 +139,7 @@ def test_a_batch_fills_table_and_answers(
     assert not QImage(str(tmp_path / "a.png")).isNull()
     page.run_batch(BatchRequest("own", own=tuple(own_prompts("Why?"))))
     idle(qtbot, page)
-    assert view.plot.isHidden()
+    assert view.by_speed.isHidden()
     assert view.unchecked.isVisible()
     assert [row[1] for row in view.table.texts()] == ["–", "–"]
 
@@ -195,6 +197,36 @@ def test_the_plot_has_a_mark_for_each_lane_where_it_belongs(qtbot: QtBot, theme:
     (slow_x, slow_y), (fast_x, fast_y) = places
     assert slow_x < fast_x - 50
     assert slow_y < fast_y - 50  # higher up
+
+
+@pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=["darkroom", "paper"])
+def test_the_share_of_right_answers_is_drawn_after_each_answer(qtbot: QtBot, theme: Theme) -> None:
+    plot = RatePlot()
+    qtbot.addWidget(plot)
+    plot.resize(400, 300)
+    themes.publish(theme)
+    plot.show_verdicts([(0, "good", [True] * 9 * MOST_POINTS), (2, "bad", [True, False]), (3, "unchecked", [])])
+    assert plot.accessibleDescription() == (
+        "1, good: 1800 of 1800 right, interval 99.8 to 100.0 %. 3, bad: 1 of 2 right, interval 9.5 to 90.5 %."
+    )
+    picture = plot.grab().toImage()
+    good = QColor(pens(theme)[0].shade).rgb()
+    heights = {y for x in range(100, 400) for y in range(300) if picture.pixel(x, y) == good}
+    assert heights
+    assert max(heights) < 100  # it stays at the top
+
+
+def test_puzzles_are_counted_by_kind_and_their_rate_is_plotted(qtbot: QtBot, page: RaceController) -> None:
+    view = page.page.batch
+    page.run_batch(BatchRequest("sudoku", ("easy", "hard"), 4, 1))
+    idle(qtbot, page)
+    assert [view.groups.itemData(place) for place in range(view.groups.count())] == ["", "easy", "hard"]
+    view.choice.setCurrentIndex(view.choice.findData("so-far"))
+    assert view.so_far.isVisible()
+    assert not view.by_speed.isVisible()
+    assert "0 of 4 right, interval 0.0 to 49.0 %" in view.so_far.accessibleDescription()
+    view.groups.setCurrentIndex(2)
+    assert "0 of 2 right" in view.so_far.accessibleDescription()
 
 
 @pytest.mark.parametrize("most", [1e-9, 0.37, 1.0, 4.2, 99.0, 1_234.5])

@@ -53,7 +53,8 @@ def test_lanes_are_added_changed_removed_and_remembered(qtbot: QtBot, page: Race
         "2  Safelight WeDLM · Autoregressive",
     ]
     page.lanes.change(1, LaneSpec(SKILLS, "autoregressive"))
-    bar.add.click()
+    page.lanes.duplicate(1)
+    chooser.open(2)
     assert len(page.page.one.cards) == 3
     assert chooser.note.text().startswith("Lanes 2 and 3 are the same.")
     page.page.one.prompt.field.setPlainText("abc")
@@ -118,19 +119,35 @@ def test_a_lane_bounds_thoughts_and_chooses_a_remasking(qtbot: QtBot, tmp_path: 
     assert editor.remasking.parentWidget().isHidden()
 
 
-def test_fields_are_seen_whole_and_on_a_low_page_alone(page: RaceController) -> None:
-    done, tabs = page.page.lanes.editor.close_button, page.page.tabs
+def test_a_new_lane_decodes_in_another_way_and_races_at_once(page: RaceController) -> None:
+    page.lanes.set_all((LaneSpec(BASE), LaneSpec(SKILLS)))
+    page.page.lanes.bar.add.click()
+    assert page.lanes.specs[2] == LaneSpec(SKILLS, "autoregressive")  # its model's next one
+    page.page.lanes.bar.add.click()
+    assert page.lanes.specs[3].model not in (BASE, SKILLS)
+    assert not page.page.lanes.is_open
+    page.page.one.prompt.field.setPlainText("abc")
+    assert page.page.one.prompt.race.isEnabled()
+
+
+def test_fields_lie_over_the_results_and_esc_closes_them(qtbot: QtBot, page: RaceController) -> None:
+    chooser, tabs = page.page.lanes, page.page.tabs
     page.page.layout().setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)  # as within a window
-    page.page.lanes.bar.chips[0].click()
-    assert tabs.isVisible()
+    before = tabs.geometry()
+    chooser.bar.chips[0].click()
+    done = chooser.editor.close_button
+    assert tabs.geometry() == before
     assert done.visibleRegion().boundingRect() == done.rect()
     page.page.resize(600, 480)
-    assert not tabs.isVisible()
-    page.page.resize(1000, 800)
     assert tabs.isVisible()
-    page.page.resize(600, 480)
-    done.click()
-    assert tabs.isVisible()
+    assert chooser.fields.geometry().bottom() < 480  # what is below scrolls
+    qtbot.keyClick(chooser.editor.boxes["t_max"], Qt.Key.Key_Escape)
+    assert not chooser.fields.isVisible()
+    assert page.page.focusWidget() is chooser.bar.chips[0]
+    chooser.bar.chips[1].click()
+    assert chooser.fields.isVisible()
+    qtbot.keyClick(chooser.bar.chips[1], Qt.Key.Key_Escape)
+    assert not chooser.fields.isVisible()
 
 
 def test_a_race_fills_its_lanes_and_earlier_ones_are_shown_again(
@@ -148,6 +165,7 @@ def test_a_race_fills_its_lanes_and_earlier_ones_are_shown_again(
     idle(qtbot, page)
     assert [card.figures.tokens.text() for card in one.cards] == ["5", "5"]
     assert one.cards[1].figures.agreement.text() == "100.0 %"
+    assert "same text" in one.headline.text()
     assert [one.prompt.history.itemText(place) for place in range(2)] == ["second", "first"]
     seen = one.shown
     one.prompt.history.setCurrentIndex(1)
@@ -185,7 +203,7 @@ def test_other_models_are_loaded_beside_and_what_fails_is_said(qtbot: QtBot, pag
     one, chooser = page.page.one, page.page.lanes
     page.lanes.change(1, LaneSpec(BASE))
     qtbot.waitUntil(lambda: page.facts.of(BASE) is not None)
-    assert chooser.note.text().startswith("Loaded beside the loaded model: Safelight Base (")
+    assert chooser.note.text().startswith("The race also loads Safelight Base (")
     assert chooser.titles[1] == "Safelight Base · Block diffusion"
     said: list[str] = []
     page.racer.changed.connect(lambda: said.append(one.prompt.message.text()))

@@ -88,7 +88,7 @@ def test_padding_is_no_token_of_a_lane_at_any_frame() -> None:
         GenerationFinished("eos", np.array(text[:3], np.int32), 1, 3, 0.3),
     ):
         run.take(RunAdvanced("run", event))
-    assert [moment.tokens for moment in run.moments] == [0, 8, 3, 2, 3]
+    assert [moment.tokens for moment in run.moments] == [0, 3, 3, 2, 3]
 
 
 def test_a_bootstrap_holds_the_middle_of_what_could_have_been() -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 
 import pytest
 
 from app.state.intervals import wilson
-from app.state.sudoku.scores import Request, Result, Scoreboard, make_puzzle, make_task
+from app.state.sudoku.scores import Result, Scoreboard, make_puzzle
 from engine.tasks import sudoku
-from engine.tasks.sudoku import BINS, GIVENS, GivenRange
+from engine.tasks.sudoku import GIVENS, GivenRange
 
 SOLUTION = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
 
@@ -51,17 +50,12 @@ def test_an_interval_holds_its_rate_and_narrows() -> None:
 
 
 def test_a_puzzle_is_a_function_of_seed_bin_and_number() -> None:
-    wide, narrow = Request(("easy", "medium"), 2, 7), Request(("medium",), 2, 7)
-    tasks = list(wide.tasks())
-    assert len(wide) == len(tasks) == 4
-    assert [(task.bin, task.index) for task in tasks] == [("easy", 0), ("medium", 0), ("easy", 1), ("medium", 1)]
-    assert [task for task in tasks if task.bin == "medium"] == list(narrow.tasks())
-    assert make_task("easy", 8, 0) != make_task("easy", 7, 0) == tasks[0]
-    assert len({task.puzzle for task in tasks}) == 4
-    for task in tasks:
-        assert sudoku.solutions(task.puzzle, 2) == [task.solution]
-        assert sudoku.is_held_out(task.solution)
-        assert sudoku.bin_of(task.puzzle) == task.bin
+    made = make_puzzle(GIVENS["easy"], 7, 0)
+    assert make_puzzle(GIVENS["easy"], 8, 0) != make_puzzle(GIVENS["easy"], 7, 0) == made
+    assert make_puzzle(GIVENS["easy"], 7, 1) != made
+    assert sudoku.solutions(made.board, 2) == [made.solution]
+    assert sudoku.is_held_out(made.solution)
+    assert sudoku.bin_of(made.board) == "easy"
 
 
 def test_spans_are_bins_and_say_what_they_are() -> None:
@@ -70,12 +64,6 @@ def test_spans_are_bins_and_say_what_they_are() -> None:
             assert sudoku.bin_of("1" * givens + "0" * (81 - givens)) == name
     assert (str(GivenRange(30, 39)), str(GivenRange(36, 36))) == ("30-39", "36")
     assert sudoku.givens(make_puzzle(GivenRange(44, 44), 0, 0).board) == 44
-
-
-@pytest.mark.parametrize("wrong", [((), 1), (("easy", "easy"), 1), (("tricky",), 1), (BINS, 0)])
-def test_a_request_for_nothing_is_refused(wrong: tuple[tuple[str, ...], int]) -> None:
-    with pytest.raises(ValueError, match=r"bins|count"):
-        Request(*wrong, seed=0)  # type: ignore[arg-type]
 
 
 def test_what_counts() -> None:
@@ -140,30 +128,6 @@ def test_rows_to_show_stand_bin_by_bin() -> None:
     one_bin = Scoreboard([result(30), result(30, contender="b")])
     assert [row.bin for row in one_bin.rows_to_show()] == ["easy", "easy"]
     assert Scoreboard().rows() == Scoreboard().rows_to_show() == []
-
-
-def test_the_running_rate_is_in_the_order_of_puzzles() -> None:
-    assert scores().running("a", "easy") == [1.0, 0.5, pytest.approx(2 / 3)]
-    assert scores().running("a", "hard") == []
-
-
-def test_results_are_dropped_by_contender_and_bin() -> None:
-    board = scores()
-    board.drop(["a"], ["easy"])
-    assert [(one.contender, one.bin) for one in board.results] == [("a", "medium"), ("b", "easy")]
-    board.drop(name for name in ("a", "b"))
-    assert len(board) == 0
-
-
-def test_json_has_rows_and_results() -> None:
-    board = scores()
-    document = json.loads(board.to_json(Request(("easy",), 5, 3)))
-    assert (document["bins"], document["count"], document["seed"]) == (["easy"], 5, 3)
-    assert [row["exact"] for row in document["rows"]] == [row.rate for row in board.rows()]
-    assert document["rows"][0]["low"] == wilson(2, 3)[0]
-    third = document["results"][2]
-    assert (third["cells_right"], third["blanks"], third["valid"], third["steps"]) == (39, 40, False, 4)
-    assert set(json.loads(Scoreboard().to_json())) == {"rows", "results"}
 
 
 def test_csv_has_a_line_a_result() -> None:

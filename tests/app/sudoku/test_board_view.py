@@ -431,7 +431,7 @@ def test_the_legend_explains_the_marks_that_are_in_sight(qtbot, theme):
     assert legend.words == ["given", "in conflict"]
     few = pixels(legend)
     legend.set_running(True)
-    assert {"noise", "likely", "accepted", "remelted", "settled", "changed given", "wrong"} < set(legend.words)
+    assert {"noise", "likely", "accepted", "taken back", "settled", "changed given", "wrong"} < set(legend.words)
     assert legend.accessibleDescription() == ", ".join(legend.words)
     assert pixels(legend) != few
     assert legend.heightForWidth(200) > legend.heightForWidth(1200)

@@ -39,7 +39,7 @@ def test_a_chosen_picture_becomes_the_puzzle(
     qtbot: QtBot, open_sudoku: Open, fake: ReadingEngine, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = open_sudoku(SKILLS)
-    model, one = opened.context.model, opened.page.one
+    model, one = opened.context.model, opened.page
     fake.doubts, fake.hold = (3, 8, 72), True
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(file), ""))
     one.column.picture.click()
@@ -53,13 +53,13 @@ def test_a_chosen_picture_becomes_the_puzzle(
     assert (one.puzzle.cells, one.board.doubts, one.board.selected) == (READ, {3, 8, 72}, 3)
     assert note.isVisible()
     assert note.thumb is not None
-    assert note.words.text() == "3 cells are in doubt: look at them."
+    assert note.words.text() == "3 cells are unsure: check them."
     assert one.board.cell_name(8) == "Row 1, column 9: 2, given, in doubt"
     assert (fake.beside, opened.context.model) == ([SIGHT, "let go"], model)
     for cell, digit in ((8, "2"), (3, "5")):  # confirmed, corrected
         one.board.selected = cell
         qtbot.keyClick(one.board, digit)
-    assert note.words.text() == "1 cell is in doubt: look at it."
+    assert note.words.text() == "1 cell is unsure: check it."
     assert one.puzzle.cells == f"{READ[:3]}5{READ[4:]}"
     one.board.undo()
     one.board.undo()
@@ -70,12 +70,12 @@ def test_a_chosen_picture_becomes_the_puzzle(
 
 def test_a_picture_is_pasted_and_dropped(qtbot: QtBot, open_sudoku: Open, fake: ReadingEngine, file: Path) -> None:
     opened = open_sudoku(None)
-    one = opened.page.one
+    one = opened.page
     QGuiApplication.clipboard().setImage(QImage(str(file)))
     one.column.paste.click()
     idle(qtbot, opened)
     assert one.puzzle.cells == READ
-    assert one.column.note.words.text() == "Compare the board with the picture before it is solved."
+    assert one.column.note.words.text() == "Compare the board with the picture before you solve it."
     fake.written = fake.written[::-1]
     assert drop(one.board, files_of(file)).isAccepted()
     idle(qtbot, opened)
@@ -85,7 +85,7 @@ def test_a_picture_is_pasted_and_dropped(qtbot: QtBot, open_sudoku: Open, fake: 
 
 def test_a_picture_is_dragged_out_of_a_browser(qtbot: QtBot, open_sudoku: Open, file: Path) -> None:
     opened = open_sudoku(None)
-    one = opened.page.one
+    one = opened.page
     address, dragged = QMimeData(), QMimeData()
     for mime in (address, dragged):
         mime.setUrls([QUrl("https://example.org/page.png")])
@@ -102,7 +102,7 @@ def test_a_picture_is_dragged_out_of_a_browser(qtbot: QtBot, open_sudoku: Open, 
 
 def test_stopped_midway_the_puzzle_stays(qtbot: QtBot, open_sudoku: Open, fake: ReadingEngine, file: Path) -> None:
     opened = open_sudoku(SKILLS)
-    one = opened.page.one
+    one = opened.page
     fake.hold = True
     opened.controller.read_picture(str(file))
     qtbot.waitUntil(lambda: one.column.reason.text() == "Reading row 1 of 9")
@@ -130,7 +130,7 @@ def test_a_picture_without_a_grid_is_a_sentence(
     qtbot: QtBot, open_sudoku: Open, fake: ReadingEngine, file: Path, written: str, doubts: tuple[int, ...], said: str
 ) -> None:
     opened = open_sudoku(SKILLS)
-    one = opened.page.one
+    one = opened.page
     opened.controller.read_picture(str(file))
     idle(qtbot, opened)
     fake.written, fake.doubts = written, doubts
@@ -143,7 +143,7 @@ def test_a_picture_without_a_grid_is_a_sentence(
 
 def test_what_is_no_picture_is_a_sentence(qtbot: QtBot, open_sudoku: Open, fake: ReadingEngine, tmp_path: Path) -> None:
     opened = open_sudoku(SKILLS)
-    one = opened.page.one
+    one = opened.page
     path = tmp_path / "notes.txt"
     path.write_text("no picture")
     for source, said in ((path, "in no format that is read here"), (tmp_path / "none.png", "cannot be read")):

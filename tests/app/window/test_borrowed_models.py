@@ -10,9 +10,9 @@ from pytestqt.qtbot import QtBot
 
 from app.context import CHAT, DECISIONS, SUDOKU, ModelChoice
 from app.settings import store
-from app.sudoku.contenders import Contender
 from app.window.main_window import MainWindow
 from engine import BASE, SKILLS
+from engine import SUDOKU as SUDOKU_MODEL
 from tests.app.chat.test_waiting import Slow
 from tests.app.sudoku.solver_engine import SolverEngine
 
@@ -45,40 +45,22 @@ def answered(qtbot: QtBot, window: MainWindow, count: int = 1) -> None:
     qtbot.waitUntil(lambda: len(session.chat.turns) == count and session.active is None, timeout=MOST_MS)
 
 
-def test_two_contenders_leave_the_chat_its_own_model(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window(SKILLS)
-    window.show_page(SUDOKU)
-    beside = window.pages["sudoku"].page.side_by_side  # type: ignore[attr-defined]
-    beside.left.offer([], Contender(BASE))
-    beside.right.offer([], Contender(BASE, "lora"))
-    beside.solve.click()
-    qtbot.waitUntil(lambda: not window.context.is_busy, timeout=MOST_MS)
-    assert has(window, BASE, "lora")
-    assert store.read_model(window.context.settings) == (SKILLS, None)  # which the next start loads
-    window.show_page(CHAT)
-    ask(qtbot, window, "hello")  # waits for its model
-    answered(qtbot, window)
-    assert answerers(window) == [(SKILLS, None)]
-
-
 @pytest.mark.parametrize("adapter", [None, "lora"])
-def test_an_adapter_that_the_person_chose_is_on_again(qtbot: QtBot, open_window: Open, adapter: str | None) -> None:
-    window = open_window(BASE)
+def test_a_puzzle_leaves_the_chat_its_own_model(qtbot: QtBot, open_window: Open, adapter: str | None) -> None:
+    window = open_window(SKILLS)
     window.show_page(SUDOKU)
     sudoku = window.pages["sudoku"]
     if adapter is not None:
         sudoku._adapt(adapter)  # type: ignore[attr-defined]
-        qtbot.waitUntil(lambda: has(window, BASE, adapter), timeout=MOST_MS)
-    beside = sudoku.page.side_by_side  # type: ignore[attr-defined]
-    beside.left.offer([], Contender(BASE))
-    beside.right.offer([], Contender(BASE, "other"))
-    beside.solve.click()
+        qtbot.waitUntil(lambda: has(window, SKILLS, adapter), timeout=MOST_MS)
+    sudoku.solve()  # type: ignore[attr-defined]
     qtbot.waitUntil(lambda: not window.context.is_busy, timeout=MOST_MS)
-    assert has(window, BASE, "other")
+    assert has(window, SUDOKU_MODEL)
+    assert store.read_model(window.context.settings) == (SKILLS, adapter)  # which the next start loads
     window.show_page(CHAT)
-    ask(qtbot, window, "hello")
+    ask(qtbot, window, "hello")  # waits for its model
     answered(qtbot, window)
-    assert answerers(window) == [(BASE, adapter)]
+    assert answerers(window) == [(SKILLS, adapter)]
 
 
 def test_a_run_that_goes_on_behind_the_chat_ends_before_the_model_comes_back(

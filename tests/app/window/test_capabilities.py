@@ -50,12 +50,12 @@ def test_a_backend_without_forks_is_asked_for_none(qtbot: QtBot, open_window: Op
 def test_a_backend_without_steps_is_given_no_puzzle(open_window: Open, fake: FakeEngine) -> None:
     window = opened(open_window, fake, steps=False)
     window.show_page(SUDOKU)
-    column = window.pages["sudoku"].page.one.column
-    assert "tells no denoising steps" in column.reason.text()
+    column = window.pages["sudoku"].page.column
+    assert "reports no denoising steps" in column.reason.text()
 
 
 @pytest.mark.parametrize("adapters", [False, True])
 def test_adapters_are_offered_where_there_can_be_some(open_window: Open, fake: FakeEngine, adapters: bool) -> None:
     window = opened(open_window, fake, adapters=adapters)
     window.show_page(SUDOKU)
-    assert window.pages["sudoku"].page.one.column.adapter.isEnabled() == adapters
+    assert window.pages["sudoku"].page.column.adapter.isEnabled() == adapters

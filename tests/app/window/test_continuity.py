@@ -126,7 +126,7 @@ def shown(window: MainWindow) -> tuple[object, list[str], str]:
     """What the selector has, the rows of the models page that are marked, and what the Sudoku page would do."""
     rows = window.pages.models().page.rows.items()
     marked = [f"{row.status.text()[0]} {key}" for key, row in rows if row.status.text()[0] in "●○"]
-    return window.topbar.chooser.currentData(), marked, window.pages[SUDOKU].page.one.column.solve.text()
+    return window.topbar.chooser.currentData(), marked, window.pages[SUDOKU].page.column.solve.text()
 
 
 def test_every_place_has_the_same_model_at_every_moment(

@@ -81,7 +81,7 @@ def test_solve_and_stop_hand_over_to_each_other(qtbot: QtBot, open_window: Open,
     window = open_window(SUDOKU_MODEL)
     window.context.apply_values()
     window.show_page(SUDOKU)
-    column = window.pages["sudoku"].page.one.column
+    column = window.pages["sudoku"].page.column
     fake.hold = True
     press(column.solve)
     assert column.stop.hasFocus()
@@ -90,7 +90,7 @@ def test_solve_and_stop_hand_over_to_each_other(qtbot: QtBot, open_window: Open,
     idle(qtbot, window)
     assert column.solve.hasFocus()
     press(column.back)
-    assert window.pages["sudoku"].page.one.board.hasFocus()
+    assert window.pages["sudoku"].page.board.hasFocus()
 
 
 def test_only_keys_are_answered_with_a_ring(open_window: Open) -> None:

@@ -9,12 +9,13 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.context import CHAT, SUDOKU, ModelChoice
-from app.state.sudoku.scores import Request
+from app.state.race.lanes import LaneSpec
 from app.sudoku.page import SudokuPage
 from app.sudoku.words import SAMPLE
 from app.window.main_window import MainWindow
-from engine import SKILLS
+from engine import BASE, SKILLS
 from engine import SUDOKU as MODEL
+from engine.tasks import sudoku
 from tests.app.sudoku.solver_engine import SolverEngine
 
 Open = Callable[..., MainWindow]
@@ -39,7 +40,7 @@ def test_esc_stops_within_a_step_and_the_puzzle_is_still_there(
     qtbot: QtBot, open_window: Open, fake: SolverEngine
 ) -> None:
     window = open_window(MODEL)
-    one = sudoku_page(window).one
+    one = sudoku_page(window)
     fake.hold, fake.steps = True, 40
     window.actions_by_name.run("sudoku-solve")
     fake.gate.release(2)
@@ -56,21 +57,25 @@ def test_esc_stops_within_a_step_and_the_puzzle_is_still_there(
     assert not one.scrub.play.isEnabled()
 
 
-def test_a_batch_is_stopped_and_the_page_is_free(qtbot: QtBot, open_window: Open, fake: SolverEngine) -> None:
-    window = open_window(SKILLS)  # another model is loaded for it
-    scores = sudoku_page(window).scores
-    fake.hold = True
-    scores.run_asked.emit(Request(("easy",), 50, 3))
-    qtbot.waitUntil(lambda: len(fake.prompts) == 1)
-    window.show_page(CHAT)
-    assert window.context.reason_to_wait() == "A puzzle is being solved; Esc stops it"
-    qtbot.keyClick(window, Qt.Key.Key_Escape)
-    fake.gate.release(5)
+def test_race_this_starts_a_race_of_two_models_and_one_s_own_lanes_come_back(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window(SKILLS)
+    race, page = window.pages.race(), sudoku_page(window)
+    mine = (LaneSpec(SKILLS), LaneSpec(MODEL))
+    race.lanes.set_all(mine)
+    done: list[tuple[str, str, Callable[[], object]]] = []
+    window.context.done.connect(lambda *said: done.append(said))
+    page.column.race.click()
+    assert window.pages.current is race
+    assert race.is_busy
     idle(qtbot, window)
-    assert not scores.is_running
-    assert len(scores.scores) == 0
-    qtbot.waitUntil(lambda: window.context.choice == ModelChoice(SKILLS), timeout=RUN_MS)  # the chat's own again
-    assert window.context.reason_to_wait() == ""
+    assert race.page.one.shown is not None
+    assert race.page.one.shown.prompt == sudoku.to_prompt(SAMPLE)
+    assert race.lanes.specs == (LaneSpec(BASE), LaneSpec(BASE, adapter="sudoku-lora"))
+    [(_, title, put_back)] = done
+    assert title == "Put mine back"
+    put_back()
+    assert race.lanes.specs == mine
+    assert window.context.choice == ModelChoice(SKILLS)  # the chat's own, which a race leaves alone
 
 
 def test_every_action_has_a_name_and_goes_to_the_page(open_window: Open) -> None:
@@ -79,9 +84,6 @@ def test_every_action_has_a_name_and_goes_to_the_page(open_window: Open) -> None
     for bin, least, most in (("easy", 40, 50), ("medium", 30, 39), ("hard", 25, 29)):
         window.show_page(CHAT)
         assert window.actions_by_name.run(f"sudoku-{bin}") == ""
-        one = page.one
-        assert one.isVisible()
-        assert least <= one.puzzle.givens <= most
-        assert one.check.kind == "one"
-    window.actions_by_name.run("sudoku-scores")
-    assert page.scores.isVisible()
+        assert page.isVisible()
+        assert least <= page.puzzle.givens <= most
+        assert page.check.kind == "one"

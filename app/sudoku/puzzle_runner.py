@@ -1,19 +1,17 @@
-"""Runs puzzles one after the other. The engine holds one model, so a job first loads its model and sets its adapter.
+"""Runs one puzzle at a time. The engine holds one model, so a job first loads its model and sets its adapter.
 
 Each request to the engine waits for the reply to the one before. Has no widgets.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from PySide6.QtCore import QObject, Signal, Slot
 
-from app.context import AppContext
-from app.sudoku.contenders import Contender, obstacle, settings
+from app.context import AppContext, ModelChoice
+from app.sudoku.solving import obstacle, settings
 from app.system.i18n import tr
 from engine import Recording, SafelightError
 from engine.service import AdapterChanged, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
@@ -35,20 +33,13 @@ class Follower(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PuzzleJob:
-    """A puzzle for a contender. Without a puzzle, only the model is loaded; without a contender, it stays."""
+    """A puzzle for a model. Without a puzzle, the model is only loaded; without a model, the loaded one solves it."""
 
-    contender: Contender | None = None
+    model: ModelChoice | None = None
     puzzle: str = ""  # 81 digits, 0 for a blank
     seed: int = 0
-    clamp: bool = False
+    keeps_givens: bool = False
     follower: Follower | None = None
-    keep: bool = True  # store the trace as a file
-    is_watched: bool = True
-
-
-def was_stopped(view: Recording | None) -> bool:
-    """Returns True if a run was stopped by the user, or never began."""
-    return view is None or (view.result is not None and view.result.reason == "cancelled")
 
 
 @dataclass(frozen=True)
@@ -68,16 +59,15 @@ class _Adapt:
 _Awaited = _Load | _Adapt | RunRequest  # a request whose reply is awaited
 
 
-class JobQueue(QObject):
-    """Runs one job after the other. ``changed``: it began, took the next job, or ended."""
+class PuzzleRunner(QObject):
+    """Runs one job at a time. ``changed``: it began, began to run, or ended."""
 
     changed = Signal()
 
     def __init__(self, context: AppContext, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._context = context
-        self._waiting: deque[PuzzleJob] = deque()
-        self._now: PuzzleJob | None = None
+        self._job: PuzzleJob | None = None
         self._awaited: _Awaited | None = None
         self._view: Recording | None = None
         self._is_stopping = False  # stop after the awaited reply
@@ -87,7 +77,7 @@ class JobQueue(QObject):
     @property
     def is_busy(self) -> bool:
         """True while there is a job."""
-        return self._now is not None
+        return self._job is not None
 
     @property
     def is_running(self) -> bool:
@@ -97,17 +87,17 @@ class JobQueue(QObject):
     @property
     def skips(self) -> bool:
         """True if ``stop`` only skips to the end of a run that is computed but not fully shown."""
-        return self.is_running and not self._waiting and self._context.backend.pacing.is_computed
+        return self.is_running and self._context.backend.pacing.is_computed
 
-    def add(self, jobs: Iterable[PuzzleJob]) -> None:
-        """Appends jobs."""
-        self._waiting.extend(jobs)
-        if self._now is None:
-            self._next()
+    def begin(self, job: PuzzleJob) -> None:
+        """Begins a job; only while there is none."""
+        assert self._job is None
+        self._job, self._awaited, self._view, self._is_stopping = job, None, None, False
+        self._ask()
+        self.changed.emit()
 
     def stop(self) -> None:
-        """Drops all waiting jobs, and stops the running one within one denoising step."""
-        self._drop_waiting()
+        """Stops the job within one denoising step."""
         match self._awaited:
             case RunRequest():
                 self._context.backend.stop()
@@ -116,103 +106,92 @@ class JobQueue(QObject):
             case _Adapt():
                 self._is_stopping = True
 
-    def _next(self) -> None:
-        self._awaited, self._view, self._is_stopping = None, None, False
-        self._now = self._waiting.popleft() if self._waiting else None
-        if self._now is not None:
-            self._ask()
-        self.changed.emit()
-
     def _ask(self) -> None:
-        """Requests what the current job needs next: its model, its adapter, or its run.
+        """Requests what the job needs next: its model, its adapter, or its run.
 
-        Abandons the job if the model or adapter is not there after its reply: then another one was chosen.
+        Ends the job if the model or adapter is not there after its reply: then another one was chosen.
         """
-        job, model, asked = self._now, self._context.model, self._awaited
+        job, model, asked = self._job, self._context.model, self._awaited
         assert job is not None
-        want = job.contender
-        if want is not None and (model is None or model.path_or_id != want.model):
+        want = job.model
+        if want is not None and (model is None or model.path_or_id != want.path_or_id):
             if asked is not None:
-                self._abandon("")
+                self._end(None)
                 return
-            self._awaited = _Load(want.model)
+            self._awaited = _Load(want.path_or_id)
             self._make_ready(want, bool(job.puzzle))
         elif want is not None and model is not None and model.adapter != want.adapter:
             if isinstance(asked, _Adapt):
-                self._abandon("")
+                self._end(None)
                 return
             self._awaited = _Adapt(want.adapter)
             self._make_ready(want, bool(job.puzzle))
         elif job.puzzle:
             self._run(job)
         else:
-            self._next()
+            self._end(None)
 
-    def _make_ready(self, want: Contender, is_for_puzzle: bool) -> None:
+    def _make_ready(self, want: ModelChoice, is_for_puzzle: bool) -> None:
         """Requests a model, or its adapter. For a puzzle it is only borrowed; otherwise it stays."""
         context, model = self._context, self._context.model
-        is_there = model is not None and model.path_or_id == want.model
+        is_there = model is not None and model.path_or_id == want.path_or_id
         if is_for_puzzle:
-            context.borrow(want.model, want.adapter if is_there else None)
+            context.borrow(want.path_or_id, want.adapter if is_there else None)
         elif is_there:
             context.backend.set_adapter(want.adapter)
         else:
-            context.load(want.model)
+            context.load(want.path_or_id)
 
     def _run(self, job: PuzzleJob) -> None:
         context, model = self._context, self._context.model
         problem = tr("No model is loaded. Choose one above") if model is None else obstacle(model)
         if model is None or problem:
-            self._abandon(problem)
+            self._fail(problem)
             return
         try:
-            config = settings(model, context.values.config(model.defaults), job.puzzle, clamp=job.clamp)
+            config = settings(model, context.values.config(model.defaults), job.puzzle, keep=job.keeps_givens)
         except SafelightError as error:
-            self._abandon(str(error))
+            self._fail(str(error))
             return
         messages = ({"role": "user", "content": sudoku.to_prompt(job.puzzle)},)
-        self._awaited = asked = RunRequest("puzzle", messages, config, job.seed, keep=job.keep)
-        context.backend.run(asked, is_watched=job.is_watched)
+        self._awaited = asked = RunRequest("puzzle", messages, config, job.seed)
+        context.backend.run(asked)
 
-    def _drop_waiting(self) -> None:
-        while self._waiting:
-            _report_end(self._waiting.popleft(), None)
-
-    def _abandon(self, problem: str, details: str = "") -> None:
-        self._drop_waiting()
-        if problem:
-            self._context.say(problem, details)
+    def _fail(self, problem: str, details: str = "") -> None:
+        self._context.say(problem, details)
         self._end(self._view, problem)
 
     def _end(self, view: Recording | None, problem: str = "") -> None:
-        self._awaited = None
-        if self._now is not None:  # still set during the report: a job that a follower adds then must wait
-            _report_end(self._now, view, problem)
-        self._next()
+        job, self._job, self._awaited = self._job, None, None
+        if job is not None and job.follower is not None and job.puzzle:
+            job.follower.ended(view, problem)
+        self.changed.emit()
 
     @Slot()
     def _model_changed(self) -> None:
-        """Continues the job if its model was loaded; abandons it if loading failed or another one was chosen."""
+        """Continues the job if its model was loaded; ends it if loading failed or another one was chosen."""
         if not isinstance(self._awaited, _Load):
             return
         model, loading, wanted = self._context.model, self._context.loading, self._awaited.path_or_id
         if model is not None and model.path_or_id == wanted:
             self._ask()
+            self.changed.emit()
         elif loading is None or loading.path_or_id != wanted:
-            self._abandon("")  # the context has said why
+            self._end(None)  # the context has said why
 
     def take(self, reply: ServiceReply) -> None:
         """Processes replies of the engine and ignores those to requests of others."""
         match reply:
             case AdapterChanged(path_or_id, _, problem) if self._awaited == _Adapt(path_or_id):
                 if problem or self._is_stopping:
-                    self._abandon("")  # the context has said why
+                    self._end(None)  # the context has said why
                 else:
                     self._ask()
+                    self.changed.emit()
             case RunStarted() | RunAdvanced() | RunEnded():
                 asked = self._awaited
-                if isinstance(asked, RunRequest) and asked.run_id == reply.run_id and self._now is not None:
-                    self._take_run(self._now, reply)
+                if isinstance(asked, RunRequest) and asked.run_id == reply.run_id and self._job is not None:
+                    self._take_run(self._job, reply)
 
     def _take_run(self, job: PuzzleJob, reply: RunStarted | RunAdvanced | RunEnded) -> None:
         match reply:
@@ -224,18 +203,11 @@ class JobQueue(QObject):
                 self._grow(self._context.backend.pacing.share)
             case RunEnded(_, problem, details):
                 if problem:
-                    self._abandon(tr(problem), details)
-                    return
-                if was_stopped(self._view):
-                    self._drop_waiting()
-                self._end(self._view)
+                    self._fail(tr(problem), details)
+                else:
+                    self._end(self._view)
 
     @Slot(float)
     def _grow(self, share: float) -> None:
-        if self._view is not None and self._now is not None and self._now.follower is not None:
-            self._now.follower.grew(share)
-
-
-def _report_end(job: PuzzleJob, view: Recording | None, problem: str = "") -> None:
-    if job.follower is not None and job.puzzle:
-        job.follower.ended(view, problem)
+        if self._view is not None and self._job is not None and self._job.follower is not None:
+            self._job.follower.grew(share)
