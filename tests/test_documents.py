@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 MORE = "assets", "packaging"  # of their documents the links alone are looked at here
@@ -94,6 +95,17 @@ def test_groups_that_commands_of_documents_install_are_those_of_the_project() ->
     named = {name for document in LINKING for name in GROUP.findall((ROOT / document).read_text(encoding="utf-8"))}
     assert named
     assert named <= set(groups)
+
+
+@pytest.mark.parametrize("form", ["bug", "feature"])
+def test_issue_forms_have_what_github_asks_of_them(form: str) -> None:
+    made = yaml.safe_load((ROOT / f".github/ISSUE_TEMPLATE/{form}.yml").read_text(encoding="utf-8"))
+    assert made["name"]
+    assert made["description"]
+    asked = [field for field in made["body"] if field["type"] != "markdown"]
+    assert {field["type"] for field in asked} <= {"textarea", "input", "dropdown", "checkboxes"}
+    assert all(field["attributes"]["label"] for field in asked)
+    assert len({field["id"] for field in asked}) == len(asked)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
