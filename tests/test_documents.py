@@ -1,4 +1,4 @@
-"""What the documents name is there: files, tests, modules of commands, names in the code, the lines of rooms."""
+"""What the documents name is there: files, links, tests, modules of commands, names in the code, the lines of rooms."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = (
-    "ARCHITECTURE.md",
-    "SECURITY.md",
-    "README.md",
-    *(f"{room}/README.md" for room in ("app", "engine", "engine/decoding", "engine/models", "engine/service", "tests")),
+MORE = "assets", "packaging"  # of their documents the links alone are looked at here
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for pattern in ("*.md", ".github/*.md", "app/**/*.md", "engine/**/*.md", "tests/*.md")
+    for path in ROOT.glob(pattern)
 )
+LINKING = [*DOCUMENTS, *(path.relative_to(ROOT).as_posix() for top in MORE for path in ROOT.glob(f"{top}/**/*.md"))]
 TOP = ("app", "engine", "assets", "packaging", "tests")
 PATH = re.compile(rf"({'|'.join(TOP)})/.*|[\w/*-]+\.(py|md|toml|png|gif)|([\w-]+/)?test_[\w*]+")
+GROUP = re.compile(r"\buv \S.*?--group (\w+)")
 FOREIGN = {"tokenizers", "transformers"}  # other people's libraries
 
 
@@ -52,13 +55,67 @@ def named(document: str) -> list[str]:
     return [name for name in [*re.findall(r"`([^`\n]+)`", text), *links] if "NAME" not in name]
 
 
+def paths_in(document: str) -> set[str]:
+    """The paths that a document names, of files and of modules that are run."""
+    modules = re.findall(r"python -m ([\w.]+)", "\n".join(named(document)))
+    paths = {name.rstrip("/") for name in named(document) if PATH.fullmatch(name)}
+    return paths | {module.replace(".", "/") for module in modules}
+
+
+def headings(path: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("document", LINKING)
+def test_links_lead_somewhere(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    for place, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", text):
+        if "://" not in place:
+            target = (ROOT / document).parent / place if place else ROOT / document
+            assert target.exists(), place
+            assert not anchor or anchor in headings(target), (place, anchor)
+
+
+def test_every_picture_is_in_a_document() -> None:
+    text = "".join((ROOT / document).read_text(encoding="utf-8") for document in LINKING)
+    assert [path.name for path in (ROOT / "assets" / "screenshots").iterdir() if path.name not in text] == []
+
+
+def test_the_readme_is_short() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 150
+    assert [line for line in lines if len(line) > 200] == []
+
+
+def test_groups_that_commands_of_documents_install_are_those_of_the_project() -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+    named = {name for document in LINKING for name in GROUP.findall((ROOT / document).read_text(encoding="utf-8"))}
+    assert named
+    assert named <= set(groups)
+
+
+@pytest.mark.parametrize("form", ["bug", "feature"])
+def test_issue_forms_have_what_github_asks_of_them(form: str) -> None:
+    made = yaml.safe_load((ROOT / f".github/ISSUE_TEMPLATE/{form}.yml").read_text(encoding="utf-8"))
+    assert made["name"]
+    assert made["description"]
+    asked = [field for field in made["body"] if field["type"] != "markdown"]
+    assert {field["type"] for field in asked} <= {"textarea", "input", "dropdown", "checkboxes"}
+    assert all(field["attributes"]["label"] for field in asked)
+    assert len({field["id"] for field in asked}) == len(asked)
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_paths_in_documents_are_there(document: str) -> None:
-    paths = {name.rstrip("/") for name in named(document) if PATH.fullmatch(name)}
-    for name in named(document):
-        paths |= {module.replace(".", "/") for module in re.findall(r"python -m ([\w.]+)", name)}
-    assert paths
-    assert {path for path in paths - endings() if not ("*" in path and matching(endings(), path))} == set()
+    assert {path for path in paths_in(document) - endings() if not ("*" in path and matching(endings(), path))} == set()
+
+
+@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "engine/PERFORMANCE.md", "tests/README.md"])
+def test_paths_in_documents_are_found(document: str) -> None:
+    assert paths_in(document)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

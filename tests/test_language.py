@@ -1,4 +1,4 @@
-"""Plain English in ``engine`` and ``app``: what docstrings, comments and names must not say (ARCHITECTURE, English).
+"""Plain English: what documents, and docstrings, comments and names in the code must not say (ARCHITECTURE, English).
 
 Run as a program, it lists what is left in the files or folders that are named: ``python tests/test_language.py app``.
 """
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_WORDS = 40  # of a sentence
+PAGES = "*.md", ".github/*.md", "*/*.md", "engine/**/*.md", "packaging/**/*.md", "assets/**/*.md"
 
 OPENING = re.compile(
     r"(Of|Those|These|Its|Their|The same|What|Whether|Where|How|Which|That which|All that|In the|By|To|For|From|With|As"
@@ -50,6 +51,9 @@ NAMES = frozenset(
         "hall",
     ]
 )
+OLD_TERMS = re.compile(
+    r"\b(remelt\w*|tokens (per|a) forward)\b", re.IGNORECASE
+)  # of documents; the code says ``remelted``
 NODES = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
 
 
@@ -104,6 +108,23 @@ def _unplain(text: str) -> Iterator[str]:
             yield f"has a sentence of {len(words)} words: {' '.join(words[:8])} …"
 
 
+def faults_of_page(path: Path) -> Iterator[Fault]:
+    """Yields what is not plain in a document; the rows of tables are not sentences."""
+    text = re.sub(r"^ *```.*?^ *```", _blank, path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for number, line in enumerate(text.splitlines(), 1):
+        prose = re.sub(r"`[^`]*`|\]\([^)]*\)", "x", line)  # neither code nor a link's target
+        for phrase in (*PHRASE.finditer(prose), *OLD_TERMS.finditer(prose)):
+            yield Fault(path.relative_to(ROOT).as_posix(), number, f"says {phrase[0]!r}")
+    for said in _unplain(re.sub(r"^\|.*$", "", text, flags=re.MULTILINE)):
+        if "sentence" in said:
+            yield Fault(path.relative_to(ROOT).as_posix(), 0, said)
+
+
+def _blank(block: re.Match[str]) -> str:
+    """Returns empty lines in place of a block, so that lines keep their numbers."""
+    return "\n" * block[0].count("\n")
+
+
 def in_folders(names: list[str]) -> list[Fault]:
     places = [ROOT / name for name in names]
     files = [file for place in places for file in ([place] if place.is_file() else sorted(place.rglob("*.py")))]
@@ -113,6 +134,23 @@ def in_folders(names: list[str]) -> list[Fault]:
 def test_the_code_is_in_plain_english() -> None:
     found = in_folders(["engine", "app"])
     assert not found, "\n".join(map(str, found))
+
+
+def test_the_documents_are_in_plain_english() -> None:
+    pages = sorted({page for pattern in PAGES for page in ROOT.glob(pattern)})
+    assert len(pages) > 20
+    found = [fault for page in pages for fault in faults_of_page(page)]
+    assert not found, "\n".join(map(str, found))
+
+
+def test_what_is_ruled_out_in_a_document_is_found(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    page = tmp_path / "some.md"
+    long = " ".join(["word"] * (MOST_WORDS + 1))
+    page.write_text(
+        f"# A page\n```\nbeside {long}\n```\n`remelted`\n\nIt is remelted.\n\n| beside {long} |\n\n{long}\n"
+    )
+    assert sorted(fault.line for fault in faults_of_page(page)) == [0, 7, 9]
 
 
 def test_what_is_ruled_out_is_found(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]

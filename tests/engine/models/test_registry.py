@@ -1,4 +1,4 @@
-"""What is said of each family: the README's table is the registry's."""
+"""What is said of each family: the table of the models' README is the registry's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.models.gguf_import import ARCHITECTURES
 from engine.models.registry import FAMILIES, LAYOUT_ONLY
 
-README = Path(__file__).parents[3] / "README.md"
+README = Path(__file__).parents[3] / "engine" / "models" / "README.md"
 ROW = re.compile(r"^\| (.+?) \| (.+?) \| (yes|no) \|$", re.MULTILINE)
 
 
