@@ -446,6 +446,7 @@ def test_memory_is_counted_once_somebody_looks_and_nothing_jumps(qtbot: QtBot, m
     assert skills.memory.text() == "Counting the memory that it needs…"
     models.page.resize(650, 700)  # in the narrowest window
     models.page.show()
+    qtbot.waitUntil(lambda: models.look.machine is not None, timeout=SOON)
     before = places(models)
     qtbot.waitUntil(lambda: models.jobs.phase(REPO, "plan") is None and REPO in models._plans, timeout=SOON)
     qtbot.waitUntil(lambda: sudoku.memory.text() == "✓ Fits: 13 MB of memory", timeout=SOON)
@@ -464,7 +465,7 @@ def test_memory_is_counted_once_somebody_looks_and_nothing_jumps(qtbot: QtBot, m
     models._context.set_offline(True)
     models._context.set_offline(False)
     models._context.show_loaded(None)
-    assert skills.buttons["load"].isVisible()
+    assert skills.buttons["load"].isVisibleTo(skills)
     assert places(models) == before
 
 
@@ -477,6 +478,7 @@ def places(models: ModelsController) -> list[tuple[int, int]]:
 def test_a_download_moves_no_other_row(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
     models.page.resize(650, 700)  # in the narrowest window
     models.page.show()
+    qtbot.waitUntil(lambda: models.look.machine is not None, timeout=SOON)
     before = places(models)
     half(hub, qtbot, models, GATED)
     assert places(models) == before
