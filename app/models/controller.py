@@ -267,7 +267,7 @@ class ModelsController(QObject):
         self._list_rows()
 
     def _list_rows(self) -> None:
-        """Tells the page what the search and the filter ask of the rows, and which of the small models is loaded."""
+        """Gives the page what the search and the filter ask of the rows, and which of the small models is loaded."""
         self.page.list_rows({key: self._states.listed(entry) for key, entry in self._entries.items()})
         small = [entry for key, entry in self._entries.items() if self._places.get(key) == "small"]
         loaded = next((entry.title for entry in small if entry == self._states.holder), "")

@@ -9,7 +9,7 @@ from app.state.models.invitation import card_size
 from app.state.models.recommendation import Note
 from app.state.models.speed import STEPS, seconds_a_block
 from app.system.i18n import tr
-from engine.memory.machine import Card, Machine
+from engine.memory.machine import GraphicsCard, Machine
 
 GET_CUDA = "uv pip install --reinstall torch --torch-backend auto"
 
@@ -43,7 +43,7 @@ def note_line(note: Note) -> str:
     }[note]
 
 
-def card_speed(card: Card, *, is_predicted: bool) -> str:
+def card_speed(card: GraphicsCard, *, is_predicted: bool) -> str:
     """Says how fast a model is on a card; ``is_predicted`` if there are predictions for this model."""
     found = seconds_a_block(card.name) if is_predicted else None
     if found is None:

@@ -12,7 +12,7 @@ Writes = Literal["", "diffusion", "word by word"]
 
 @dataclass(frozen=True)
 class Listed:
-    """What can be asked of a row. ``fits`` is None while that is being counted."""
+    """The facts of a row that a search and a filter ask for. ``fits`` is None while that is being counted."""
 
     texts: tuple[str, ...]
     writes: Writes

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from app.state.models.recommendation import runs_the_26b
 from app.system.i18n import tr
-from engine.memory.machine import Card, Machine
+from engine.memory.machine import GraphicsCard, Machine
 
 SIZES = (4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 80, 96, 141)  # gibibytes that cards are sold with
 SHORT_OF = 0.06  # share of a card's memory that its driver may keep
 
 
-def card_size(card: Card) -> int:
+def card_size(card: GraphicsCard) -> int:
     """Returns a card's memory in gigabytes, as it is sold."""
     whole = card.total_bytes / 2**30
     return next((size for size in SIZES if size * (1 - SHORT_OF) <= whole <= size), round(whole))

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from engine.memory.card import CARDS, AbsentCard
-from engine.memory.machine import Card, Machine, Maker
+from engine.memory.machine import GraphicsCard, Machine, Maker
 
 GIB = 2**30
 
 
 def with_card(name: str, total_bytes: int, memory: int = 64) -> Machine:
     """A computer whose NVIDIA card torch computes on; ``memory`` in gibibytes."""
-    return Machine(memory * GIB, Card("NVIDIA", name, total_bytes), True, AbsentCard(name, total_bytes))
+    return Machine(memory * GIB, GraphicsCard("NVIDIA", name, total_bytes), True, AbsentCard(name, total_bytes))
 
 
 def without(memory: int, maker: Maker | None = None, name: str = "", total_bytes: int = 0) -> Machine:
     """A computer that computes on its processor, with a card that is not used or none."""
-    return Machine(memory * GIB, None if maker is None else Card(maker, name, total_bytes))
+    return Machine(memory * GIB, None if maker is None else GraphicsCard(maker, name, total_bytes))
 
 
 RTX_4090 = with_card("NVIDIA GeForce RTX 4090", CARDS["rtx-4090"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.memory.machine import Card, look, unused_card
+from engine.memory.machine import GraphicsCard, look, unused_card
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads what Linux alone has")
 
@@ -38,14 +38,16 @@ def no_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     ("cards", "found"),
     [
         ([], None),
-        ([("0x8086", "")], Card("Intel")),
-        ([("0x8086", ""), ("0x1002", "25753026560")], Card("AMD", "", 25753026560)),
-        ([("0x1002", "25753026560"), ("0x10de", "")], Card("NVIDIA")),
+        ([("0x8086", "")], GraphicsCard("Intel")),
+        ([("0x8086", ""), ("0x1002", "25753026560")], GraphicsCard("AMD", "", 25753026560)),
+        ([("0x1002", "25753026560"), ("0x10de", "")], GraphicsCard("NVIDIA")),
         ([("0x1234", "")], None),
-        ([("0x1002", "much")], Card("AMD")),
+        ([("0x1002", "much")], GraphicsCard("AMD")),
     ],
 )
-def test_linux_lists_cards(no_tools: Path, tmp_path: Path, cards: list[tuple[str, str]], found: Card | None) -> None:
+def test_linux_lists_cards(
+    no_tools: Path, tmp_path: Path, cards: list[tuple[str, str]], found: GraphicsCard | None
+) -> None:
     assert no_tools.is_dir()
     assert unused_card(listed(tmp_path / "drm", *cards)) == found
 
@@ -54,13 +56,13 @@ def test_linux_lists_cards(no_tools: Path, tmp_path: Path, cards: list[tuple[str
 @pytest.mark.parametrize(
     ("answer", "found"),
     [
-        ("NVIDIA GeForce RTX 4090, 24564", Card("NVIDIA", "NVIDIA GeForce RTX 4090", 24564 * 2**20)),
+        ("NVIDIA GeForce RTX 4090, 24564", GraphicsCard("NVIDIA", "NVIDIA GeForce RTX 4090", 24564 * 2**20)),
         ("no devices were found", None),
         ("", None),
     ],
 )
 def test_nvidias_tool_names_a_card_that_torch_does_not_use(
-    no_tools: Path, tmp_path: Path, answer: str, found: Card | None
+    no_tools: Path, tmp_path: Path, answer: str, found: GraphicsCard | None
 ) -> None:
     tool = no_tools / "nvidia-smi"
     tool.write_text(f"#!{os.path.realpath('/bin/sh')}\necho '{answer}'\n")

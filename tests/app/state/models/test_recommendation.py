@@ -10,8 +10,9 @@ from app.models import tasks
 from app.models.jobs import Control
 from app.state.models.invitation import card_size, invitation
 from app.state.models.recommendation import CARD, LEAST_CARD, LEFT_ON_CARD, Choice, recommend
+from engine import PUBLISHED
 from engine.catalog import GEMMA_4_BIT, GEMMA_ORIGINAL, QWEN_1_7B, SKILLS, TALK, WEDLM_8B
-from engine.memory.machine import Card, Machine
+from engine.memory.machine import GraphicsCard, Machine
 from tests.app.models.machines import A100, CPU_TORCH, RTX_4060, RTX_4090, RTX_5090, with_card, without
 
 Needs = Callable[[Machine], dict[Choice, int]]
@@ -68,11 +69,12 @@ def test_the_start_page_promises_what_is_recommended(needs: Needs) -> None:
 
 
 def test_every_choice_can_be_downloaded() -> None:
-    from engine import PUBLISHED
-
     assert {repo for repo, _ in CARD} <= {model.repo for model in PUBLISHED}
 
 
 def test_cards_are_named_by_the_size_that_they_are_sold_with() -> None:
-    sizes = [card_size(Card("NVIDIA", "", round(gib * 2**30))) for gib in (7.75, 11.9, 15.6, 23.64, 31.36, 79.25, 3.0)]
+    sizes = [
+        card_size(GraphicsCard("NVIDIA", "", round(gib * 2**30)))
+        for gib in (7.75, 11.9, 15.6, 23.64, 31.36, 79.25, 3.0)
+    ]
     assert sizes == [8, 12, 16, 24, 32, 80, 3]

@@ -9,7 +9,7 @@ from app.state.models.speed import bytes_a_token, seconds_a_block, tokens_a_seco
 from engine import PUBLISHED
 from engine.catalog import shape
 from engine.files import read_json
-from engine.memory.machine import Card
+from engine.memory.machine import GraphicsCard
 from engine.models.opening import plan_model
 
 
@@ -33,12 +33,12 @@ def test_the_share_of_experts_is_that_of_the_shape(model: object) -> None:
 def test_only_cards_with_a_prediction_get_one() -> None:
     assert seconds_a_block("NVIDIA GeForce RTX 4090") == pytest.approx((0.336, 0.756))
     assert seconds_a_block("NVIDIA GeForce RTX 3090") is None
-    card = Card("NVIDIA", "NVIDIA GeForce RTX 4090", 24 * 2**30)
+    card = GraphicsCard("NVIDIA", "NVIDIA GeForce RTX 4090", 24 * 2**30)
     assert hero_words.card_speed(card, is_predicted=True).startswith(
         "Predicted: 0.3 to 0.8 s for a block of 256 tokens"
     )
     assert hero_words.card_speed(card, is_predicted=False) == "Speed on this card: not measured yet"
-    assert hero_words.card_speed(Card("NVIDIA", "NVIDIA A100"), is_predicted=True).endswith("not measured yet")
+    assert hero_words.card_speed(GraphicsCard("NVIDIA", "NVIDIA A100"), is_predicted=True).endswith("not measured yet")
 
 
 def test_a_processor_is_measured_before_anything_is_said() -> None:
