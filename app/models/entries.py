@@ -188,7 +188,7 @@ def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> ModelEntry
         is_gated=model.is_gated,
         can_verify=whole,
         writes=_writes_of(model.model_type),
-        licence=model.licence,
+        licence=tr(model.licence),
         date=model.date,
         tried=model.tried,
     )
