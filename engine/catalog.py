@@ -199,7 +199,7 @@ PUBLISHED = (
     PublishedModel(
         "nvidia/diffusiongemma-26B-A4B-it-NVFP4",
         "DiffusionGemma 26B, 4-bit by NVIDIA",
-        "the same model in NVIDIA's 4-bit format (NVFP4), a little larger; for a 24 GB NVIDIA card, no conversion",
+        "for chat, code and pictures; 4-bit as NVIDIA makes it, a bit larger, for a 24 GB NVIDIA card; no conversion",
         18_820_000_000,
         "26b-a4b",
         quantization="nvfp4",
@@ -208,7 +208,7 @@ PUBLISHED = (
     PublishedModel(
         GEMMA_ORIGINAL,
         "DiffusionGemma 26B, unrounded",
-        "the same model as Google published it, 16-bit, for an 80 GB NVIDIA card; a 4-bit copy can be made of it",
+        "for chat, code and pictures; 16-bit as Google published it, for an 80 GB NVIDIA card or to make a 4-bit copy",
         51_650_000_000,
         "26b-a4b",
         quantization="auto",

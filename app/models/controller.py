@@ -241,7 +241,7 @@ class ModelsController(QObject):
             return
         hero.describe(hero_words.machine_line(machine), hero_words.note_line(recommended.note))
         hero.measure.setVisible(self.look.can_measure)
-        hero.measure.setText(tr("Measuring…") if self.look.is_measuring else tr("Measure this computer"))
+        hero.measure.setText(tr("Measuring…") if self.look.is_measuring else tr("Measure this computer's speed"))
         hero.measure.setEnabled(not self.look.is_measuring)
         if self._places.get(recommended.key, "hero") != "hero":  # the other rows stay where they are
             self._places[recommended.key] = "hero"

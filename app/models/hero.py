@@ -24,7 +24,7 @@ class Hero(QWidget):
         self.note = label("", "setting", wrap=True, selectable=True)
         self.note.setAccessibleName(tr("About its graphics card"))
         self.note.hide()
-        self.measure = button(tr("Measure this computer"), tip=measure_tip())
+        self.measure = button(tr("Measure this computer's speed"), tip=measure_tip())
         self.measure.hide()
         self.rows: QVBoxLayout = column_of()
         parts = self.title, self.machine, self.note, self.rows, self.measure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from app.models.words import amount
-from app.state.models.invitation import card_size
+from app.state.models.invitation import sold_size
 from app.state.models.recommendation import Note
 from app.state.models.speed import STEPS, seconds_a_block
 from app.system.i18n import tr
@@ -21,7 +21,7 @@ def machine_line(machine: Machine) -> str:
     if card is None:
         return tr("No graphics card found · {memory}", memory=memory)
     name = card.name or tr("{maker} graphics", maker=card.maker)
-    size = tr("{size} GB", size=card_size(card)) if card.total_bytes else ""
+    size = tr("{size} GB", size=sold_size(card.total_bytes)) if card.total_bytes else ""
     return " · ".join(filter(None, (", ".join(filter(None, (name, size))), memory)))
 
 
@@ -34,7 +34,7 @@ def note_line(note: Note) -> str:
         get = tr("Close Safelight, run “{command}”, and start it again.", command=GET_CUDA)
     return {
         "": "",
-        "no card": tr("Models run on the processor here. DiffusionGemma 26B is fast on an NVIDIA card of 24 GB."),
+        "no card": tr("Models run on the processor here. DiffusionGemma 26B is meant for an NVIDIA card of 24 GB."),
         "no CUDA": tr("This NVIDIA card is not used yet: PyTorch is installed without CUDA. {get}", get=get),
         "AMD": tr("{other} An AMD card can be used through a server: see “Remote engines” below.", other=other),
         "Intel": other,

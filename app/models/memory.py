@@ -72,7 +72,7 @@ class MemoryPlans:
             return tr("Counting the memory that it needs…"), ""
         if isinstance(plan, str):
             return plan, ""
-        line = words.memory_line(plan, loaded=entry is holder, here=entry.is_ready, held=self._held(holder))
+        line = words.memory_line(plan, loaded=entry is holder, held=self._held(holder))
         return line, words.memory_tip(plan)
 
 

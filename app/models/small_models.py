@@ -5,9 +5,10 @@ from __future__ import annotations
 from PySide6.QtCore import Slot
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.design.controls import button
-from app.design.layouts import boxed, column_of
+from app.design.controls import button, label
+from app.design.layouts import boxed, column_of, row_of
 from app.models.words import small_title
+from app.system.i18n import tr
 
 
 class SmallModels(QWidget):
@@ -20,13 +21,16 @@ class SmallModels(QWidget):
         self.fold.toggled.connect(self._show)
         self.rows: QVBoxLayout = column_of(spacing=8)
         self._box = boxed(self.rows)
-        self._count, self._is_forced, self._status = 0, False, ""
-        self.setLayout(column_of(self.fold, self._box, margins=(0, 16, 0, 0), spacing=8))
+        self._about = label("", "fact", wrap=True)
+        self._count, self._is_forced = 0, False
+        heading = row_of(self.fold, (self._about, 1), spacing=16)
+        self.setLayout(column_of(heading, self._box, margins=(0, 16, 0, 0), spacing=8))
         self._show()
 
     def say(self, count: int, status: str) -> None:
         """Shows how many models there are, and which of them is loaded."""
-        self._count, self._status = count, status
+        self._count = count
+        self._about.setText(" · ".join(filter(None, (tr("They come with Safelight"), status))))
         self._show()
 
     def force(self, is_open: bool) -> None:
@@ -37,7 +41,7 @@ class SmallModels(QWidget):
     @Slot()
     def _show(self) -> None:
         is_open = self.fold.isChecked() or self._is_forced
-        said = " · ".join(filter(None, (small_title(self._count), self._status)))
-        self.fold.setText(f"{'▾' if is_open else '▸'} {said}")
-        self.fold.setAccessibleName(said)
+        self.fold.setText(f"{'▾' if is_open else '▸'} {small_title(self._count)}")
+        self.fold.setAccessibleName(small_title(self._count))
+        self.fold.setAccessibleDescription(self._about.text())
         self._box.setVisible(is_open)

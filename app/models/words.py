@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from app.models.entries import Action, ModelEntry, Place
 from app.models.jobs import JobKind, JobProgress, Phase
+from app.state.models.invitation import sold_size
 from app.system.folders import shortened
 from app.system.i18n import tr, trn
 from engine.catalog import is_gguf
@@ -185,18 +186,17 @@ def packed_line(errors: Mapping[str, float]) -> str:
     return tr("✓ Packed. Relative error of the weights (RMS): {parts}", parts=", ".join(parts))
 
 
-def memory_line(plan: Plan, *, loaded: bool, here: bool, held: int) -> str:
+def memory_line(plan: Plan, *, loaded: bool, held: int) -> str:
     """Says in one line whether a model runs on this machine.
 
     Args:
         loaded: the model is the one that is loaded.
-        here: its files are on this computer.
         held: bytes of the loaded model, which are freed when another is loaded.
     """
     is_cpu = plan.device == "cpu"
     needed = plan.total_bytes - plan.parts["process"]  # on a CPU both counts include this process
     need, free = amount(needed), amount(max(0, plan.free_bytes + held - plan.parts["process"]))
-    size = f"{round(plan.device_bytes / 2**30)} GB"
+    size = tr("{size} GB", size=sold_size(plan.device_bytes))
     if loaded:
         taken = tr("Takes {need} of memory", need=need)
         return taken if is_cpu else tr("Takes {need} of your {size} card", need=need, size=size)
@@ -205,10 +205,8 @@ def memory_line(plan: Plan, *, loaded: bool, here: bool, held: int) -> str:
     bits = f"{plan.bits}"
     if is_cpu and needed >= SLOW_BYTES:
         if not plan.bits:
-            return tr("No NVIDIA card here: runs, slowly ({need} of memory)", need=need)
-        if here:
-            return tr("No NVIDIA card here: runs in {bits} bits, slowly ({need} of memory)", need=need, bits=bits)
-        return tr("No NVIDIA card here: {bits} bits would run, slowly ({need} of memory)", need=need, bits=bits)
+            return tr("✓ Runs on the processor, slowly ({need} of memory)", need=need)
+        return tr("✓ Runs on the processor in {bits} bits, slowly ({need} of memory)", need=need, bits=bits)
     if is_cpu:
         return tr("✓ Fits: {need} of memory", need=need)
     known = {"need": need, "size": size, "context": tokens(plan.context), "bits": bits}
@@ -286,12 +284,7 @@ def place_title(place: Place) -> str:
 def small_title(count: int) -> str:
     """Returns the text of the row that stands for the models that come with the app."""
     number = {7: tr("Seven"), 8: tr("Eight")}.get(count, f"{count}")
-    return trn(
-        "{number} small model that comes with Safelight",
-        "{number} small models that come with Safelight",
-        count,
-        number=number,
-    )
+    return trn("{number} small model", "{number} small models", count, number=number)
 
 
 def facts_line(entry: ModelEntry) -> str:
