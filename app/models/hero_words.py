@@ -36,6 +36,9 @@ def note_line(note: Note) -> str:
         "": "",
         "no card": tr("Models run on the processor here. DiffusionGemma 26B is meant for an NVIDIA card of 24 GB."),
         "no CUDA": tr("This NVIDIA card is not used yet: PyTorch is installed without CUDA. {get}", get=get),
+        "no driver": tr(
+            "PyTorch cannot use this NVIDIA card: its driver is missing or too old. Update it and restart Safelight."
+        ),
         "AMD": tr("{other} An AMD card can be used through a server: see “Remote engines” below.", other=other),
         "Intel": other,
         "Apple": tr("Safelight does not compute on a Mac's graphics yet, so models run on the processor."),

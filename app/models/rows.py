@@ -28,8 +28,8 @@ class TokenField(QWidget):
         self._page = page
         self.explanation = label(
             tr(
-                "Its makers ask you to accept a licence first: at {page}, signed in to your account there. Then enter "
-                "an access token of that account.",
+                "Accept its licence first at {page}, signed in to your account there. Then enter an access token of "
+                "that account.",
                 page=page,
             ),
             "fact",

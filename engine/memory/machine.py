@@ -22,6 +22,7 @@ Maker = Literal["NVIDIA", "AMD", "Intel", "Apple"]
 DRM = Path("/sys/class/drm")
 VENDORS: dict[str, Maker] = {"0x10de": "NVIDIA", "0x1002": "AMD", "0x8086": "Intel"}
 SMI_SECONDS = 10
+NO_WINDOW: int = getattr(subprocess, "CREATE_NO_WINDOW", 0)  # on Windows no console flashes up
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Machine:
     memory_bytes: int
     card: GraphicsCard | None = None
     is_usable: bool = False  # torch computes on the card
+    has_cuda: bool = False  # torch is built for NVIDIA's cards
     device: str | AbsentCard = "auto"
 
 
@@ -50,11 +52,11 @@ def look() -> Machine:
 
     memory = int(psutil.virtual_memory().total)  # type: ignore[no-untyped-call, unused-ignore]
     if not torch.cuda.is_available():
-        return Machine(memory, unused_card())
+        return Machine(memory, unused_card(), has_cuda=torch.version.cuda is not None)
     name, (_, total) = torch.cuda.get_device_name(0), torch.cuda.mem_get_info(0)
     if torch.version.hip is not None:  # kernels are written for, and compiled for, NVIDIA's
         return Machine(memory, GraphicsCard("AMD", name, total), device="cpu")
-    return Machine(memory, GraphicsCard("NVIDIA", name, total), is_usable=True)
+    return Machine(memory, GraphicsCard("NVIDIA", name, total), is_usable=True, has_cuda=True)
 
 
 def unused_card(drm: Path = DRM) -> GraphicsCard | None:
@@ -76,7 +78,9 @@ def unused_card(drm: Path = DRM) -> GraphicsCard | None:
 def _by_nvidia_smi() -> GraphicsCard | None:
     command = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SMI_SECONDS, check=True)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=SMI_SECONDS, check=True, creationflags=NO_WINDOW
+        )
         name, _, mebibytes = done.stdout.strip().splitlines()[0].rpartition(", ")
         return GraphicsCard("NVIDIA", name, int(mebibytes) * 2**20)
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):

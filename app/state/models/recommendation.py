@@ -32,7 +32,7 @@ its error is larger (.095 against .086 on Gaussian weights), and so is its downl
 """
 PROCESSOR = CARD[1:]
 """The same without a card. Unrounded, the 26B would read three times as many bytes for each step."""
-Note = Literal["", "no card", "no CUDA", "AMD", "Intel", "Apple", "small card"]
+Note = Literal["", "no card", "no CUDA", "no driver", "AMD", "Intel", "Apple", "small card"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _note(machine: Machine) -> Note:
     if card.maker != "NVIDIA":
         return card.maker
     if not machine.is_usable:
-        return "no CUDA"
+        return "no driver" if machine.has_cuda else "no CUDA"
     return "" if runs_the_26b(machine) else "small card"
 
 

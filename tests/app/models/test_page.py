@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLineEdit, QMessageBox, QProgressBar
 from pytestqt.qtbot import QtBot
 
@@ -580,3 +581,58 @@ def test_a_narrow_page_shows_all_of_its_buttons(models: ModelsController) -> Non
     frame = models.page
     for made in (frame.add_server, frame.add_file, frame.add):
         assert made.mapTo(frame, made.rect().bottomRight()).x() < frame.viewport().width()
+
+
+def listed(models: ModelsController) -> list[str]:
+    """The keys of the rows that are on show."""
+    return [key for key, row in models.page.rows.items() if row.isVisibleTo(models.page)]
+
+
+def test_a_search_and_a_filter_leave_some_rows_and_small_models_are_folded(
+    qtbot: QtBot, models: ModelsController
+) -> None:
+    bar, small = models.page.bar, models.page.small
+    models.page.show()
+    assert listed(models) == [REPO, GATED]
+    assert small.fold.text() == "▸ Seven small models"
+    qtbot.mouseClick(small.fold, Qt.MouseButton.LeftButton)
+    assert listed(models) == [*(model.id for model in EMBEDDED), REPO, GATED]
+    qtbot.mouseClick(small.fold, Qt.MouseButton.LeftButton)
+    qtbot.keyClicks(bar.search, "SUDOKU solve")  # among the small ones, which open by themselves
+    assert listed(models) == [EMBEDDED[1].id]
+    qtbot.keyClicks(bar.search, " no such model")
+    assert listed(models) == []
+    assert models.page._none.isVisible()
+    bar.search.clear()
+    assert listed(models) == [REPO, GATED]
+    qtbot.mouseClick(bar.filters["here"], Qt.MouseButton.LeftButton)
+    assert listed(models) == [model.id for model in EMBEDDED]
+    qtbot.mouseClick(bar.filters["word by word"], Qt.MouseButton.LeftButton)
+    assert listed(models) == []  # both that can be downloaded write by diffusion
+    qtbot.mouseClick(bar.filters["diffusion"], Qt.MouseButton.LeftButton)
+    assert listed(models) == [*(model.id for model in EMBEDDED), REPO, GATED]
+
+
+def test_a_model_that_came_stands_with_the_own_ones_once_the_page_is_shown_again(
+    qtbot: QtBot, models: ModelsController
+) -> None:
+    row = models.page.rows[REPO]
+    press(qtbot, row, "download")
+    until(qtbot, row, "load", "convert", "verify", "delete")
+    assert models.page._catalog_rows.indexOf(row) == 0  # it does not move away from the pointer
+    models.enter()
+    assert models.page._own_rows.indexOf(row) == 0
+    assert models.page.focusWidget() is models.page.hero
+
+
+def test_a_model_card_opens_in_the_browser_unless_offline(
+    qtbot: QtBot, hub: Hub, models: ModelsController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages: list[str] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: pages.append(url.toString()))
+    row = models.page.rows[REPO]
+    qtbot.mouseClick(row.card, Qt.MouseButton.LeftButton)
+    assert pages == [f"{hub.endpoint}/{REPO}"]
+    models._context.set_offline(True)
+    assert not row.card.isEnabled()
+    assert not models.page.rows[EMBEDDED[0].id].card.isVisibleTo(models.page.rows[EMBEDDED[0].id])

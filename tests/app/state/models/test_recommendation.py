@@ -13,7 +13,7 @@ from app.state.models.recommendation import CARD, LEAST_CARD, LEFT_ON_CARD, Choi
 from engine import PUBLISHED
 from engine.catalog import GEMMA_4_BIT, GEMMA_ORIGINAL, QWEN_1_7B, SKILLS, TALK, WEDLM_8B
 from engine.memory.machine import Machine
-from tests.app.models.machines import A100, CPU_TORCH, RTX_4060, RTX_4090, RTX_5090, with_card, without
+from tests.app.models.machines import A100, CPU_TORCH, NO_DRIVER, RTX_4060, RTX_4090, RTX_5090, with_card, without
 
 Needs = Callable[[Machine], dict[Choice, int]]
 
@@ -39,6 +39,7 @@ def needs() -> Needs:
         (RTX_4060, WEDLM_8B, "small card"),
         (CPU_TORCH, GEMMA_4_BIT, "no CUDA"),
         (without(16, "NVIDIA", "NVIDIA GeForce RTX 4090"), WEDLM_8B, "no CUDA"),
+        (NO_DRIVER, WEDLM_8B, "no driver"),
         (without(32, "AMD", total_bytes=24 * 2**30), GEMMA_4_BIT, "AMD"),
         (without(16, "Intel"), WEDLM_8B, "Intel"),
         (without(16, "Apple"), WEDLM_8B, "Apple"),
