@@ -246,6 +246,8 @@ class ModelsController(QObject):
         if self._places.get(recommended.key, "hero") != "hero":  # the other rows stay where they are
             self._places[recommended.key] = "hero"
             self._arrange()
+            if self.page.hasFocus():
+                self.page.show_hero()
         self._show_all()
 
     def _row(self, entry: ModelEntry) -> ModelRow:

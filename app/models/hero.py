@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QVBoxLayout
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.design.controls import button, label
 from app.design.layouts import column_of
@@ -11,13 +10,11 @@ from app.models.hero_words import measure_tip
 from app.system.i18n import tr
 
 
-class Hero(QFrame):
+class Hero(QWidget):
     """Shows sentences about the computer; ``rows`` takes the row of the recommended model."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.setProperty("role", "hero")
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setAccessibleName(tr("For this machine"))
         self.title = label(tr("For this machine"), "lead")
         self.machine = label(tr("Looking at this computer…"), "fact", wrap=True, selectable=True)

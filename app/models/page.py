@@ -111,7 +111,7 @@ class ModelsPage(ColumnPage):
         for key, place in self._places.items():
             stops[place] += self.rows[key].tab_order()
         bar = [self.bar.search, *self.bar.filters.values()]
-        order = [self.hero, *stops["hero"], self.hero.measure, *stops["own"], self.small.fold, *stops["small"]]
+        order = [*stops["hero"], self.hero.measure, *stops["own"], self.small.fold, *stops["small"]]
         chain_tabs(self.add, [*order, *bar, *stops["catalog"]])
 
     def list_rows(self, listed: Mapping[str, Listed]) -> None:
@@ -135,7 +135,8 @@ class ModelsPage(ColumnPage):
     def show_hero(self) -> None:
         """Scrolls to the recommended model and focuses it."""
         self.verticalScrollBar().setValue(0)
-        self.hero.setFocus()
+        best = next((self.rows[key] for key, place in self._places.items() if place == "hero"), self)
+        best.setFocus()
 
     @Slot()
     def _show_servers(self) -> None:

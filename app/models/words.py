@@ -54,7 +54,7 @@ def action_text(action: Action, entry: ModelEntry, job: JobKind | None = None, *
         "cancel": cancel,
         "verify": tr("Check the files"),
         "convert": tr("Import") if is_gguf(entry.folder) else tr("Make a 4-bit copy"),
-        "convert_but_vision": tr("Make one that sees unrounded"),
+        "convert_but_vision": tr("Make one with 16-bit vision"),
         "delete": tr("Delete from disk…"),
         "remove": tr("Remove from the list"),
     }[action]

@@ -455,6 +455,7 @@ def test_memory_is_counted_once_somebody_looks_and_nothing_jumps(qtbot: QtBot, m
     models.page.resize(650, 700)  # in the narrowest window
     models.page.show()
     qtbot.waitUntil(lambda: models.look.machine is not None, timeout=SOON)
+    qtbot.wait(10)  # what Qt lays out in a second pass
     before = places(models)
     qtbot.waitUntil(lambda: models.jobs.phase(REPO, "plan") is None and REPO in models._plans, timeout=SOON)
     qtbot.waitUntil(lambda: sudoku.memory.text() == "✓ Fits: 13 MB of memory", timeout=SOON)
@@ -487,6 +488,7 @@ def test_a_download_moves_no_other_row(qtbot: QtBot, hub: Hub, models: ModelsCon
     models.page.resize(650, 700)  # in the narrowest window
     models.page.show()
     qtbot.waitUntil(lambda: models.look.machine is not None, timeout=SOON)
+    qtbot.wait(10)  # what Qt lays out in a second pass
     before = places(models)
     half(hub, qtbot, models, GATED)
     assert places(models) == before
@@ -622,7 +624,6 @@ def test_a_model_that_came_stands_with_the_own_ones_once_the_page_is_shown_again
     assert models.page._catalog_rows.indexOf(row) == 0  # it does not move away from the pointer
     models.enter()
     assert models.page._own_rows.indexOf(row) == 0
-    assert models.page.focusWidget() is models.page.hero
 
 
 def test_a_model_card_opens_in_the_browser_unless_offline(
