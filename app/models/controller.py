@@ -246,7 +246,7 @@ class ModelsController(QObject):
         if self._places.get(recommended.key, "hero") != "hero":  # the other rows stay where they are
             self._places[recommended.key] = "hero"
             self._arrange()
-            if self.page.hasFocus():
+            if self.page.window().focusWidget() is self.page:
                 self.page.show_hero()
         self._show_all()
 

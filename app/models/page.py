@@ -133,7 +133,7 @@ class ModelsPage(ColumnPage):
         self._none.setVisible(left["own"] + left["small"] + left["catalog"] == 0)
 
     def show_hero(self) -> None:
-        """Scrolls to the recommended model and focuses it."""
+        """Scrolls to the recommended model and focuses its row, which gives the focus to its main button."""
         self.verticalScrollBar().setValue(0)
         best = next((self.rows[key] for key, place in self._places.items() if place == "hero"), self)
         best.setFocus()

@@ -55,7 +55,7 @@ def test_two_clicks(qtbot: QtBot, open_window: Open, hub: Hub) -> None:
     assert hero_of(qtbot, models) == GEMMA_4_BIT
     page, row = models.page, models.page.rows[GEMMA_4_BIT]
     assert window.pages.stack.currentWidget() is page
-    qtbot.waitUntil(lambda: page.focusWidget() is row, timeout=SOON)
+    qtbot.waitUntil(lambda: page.focusWidget() is row.buttons["download"], timeout=SOON)
     assert page.hero.machine.text() == "NVIDIA GeForce RTX 4090, 24 GB · 64 GB of memory"
     assert row.speed.text().startswith("Predicted: 0.3 to 0.8 s for a block of 256 tokens")
     qtbot.waitUntil(lambda: row.memory.text().startswith("✓ Fits your 24 GB card"), timeout=SOON)
