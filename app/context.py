@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -26,6 +27,7 @@ from app.settings import store
 from app.system.folders import Folders
 from app.system.i18n import tr
 from engine import SKILLS, Recording, catalog
+from engine.memory.machine import Machine, look
 from engine.service import (
     AdapterChanged,
     LoadedModel,
@@ -159,6 +161,7 @@ class AppContext(QObject):
         self._given_seed = seed
         if seed is not None:
             self.values.seed = seed
+        self.machine: Callable[[], Machine] = functools.cache(look)  # slow: not for a GUI thread
         self.model: LoadedModel | None = None
         self.loading: Loading | None = None
         self._lender: ModelChoice | None = None  # the user's own model, while a page borrows another

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,8 @@ from engine.errors import SafelightError, quoted
 
 MOST_PARTS = 1000  # files of a GGUF model
 _PART = re.compile(r"(.+)-[0-9]{5}-of-([0-9]{5})(\.gguf)", re.IGNORECASE)
+_FIRST_KEY = struct.Struct("<4sIQQQ20sIQ")  # magic, version, tensors, keys; a key's length, name, type, text length
+_TEXT = 8  # a key's type
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 
 
@@ -94,6 +97,9 @@ class Shape:
         return ASSETS / "configs" / self.id
 
 
+Tried = Literal["", "layout", "runs"]
+
+
 @dataclass(frozen=True)
 class PublishedModel:
     """A model that can be downloaded from a hub."""
@@ -101,10 +107,15 @@ class PublishedModel:
     repo: str
     title: str
     purpose: str
-    download_bytes: int  # as listed when this was written; the hub is asked before a download
+    download_bytes: int  # as listed when this was written, or 0; the hub is asked before a download
     shape: str  # id of the shape to plan memory with before the weights are here
     quantization: str  # to plan with: the packing of its experts, for a card of 24 GB, or "auto"
-    is_gated: bool  # its licence has to be accepted, with an account, before it can be downloaded
+    is_gated: bool = False  # its licence has to be accepted, with an account, before it can be downloaded
+    model_type: str = "diffusion_gemma"  # as in its config.json
+    licence: str = "Apache-2.0"
+    date: str = ""  # of publication, as 2025-04; empty if it is not known
+    tried: Tried = "layout"  # or "runs": its weights ran here
+    expert_share: float = 1.0  # experts that a token uses, of all
 
 
 _SKILLS = Traits(
@@ -166,36 +177,111 @@ SHAPES = (
     Shape("26b-a4b", "DiffusionGemma 26B-A4B"),
     Shape("wedlm-8b", "WeDLM 8B"),
     Shape("nemotron-3b", "Nemotron-Labs-Diffusion 3B"),
+    Shape("qwen3-1.7b", "Qwen3 1.7B"),
+    Shape("qwen3-0.6b", "Qwen3 0.6B"),
+    Shape("qwen2.5-coder-1.5b", "Qwen2.5-Coder 1.5B"),
+    Shape("qwen2.5-coder-0.5b", "Qwen2.5-Coder 0.5B"),
 )
+GEMMA_4_BIT = "cyankiwi/diffusiongemma-26B-A4B-it-AWQ-INT4"
+GEMMA_ORIGINAL = "google/diffusiongemma-26B-A4B-it"
+WEDLM_8B = "tencent/WeDLM-8B-Instruct"
+QWEN_1_7B, QWEN_0_6B = "Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B"
 PUBLISHED = (
     PublishedModel(
-        "cyankiwi/diffusiongemma-26B-A4B-it-AWQ-INT4",
-        "DiffusionGemma 26B-A4B, 4 bits",
-        "its experts in 4 bits, for a graphics card with 24 GB; loads as it is; tried by its layout alone",
+        GEMMA_4_BIT,
+        "DiffusionGemma 26B, 4-bit",
+        "for chat, code and pictures; 4-bit for a 24 GB NVIDIA card, or slowly on a processor; no conversion",
         17_220_000_000,
         "26b-a4b",
         quantization="int4",
-        is_gated=False,
+        expert_share=8 / 128,
     ),
     PublishedModel(
         "nvidia/diffusiongemma-26B-A4B-it-NVFP4",
-        "DiffusionGemma 26B-A4B, NVFP4",
-        "its experts in 4-bit floats, for a graphics card with 24 GB; loads as it is; tried by its layout alone",
+        "DiffusionGemma 26B, 4-bit by NVIDIA",
+        "for chat, code and pictures; 4-bit as NVIDIA makes it, a bit larger, for a 24 GB NVIDIA card; no conversion",
         18_820_000_000,
         "26b-a4b",
         quantization="nvfp4",
-        is_gated=False,
+        expert_share=8 / 128,
     ),
     PublishedModel(
-        "google/diffusiongemma-26B-A4B-it",
-        "DiffusionGemma 26B-A4B, bf16",
-        "the original in 16 bits; make a 4-bit copy of it for a graphics card with 24 GB; tried by its layout alone",
+        GEMMA_ORIGINAL,
+        "DiffusionGemma 26B, unrounded",
+        "for chat, code and pictures; 16-bit as Google published it, for an 80 GB NVIDIA card or to make a 4-bit copy",
         51_650_000_000,
         "26b-a4b",
         quantization="auto",
         is_gated=True,
+        expert_share=8 / 128,
+    ),
+    PublishedModel(
+        WEDLM_8B,
+        "WeDLM 8B",
+        "for chat and maths, several tokens at a time; packed into 4 bits while it loads where memory is short",
+        0,
+        "wedlm-8b",
+        quantization="auto",
+        model_type="wedlm",
+        licence="Apache-2.0; the licence file beside its weights leaves out the European Union",
+    ),
+    PublishedModel(
+        "nvidia/Nemotron-Labs-Diffusion-3B",
+        "Nemotron-Labs-Diffusion 3B",
+        "for chat; the same weights write by diffusion, word by word, or draft and check",
+        0,
+        "nemotron-3b",
+        quantization="auto",
+        model_type="nemotron_labs_diffusion",
+        licence="NVIDIA Nemotron Open Model License",
+        date="2026-05",
+    ),
+    PublishedModel(
+        QWEN_1_7B,
+        "Qwen3 1.7B",
+        "for chat in many languages, word by word; small enough for a processor",
+        0,
+        "qwen3-1.7b",
+        quantization="auto",
+        model_type="qwen3",
+        date="2025-04",
+    ),
+    PublishedModel(
+        QWEN_0_6B,
+        "Qwen3 0.6B",
+        "for short chats, word by word; the smallest that answers in many languages",
+        0,
+        "qwen3-0.6b",
+        quantization="auto",
+        model_type="qwen3",
+        date="2025-04",
+    ),
+    PublishedModel(
+        "Qwen/Qwen2.5-Coder-1.5B-Instruct",
+        "Qwen2.5-Coder 1.5B",
+        "for code and questions about code, word by word",
+        0,
+        "qwen2.5-coder-1.5b",
+        quantization="auto",
+        model_type="qwen2",
+        tried="runs",
+    ),
+    PublishedModel(
+        "Qwen/Qwen2.5-Coder-0.5B-Instruct",
+        "Qwen2.5-Coder 0.5B",
+        "for short code, word by word",
+        0,
+        "qwen2.5-coder-0.5b",
+        quantization="auto",
+        model_type="qwen2",
+        tried="runs",
     ),
 )
+"""SDAR is not among them: its files do not say how long its blocks are, so that they do not load as they are."""
+DIFFUSION = ("diffusion_gemma", "wedlm", "sdar", "nemotron_labs_diffusion")
+"""The ``model_type`` of families that write several tokens at once; all others write a token at a time."""
+LOADABLE_GGUF = ("llama", "smollm3", "mistral3", "qwen2", "qwen3", "gemma3")
+"""The ``general.architecture`` of GGUF files that load without an import."""
 SKILLS, SUDOKU, BASE, DECIDER, WEDLM, MASKED, SIGHT = (model.id for model in EMBEDDED)
 
 
@@ -223,6 +309,21 @@ def title(id: str) -> str:
 def is_gguf(path: Path) -> bool:
     """Returns True if a path names a GGUF file."""
     return path.suffix.lower() == ".gguf" and not os.path.isdir(path)  # False where ``Path.is_dir`` raises
+
+
+def loads_directly(path: Path) -> bool:
+    """Returns True if a GGUF file loads without an import, by its first key.
+
+    Writers put the architecture first, as the format's specification asks; the header itself takes seconds to read.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(_FIRST_KEY.size + 64)
+        *_, key, kind, length = _FIRST_KEY.unpack_from(start)
+    except (OSError, struct.error):
+        return False
+    name = start[_FIRST_KEY.size : _FIRST_KEY.size + min(length, 64)]
+    return (key, kind) == (b"general.architecture", _TEXT) and name.decode("ascii", "replace") in LOADABLE_GGUF
 
 
 def gguf_parts(path: Path) -> list[Path]:

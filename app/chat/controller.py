@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication, QPushButton
 
 from app.bridge.remote_access import only_text
 from app.chat.commands import TurnCommands
+from app.chat.models_entry import ModelsEntry
 from app.chat.page import ChatPage
 from app.chat.regenerating import Regenerating
 from app.chat.replaying import Replaying, run_of
@@ -79,6 +80,7 @@ class ChatController(QObject):
         context.busy_changed.connect(self.refresh)
         context.settings_changed.connect(self.show_settings)
         themes.settled.connect(self._show_options)
+        ModelsEntry(context, page.welcome.models)
         self._waiting = Waiting(context, page.composer, self.send)
         self._replaying = Replaying(context, page)
         self._regenerating = Regenerating(context, page.notice, self._answer_again)

@@ -6,9 +6,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QWidget
 
 from app.chat.first_run import FirstRun
-from app.design.controls import label
+from app.design.controls import button, label
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.suggestion_bar import SuggestionBar
+from app.state.models.invitation import invitation
 from app.system.i18n import tr
 
 
@@ -40,14 +41,14 @@ class ChatWelcome(QScrollArea):
         self.about.setMinimumHeight(1)
         self.introduction = label("", "caption", wrap=True)
         self.introduction.setMinimumHeight(1)
+        self.models = button(invitation(), role="plain")
         self.first_run = FirstRun()
         self.invitation = label(tr("Try your own"), "title")
         self.suggestions = SuggestionBar(one_row=False)
         self.content = QWidget()
         row = row_of(self.invitation, (self.introduction, 1), spacing=16)
-        self.content.setLayout(
-            column_of(self.title, self.about, self.first_run, row, self.suggestions, margins=(8, 16, 8, 16), spacing=12)
-        )
+        parts = self.title, self.about, self.models, self.first_run, row, self.suggestions
+        self.content.setLayout(column_of(*parts, margins=(8, 16, 8, 16), spacing=12))
         inside = boxed(column_of(centred(self.content, width, side), STRETCH))
         self.setWidget(inside)
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli import options, running, terminal
-from engine import catalog
 from engine.memory.card import CARDS, card_of
 
 if TYPE_CHECKING:
@@ -16,8 +14,9 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 Nothing is loaded: config.json and the headers of the weights are enough, and config.json alone will do. Of a GGUF file
-the header tells what its import would take. Without a folder at hand, a shape stands for a model: 26b-a4b for
-DiffusionGemma 26B-A4B, wedlm-8b for WeDLM 8B, nemotron-3b for Nemotron-Labs-Diffusion 3B. Sizes are in decimal GB.
+the header is enough; one of DiffusionGemma has to be imported, and is counted as it will be then. Without a folder at
+hand, a shape stands for a model: 26b-a4b for DiffusionGemma 26B-A4B, wedlm-8b for WeDLM 8B, nemotron-3b for
+Nemotron-Labs-Diffusion 3B, qwen3-1.7b, qwen3-0.6b, qwen2.5-coder-1.5b, qwen2.5-coder-0.5b. Sizes are in decimal GB.
 
 examples:
   safelight plan 26b-a4b --card rtx-4090
@@ -73,14 +72,9 @@ def run(args: argparse.Namespace) -> int:
     device = args.device if args.card is None else card_of(args.card)
     with terminal.note(f"Counting {args.model} …"):
         wanted = args.context, args.quantization, device, args.dtype
-        if catalog.is_gguf(Path(args.model)):
-            from engine.models.gguf_import import plan_import  # imports torch
+        from engine.models.opening import plan_model  # imports torch
 
-            found = plan_import(Path(args.model), *wanted)
-        else:
-            from engine.models.opening import open_model  # imports torch
-
-            found = open_model(args.model, shapes=True).plan(*wanted)
+        found = plan_model(args.model, *wanted)
     if args.json:
         running.print_json(found.as_dict())
     else:

@@ -167,6 +167,7 @@ def _models(theme: Theme) -> str:
 QFrame[role="model"] {{ background: {theme.surface_raised}; border: 1px solid {theme.line}; border-radius: 6px;
     padding-left: 2px; }}
 QFrame[role="model"][loaded="true"] {{ border-left: 3px solid {theme.accent}; padding-left: 0; }}
+QFrame[role="model"][ring="true"] {{ border-color: {theme.focus}; }}
 QLabel[role="model-title"] {{ font-size: {TEXT_LEAD}px; font-weight: 600; }}
 QLabel[role="group"] {{ font-size: {TEXT_SMALL}px; color: {theme.faint_ink}; letter-spacing: 1px; }}
 QLabel[role="fact"] {{ font-size: {TEXT_SMALL + 1}px; color: {theme.faint_ink}; }}

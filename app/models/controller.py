@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QMessageBox
 
 from app.context import AppContext
-from app.models import tasks, words
-from app.models.entries import FOLDERS, Action, ModelEntry, actions, entries, source_of
+from app.models import hero_words, tasks, words
+from app.models.entries import FOLDERS, Action, ModelEntry, Place, entries, place_of, source_of
 from app.models.jobs import JobEnded, JobProgress, Jobs, ModelJob
 from app.models.listed import LocalFolders
+from app.models.machine_look import MachineLook
 from app.models.memory import MemoryPlans
 from app.models.page import ModelsPage
 from app.models.question import ask
 from app.models.remote_controller import RemoteController
-from app.models.rows import ModelRow, RowState
+from app.models.row_states import RowStates
+from app.models.rows import ModelRow
 from app.models.work import ModelWork, TokenStore
 from app.system.i18n import tr
 from app.system.secret import HUB_TOKEN, Secret
@@ -57,17 +59,14 @@ class ModelsController(QObject):
         tokens = tokens or Secret(HUB_TOKEN)
         self._token_store = TokenStore(self.jobs, context.settings, tokens)
         self._work = ModelWork(self.jobs, self._folder, endpoint, tokens)
-        self._plans = MemoryPlans(self.jobs)
-        self._loaded: str | None = None
-        self._loading: str | None = None
+        self._plans = MemoryPlans(self.jobs, lambda: context.machine())
+        self.look = MachineLook(self.jobs, context.settings, lambda: context.machine())
+        self._places: dict[str, Place] = {}  # of rows, kept while the page is shown so that none moves away
         self._entries: dict[str, ModelEntry] = {}
-        self._progress: dict[str, JobProgress] = {}
-        self._said: dict[str, str] = {}  # result of the last job, until the next action
-        self._wants_token: set[str] = set()
         self._added: set[str] = set()  # files that were just chosen and are not read yet
         self._ready: list[tuple[str, str]] | None = None
-        self._free = 0
         self._swept = False
+        self._states = RowStates(self.jobs, self._plans, self._work, self.look, self._folder, self._hub)
         self.question: QMessageBox | None = None
         self.widget = self.page = ModelsPage()
         self.setParent(self.page)  # so that no signal arrives once the page is destroyed
@@ -83,6 +82,9 @@ class ModelsController(QObject):
         self.page.folder_chosen.connect(self.add_folder)
         self.page.file_chosen.connect(self.add_file)
         self.remote.changed.connect(self._offer)
+        self.look.changed.connect(self._show_machine)
+        self.look.failed.connect(self.page.notice.show_message)
+        self.page.hero.measure.clicked.connect(self.look.measure)
         self._token_store.changed.connect(self._show_all)
         self._token_store.failed.connect(self.page.notice.show_message)
         self.jobs.changed.connect(self._show)
@@ -92,9 +94,10 @@ class ModelsController(QObject):
         self._context.offline_changed.connect(self._show_offline)
 
     def enter(self) -> None:
-        """Refreshes when the page is shown."""
+        """Refreshes when the page is shown, and shows the recommended model."""
+        self._places.clear()
         self.refresh()
-        self.page.setFocus()
+        self.page.show_hero()
 
     @Slot()
     def _show_model(self) -> None:
@@ -102,10 +105,12 @@ class ModelsController(QObject):
         model, loading = (None if each is None else each.path_or_id for each in held)
         if model is not None:
             self._list_folder(model)
-        if (model, loading) == (self._loaded, self._loading):
+            self.look.begin()  # by now the engine has imported what takes long
+        states = self._states
+        if (model, loading) == (states.loaded, states.loading):
             return
-        is_other = model != self._loaded
-        self._loaded, self._loading = model, loading
+        is_other = model != states.loaded
+        states.loaded, states.loading = model, loading
         if is_other:
             self._count_all()
         self._show_all()
@@ -123,8 +128,7 @@ class ModelsController(QObject):
                     self.jobs.pause(key)
         self._show_place()
         for row in self.page.rows.values():
-            if row.token is not None:
-                row.token.set_offline(offline)
+            row.set_offline(offline)
         self._show_all()
 
     @Slot()
@@ -142,7 +146,7 @@ class ModelsController(QObject):
         try:
             found = entries(self._folder, self._local.all(), self._published)
             place = next(path for path in (self._folder, *self._folder.parents) if path.exists())
-            self._free = shutil.disk_usage(place).free
+            self._states.free = shutil.disk_usage(place).free
         except OSError as error:
             why = error.strerror or str(error)
             self.page.notice.show_message(tr("{folder} cannot be read ({why})", folder=self._folder, why=why))
@@ -153,6 +157,7 @@ class ModelsController(QObject):
             )
         shown_elsewhere = {folder for key, folder in self._work.converting.items() if key != str(folder)}
         self._entries = {e.key: e for e in found if not (e.state == "unpacked" and e.folder in shown_elsewhere)}
+        self._states.entries = self._entries
         self._offer()
         return True
 
@@ -223,7 +228,27 @@ class ModelsController(QObject):
         for key, entry in self._entries.items():
             if key not in self.page.rows:
                 self.page.rows[key] = self._row(entry)
-        self.page.arrange(self._entries)
+        recommended = self.look.recommended
+        best = "" if recommended is None else recommended.key
+        self._places = {key: self._places.get(key, place_of(entry, best)) for key, entry in self._entries.items()}
+        self.page.arrange(self._places)
+
+    @Slot()
+    def _show_machine(self) -> None:
+        """Shows the computer, and the recommended model first."""
+        machine, recommended, hero = self.look.machine, self.look.recommended, self.page.hero
+        if machine is None or recommended is None:
+            return
+        hero.describe(hero_words.machine_line(machine), hero_words.note_line(recommended.note))
+        hero.measure.setVisible(self.look.can_measure)
+        hero.measure.setText(tr("Measuring…") if self.look.is_measuring else tr("Measure this computer's speed"))
+        hero.measure.setEnabled(not self.look.is_measuring)
+        if self._places.get(recommended.key, "hero") != "hero":  # the other rows stay where they are
+            self._places[recommended.key] = "hero"
+            self._arrange()
+            if self.page.window().focusWidget() is self.page:
+                self.page.show_hero()
+        self._show_all()
 
     def _row(self, entry: ModelEntry) -> ModelRow:
         row = ModelRow(entry, f"{self._hub}/{entry.repo}" if entry.repo else "")
@@ -231,64 +256,39 @@ class ModelsController(QObject):
         if row.token is not None:
             row.token.given.connect(self._token_store.keep)
             row.token.forget.clicked.connect(self._token_store.forget)
-            row.token.set_offline(self._work.offline.is_set())
+        row.set_offline(self._work.offline.is_set())
         return row
 
     def _show_place(self) -> None:
-        self.page.place.setText(words.place_line(self._folder, self._free, self._work.offline.is_set()))
+        self.page.place.setText(words.place_line(self._folder, self._states.free, self._work.offline.is_set()))
 
     @Slot()
     def _show_all(self) -> None:
         for key in self._entries:
             self._show(key)
+        self._list_rows()
+
+    def _list_rows(self) -> None:
+        """Gives the page what the search and the filter ask of the rows, and which of the small models is loaded."""
+        self.page.list_rows({key: self._states.listed(entry) for key, entry in self._entries.items()})
+        small = [entry for key, entry in self._entries.items() if self._places.get(key) == "small"]
+        loaded = next((entry.title for entry in small if entry == self._states.holder), "")
+        self.page.small.say(len(small), tr("● {model} is loaded", model=loaded) if loaded else "")
 
     @Slot(str)
     def _show(self, key: str) -> None:
         if key not in self._entries or key not in self.page.rows:
             return
-        entry, row = self._entries[key], self.page.rows[key]
-        job = self.jobs.heavy_of(key)
-        loading = entry.is_ready and entry.load_id == self._loading
-        loaded = entry.is_ready and entry.load_id == self._loaded
-        progress = self._progress.get(key) if job is not None else None
-        bar, text = None, self._said.get(key, "")
-        if job is not None and job[1] != "queued":
-            bar = 0.0 if progress is None else progress.share
-            text = words.beginning_line(job[0], self._hub) if progress is None else words.progress_line(progress)
-        memory, tip = self._plans.words(entry, self._loaded_entry())
-        before = [self._entries[k].title for k in self.jobs.heavy_keys if k != key and k in self._entries]
-        can_convert = self._work.can_convert(entry)
-        can = actions(entry, job, loaded=loaded or loading, can_convert=can_convert)
-        if entry.state == "unpacked" and source_of(entry, self._entries.values()) is None:
-            can = tuple(action for action in can if action != "resume")
-        copy = self._plans.copy_bytes(key) if can_convert else 0
-        row.show_state(
-            entry,
-            RowState(
-                words.status(entry, job, loaded=loaded, loading=loading, before=before[0] if before else ""),
-                memory,
-                tip,
-                "" if text else words.disk_line(entry, self._free, self._folder, copy),
-                can,
-                words.blocked(entry, offline=self._work.offline.is_set(), loaded=loaded or loading),
-                loaded,
-                bar,
-                text,
-                entry.repo != "" and not entry.is_ready and (entry.is_gated or key in self._wants_token),
-                job[0] if job is not None and job[1] != "queued" else None,
-                loading,
-            ),
-        )
+        row = self.page.rows[key]
+        row.show_state(self._entries[key], self._states.of(key, is_hero=self._places.get(key) == "hero"))
         if row.token is not None:
-            row.token.setEnabled(job is None)
+            row.token.setEnabled(self.jobs.heavy_of(key) is None)
             row.token.say(self._token_store.words, has_token=bool(self._token_store.words))
 
-    def _loaded_entry(self) -> ModelEntry | None:
-        return next((e for e in self._entries.values() if e.is_ready and e.load_id == self._loaded), None)
-
     def _count_all(self) -> None:
-        """Plans memory again once the page is visible."""
+        """Looks at the computer once the page is visible, and plans memory again."""
         if self.page.isVisible():
+            self.look.begin()
             self._plans.count(self._entries.values())
 
     @Slot(str, str)
@@ -297,7 +297,7 @@ class ModelsController(QObject):
         if entry is None:
             return
         self.page.rows[key].notice.hide()
-        self._said.pop(key, None)
+        self._states.said.pop(key, None)
         match action:
             case "load":
                 self._context.load(entry.load_id)
@@ -310,7 +310,7 @@ class ModelsController(QObject):
                 if (source := source_of(entry, self._entries.values())) is not None:
                     self._work.convert(source, entry)
             case "download" | "resume":
-                self._wants_token.discard(key)
+                self._states.wants_token.discard(key)
                 if refusal := self._work.download(entry):
                     self.page.rows[key].notice.show_message(refusal)
             case "pause":
@@ -338,45 +338,45 @@ class ModelsController(QObject):
             self._drop(entry.key)
 
     def _ask(self, entry: ModelEntry) -> None:
-        self.question = ask(self.page, words.delete_question(entry), partial(self._drop, entry.key))
+        self.question = ask(self.page, words.delete_question(entry), functools.partial(self._drop, entry.key))
 
     def _drop(self, key: str, _checked: bool = False) -> None:
         """Deletes a model, or the files of an unfinished one; never the loaded one."""
         entry = self._entries.get(key)
         if self.jobs.heavy_of(key) is not None:
             self.jobs.cancel(key)  # the job deletes its own files
-        elif entry is not None and not (entry.is_ready and entry.load_id == self._loaded):
+        elif entry is not None and not (entry.is_ready and entry.load_id == self._states.loaded):
             self._work.delete(entry)
 
     @Slot(object)
     def _job_progressed(self, progress: JobProgress) -> None:
-        self._progress[progress.key] = progress
+        self._states.progress[progress.key] = progress
         row = self.page.rows.get(progress.key)
         if row is not None and self.jobs.heavy_of(progress.key) is not None:
             row.show_progress(progress.share, words.progress_line(progress))
 
     @Slot(object)
     def _job_ended(self, ended: JobEnded) -> None:
-        if ended.kind == "token":
+        if ended.kind in ("token", "look", "measure"):
             return
         if ended.kind == "plan":
             self._plan_ended(ended)
             return
-        self._progress.pop(ended.key, None)
+        self._states.progress.pop(ended.key, None)
         if ended.kind == "convert":
             self._work.converting.pop(ended.key, None)
         if isinstance(ended.failure, ClosedError):
-            self._wants_token.add(ended.key)
+            self._states.wants_token.add(ended.key)
         self.refresh()
         row = self.page.rows.get(ended.key)
         if ended.failure is not None:
             problem = words.sentence(str(ended.failure))
             (row or self.page).notice.show_message(problem, ended.details)
         elif row is not None and ended.kind == "verify" and ended.result:
-            self._said[ended.key] = tr("✓ Checked: every file is as it was written")
+            self._states.said[ended.key] = tr("✓ Checked: every file is as it was written")
             self._show(ended.key)
         elif row is not None and ended.kind == "convert" and isinstance(ended.result, dict) and ended.result:
-            self._said[ended.key] = words.packed_line(ended.result)
+            self._states.said[ended.key] = words.packed_line(ended.result)
             self._show(ended.key)
 
     def _plan_ended(self, ended: JobEnded) -> None:
@@ -388,8 +388,9 @@ class ModelsController(QObject):
             self.refresh()
             self.page.notice.show_message(words.sentence(str(ended.failure)))
             return
-        loaded = self._loaded_entry()
+        loaded = self._states.holder
         self._show_all() if loaded is not None and ended.key == loaded.key else self._show(ended.key)
+        self._list_rows()
 
 
 def build(context: AppContext) -> ModelsController:

@@ -10,9 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from app.state.models.filtering import Writes
 from app.system.i18n import tr
-from engine import PUBLISHED, PublishedModel, SafelightError
-from engine.catalog import gguf_parts, installed, is_gguf
+from engine import PUBLISHED, EmbeddedModel, PublishedModel, SafelightError
+from engine.catalog import DIFFUSION, TALK, Tried, gguf_parts, installed, is_gguf, loads_directly
 from engine.files import read_json
 from engine.hub import download
 from engine.hub.record import Record
@@ -41,7 +42,7 @@ JSON_BYTES = 2**18  # bytes of a file that is parsed
 @dataclass(frozen=True)
 class ModelEntry:
     """One model. ``unpacked`` is an unfinished conversion; ``missing`` a folder or file that no longer exists;
-    ``gguf`` a file to import, which stands for its folder."""
+    ``gguf`` a file that has to be imported. A file that loads as it is, is ``ready``."""
 
     key: str
     group: Group
@@ -60,6 +61,10 @@ class ModelEntry:
     is_gated: bool = False
     can_verify: bool = False
     source: str = ""  # name of the folder or file that an unfinished conversion reads
+    writes: Writes = ""
+    licence: str = ""
+    date: str = ""  # of publication
+    tried: Tried = ""  # what of a published model was tried by Safelight's makers
 
     @property
     def is_ready(self) -> bool:
@@ -110,7 +115,8 @@ def entries(
         local: folders and files that the user added.
     """
     sizes = _Sizes()
-    found = [_embedded(model.id, model.title, tr(model.purpose), model.folder, sizes) for model in installed()]
+    embedded = sorted(installed(), key=lambda model: model.id != TALK.id)
+    found = [_embedded(model, sizes) for model in embedded]
     found += [_published(model, folder, sizes) for model in published]
     taken = {entry.key for entry in found} | {entry.folder for entry in found}
     stored: list[ModelEntry] = []
@@ -123,6 +129,18 @@ def entries(
             break
     stored.sort(key=lambda entry: entry.state != "unfinished")
     return (*found, *stored, *(_local(path, sizes) for path in local))
+
+
+Place = Literal["hero", "own", "small", "catalog"]
+
+
+def place_of(entry: ModelEntry, recommended: str) -> Place:
+    """Returns the part of the page in which an entry stands; ``recommended`` is the key of the recommended one."""
+    if entry.key == recommended:
+        return "hero"
+    if entry.group == "embedded":
+        return "small"
+    return "catalog" if entry.group == "published" and entry.state == "absent" else "own"
 
 
 def source_of(entry: ModelEntry, known: Iterable[ModelEntry]) -> ModelEntry | None:
@@ -141,8 +159,11 @@ def _inside(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(names) if name.isprintable() and not name.startswith(".")]
 
 
-def _embedded(key: str, title: str, purpose: str, folder: Path, sizes: _Sizes) -> ModelEntry:
-    return ModelEntry(key, "embedded", "ready", title, purpose, folder, key, bytes_here=sizes.of(folder))
+def _embedded(model: EmbeddedModel, sizes: _Sizes) -> ModelEntry:
+    return ModelEntry(
+        model.id, "embedded", "ready", model.title, tr(model.purpose), model.folder, model.id,
+        bytes_here=sizes.of(model.folder), writes="word by word" if model.id == TALK.id else "diffusion",
+    )  # fmt: skip
 
 
 def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> ModelEntry:
@@ -166,6 +187,10 @@ def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> ModelEntry
         sees=whole and _sees(place),
         is_gated=model.is_gated,
         can_verify=whole,
+        writes=_writes_of(model.model_type),
+        licence=tr(model.licence),
+        date=model.date,
+        tried=model.tried,
     )
 
 
@@ -191,11 +216,12 @@ def _stored(path: Path, sizes: _Sizes) -> ModelEntry | None:
     """Returns the entry of a folder in the data folder: a model or an unfinished conversion. None if it is neither."""
     key = str(path)
     if os.path.lexists(path / MANIFEST):
-        purpose = tr("packed by Safelight; loads at the speed of the disk")
+        purpose = tr("packed into 4 bits by Safelight; loads quickly")
         here = sizes.of(path)
         return ModelEntry(
-            key, "stored", "ready", _title(path), purpose, path, key, bytes_here=here, is_packed=True, can_verify=True
-        )
+            key, "stored", "ready", _title(path), purpose, path, key,
+            bytes_here=here, is_packed=True, can_verify=True, writes=_writes(path),
+        )  # fmt: skip
     if os.path.lexists(path / PARTIAL):
         source = _json(path / PARTIAL).get("source")
         return ModelEntry(
@@ -208,21 +234,30 @@ def _stored(path: Path, sizes: _Sizes) -> ModelEntry | None:
         return _unfinished(path, path.parent)
     return ModelEntry(
         key, "stored", "ready", record.repo, tr("a downloaded model"), path, key, record.repo,
-        bytes_here=sizes.of(path), is_packed=_is_packed(path), sees=_sees(path), can_verify=True,
+        bytes_here=sizes.of(path), is_packed=_is_packed(path), sees=_sees(path), can_verify=True, writes=_writes(path),
     )  # fmt: skip
 
 
 def _local(path: Path, sizes: _Sizes) -> ModelEntry:
     if is_gguf(path):
-        is_there = os.path.isfile(path)
-        parts = [part for part in gguf_parts(path) if os.path.isfile(part)]
-        return ModelEntry(
-            str(path), "local", "gguf" if is_there else "missing", path.stem, tr("a GGUF file, to be imported"), path,
-            bytes_here=sum(map(os.path.getsize, parts)) if is_there else 0,
-        )  # fmt: skip
+        return _file_entry(path)
     if not os.path.isfile(path / "config.json"):
         return ModelEntry(str(path), "local", "missing", path.name, tr("a model folder of your own"), path)
     return _folder_entry(path, "local", sizes)
+
+
+def _file_entry(path: Path) -> ModelEntry:
+    """Returns the entry of a GGUF file."""
+    if not os.path.isfile(path):
+        return ModelEntry(str(path), "local", "missing", path.stem, tr("a GGUF file of your own"), path)
+    here = sum(os.path.getsize(part) for part in gguf_parts(path) if os.path.isfile(part))
+    if loads_directly(path):
+        purpose = tr("a GGUF file of your own; loads as it is")
+        return ModelEntry(
+            str(path), "local", "ready", path.stem, purpose, path, str(path), bytes_here=here, writes="word by word"
+        )
+    purpose = tr("a GGUF file of your own; has to be imported before it can be loaded")
+    return ModelEntry(str(path), "local", "gguf", path.stem, purpose, path, bytes_here=here)
 
 
 def _folder_entry(path: Path, group: Group, sizes: _Sizes) -> ModelEntry:
@@ -231,6 +266,7 @@ def _folder_entry(path: Path, group: Group, sizes: _Sizes) -> ModelEntry:
     return ModelEntry(
         str(path), group, "ready", path.name, tr("a model folder of your own"), path, str(path),
         bytes_here=sizes.of(path), is_packed=store or _is_packed(path), sees=_sees(path), can_verify=store,
+        writes=_writes(path),
     )  # fmt: skip
 
 
@@ -277,6 +313,16 @@ def _is_packed(model: Path) -> bool:
 
 def _sees(model: Path) -> bool:
     return isinstance(_json(model / "config.json").get("vision_config"), dict)
+
+
+def _writes(model: Path) -> Writes:
+    return _writes_of(_json(model / "config.json").get("model_type"))
+
+
+def _writes_of(model_type: object) -> Writes:
+    if not isinstance(model_type, str):
+        return ""
+    return "diffusion" if model_type in DIFFUSION else "word by word"
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from app.system.i18n import tr
 from engine import SafelightError
 from engine.errors import spoken
 
-JobKind = Literal["download", "convert", "verify", "delete", "plan", "token", "probe"]
+JobKind = Literal["download", "convert", "verify", "delete", "plan", "token", "probe", "look", "measure"]
 HEAVY: tuple[JobKind, ...] = ("download", "convert", "verify")
 Phase = Literal["queued", "running", "pausing", "cancelling"]
 STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, cast
 
 from app.models import tasks, words
 from app.models.entries import ModelEntry
 from app.models.jobs import JobEnded, Jobs, ModelJob
 from app.system.i18n import tr
+from engine.catalog import is_gguf
+from engine.memory.machine import Machine
 
 if TYPE_CHECKING:
     from engine.memory.plan import Plan
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 class MemoryPlans:
     """Memory plans by entry key. Planning is a job, since it imports torch."""
 
-    def __init__(self, jobs: Jobs) -> None:
-        self._jobs = jobs
+    def __init__(self, jobs: Jobs, machine: Callable[[], Machine]) -> None:
+        self._jobs, self._machine = jobs, machine
         self._plans: dict[str, Plan | str] = {}  # the plan, or why there is none
 
     def __contains__(self, key: str) -> bool:
@@ -28,9 +30,9 @@ class MemoryPlans:
         """Plans again with the memory that is free now. A GGUF file is planned once: reading its header takes
         seconds."""
         for entry in entries:
-            is_known = entry.state == "gguf" and not isinstance(self._plans.get(entry.key, ""), str)
+            is_known = is_gguf(entry.folder) and self.plan(entry.key) is not None
             if _countable(entry) and not is_known:
-                self._jobs.submit(ModelJob(entry.key, "plan", tasks.plan(entry)))
+                self._jobs.submit(ModelJob(entry.key, "plan", tasks.plan(entry, self._machine)))
 
     def take(self, ended: JobEnded) -> None:
         """Stores the result of a planning job."""
@@ -40,10 +42,26 @@ class MemoryPlans:
         """Drops a removed entry's plan."""
         self._plans.pop(key, None)
 
+    def plan(self, key: str) -> Plan | None:
+        """Returns an entry's plan; None if it is not counted yet, or cannot be."""
+        plan = self._plans.get(key)
+        return None if isinstance(plan, str) else plan
+
     def copy_bytes(self, key: str) -> int:
         """Returns the bytes on disk of the copy that an import would write; 0 if unknown."""
+        plan = self.plan(key)
+        return 0 if plan is None else plan.copy_bytes
+
+    def fits(self, key: str, holder: ModelEntry | None) -> bool | None:
+        """Returns whether a model fits once the loaded one is unloaded; None if that is not counted yet."""
         plan = self._plans.get(key)
-        return 0 if plan is None or isinstance(plan, str) else plan.copy_bytes
+        if plan is None or isinstance(plan, str):
+            return None if plan is None else False
+        return plan.total_bytes <= plan.free_bytes + self._held(holder) or plan.longest >= words.LEAST_CONTEXT
+
+    def _held(self, holder: ModelEntry | None) -> int:
+        plan = None if holder is None else self.plan(holder.key)
+        return 0 if plan is None else plan.released_bytes
 
     def words(self, entry: ModelEntry, holder: ModelEntry | None) -> tuple[str, str]:
         """Returns the sentence about memory and its tool tip; ``holder`` is the loaded entry."""
@@ -54,13 +72,7 @@ class MemoryPlans:
             return tr("Counting the memory that it needs…"), ""
         if isinstance(plan, str):
             return plan, ""
-        held = self._plans.get(holder.key) if holder is not None else None
-        line = words.memory_line(
-            plan,
-            loaded=entry is holder,
-            here=entry.is_ready,
-            held=0 if held is None or isinstance(held, str) else held.released_bytes,
-        )
+        line = words.memory_line(plan, loaded=entry is holder, held=self._held(holder))
         return line, words.memory_tip(plan)
 
 

@@ -1,9 +1,9 @@
-"""The models page: models in groups, and remote servers below them. Knows no jobs and no engine."""
+"""The models page: the recommended model, the user's own, small ones, all others, remote servers. Knows no jobs and no
+engine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import get_args
+from collections.abc import Mapping
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QShowEvent
@@ -14,15 +14,19 @@ from app.design.controls import button, chain_tabs, flow_of, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.notice import Notice
-from app.models.entries import Group
+from app.models.catalog_bar import CatalogBar
+from app.models.entries import Place
+from app.models.hero import Hero
 from app.models.remote_section import RemoteSection
 from app.models.rows import ModelRow
-from app.models.words import group_title
+from app.models.small_models import SmallModels
+from app.models.words import place_title
+from app.state.models.filtering import Listed
 from app.system.i18n import tr
 
 
 class ModelsPage(ColumnPage):
-    """Shows rows under the headings of their groups; a group without rows is hidden."""
+    """Shows rows in the parts of the page; a part without rows is hidden, the recommended model's never."""
 
     about_to_show = Signal()  # rows made once it is visible would be laid out after it is painted
     shown = Signal()
@@ -34,31 +38,44 @@ class ModelsPage(ColumnPage):
         self.setObjectName("models")
         self.setAccessibleName(tr("Models"))
         self.rows: dict[str, ModelRow] = {}
+        self.hero, self.small, self.bar = Hero(), SmallModels(), CatalogBar()
         self.servers = RemoteSection()
         self.add_server = button(
             tr("Add a remote engine…"), role="plain", tip=tr("Lets a model answer that another program or machine runs")
         )
         self.add = button(tr("Add a folder…"), role="plain", tip=tr("Lists a model folder where it is; copies nothing"))
-        tip = tr("Lists a file in llama.cpp's format, and what its import would take")
-        self.add_file = button(tr("Import a GGUF…"), role="plain", tip=tip, clicked=self._ask_file)
+        tip = tr("Lists a file in llama.cpp's format: most load as they are, DiffusionGemma is imported")
+        self.add_file = button(tr("Add a GGUF file…"), role="plain", tip=tip, clicked=self._ask_file)
         self.place = label("", "fact", wrap=True, selectable=True)
         self.place.setAccessibleName(tr("Where models are kept"))
         self.notice = Notice()
         self.notice.float_over(self.viewport())
         self.add_server.clicked.connect(self._show_servers)
         self.add.clicked.connect(self._ask_folder)
-        self._groups: dict[Group, tuple[QWidget, QVBoxLayout]] = {}
+        self._listed: dict[str, Listed] = {}
+        self._own_rows, self._catalog_rows = column_of(spacing=8), column_of(spacing=8)
+        self._own = boxed(
+            column_of(label(place_title("own"), "group"), self._own_rows, margins=(0, 16, 0, 0), spacing=8)
+        )
+        self._none = label(tr("No other model matches."), "fact")
+        self._parts: dict[Place, QVBoxLayout] = {
+            "hero": self.hero.rows,
+            "own": self._own_rows,
+            "small": self.small.rows,
+            "catalog": self._catalog_rows,
+        }
+        self._places: dict[str, Place] = {}
+        self.bar.changed.connect(self.filter_rows)
         self._lay_out()
 
     def _lay_out(self) -> None:
         adding = flow_of(self.add_server, self.add_file, self.add)
         title = label(tr("Models"), "title")
         title.setMinimumHeight(px(36))  # height of a button
-        for group in get_args(Group):
-            rows = column_of(label(group_title(group), "group"), margins=(0, 16, 0, 0), spacing=8)
-            self._groups[group] = (boxed(rows), rows)
         heading = row_of((title, 0, Qt.AlignmentFlag.AlignTop), STRETCH, adding, spacing=8)
-        self.show_column(heading, self.place, *(box for box, _ in self._groups.values()), self.servers)
+        lists = label(place_title("catalog"), "group"), self.bar, self._catalog_rows, self._none
+        catalog = column_of(*lists, margins=(0, 16, 0, 0), spacing=8)
+        self.show_column(heading, self.hero, self.place, self._own, self.small, catalog, self.servers)
 
     def setVisible(self, visible: bool) -> None:
         if visible:
@@ -75,19 +92,51 @@ class ModelsPage(ColumnPage):
         row.setParent(None)
         row.deleteLater()
 
-    def arrange(self, keys: Iterable[str]) -> None:
-        """Puts the rows in order; rows that are already in place are not moved."""
-        rows = [self.rows[key] for key in keys]
-        places = dict.fromkeys(self._groups, 1)  # the first row comes after the heading
-        for row in rows:
-            group = row.entry.group
-            layout = self._groups[group][1]
-            if layout.indexOf(row) != places[group]:
-                layout.insertWidget(places[group], row)
-            places[group] += 1
-        for group, (box, _) in self._groups.items():
-            box.setVisible(places[group] > 1)
-        chain_tabs(self.add, [control for row in rows for control in row.tab_order()])
+    def arrange(self, places: Mapping[str, Place]) -> None:
+        """Puts the rows in their parts of the page, in order; rows that are already in place are not moved."""
+        self._places = dict(places)
+        nexts = dict.fromkeys(self._parts, 0)
+        for key, place in places.items():
+            layout, row = self._parts[place], self.rows[key]
+            if layout.indexOf(row) != nexts[place]:
+                layout.insertWidget(nexts[place], row)
+            nexts[place] += 1
+            row.set_recommended(place == "hero")
+        self.filter_rows()
+        self._chain()
+
+    def _chain(self) -> None:
+        """Sets the order of the Tab key."""
+        stops: dict[Place, list[QWidget]] = {place: [] for place in self._parts}
+        for key, place in self._places.items():
+            stops[place] += self.rows[key].tab_order()
+        bar = [self.bar.search, *self.bar.filters.values()]
+        order = [*stops["hero"], self.hero.measure, *stops["own"], self.small.fold, *stops["small"]]
+        chain_tabs(self.add, [*order, *bar, *stops["catalog"]])
+
+    def list_rows(self, listed: Mapping[str, Listed]) -> None:
+        """Takes what the search and the filter ask of each row."""
+        self._listed = dict(listed)
+        self.filter_rows()
+
+    @Slot()
+    def filter_rows(self) -> None:
+        """Hides the rows that the search and the filter leave out; never the recommended one."""
+        left: dict[Place, int] = dict.fromkeys(self._parts, 0)
+        for key, place in self._places.items():
+            is_left = place == "hero" or key not in self._listed or self.bar.shows(self._listed[key])
+            self.rows[key].setVisible(is_left)
+            left[place] += is_left
+        self._own.setVisible(left["own"] > 0)
+        self.small.setVisible(left["small"] > 0)
+        self.small.force(self.bar.is_active)
+        self._none.setVisible(left["own"] + left["small"] + left["catalog"] == 0)
+
+    def show_hero(self) -> None:
+        """Scrolls to the recommended model and focuses its row, which gives the focus to its main button."""
+        self.verticalScrollBar().setValue(0)
+        best = next((self.rows[key] for key, place in self._places.items() if place == "hero"), self)
+        best.setFocus()
 
     @Slot()
     def _show_servers(self) -> None:
@@ -103,6 +152,6 @@ class ModelsPage(ColumnPage):
     @Slot()
     def _ask_file(self) -> None:
         kinds = tr("GGUF files") + " (*.gguf *.GGUF)"
-        chosen, _ = QFileDialog.getOpenFileName(self, tr("Import a GGUF file"), "", kinds)
+        chosen, _ = QFileDialog.getOpenFileName(self, tr("Add a GGUF file"), "", kinds)
         if chosen:
             self.file_chosen.emit(chosen)

@@ -14,7 +14,7 @@ from app.design.layouts import Gap, column_of, row_of
 from app.design.notice import Notice
 from app.models.entries import ACTIONS, Action, ModelEntry
 from app.models.jobs import JobKind
-from app.models.words import action_text, action_tip
+from app.models.words import action_text, action_tip, facts_line, facts_tip
 from app.system.i18n import tr
 
 
@@ -28,8 +28,8 @@ class TokenField(QWidget):
         self._page = page
         self.explanation = label(
             tr(
-                "This model is gated. Accept its licence at {page}, signed in to your account there, then enter an "
-                "access token of that account.",
+                "Accept its licence first at {page}, signed in to your account there. Then enter an access token of "
+                "that account.",
                 page=page,
             ),
             "fact",
@@ -82,6 +82,7 @@ class TokenField(QWidget):
 
 
 MAIN: tuple[Action, ...] = ("load", "unload", "download", "resume", "pause")  # at most one of them is shown
+RECOMMENDED: tuple[Action, ...] = ("load", "download", "resume")  # what to do first with the recommended model
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ class RowState:
     status: str
     memory: str = ""
     memory_tip: str = ""
+    speed: str = ""
     disk: str = ""
     actions: tuple[Action, ...] = ()
     blocked: dict[Action, str] = field(default_factory=dict)  # why a button is disabled, by action
@@ -103,18 +105,20 @@ class RowState:
 
 
 class ModelRow(QFrame):
-    """Emits ``action_requested`` when a button is pressed."""
+    """Emits ``action_requested`` when a button is pressed. ``page`` is the address of the model's card."""
 
     action_requested = Signal(str, str)  # key, action
 
-    def __init__(self, entry: ModelEntry, licence_page: str = "") -> None:
+    def __init__(self, entry: ModelEntry, page: str = "") -> None:
         super().__init__()
         self.setProperty("role", "model")
         self.entry = entry
         self.title = label(entry.title, "model-title", wrap=True)
         self.status = label("", "fact")
         self.purpose = label("", "fact", wrap=True)
+        self.facts = label("", "fact", wrap=True)
         self.memory = label("", "fact", wrap=True)
+        self.speed = label("", "fact", wrap=True)
         self.disk = label("", "fact", wrap=True)
         self.bar = QProgressBar()
         self.bar.setProperty("role", "bar")
@@ -125,7 +129,11 @@ class ModelRow(QFrame):
         self.bar.setSizePolicy(policy)
         self.progress = label("", "fact", wrap=True)
         self.notice = Notice()
-        self.token = TokenField(licence_page) if licence_page else None
+        self.token = TokenField(page) if page else None
+        tip = tr("Opens {page} in the browser", page=page)
+        self.card = button(tr("Model card"), tr("Model card: {title}", title=entry.title), tip=tip)
+        self.card.clicked.connect(lambda: QDesktopServices.openUrl(QUrl(page)))
+        self.card.setVisible(bool(page))
         self.buttons: dict[Action, QPushButton] = {action: self._button(action) for action in ACTIONS}
         self._lay_out()
         self.show_state(entry, RowState(""))
@@ -137,13 +145,15 @@ class ModelRow(QFrame):
 
     def _lay_out(self) -> None:
         heading = row_of((self.title, 1), (self.status, 0, Qt.AlignmentFlag.AlignTop), spacing=16)
-        strip = flow_of(*self.buttons.values(), gap=16)
+        strip = flow_of(*self.buttons.values(), self.card, gap=16)
         self.buttons["load"].setText(tr("Load"))
         strip.setMinimumHeight(self.buttons["load"].sizeHint().height())  # so that it is as high when it has only links
         column = column_of(
             heading,
             self.purpose,
+            self.facts,
             self.memory,
+            self.speed,
             self.disk,
             Gap(4),
             self.bar,
@@ -168,7 +178,11 @@ class ModelRow(QFrame):
         self.setAccessibleDescription(state.status)
         self.status.setText(state.status)
         _show(self.purpose, entry.purpose[:1].upper() + entry.purpose[1:])
+        _show(self.facts, facts_line(entry))
+        self.facts.setToolTip(facts_tip(entry))
+        self.facts.setAccessibleDescription(facts_tip(entry))
         _show(self.memory, state.memory)
+        _show(self.speed, state.speed)
         self.memory.setToolTip(state.memory_tip)
         self.memory.setAccessibleDescription(state.memory_tip)
         _show(self.disk, state.disk)
@@ -195,6 +209,18 @@ class ModelRow(QFrame):
             if action not in state.actions:
                 made.hide()
 
+    def set_recommended(self, is_recommended: bool) -> None:
+        """Sets off the main button of the recommended model."""
+        for action in RECOMMENDED:
+            if self.buttons[action].property("role") != (role := "primary" if is_recommended else "plain"):
+                restyle(self.buttons[action], "role", role)
+
+    def set_offline(self, offline: bool) -> None:
+        """Disables the links to pages while offline."""
+        self.card.setEnabled(not offline)
+        if self.token is not None:
+            self.token.set_offline(offline)
+
     def show_progress(self, bar: float | None, text: str) -> None:
         """Shows a job's progress; None hides the bar. The text below it is shown in any case."""
         self.bar.setVisible(bar is not None)
@@ -207,7 +233,7 @@ class ModelRow(QFrame):
         """Returns the focusable widgets, in order."""
         token = self.token
         fields = (token.edit, token.save, token.open, token.forget) if token is not None else ()
-        return (self.notice.details, self.notice.dismiss, *fields, *self.buttons.values())
+        return (self.notice.details, self.notice.dismiss, *fields, *self.buttons.values(), self.card)
 
     def _keep_focus(self, actions: tuple[Action, ...]) -> None:
         """Focuses the first button that will be shown; until there is one, the row."""

@@ -9,23 +9,29 @@ import functools
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from secrets import token_hex
 
 from app.models.entries import ModelEntry
 from app.models.jobs import Control
+from app.state.models.recommendation import CARD, CONTEXT
+from app.state.models.speed import bytes_a_token
 from app.system.i18n import tr
 from app.system.secret import Secret
-from engine import SafelightError
-from engine.catalog import is_gguf
+from engine import PUBLISHED, SafelightError, StepFinished
+from engine.catalog import TALK, is_gguf
 from engine.files import clear, is_plain_file
 from engine.hub import download as downloads
 from engine.hub.download import DownloadProgress
 from engine.hub.names import is_token
+from engine.memory.machine import Machine
 from engine.store_files import PARTIAL, is_of_a_conversion
 
 Work = Callable[[Control], object]
+MEASURED_TOKENS = 24
 GOING = ".safelight-deleted"  # suffix of a folder that is being deleted
 
 
@@ -119,19 +125,48 @@ def discard(entry: ModelEntry, folder: Path) -> Work:
     return work
 
 
-def plan(entry: ModelEntry) -> Work:
-    """Plans the memory that a model needs."""
+def plan(entry: ModelEntry, machine: Callable[[], Machine]) -> Work:
+    """Plans the memory that a model needs on this computer."""
 
     def work(_control: Control) -> object:
-        if entry.state == "gguf":
-            from engine.models.gguf_import import plan_import  # imports torch
+        from engine.models.opening import plan_model  # imports torch
 
-            return plan_import(entry.folder)
-        from engine.models.opening import open_model  # imports torch
+        place = machine().device
+        if entry.is_ready or entry.state == "gguf":
+            return plan_model(entry.load_id or entry.folder, device=place)
+        return plan_model(entry.shape, quantization=entry.quantization, device=place)
 
-        if entry.is_ready:
-            return open_model(entry.load_id).plan()
-        return open_model(entry.shape, shapes=True).plan(quantization=entry.quantization)
+    return work
+
+
+def look(machine: Callable[[], Machine]) -> Work:
+    """Describes this computer, and counts what the models that may be recommended would need on it."""
+
+    def work(_control: Control) -> object:
+        from engine.models.opening import plan_model  # imports torch
+
+        found, shapes = machine(), {model.repo: model.shape for model in PUBLISHED}
+        place = found.device if found.is_usable else "cpu"
+        needs = {(repo, how): plan_model(shapes[repo], CONTEXT, how, place).total_bytes for repo, how in CARD}
+        return found, needs
+
+    return work
+
+
+def measure() -> Work:
+    """Measures the bytes of weights that this computer's processor reads a second while Safelight Talk writes."""
+
+    def work(_control: Control) -> object:
+        from engine import generate, load_model  # imports torch
+        from engine.models.opening import plan_model
+
+        model = load_model(TALK.id, device="cpu")
+        prompt = model.tokenizer.encode("Once upon a time")
+        config = model.generation_defaults.replace(max_new_tokens=MEASURED_TOKENS, eos_token_ids=())
+        events = generate(model, list(prompt), config, seed=0)
+        times = [time.perf_counter() for event in events if isinstance(event, StepFinished)]
+        seconds = min(after - before for before, after in pairwise(times))  # others may use the processor, too
+        return bytes_a_token(plan_model(TALK.id, device="cpu").parts) / seconds
 
     return work
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.models.entries import Action, Group, ModelEntry
+from app.models.entries import Action, ModelEntry, Place
 from app.models.jobs import JobKind, JobProgress, Phase
+from app.state.models.invitation import sold_size
 from app.system.folders import shortened
 from app.system.i18n import tr, trn
 from engine.catalog import is_gguf
@@ -47,13 +48,13 @@ def action_text(action: Action, entry: ModelEntry, job: JobKind | None = None, *
     return {
         "load": tr("Load"),
         "unload": tr("Stop loading") if loading else tr("Unload"),
-        "download": tr("Download {size}", size=amount(entry.bytes_total)),
+        "download": tr("Download {size}", size=amount(entry.bytes_total)) if entry.bytes_total else tr("Download"),
         "resume": resume,
         "pause": tr("Pause"),
         "cancel": cancel,
         "verify": tr("Check the files"),
-        "convert": tr("Import") if entry.state == "gguf" else tr("Make a 4-bit copy"),
-        "convert_but_vision": tr("Make one with vision in bf16"),
+        "convert": tr("Import") if is_gguf(entry.folder) else tr("Make a 4-bit copy"),
+        "convert_but_vision": tr("Make one with 16-bit vision"),
         "delete": tr("Delete from disk…"),
         "remove": tr("Remove from the list"),
     }[action]
@@ -69,8 +70,8 @@ def action_tip(action: Action) -> str:
         "pause": tr("Keeps what is here"),
         "cancel": tr("Leaves nothing of it behind"),
         "verify": tr("Reads all files and compares their hashes"),
-        "convert": tr("Writes a copy with 4-bit experts to the data folder; the original stays"),
-        "convert_but_vision": tr("Writes a 4-bit copy whose part that reads pictures stays as it is, not in 8 bits"),
+        "convert": tr("Writes a smaller copy to the data folder, most of it in 4 bits; the original stays"),
+        "convert_but_vision": tr("Writes a 4-bit copy; the part that reads pictures stays in 16 bits instead of 8"),
         "delete": tr("Removes its files from this computer"),
         "remove": tr("Its files stay where they are"),
     }[action]
@@ -159,6 +160,8 @@ def disk_line(entry: ModelEntry, free: int, folder: Path, copy: int = 0) -> str:
     if entry.state not in ("absent", "unfinished") and not copy:
         return tr("In {folder}", folder=shortened(str(entry.folder)))
     missing = copy or max(entry.bytes_total - entry.bytes_here, 0)
+    if entry.state == "absent" and not entry.bytes_total:
+        return tr("Disk: {free} free; the hub says how much is needed before the download", free=amount(free))
     if not (copy or entry.bytes_total):
         return tr("Disk: {here} are here, and {free} free", here=amount(entry.bytes_here), free=amount(free))
     known = {"missing": amount(missing), "free": amount(free), "here": amount(entry.bytes_here)}
@@ -183,18 +186,17 @@ def packed_line(errors: Mapping[str, float]) -> str:
     return tr("✓ Packed. Relative error of the weights (RMS): {parts}", parts=", ".join(parts))
 
 
-def memory_line(plan: Plan, *, loaded: bool, here: bool, held: int) -> str:
+def memory_line(plan: Plan, *, loaded: bool, held: int) -> str:
     """Says in one line whether a model runs on this machine.
 
     Args:
         loaded: the model is the one that is loaded.
-        here: its files are on this computer.
         held: bytes of the loaded model, which are freed when another is loaded.
     """
     is_cpu = plan.device == "cpu"
     needed = plan.total_bytes - plan.parts["process"]  # on a CPU both counts include this process
     need, free = amount(needed), amount(max(0, plan.free_bytes + held - plan.parts["process"]))
-    size = f"{round(plan.device_bytes / 2**30)} GB"
+    size = tr("{size} GB", size=sold_size(plan.device_bytes))
     if loaded:
         taken = tr("Takes {need} of memory", need=need)
         return taken if is_cpu else tr("Takes {need} of your {size} card", need=need, size=size)
@@ -203,10 +205,8 @@ def memory_line(plan: Plan, *, loaded: bool, here: bool, held: int) -> str:
     bits = f"{plan.bits}"
     if is_cpu and needed >= SLOW_BYTES:
         if not plan.bits:
-            return tr("No NVIDIA card here: runs, slowly ({need} of memory)", need=need)
-        if here:
-            return tr("No NVIDIA card here: runs in {bits} bits, slowly ({need} of memory)", need=need, bits=bits)
-        return tr("No NVIDIA card here: {bits} bits would run, slowly ({need} of memory)", need=need, bits=bits)
+            return tr("✓ Runs on the processor, slowly ({need} of memory)", need=need)
+        return tr("✓ Runs on the processor in {bits} bits, slowly ({need} of memory)", need=need, bits=bits)
     if is_cpu:
         return tr("✓ Fits: {need} of memory", need=need)
     known = {"need": need, "size": size, "context": tokens(plan.context), "bits": bits}
@@ -271,14 +271,40 @@ def delete_question(entry: ModelEntry) -> str:
     )
 
 
-def group_title(group: Group) -> str:
-    """Returns the heading over a group of models."""
+def place_title(place: Place) -> str:
+    """Returns the heading over a part of the page."""
     return {
-        "embedded": tr("Comes with Safelight"),
-        "published": tr("DiffusionGemma"),
-        "stored": tr("In the data folder"),
-        "local": tr("Your folders and files"),
-    }[group]
+        "hero": tr("For this machine"),
+        "own": tr("Downloaded and added"),
+        "small": tr("Comes with Safelight"),
+        "catalog": tr("More models to download"),
+    }[place]
+
+
+def small_title(count: int) -> str:
+    """Returns the text of the row that stands for the models that come with the app."""
+    number = {7: tr("Seven"), 8: tr("Eight")}.get(count, f"{count}")
+    return trn("{number} small model", "{number} small models", count, number=number)
+
+
+def facts_line(entry: ModelEntry) -> str:
+    """Lists how a model writes, its licence, its date, and what of it was tried."""
+    writes = {"": "", "diffusion": tr("diffusion"), "word by word": tr("word by word")}[entry.writes]
+    tried = {"": "", "layout": tr("tried: tokenizer and layout"), "runs": tr("tried: runs")}[entry.tried]
+    line = " · ".join(filter(None, (writes, entry.licence, entry.date, tried)))
+    return f"{line[:1].upper()}{line[1:]}"
+
+
+def facts_tip(entry: ModelEntry) -> str:
+    """Explains what was tried."""
+    return {
+        "": "",
+        "layout": tr(
+            "Its file layout and tokenizer were tested here, and its network on small models. "
+            "Its own weights were not at hand."
+        ),
+        "runs": tr("Its weights, from a GGUF file, answered here as they do in the transformers library."),
+    }[entry.tried]
 
 
 def about_servers() -> str:

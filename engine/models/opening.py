@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine import catalog
+from engine.memory.card import AbsentCard
+from engine.memory.plan import Plan
 from engine.models.folder import ModelFolder
 
 
@@ -25,3 +27,27 @@ def open_model(path_or_id: str | Path, *, shapes: bool = False) -> ModelFolder:
 
     opened = GGUFModel.open_file(path).loadable()
     return opened.known_as(catalog.TALK) if str(path_or_id) == catalog.TALK.id else opened
+
+
+def plan_model(
+    path_or_id: str | Path,
+    context: int | None = None,
+    quantization: str = "auto",
+    device: str | AbsentCard = "auto",
+    dtype: str = "auto",
+) -> Plan:
+    """Counts the memory that a model takes once it is loaded; of a GGUF file that has to be imported, once it is.
+
+    Args:
+        path_or_id: as ``open_model`` takes it, or the id of a shape.
+        context, quantization, device, dtype: as ``folder.plan`` takes them.
+
+    Raises:
+        SafelightError: as ``open_model``, or an argument is out of range.
+    """
+    path = Path(path_or_id)
+    if catalog.is_gguf(path) and not catalog.loads_directly(path):
+        from engine.models.gguf_import import plan_import  # see above
+
+        return plan_import(path, context, quantization, device, dtype)
+    return open_model(path_or_id, shapes=True).plan(context, quantization, device, dtype)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engine import SKILLS
+from engine.memory.machine import Machine
 from tests.fake_engine import FakeEngine
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def open_context(qtbot: QtBot, fake: FakeEngine, settings: QSettings) -> Iterato
         if settings.value("canvas/pace") is None:
             settings.setValue("canvas/pace", "inf")  # a test that looks at the pace sets one
         context = make_context(EngineLink(fake, **link), settings, seed)
+        context.machine = lambda: Machine(16 * 2**30)
         opened.append(context)
         if model is not None:
             context.load(model)

@@ -50,6 +50,7 @@ def main(mode: str) -> None:
             return
         if mode == "offline" and window.context.session.active is None:
             window.show_page("models")
+            window.pages.models().page.small.fold.click()
             rows = window.pages.models().page.rows.values()
             actions = [a for row in rows for a, b in row.buttons.items() if b.isVisible() and b.isEnabled()]
             tell(answer=window.context.session.chat.turns[0].answer.text, actions=actions, used=used)

@@ -11,7 +11,11 @@ from pathlib import Path
 import contents
 import pytest
 
-PROJECT = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+from engine.catalog import TALK
+
+ROOT = Path(__file__).resolve().parents[2]
+TOML = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = TOML["project"]
 RUNTIME = {re.match(r"[\w.-]+", name)[0] for name in PROJECT["dependencies"]}  # type: ignore[index]
 
 KERNEL_COMPILER = [
@@ -78,6 +82,16 @@ def test_a_link_goes_with_what_it_points_to() -> None:
         ("nvidia/cu13/lib/libcublas.so.13", "/somewhere/libcublas.so.13", "BINARY"),
     ]
     assert contents.kept(entries) == entries[2:]
+
+
+def test_the_weights_of_talk_go_in_without_the_code_of_their_package() -> None:
+    """Its licence text is collected with those of all installed packages; the notice lies with the other models."""
+    assert TALK.package in contents.DATA_OF
+    assert TALK.package not in contents.MODULES_IN
+    assert not contents.stays_out(f"{TALK.package}/{TALK.file}")
+    notice = ROOT / "assets" / "models" / TALK.id / "NOTICE"
+    assert TALK.file in notice.read_text(encoding="utf-8")
+    assert PROJECT["optional-dependencies"]["talk"] == TOML["dependency-groups"]["talk"]
 
 
 def test_who_asks_for_its_version_by_another_name_finds_it() -> None:

@@ -14,7 +14,7 @@ import torch
 
 from app.cli.main import main, parser
 from app.cli.options import QUANTIZATIONS
-from engine import SKILLS, catalog, kernels
+from engine import SKILLS, catalog, kernels, load_model
 from engine.memory import plan
 from engine.memory.device import choose
 from engine.models.gguf_import import import_gguf
@@ -71,6 +71,20 @@ def test_a_gguf_file_is_planned_as_what_its_import_gives(tmp_path: Path, capsys:
     code, out, err = run(capsys, str(file), "--quantization", "none")
     assert (code, out) == (2, "")
     assert "a packed store needs a quantization; use auto, " in err
+
+
+def test_a_gguf_file_that_loads_as_it_is_is_planned_as_it_loads(tmp_path: Path, capsys: Capture) -> None:
+    file = gguf_files.small(tmp_path / "small.gguf", catalog.resolve(SKILLS), "llama")
+    options = ("--device", "cpu", "--context", "100")
+    planned = json.loads(run(capsys, str(file), *options, "--json")[1])
+    loaded = load_model(file, device="cpu")
+    assert planned["precision"] == loaded.precision.as_dict()
+    assert planned["quantization"] == "as stored"
+    assert planned["copy_bytes"] == 0
+    code, out, _ = run(capsys, str(file), *options)
+    assert (code, "import" in out, list(tmp_path.iterdir())) == (0, False, [file])
+    unpacked = json.loads(run(capsys, str(file), *options, "--quantization", "none", "--json")[1])
+    assert unpacked["quantization"] == "none"  # no packed store has to be written
 
 
 def test_the_table_names_every_part_and_what_to_change(capsys: Capture) -> None:

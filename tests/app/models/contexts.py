@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from PySide6.QtCore import QObject, QSettings, Signal
 
 from app.bridge.remote_access import RemoteAccess
+from engine.memory.machine import Machine
 
 
 class NotingContext(QObject):
@@ -24,6 +25,7 @@ class NotingContext(QObject):
         super().__init__()
         self.folders, self.settings, self.remote = SimpleNamespace(models=folder), settings, RemoteAccess()
         self.preferences = SimpleNamespace(offline=False)
+        self.machine: Callable[[], Machine] = lambda: Machine(16 * 2**30)
         self.model: SimpleNamespace | None = None
         self.loading: SimpleNamespace | None = None
         self.models: Sequence[tuple[str, str]] = ()

@@ -19,7 +19,7 @@ from app.models.rows import ModelRow
 from engine import SKILLS
 from engine.catalog import resolve
 from tests.app.models.contexts import NotingContext
-from tests.engine.gguf_files import tiny, write
+from tests.engine.gguf_files import small, tiny, write
 
 SOON = 20_000  # milliseconds
 
@@ -100,6 +100,26 @@ def test_it_is_planned_imported_and_loadable(
     press(qtbot, row, "Remove from the list")
     assert str(file) not in models.page.rows
     assert file.exists()
+
+
+def test_one_that_loads_as_it_is_offers_that(
+    qtbot: QtBot, open_page: Callable[[], ModelsController], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models, file = open_page(), small(tmp_path / "small.gguf", resolve(SKILLS), "llama")
+    choose(qtbot, models, file, monkeypatch)
+    row = models.page.rows[str(file)]
+    qtbot.waitUntil(lambda: "of memory" in row.memory.text(), timeout=SOON)
+    until(qtbot, row, "Load", "Import", "Remove from the list")
+    assert row.purpose.text() == "A GGUF file of your own; loads as it is"
+    assert (str(file), "small") in models._context.models
+    with qtbot.waitSignal(models._context.load_asked) as asked:
+        press(qtbot, row, "Load")
+    assert asked.args == [str(file)]
+    models._context.show_loaded(str(file))
+    until(qtbot, row, "Unload", "Import", "Remove from the list")
+    press(qtbot, row, "Import")  # to make a folder of it
+    packed = models._folder / "small-packed"
+    qtbot.waitUntil(lambda: (str(packed), "small, packed") in models._context.models, timeout=SOON)
 
 
 def test_it_goes_on_after_a_restart(

@@ -16,11 +16,13 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLineEdit, QMessageBox, QProgressBar
 from pytestqt.qtbot import QtBot
 
 import app.models.controller
 import engine.hub.client
+import engine.memory.plan
 from app.models import words
 from app.models.controller import ModelsController
 from app.models.entries import Action
@@ -55,6 +57,12 @@ class SessionTokens(Secret):
     def write(self, token: str) -> str:  # type: ignore[override]
         self.token = token
         return "session" if token else "nowhere"
+
+
+@pytest.fixture(autouse=True)
+def free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines about memory must not depend on what else runs here."""
+    monkeypatch.setattr(engine.memory.plan, "free_bytes", lambda _: 24 * 10**9)
 
 
 @pytest.fixture
@@ -446,6 +454,8 @@ def test_memory_is_counted_once_somebody_looks_and_nothing_jumps(qtbot: QtBot, m
     assert skills.memory.text() == "Counting the memory that it needs…"
     models.page.resize(650, 700)  # in the narrowest window
     models.page.show()
+    qtbot.waitUntil(lambda: models.look.machine is not None, timeout=SOON)
+    qtbot.wait(10)  # what Qt lays out in a second pass
     before = places(models)
     qtbot.waitUntil(lambda: models.jobs.phase(REPO, "plan") is None and REPO in models._plans, timeout=SOON)
     qtbot.waitUntil(lambda: sudoku.memory.text() == "✓ Fits: 13 MB of memory", timeout=SOON)
@@ -464,7 +474,7 @@ def test_memory_is_counted_once_somebody_looks_and_nothing_jumps(qtbot: QtBot, m
     models._context.set_offline(True)
     models._context.set_offline(False)
     models._context.show_loaded(None)
-    assert skills.buttons["load"].isVisible()
+    assert skills.buttons["load"].isVisibleTo(skills)
     assert places(models) == before
 
 
@@ -477,6 +487,8 @@ def places(models: ModelsController) -> list[tuple[int, int]]:
 def test_a_download_moves_no_other_row(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
     models.page.resize(650, 700)  # in the narrowest window
     models.page.show()
+    qtbot.waitUntil(lambda: models.look.machine is not None, timeout=SOON)
+    qtbot.wait(10)  # what Qt lays out in a second pass
     before = places(models)
     half(hub, qtbot, models, GATED)
     assert places(models) == before
@@ -521,13 +533,13 @@ CPU = Plan("m", "cpu", "bfloat16", "as stored", PRECISIONS["int4"], 32_768, {"ex
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({}, "No NVIDIA card here: 4 bits would run, slowly (17.0 GB of memory)"),
+        ({}, "✓ Runs on the processor in 4 bits, slowly (17.0 GB of memory)"),
         ({"free_bytes": 10**10, "longest": 0}, "✕ Needs 17.0 GB of memory and 9.0 GB are free: close other programs"),
         (
             {"free_bytes": 10**10, "device_bytes": 2**34, "longest": 0},
             "✕ Too large for this computer: needs 17.0 GB of memory",
         ),
-        ({"device": "cuda:0", "device_bytes": 25 * 10**9}, "✓ Fits your 23 GB card at 32k tokens of context (17.0 GB)"),
+        ({"device": "cuda:0", "device_bytes": 25 * 10**9}, "✓ Fits your 24 GB card at 32k tokens of context (17.0 GB)"),
         (
             {"device": "cuda:0", "quantization": "int4"},
             "✓ Fits your 32 GB card in 4 bits at 32k tokens of context (17.0 GB)",
@@ -540,7 +552,7 @@ CPU = Plan("m", "cpu", "bfloat16", "as stored", PRECISIONS["int4"], 32_768, {"ex
 )
 def test_advice_is_about_this_machine(changes: dict[str, Any], line: str) -> None:
     plan = dataclasses.replace(CPU, **changes)
-    assert words.memory_line(plan, loaded=False, here=False, held=0) == line
+    assert words.memory_line(plan, loaded=False, held=0) == line
     assert len(line) <= 72  # a line of the narrowest window
 
 
@@ -571,3 +583,57 @@ def test_a_narrow_page_shows_all_of_its_buttons(models: ModelsController) -> Non
     frame = models.page
     for made in (frame.add_server, frame.add_file, frame.add):
         assert made.mapTo(frame, made.rect().bottomRight()).x() < frame.viewport().width()
+
+
+def listed(models: ModelsController) -> list[str]:
+    """The keys of the rows that are on show."""
+    return [key for key, row in models.page.rows.items() if row.isVisibleTo(models.page)]
+
+
+def test_a_search_and_a_filter_leave_some_rows_and_small_models_are_folded(
+    qtbot: QtBot, models: ModelsController
+) -> None:
+    bar, small = models.page.bar, models.page.small
+    models.page.show()
+    assert listed(models) == [REPO, GATED]
+    assert small.fold.text() == "▸ Seven small models"
+    qtbot.mouseClick(small.fold, Qt.MouseButton.LeftButton)
+    assert listed(models) == [*(model.id for model in EMBEDDED), REPO, GATED]
+    qtbot.mouseClick(small.fold, Qt.MouseButton.LeftButton)
+    qtbot.keyClicks(bar.search, "SUDOKU solve")  # among the small ones, which open by themselves
+    assert listed(models) == [EMBEDDED[1].id]
+    qtbot.keyClicks(bar.search, " no such model")
+    assert listed(models) == []
+    assert models.page._none.isVisible()
+    bar.search.clear()
+    assert listed(models) == [REPO, GATED]
+    qtbot.mouseClick(bar.filters["here"], Qt.MouseButton.LeftButton)
+    assert listed(models) == [model.id for model in EMBEDDED]
+    qtbot.mouseClick(bar.filters["word by word"], Qt.MouseButton.LeftButton)
+    assert listed(models) == []  # both that can be downloaded write by diffusion
+    qtbot.mouseClick(bar.filters["diffusion"], Qt.MouseButton.LeftButton)
+    assert listed(models) == [*(model.id for model in EMBEDDED), REPO, GATED]
+
+
+def test_a_model_that_came_stands_with_the_own_ones_once_the_page_is_shown_again(
+    qtbot: QtBot, models: ModelsController
+) -> None:
+    row = models.page.rows[REPO]
+    press(qtbot, row, "download")
+    until(qtbot, row, "load", "convert", "verify", "delete")
+    assert models.page._catalog_rows.indexOf(row) == 0  # it does not move away from the pointer
+    models.enter()
+    assert models.page._own_rows.indexOf(row) == 0
+
+
+def test_a_model_card_opens_in_the_browser_unless_offline(
+    qtbot: QtBot, hub: Hub, models: ModelsController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages: list[str] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: pages.append(url.toString()))
+    row = models.page.rows[REPO]
+    qtbot.mouseClick(row.card, Qt.MouseButton.LeftButton)
+    assert pages == [f"{hub.endpoint}/{REPO}"]
+    models._context.set_offline(True)
+    assert not row.card.isEnabled()
+    assert not models.page.rows[EMBEDDED[0].id].card.isVisibleTo(models.page.rows[EMBEDDED[0].id])

@@ -5,6 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+from engine.catalog import DIFFUSION, LOADABLE_GGUF, PUBLISHED, PublishedModel, loads_directly, shape
+from engine.files import read_json
+from engine.models.causal.gguf import DESCRIBE
+from engine.models.folder import ModelFolder
 from engine.models.gguf_import import ARCHITECTURES
 from engine.models.registry import FAMILIES, LAYOUT_ONLY
 
@@ -30,3 +36,35 @@ def test_the_readme_says_which_families_are_imported_from_gguf() -> None:
     said = {name for families, _, has in rows() if has == "yes" for name in re.findall(r"`(\w+)`", families)}
     assert said >= {name.replace("-", "_") for name in ARCHITECTURES if name.replace("-", "_") in FAMILIES}
     assert said.isdisjoint({"wedlm", "sdar", "nemotron_labs_diffusion"})
+
+
+@pytest.mark.parametrize("model", PUBLISHED, ids=lambda model: model.repo)
+def test_the_catalog_says_of_each_model_what_its_family_was_tried_on(model: PublishedModel) -> None:
+    family = FAMILIES[model.model_type]
+    name = model.title.rpartition(" ")[0]  # without its size
+    assert (model.tried == "runs") is (family.tried != LAYOUT_ONLY and name in family.tried)
+    raw = read_json(shape(model.shape).folder / "config.json")
+    assert raw["model_type"] == model.model_type
+
+
+def test_the_catalog_knows_which_families_write_several_tokens_at_once() -> None:
+    assert set(DIFFUSION) == {name for name, family in FAMILIES.items() if family.decoders != ("autoregressive",)}
+
+
+@pytest.mark.parametrize(
+    ("id", "parameters"),
+    [("qwen3-1.7b", 1.72e9), ("qwen3-0.6b", 0.596e9), ("qwen2.5-coder-1.5b", 1.54e9), ("qwen2.5-coder-0.5b", 0.494e9)],
+)
+def test_shapes_have_the_parameters_of_what_is_published(id: str, parameters: float) -> None:
+    parts = ModelFolder.open(shape(id).folder).plan(quantization="none", device="cpu", dtype="bfloat16").parts
+    weights = sum(parts[part] for part in ("attention", "dense", "embedding", "other"))
+    assert weights / 2 == pytest.approx(parameters, rel=0.005)
+
+
+def test_the_catalog_knows_which_gguf_files_load_as_they_are(tmp_path: Path) -> None:
+    assert set(LOADABLE_GGUF) == set(DESCRIBE)
+    for content in (b"", b"GGUF", b"GGUF" + bytes(60), b"\xff" * 200):
+        file = tmp_path / "x.gguf"
+        file.write_bytes(content)
+        assert not loads_directly(file)
+    assert not loads_directly(tmp_path / "none.gguf")

@@ -1,0 +1,47 @@
+"""One line for the small models that come with the app; it opens on a click. Knows no models."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Slot
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.design.controls import button, label
+from app.design.layouts import boxed, column_of, row_of
+from app.models.words import small_title
+from app.system.i18n import tr
+
+
+class SmallModels(QWidget):
+    """A button over ``rows``, which are hidden until it is pressed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fold = button("", role="plain")
+        self.fold.setCheckable(True)
+        self.fold.toggled.connect(self._show)
+        self.rows: QVBoxLayout = column_of(spacing=8)
+        self._box = boxed(self.rows)
+        self._about = label("", "fact", wrap=True)
+        self._count, self._is_forced = 0, False
+        heading = row_of(self.fold, (self._about, 1), spacing=16)
+        self.setLayout(column_of(heading, self._box, margins=(0, 16, 0, 0), spacing=8))
+        self._show()
+
+    def say(self, count: int, status: str) -> None:
+        """Shows how many models there are, and which of them is loaded."""
+        self._count = count
+        self._about.setText(" · ".join(filter(None, (tr("They come with Safelight"), status))))
+        self._show()
+
+    def force(self, is_open: bool) -> None:
+        """Opens the list while something is searched, without pressing the button."""
+        self._is_forced = is_open
+        self._show()
+
+    @Slot()
+    def _show(self) -> None:
+        is_open = self.fold.isChecked() or self._is_forced
+        self.fold.setText(f"{'▾' if is_open else '▸'} {small_title(self._count)}")
+        self.fold.setAccessibleName(small_title(self._count))
+        self.fold.setAccessibleDescription(self._about.text())
+        self._box.setVisible(is_open)

@@ -1,0 +1,76 @@
+"""Chooses the model that suits a computer best, by the computer's description and the memory that models need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.catalog import GEMMA_4_BIT, GEMMA_ORIGINAL, QWEN_0_6B, QWEN_1_7B, SKILLS, TALK, WEDLM_8B
+from engine.memory.machine import Machine
+
+CONTEXT = 4096  # tokens that a recommended model must have room for
+LEFT_ON_CARD = 1_500_000_000  # bytes of a card for the desktop and the browser
+LEFT_IN_MEMORY = 3_000_000_000  # bytes of the computer's memory for the system and other programs
+LEAST_CARD = 19_000_000_000  # bytes of a card on which the 4-bit 26B is recommended
+PACKED = "int4"
+
+Choice = tuple[str, str]
+"""A repository of the catalog, and the quantization that it is loaded in."""
+CARD: tuple[Choice, ...] = (
+    (GEMMA_ORIGINAL, "none"),
+    (GEMMA_4_BIT, PACKED),
+    (WEDLM_8B, PACKED),
+    (QWEN_1_7B, PACKED),
+    (QWEN_0_6B, PACKED),
+)
+"""What is recommended for a card, the best first: unrounded where 80 GB hold it, else in 4 bits.
+
+NVIDIA's 4-bit format is not among them, on Blackwell cards neither: here it takes more instructions a weight than int4,
+its error is larger (.095 against .086 on Gaussian weights), and so is its download. It would be faster there only with
+4-bit activations, which are off until such a card has run them.
+"""
+PROCESSOR = CARD[1:]
+"""The same without a card. Unrounded, the 26B would read three times as many bytes for each step."""
+Note = Literal["", "no card", "no CUDA", "no driver", "AMD", "Intel", "Apple", "small card"]
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """A model by the key of its entry, and what has to be said about the computer."""
+
+    key: str
+    on_card: bool
+    note: Note
+
+
+def recommend(machine: Machine, needs: Mapping[Choice, int], *, has_talk: bool = True) -> Recommendation:
+    """Recommends the best model that fits; a small one that is here already if none does.
+
+    Args:
+        needs: bytes of memory by choice, with a context of ``CONTEXT`` tokens, on the card if it is usable.
+        has_talk: Safelight Talk is installed.
+    """
+    if machine.is_usable and machine.card is not None:
+        room, order = machine.card.total_bytes - LEFT_ON_CARD, CARD
+    else:
+        room, order = machine.memory_bytes - LEFT_IN_MEMORY, PROCESSOR
+    here = TALK.id if has_talk else SKILLS
+    key = next((choice[0] for choice in order if needs[choice] <= room), here)
+    return Recommendation(key, machine.is_usable, _note(machine))
+
+
+def _note(machine: Machine) -> Note:
+    card = machine.card
+    if card is None:
+        return "no card"
+    if card.maker != "NVIDIA":
+        return card.maker
+    if not machine.is_usable:
+        return "no driver" if machine.has_cuda else "no CUDA"
+    return "" if runs_the_26b(machine) else "small card"
+
+
+def runs_the_26b(machine: Machine) -> bool:
+    """Returns True if the computer has a card that holds DiffusionGemma 26B in 4 bits."""
+    return machine.is_usable and machine.card is not None and machine.card.total_bytes >= LEAST_CARD

