@@ -173,8 +173,9 @@ def doubt(prompt: str, answer: Answer) -> Caveat | None:
 
 
 def _wrong(prompt: str, answer: Answer) -> str:
-    right = skills.solve(prompt)
-    if right is None or skills.check(prompt, answer.text):
+    asked = wording.normal(prompt)  # as the model read it
+    right = skills.solve(asked)
+    if right is None or skills.check(asked, answer.text):
         return ""
     if "\n" in right or len(right) > LONGEST_RIGHT:
         return tr(

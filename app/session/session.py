@@ -24,6 +24,7 @@ from app.settings.values import SettingsValues
 from app.state.adapters import with_adapter
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn
+from app.state.chat.prompts import worded
 from app.state.chat.versions import Versions
 from app.system.i18n import tr
 from engine import GenerationConfig, SafelightError
@@ -231,7 +232,7 @@ class Session(QObject):
     ) -> tuple[tuple[Message, ...], tuple[Picture, ...]]:
         """Returns messages and pictures without the pictures that the model does not read or that are missing."""
         found: dict[str, Picture | None] = {}
-        messages = visible(messages, model)
+        messages = worded(visible(messages, model), model)
         for image in (image for message in messages for image in message.get("images", ())):
             get = self.library.pictures.get
             found[image["digest"]] = get(image["digest"], image["width"], image["height"])

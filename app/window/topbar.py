@@ -15,7 +15,7 @@ from app.design.controls import label
 from app.design.fonts import px
 from app.system.i18n import tr
 from app.window.pages import PAGES
-from engine.catalog import installed
+from engine.catalog import AUTO, AUTO_TITLE, installed
 
 HEIGHT = 52
 ROOM_FOR_FACTS = 1330  # pixels at 100 %
@@ -135,9 +135,10 @@ class TopBar(QWidget):
     def offer_models(self, others: Sequence[tuple[str, str]]) -> None:
         """Lists the embedded models and these, each a folder and a title; the selection stays."""
         self.chooser.clear()
-        for model in installed():
-            self.chooser.addItem(model.title, model.id)
-            self.chooser.setItemData(self.chooser.count() - 1, tr(model.purpose), Qt.ItemDataRole.ToolTipRole)
+        automatic = (tr(AUTO_TITLE), AUTO, tr("each prompt goes to the small model that was made for it"))
+        for title, id, purpose in (automatic, *((model.title, model.id, tr(model.purpose)) for model in installed())):
+            self.chooser.addItem(title, id)
+            self.chooser.setItemData(self.chooser.count() - 1, purpose, Qt.ItemDataRole.ToolTipRole)
         embedded = {model.id for model in installed()}
         for path, name in others:
             if path not in embedded:
@@ -151,7 +152,7 @@ class TopBar(QWidget):
         self._shown = path_or_id, title
         index = self.chooser.findData(path_or_id) if path_or_id else -1
         if index < 0 and path_or_id:
-            index = len(installed())
+            index = len(installed()) + 1
             self.chooser.insertItem(index, title, path_or_id)
         self.chooser.setCurrentIndex(index)
 

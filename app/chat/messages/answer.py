@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QMenu, QWidget
 from shiboken6 import isValid
 
 from app.bridge.run_view import RunView
@@ -31,6 +32,7 @@ from app.state.chat.conversation import Answer, Turn
 from app.state.run.canvas import BlockState
 from app.state.run.text_map import TextMap, read
 from app.system.i18n import tr
+from engine.catalog import EmbeddedModel
 from engine.service import LoadedModel
 
 
@@ -87,6 +89,10 @@ class AnswerView(QWidget):
         self.canvas_toggle = button(tr("Show canvas"), tr("Show the canvas of the answer"))
         self.canvas_toggle.setCheckable(True)
         self.inspect = button(tr("Inspect"), tr("Inspect how the answer came about"), tip=tr("Opens the inspector"))
+        self.others = button(tr("Ask instead"), tr("Ask another model instead"))
+        self.others.setToolTip(tr("The new answer becomes a further version"))
+        self._others = QMenu(self.others)
+        self.others.setMenu(self._others)
         self.delete = button(
             tr("Delete version"), tr("Delete this version of the answer"), tip=tr("The other versions stay")
         )
@@ -101,7 +107,7 @@ class AnswerView(QWidget):
         remark = column_of(
             self.remarks, self.nearest, (self.retry, 0, Qt.AlignmentFlag.AlignLeft), margins=(PAD, 4, PAD, 0), spacing=8
         )
-        self.acts = ActionRow(self, self.again, self.copy, self.canvas_toggle, self.inspect, self.delete)
+        self.acts = ActionRow(self, self.again, self.others, self.copy, self.canvas_toggle, self.inspect, self.delete)
         buttons = row_of(self.stop, (self.acts, 1, Qt.AlignmentFlag.AlignVCenter), spacing=16)
         foot = column_of(self.replay, self.status, buttons, margins=(PAD, 0, PAD, 0), spacing=4)
         self.setLayout(
@@ -120,6 +126,8 @@ class AnswerView(QWidget):
 
     def _connect(self, commands: TurnCommands) -> None:
         turn = self.turn
+        self._find_others = partial(commands.others, turn)
+        self._ask_other = partial(commands.ask_other, turn)
         self.stop.clicked.connect(lambda: commands.stop())
         for again in (self.again, self.retry):
             again.clicked.connect(lambda: commands.again(turn))
@@ -146,6 +154,7 @@ class AnswerView(QWidget):
             self.status.more,
             self.stop,
             self.again,
+            self.others,
             self.copy,
             self.canvas_toggle,
             self.inspect,
@@ -347,7 +356,8 @@ class AnswerView(QWidget):
             self.stop.setVisible(active)
             self.again.setVisible(not active and not retries)
             self.retry.setVisible(retries)
-            for widget in (self.again, self.retry):
+            self._offer_others(() if active else self._find_others())
+            for widget in (self.again, self.retry, self.others):
                 widget.setEnabled(self._can_ask)
             self.copy.setVisible(not active and bool(answer.text.strip()))
             self.canvas_toggle.setVisible(not active and bool(self.canvases))
@@ -355,6 +365,16 @@ class AnswerView(QWidget):
             self.versions.show_versions(self.turn.answers.shown, versions, can_switch=not self._is_busy)
             self.delete.setVisible(versions > 1 and not active)
             self.delete.setEnabled(not self._is_busy)
+
+    def _offer_others(self, models: Sequence[EmbeddedModel]) -> None:
+        """Lists the models that can be asked instead of the one that answered; hides the button if there are none."""
+        menu = self._others
+        titles = [tr("Ask {model} instead", model=model.title) for model in models]
+        if titles != [act.text() for act in menu.actions()]:
+            menu.clear()
+            for model, title in zip(models, titles, strict=True):
+                menu.addAction(title, partial(self._ask_other, model.id))
+        self.others.setVisible(bool(models))
 
 
 def _is_cut_short(answer: Answer) -> bool:

@@ -76,7 +76,7 @@ def talk(count: int, seed: int = 0) -> ChatState:
 @pytest.fixture
 def page(qtbot: QtBot) -> ChatPage:
     motion.set_reduced(True)
-    made = ChatPage(OPTIONS, Mock())
+    made = ChatPage(OPTIONS, Mock(others=lambda _turn: ()))
     qtbot.addWidget(made)
     made.resize(760, 700)
     made.show()
