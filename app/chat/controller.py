@@ -40,7 +40,7 @@ from app.state.chat.prompts import (
     reading_note,
     suggestions,
 )
-from app.state.chat.routing import others_for, usual_model
+from app.state.chat.routing import others_for, unread_by, usual_model
 from app.system.i18n import tr
 from engine import SafelightError, catalog
 from engine.config import BLOCK_DIFFUSION
@@ -397,9 +397,9 @@ class ChatController(QObject):
             self.page.offer(drawn or suggestions(model.traits, random.Random()))
 
     def _note_reading(self) -> None:
-        """Says what of the conversation the model does not read, if there is anything to read."""
+        """Says what of the conversation a chosen model does not read, if there is anything to read."""
         model, chat = self._context.model, self._session.chat
-        matters = model is not None and (chat.turns or chat.system_prompt.strip())
+        matters = not self._context.is_auto and (chat.turns or chat.system_prompt.strip())
         carries = model is not None and bool(self._session.carried(model))
         self.page.composer.note_reading(reading_note(model, carries) if model is not None and matters else "")
 
@@ -447,7 +447,10 @@ class ChatController(QObject):
             room = reserve(config, model)
             counting = PromptCount(model.count_tokens, model.image_cost, config.image_tokens)
             self.page.composer.pictures.set_cost(counting.cost if model.image_cost is not None else None)
-            self.page.composer.meter.set_model(counting if model.context else None, model.context, room)
+            is_for_draft = not self._context.is_auto or model.path_or_id == usual_model().id
+            self.page.composer.meter.set_model(
+                counting if model.context and is_for_draft else None, model.context, room
+            )
 
     @Slot(object)
     def take_preset(self, preset: Preset) -> None:
@@ -466,7 +469,8 @@ class ChatController(QObject):
         """Returns the conversation as it would be sent now, with the composer's draft."""
         composer, model = self.page.composer, self._context.model
         pictures = composer.pictures.pictures or (() if model is None else self._session.carried(model))
-        messages = self._session.chat.messages_with(user_message(composer.text, composer.attachments, pictures))
+        asked = user_message(composer.text, composer.attachments, pictures)
+        messages = self._session.chat.messages_with(asked, () if model is None else unread_by(model.path_or_id))
         return messages if model is None else visible(messages, model)
 
 

@@ -28,25 +28,19 @@ class ChatWelcome(QScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName(tr("Welcome"))
-        self.title = label(tr("Watch the text develop"), "display", wrap=True)
-        self.about = label(
-            tr(
-                "Most language models write word after word. A diffusion model begins with noise and corrects the "
-                "whole answer, step by step. Here you watch it do so."
-            ),
+        title = label(tr("Watch the text develop"), "display", wrap=True)
+        about = label(
+            tr("A diffusion model begins with noise and corrects the whole answer, step by step."),
             "setting",
             wrap=True,
         )
-        self.about.setMinimumHeight(1)
         self.introduction = label("", "caption", wrap=True)
         self.introduction.setMinimumHeight(1)
-        self.first_run = FirstRun()
-        self.invitation = label(tr("Try your own"), "title")
+        self.first_run = FirstRun(title, about)
         self.suggestions = SuggestionBar(one_row=False)
         self.content = QWidget()
-        row = row_of(self.invitation, (self.introduction, 1), spacing=16)
         self.content.setLayout(
-            column_of(self.title, self.about, self.first_run, row, self.suggestions, margins=(8, 16, 8, 16), spacing=12)
+            column_of(self.first_run, self.introduction, self.suggestions, margins=(8, 16, 8, 16), spacing=12)
         )
         inside = boxed(column_of(centred(self.content, width, side), STRETCH))
         self.setWidget(inside)

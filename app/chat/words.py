@@ -53,9 +53,9 @@ def _progress(answer: Answer, share: float) -> str:
     if block is None or not block.steps:
         return tr("Block {number}, starting from noise", number=number) if number > 1 else tr("Starting from noise")
     parts = [
-        tr("Block {number}, step {step} of {most}", number=number, step=block.steps, most=most)
+        tr("Block {number}, step {step}, up to {most}", number=number, step=block.steps, most=most)
         if number > 1
-        else tr("Step {step} of {most}", step=block.steps, most=most),
+        else tr("Step {step}, up to {most}", step=block.steps, most=most),
         tr("{accepted} of {length} sure", accepted=block.partly(share).accepted_count, length=block.length),
         tr("{count} taken back", count=block.remelt_total) if block.remelt_total else "",
     ]
@@ -107,7 +107,12 @@ def _result(answer: Answer) -> str:
     if figures.blocks > 1 and not answer.config.grows:
         blocks = trn("{count} block", "{count} blocks", figures.blocks)
         steps = tr("{steps} over {blocks}", steps=steps, blocks=blocks)
-    parts = [tr(ended_with, steps=steps)]
+    most = answer.config.max_denoising_steps
+    is_short = figures.blocks == 1 and figures.steps < most and answer.config.is_block_diffusion
+    if is_short and ended_with == "Done in {steps}":
+        parts = [tr("{steps}, up to {most}", steps=steps, most=most)]
+    else:
+        parts = [tr(ended_with, steps=steps)]
     if figures.rewrites:
         rewrites = trn("{count} rewrite", "{count} rewrites", figures.rewrites)
         parts.append(tr("{rewrites}, {kept} kept", rewrites=rewrites, kept=figures.kept_rewrites))
@@ -166,10 +171,16 @@ def doubt(prompt: str, answer: Answer) -> Caveat | None:
     Answers of other models cannot be checked; ``Answer.notices`` reports blocks that did not converge.
     """
     traits = catalog.traits(Path(answer.model).name, answer.adapter)
-    if traits.taught != "skills" or answer.status != "done":
+    if traits.taught != "skills" or answer.status != "done" or answer.figures.is_cut:
         return None
+    if answer.is_empty:  # which is said anyway
+        return Caveat(tr("Nearest to what it learned:"), _nearest(prompt))
     text = _wrong(prompt, answer) if wording.is_taught(prompt) else _untaught(prompt)
-    return Caveat(text, tuple(Suggestion(near, near) for near in wording.nearest(prompt))) if text else None
+    return Caveat(text, _nearest(prompt)) if text else None
+
+
+def _nearest(prompt: str) -> tuple[Suggestion, ...]:
+    return tuple(Suggestion(near, near) for near in wording.nearest(prompt))
 
 
 def _wrong(prompt: str, answer: Answer) -> str:

@@ -25,6 +25,7 @@ from app.state.adapters import with_adapter
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.state.chat.prompts import worded
+from app.state.chat.routing import unread_by
 from app.state.chat.versions import Versions
 from app.system.i18n import tr
 from engine import GenerationConfig, SafelightError
@@ -217,7 +218,7 @@ class Session(QObject):
             raise SafelightError(problem)
         self._removed = None
         room = reserve(answer.config, model)
-        messages, pictures = self._shown(chat.messages(turn), model)
+        messages, pictures = self._shown(chat.messages(turn, unread_by(model.path_or_id)), model)
         request = RunRequest("chat", messages, answer.config, answer.seed, self.think, room, pictures=pictures)
         self._run = _Run(request.run_id, chat, turn, answer, model, is_first=chat.id is None)
         turns = chat.turns

@@ -61,6 +61,7 @@ class AnswerView(QWidget):
         self._drawn: Answer | None = None  # the answer that the canvases show
         self._can_ask = True
         self._is_busy = False
+        self._is_last = True
         self.canvases: list[CanvasView] = []
         self._settled = 0  # number of canvases that have become text
         self._leaving: list[Leaving] = []  # canvases that have just become text
@@ -89,7 +90,7 @@ class AnswerView(QWidget):
         self.canvas_toggle = button(tr("Show canvas"), tr("Show the canvas of the answer"))
         self.canvas_toggle.setCheckable(True)
         self.inspect = button(tr("Inspect"), tr("Inspect how the answer came about"), tip=tr("Opens the inspector"))
-        self.others = button(tr("Ask instead"), tr("Ask another model instead"))
+        self.others = button(tr("Ask instead") + " ▾", tr("Ask another model instead"))
         self.others.setToolTip(tr("The new answer becomes a further version"))
         self._others = QMenu(self.others)
         self.others.setMenu(self._others)
@@ -107,7 +108,16 @@ class AnswerView(QWidget):
         remark = column_of(
             self.remarks, self.nearest, (self.retry, 0, Qt.AlignmentFlag.AlignLeft), margins=(PAD, 4, PAD, 0), spacing=8
         )
-        self.acts = ActionRow(self, self.again, self.others, self.copy, self.canvas_toggle, self.inspect, self.delete)
+        self.acts = ActionRow(
+            self,
+            self.again,
+            self.others,
+            self.copy,
+            self.canvas_toggle,
+            self.inspect,
+            self.delete,
+            beside=(self.replay, self.status),
+        )
         buttons = row_of(self.stop, (self.acts, 1, Qt.AlignmentFlag.AlignVCenter), spacing=16)
         foot = column_of(self.replay, self.status, buttons, margins=(PAD, 0, PAD, 0), spacing=4)
         self.setLayout(
@@ -182,7 +192,7 @@ class AnswerView(QWidget):
         """
         self._can_ask, self._is_busy = can_ask, is_busy
         show_stop(self.stop, tr("■ Stop"), tr("Stop the answer"), skips=skips)
-        self.acts.keep(is_last)
+        self._is_last = is_last
         self._show_buttons()
 
     def refresh(self, share: float = 1.0) -> bool:
@@ -323,6 +333,7 @@ class AnswerView(QWidget):
     def _show_replay(self) -> None:
         """Updates the view after a replay began or ended; at its end the canvas becomes text."""
         self._show_parts()
+        self._show_buttons()
         if self.replay.left is not None:
             self.replay_ended.emit(self)
 
@@ -350,6 +361,7 @@ class AnswerView(QWidget):
         self.canvas_toggle.setText(tr("Hide canvas") if self.canvas_toggle.isChecked() else tr("Show canvas"))
 
     def _show_buttons(self) -> None:
+        self.acts.keep(self._is_last or self.replay.is_on)
         answer, versions = self.turn.answer, len(self.turn.answers)
         active, retries = answer.is_active, wants_retry(answer)
         with self._asking, self._keeping:

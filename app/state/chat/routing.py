@@ -31,6 +31,11 @@ def better_model(traits: Traits, text: str) -> EmbeddedModel | None:
     return None if found is None or found.traits.taught == traits.taught else found
 
 
+def unread_by(model: str) -> frozenset[str]:
+    """Returns the models whose turns a model is not given: their short answers would lead Talk astray."""
+    return frozenset(_BY_ID) if model == TALK.id else frozenset()
+
+
 def others_for(model: str, text: str, files: Sequence[str] = (), *, has_pictures: bool = False) -> list[EmbeddedModel]:
     """Returns the installed models other than ``model`` that could answer a prompt, the best first."""
     made_for = _made_for(text, files, has_pictures)

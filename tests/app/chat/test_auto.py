@@ -65,7 +65,8 @@ def test_each_prompt_goes_to_its_model_which_is_loaded_for_it(qtbot: QtBot, chat
     assert not composer.meter.problem
     ask(qtbot, chat, OWN_WORDS)
     assert answered(qtbot, chat, 4)[-1] == TALK.id
-    assert fake.prompts[-1][-1]["content"] == OWN_WORDS
+    asked = [message["content"] for message in fake.prompts[-1] if message["role"] == "user"]
+    assert asked == [OWN_WORDS, OWN_WORDS]  # what the others wrote would lead Talk astray
     assert context.is_auto
     assert not chat.notice.is_asking
 

@@ -12,8 +12,8 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDropEvent, QGuiApplication, QImage, QRegion
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent, QEnterEvent, QGuiApplication, QImage, QRegion
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QScrollBar, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -110,7 +110,7 @@ def test_a_stored_conversation_needs_no_model(page: ChatPage) -> None:
     answer = page.turns[0].answer
     assert answer.text.isVisibleTo(page)
     assert answer.text.text().startswith("Answer 0.")
-    assert answer.status.line.text() == "Done in 12 steps · 1.5 s"
+    assert answer.status.line.text() == "12 steps, up to 48 · 1.5 s"
     assert not answer.status.details.isVisibleTo(answer)
     answer.status.more.click()
     assert answer.status.details.isVisibleTo(answer)
@@ -638,3 +638,38 @@ def test_views_say_which_turn_they_show(page: ChatPage) -> None:
     page.show_chat(chat, None)
     assert [view.turn for view in page.turns] == chat.turns
     assert all(isinstance(view, TurnView) for view in page.turns)
+
+
+def painted(widget: QWidget) -> bool:
+    """True if a control draws anything within its page."""
+    page = widget.window()
+    region = QRegion(widget.rect())
+    image = QImage(widget.size(), QImage.Format.Format_ARGB32)
+    image.fill(0)
+    widget.render(image, QPoint(), region, QWidget.RenderFlag.DrawChildren)
+    assert page.isVisible()
+    return any(image.pixel(x, y) for x in range(0, image.width(), 2) for y in range(image.height()))
+
+
+def test_replay_and_figures_of_earlier_answers_are_seen_on_hover_or_focus_and_nothing_moves(
+    qtbot: QtBot, page: ChatPage, fake: Any
+) -> None:
+    chat = ChatState()
+    for number in range(2):
+        chat.ask(f"Prompt {number}", ended(trace_id="kept"))
+    page.show_chat(chat, loaded(fake))
+    first, last = (view.answer for view in page.turns)
+    parts = (first.status.line, first.replay.scrub.back, first.replay.scrub.pace, first.again)
+    places = [part.mapTo(page, QPoint()) for part in parts]
+    assert all(part.isVisible() for part in parts)  # there for Tab and assistive technology
+    assert not any(map(painted, parts))
+    assert painted(last.status.line)
+    assert painted(last.replay.scrub.back)
+    QApplication.sendEvent(first, QEnterEvent(QPointF(), QPointF(), QPointF()))
+    assert all(map(painted, parts))
+    assert [part.mapTo(page, QPoint()) for part in parts] == places
+    QApplication.sendEvent(first, QEvent(QEvent.Type.Leave))
+    assert not any(map(painted, parts))
+    first.replay.scrub.back.setFocus()
+    qtbot.waitUntil(first.replay.scrub.back.hasFocus)
+    assert all(map(painted, parts))
