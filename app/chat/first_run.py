@@ -67,10 +67,9 @@ class FirstRun(QWidget):
         self.again.hide()
         for said in (*above, *self.captions, self.figures, self.source):
             said.setMinimumHeight(1)  # else the layout reserves the height they need in the narrowest column
-        captions = column_of(*self.captions, spacing=8)
         foot = row_of((self.source, 1), (self.again, 0, _TOP), spacing=8)
-        story = column_of(*self.captions, spacing=8)
-        words = column_of(*above, Gap(4), story, Gap(4), self.figures, foot, STRETCH, spacing=8)
+        moments = column_of(*self.captions, spacing=8)
+        words = column_of(*above, Gap(4), moments, Gap(4), self.figures, foot, STRETCH, spacing=8)
         self._row = row_of((self._stage, 0, _TOP), (words, 1), spacing=16)
         self.setLayout(self._row)
         self._reader = Background(self, self._open)

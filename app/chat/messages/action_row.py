@@ -15,16 +15,16 @@ _FOCUS = (QEvent.Type.FocusIn, QEvent.Type.FocusOut)
 class ActionRow(QWidget):
     """Buttons that keep their space and their place in the tab order while they are invisible.
 
-    They appear while the pointer is over ``message``; ``keep`` shows them at all times. Widgets given by ``beside``
+    They appear while the pointer is over ``message``; ``keep`` shows them at all times. Widgets given by ``also``
     appear and disappear with them.
     """
 
     def __init__(
-        self, message: QWidget, *buttons: QPushButton, wraps: bool = True, beside: Sequence[QWidget] = ()
+        self, message: QWidget, *buttons: QPushButton, wraps: bool = True, also: Sequence[QWidget] = ()
     ) -> None:
         super().__init__()
         self._message = message
-        self._controls = [*buttons, *(part for widget in beside for part in _parts(widget))]
+        self._controls = [*buttons, *(part for widget in also for part in _parts(widget))]
         self._is_pointed = self._is_kept = False
         row = FlowLayout(self, 16) if wraps else QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)

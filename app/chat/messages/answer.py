@@ -116,7 +116,7 @@ class AnswerView(QWidget):
             self.canvas_toggle,
             self.inspect,
             self.delete,
-            beside=(self.replay, self.status),
+            also=(self.replay, self.status),
         )
         buttons = row_of(self.stop, (self.acts, 1, Qt.AlignmentFlag.AlignVCenter), spacing=16)
         foot = column_of(self.replay, self.status, buttons, margins=(PAD, 0, PAD, 0), spacing=4)
