@@ -129,7 +129,7 @@ _PUZZLES = Traits(
 _DECISIONS = Traits(
     taught="decisions",
     introduction="A very small model for small decisions: ask it on their page. It writes no texts.",
-    placeholder="Decisions have a page of their own",
+    placeholder="Ask it on the page for decisions",
 )
 _SIGHT = Traits(
     taught="drawings",

@@ -417,7 +417,7 @@ class ChatController(QObject):
         page.composer.caution(tr(caution) if caution else "")
         if context.is_auto and usual.traits.taught == "anything":
             traits = usual.traits
-            how = tr("Tasks and puzzles develop on a canvas; your own words go to {model}.", model=usual.title)
+            how = tr("Small tasks and puzzles develop on a canvas; other questions go to {model}.", model=usual.title)
         elif model is not None:
             traits, decoder = model.traits, context.values.present_decoding.decoder
             is_usual = bool(traits.introduction) and decoder == BLOCK_DIFFUSION  # the welcome text explains it

@@ -54,7 +54,7 @@ class FirstRun(QWidget):
         captions = (
             tr("It begins as noise."),
             tr("Tokens are tried, doubted, taken back."),
-            tr("Sure ones stay, in ink."),
+            tr("Sure ones stay."),
         )
         self.captions = [label(text, "moment", wrap=True) for text in captions]
         self.figures = label("", "caption", wrap=True)

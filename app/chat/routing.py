@@ -11,10 +11,12 @@ from PySide6.QtWidgets import QPushButton
 from app.chat.composer.composer import Composer
 from app.context import AppContext
 from app.design.notice import Notice
-from app.session.session import title_of
+from app.session.session import cannot_see, title_of
 from app.state.chat.attachment import Attachment
 from app.state.chat.routing import better_model, model_for
 from app.system.i18n import tr
+from engine.catalog import EmbeddedModel
+from engine.service import LoadedModel
 
 
 class Routing(QObject):
@@ -36,21 +38,30 @@ class Routing(QObject):
     def offers_other(self, text: str) -> bool:
         """Asks which model the draft is for, if another than the loaded one was made for it."""
         composer, model = self._composer, self._context.model
-        if self._context.is_auto or model is None or composer.attachments or composer.pictures.pictures:
+        if self._context.is_auto or model is None:
             return False
-        other = better_model(model.traits, text)
+        other = self._other_than(model, text)
         if other is None:
             return False
         choices: list[tuple[str, Callable[[], object]]] = [
             (tr("Ask {model}", model=other.title), partial(self._ask_other, other.id))
         ]
-        if model.traits.prompt_format == "text":
+        if model.traits.prompt_format == "text" and not composer.pictures.pictures:
             title = tr("Ask {model} anyway", model=title_of(model))
             choices.append((title, lambda: self._send(composer.text, anyway=True)))
-        said = tr("{model} was not made for this: what it writes would be a guess.", model=title_of(model))
+        if composer.pictures.pictures:
+            said = cannot_see(title_of(model))
+        else:
+            said = tr("{model} was not made for this: what it writes would be a guess.", model=title_of(model))
         self._notice.show_question(said, choices)
         self._offer = self._notice.choices
         return True
+
+    def _other_than(self, model: LoadedModel, text: str) -> EmbeddedModel | None:
+        pictures = bool(self._composer.pictures.pictures)
+        if pictures and text.strip() and not model.capabilities.images:
+            return model_for(text, has_pictures=True)
+        return None if pictures or self._composer.attachments else better_model(model.traits, text)
 
     def _ask_other(self, path_or_id: str) -> None:
         """Loads another model for the draft, which is sent once it is there."""

@@ -146,7 +146,7 @@ def _of_run(answer: Answer) -> list[str]:
     if figures.blocks > 1 and figures.seconds is not None and not answer.config.grows:
         parts.append(tr("{time} per block", time=_seconds(figures.seconds / figures.blocks)))
     if answer.status == "done" and figures.tokens_per_forward is not None:
-        parts.append(tr("{tokens} tokens per forward", tokens=rate_text(figures.tokens_per_forward)))
+        parts.append(tr("{tokens} tokens per pass", tokens=rate_text(figures.tokens_per_forward)))
     if answer.status == "done" and (figures.tokens_per_second or 0.0) >= 1.0:
         parts.append(tr("{tokens} tokens a second", tokens=f"{figures.tokens_per_second:,.0f}"))
     return parts

@@ -131,9 +131,9 @@ class Answer:
         if self.is_empty and self.thinking:
             said.append(tr("The model only thought and wrote no answer. Regenerate, or allow more new tokens."))
         elif self.is_empty and (self.is_plain or not self.config.is_block_diffusion):
-            said.append(tr("The model ended without writing anything. Regenerate, or ask otherwise."))
+            said.append(tr("The model ended without writing anything. Regenerate, or ask in other words."))
         elif self.is_empty:
-            said.append(tr("The model ended without writing anything. Try another seed or a lower entropy bound."))
+            said.append(tr("The model ended without writing anything. Regenerate to try another seed."))
         elif self.status == "done" and self.figures.is_cut:
             said.append(tr("The answer is cut off at the limit of new tokens. Allow more of them, and regenerate."))
         capped, blocks = self.figures.capped_blocks, self.figures.blocks

@@ -114,7 +114,7 @@ def test_a_stored_conversation_needs_no_model(page: ChatPage) -> None:
     assert not answer.status.details.isVisibleTo(answer)
     answer.status.more.click()
     assert answer.status.details.isVisibleTo(answer)
-    assert answer.status.details.text() == "9.0 tokens per forward · 40 tokens a second · Seed 3"
+    assert answer.status.details.text() == "9.0 tokens per pass · 40 tokens a second · Seed 3"
     assert answer.speaker.text() == "Safelight Skills"
     assert answer.canvases == []
     assert not answer.canvas_toggle.isVisible()
@@ -461,13 +461,13 @@ def test_thinking_is_folded(qtbot: QtBot, page: ChatPage) -> None:
     chat.ask("Why?", ended("So.", thinking="<b>one</b> two **three**"))
     page.show_chat(chat, None)
     thinking = page.turns[0].answer.thinking
-    assert thinking.fold.text() == "Thought for 3 words ▸"
+    assert thinking.fold.text() == "Thinking, 3 words ▸"
     assert not thinking.prose.isVisible()
     thinking.fold.setFocus()
     qtbot.keyClick(thinking.fold, Qt.Key.Key_Space)
     assert thinking.prose.isVisible()
     assert thinking.prose.pieces[0].document.toPlainText() == "<b>one</b> two **three**"
-    assert thinking.fold.accessibleName() == "Fold the thinking. Thought for 3 words"
+    assert thinking.fold.accessibleName() == "Fold the thinking. Thinking, 3 words"
     thinking.fold.click()
     assert not thinking.prose.isVisible()
 
@@ -475,7 +475,7 @@ def test_thinking_is_folded(qtbot: QtBot, page: ChatPage) -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (ended("  "), "The model ended without writing anything. Try another seed or a lower entropy bound."),
+        (ended("  "), "The model ended without writing anything. Regenerate to try another seed."),
         (ended("", status="failed", error="The memory is full."), "The memory is full."),
         (ended("half", status="stopped"), "Stopped before the end."),
         (ended("", status="stopped"), "Stopped before anything was written."),
@@ -604,7 +604,7 @@ def test_every_control_has_a_name_and_tab_reaches_it_in_order(qtbot: QtBot, page
         "Show the file a.txt, 1 B",
         "Edit the prompt",
         "Earlier version of the answer",
-        "Show the thinking. Thought for 1 word",
+        "Show the thinking. Thinking, 1 word",
         "Answer",
         "Copy code, python",
         "Regenerate the answer",

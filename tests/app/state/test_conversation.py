@@ -39,7 +39,7 @@ def decode(tokens: Iterable[int]) -> Reply:
     return Reply("".join(chr(ord("a") + int(token) % 26) for token in tokens))
 
 
-EMPTY = "The model ended without writing anything. Try another seed or a lower entropy bound."
+EMPTY = "The model ended without writing anything. Regenerate to try another seed."
 
 
 def answer(fake: Any, seed: int = 1) -> Answer:
@@ -273,7 +273,7 @@ def test_the_status_line_has_every_figure_with_its_unit(fake: Any) -> None:
     for event in events:
         chat.fold(event, decode)
     assert status_line(turn.answer) == "3 steps, up to 48 · 0.1 s"
-    assert figures_line(turn.answer) == "1.7 tokens per forward · 50 tokens a second · Seed 11"
+    assert figures_line(turn.answer) == "1.7 tokens per pass · 50 tokens a second · Seed 11"
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_it_plays_real_steps_with_captions_once_and_again_when_asked(qtbot: QtBo
         assert (taken_back in shown.figures.text()) == bool(block.remelt_total)
     noise, doubt, ink = dict.fromkeys(said)
     assert (noise, said.count(noise)) == ("It begins as noise.", 1)
-    assert (doubt, ink) == ("Tokens are tried, doubted, taken back.", "Sure ones stay, in ink.")
+    assert (doubt, ink) == ("Tokens are tried, doubted, taken back.", "Sure ones stay.")
     shown.stop()
     assert shown.figures.text() == "Done in 20 steps · 4 taken back"
     window.context.session.begin()  # another empty conversation
