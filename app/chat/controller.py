@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,15 +9,15 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer, Slot
 from PySide6.QtWidgets import QApplication
 
-from app.bridge.remote_access import only_text
 from app.chat.commands import TurnCommands
+from app.chat.introducing import Introducing
 from app.chat.page import ChatPage
 from app.chat.regenerating import Regenerating
 from app.chat.replaying import Replaying, run_of
 from app.chat.routing import Routing
 from app.chat.view_options import ViewOptions
 from app.chat.waiting import Waiting
-from app.context import MODELS, AppContext, Lazy
+from app.context import MODELS, AppContext
 from app.design import themes
 from app.design.notice import Notice
 from app.pictures.files import drawing_of
@@ -27,29 +26,22 @@ from app.presets.picker import PresetPicker
 from app.presets.preset import Preset
 from app.presets.store import PresetStore
 from app.session.session import cannot_see, reserve, visible
-from app.settings.decoders import answers_in_words
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.conversation import Turn, user_message
 from app.state.chat.counting import PromptCount
 from app.state.chat.prompts import (
-    Suggestion,
-    about_drawings,
-    auto_suggestions,
     prepare,
     prepare_with_files,
     reading_note,
-    suggestions,
 )
 from app.state.chat.routing import others_for, unread_by, usual_model
 from app.system.i18n import tr
 from engine import SafelightError, catalog
-from engine.config import BLOCK_DIFFUSION
 from engine.service import AdapterChanged, ServiceReply
 from engine.text.message import Message
 
 if TYPE_CHECKING:
     from engine.catalog import EmbeddedModel
-    from engine.tasks.drawings import Scene
 
 
 class ChatController(QObject):
@@ -59,8 +51,6 @@ class ChatController(QObject):
         super().__init__()
         self._context = context
         self._session = session = context.session
-        self._scenes: dict[str, Scene] = {}  # by suggested prompt about a drawing
-        self._mixed = Lazy(lambda: auto_suggestions(random.Random()))
         self._pictures = PictureSource(session.library.pictures.get)
         self.widget = self.page = page = ChatPage(self._options(), self._commands())
         self.setParent(page)  # so that no signal arrives after the page is deleted
@@ -81,6 +71,7 @@ class ChatController(QObject):
         context.busy_changed.connect(self.refresh)
         context.settings_changed.connect(self.show_settings)
         themes.settled.connect(self._show_options)
+        self._introducing = Introducing(context, page)
         self._routing = Routing(context, page.composer, page.notice, self.send)
         self._waiting = Waiting(context, page.composer, self.send)
         self._replaying = Replaying(context, page)
@@ -179,7 +170,7 @@ class ChatController(QObject):
     def pick(self, prompt: str) -> None:
         """Sends a suggested prompt, or puts it into the composer if it cannot be sent now or is about a drawing."""
         composer = self.page.composer
-        if (scene := self._scenes.get(prompt)) is not None:
+        if (scene := self._introducing.scenes.get(prompt)) is not None:
             composer.set_text(prompt)
             composer.pictures.set_pictures(())
             composer.pictures.add([drawing_of(scene)])
@@ -369,8 +360,8 @@ class ChatController(QObject):
         """Adapts the page to the loaded model: introduction, suggested prompts and token counting."""
         model, composer = self._context.model, self.page.composer
         composer.say("")
-        self._introduce()
-        self._suggest()
+        self._introducing.introduce()
+        self._introducing.suggest()
         if model is None:
             composer.meter.set_model(None)
             composer.files.set_counter(None)
@@ -383,18 +374,6 @@ class ChatController(QObject):
             self.presets.set_defaults(model.defaults, model.decoders)
             self._hold_back()
         self._note_reading()
-
-    def _suggest(self) -> None:
-        """Suggests prompts for the loaded model; for the choice among the small models always the same."""
-        model, self._scenes = self._context.model, {}
-        if self._context.is_auto:
-            self.page.offer(self._mixed())
-        elif model is None:
-            self.page.offer(())
-        else:
-            self._scenes = about_drawings(random.Random()) if model.traits.taught == "drawings" else {}
-            drawn = [Suggestion(question, question) for question in self._scenes]
-            self.page.offer(drawn or suggestions(model.traits, random.Random()))
 
     def _note_reading(self) -> None:
         """Says what of the conversation a chosen model does not read, if there is anything to read."""
@@ -409,32 +388,10 @@ class ChatController(QObject):
         if any(isinstance(reply, AdapterChanged) for reply in replies):
             self.show_model()
 
-    def _introduce(self) -> None:
-        """Says what the chosen model is for, how the present decoder writes its answers, and what to expect of them."""
-        context, model, loading, how = self._context, self._context.model, self._context.loading, ""
-        page, usual = self.page, usual_model()
-        caution = catalog.caution(usual.id if context.is_auto else context.answering)
-        page.composer.caution(tr(caution) if caution else "")
-        if context.is_auto and usual.traits.taught == "anything":
-            traits = usual.traits
-            how = tr("Small tasks and puzzles develop on a canvas; other questions go to {model}.", model=usual.title)
-        elif model is not None:
-            traits, decoder = model.traits, context.values.present_decoding.decoder
-            is_usual = bool(traits.introduction) and decoder == BLOCK_DIFFUSION  # the welcome text explains it
-            how = "" if is_usual else answers_in_words(decoder)
-        elif loading is not None:
-            traits = catalog.traits(Path(loading.path_or_id).name)
-        else:
-            return
-        purpose = tr(traits.introduction) if traits.introduction else ""
-        plain = "" if model is None else only_text(model)
-        page.welcome.introduce(plain or " ".join(filter(None, (purpose, how))))
-        page.composer.edit.setPlaceholderText(tr(traits.placeholder))
-
     @Slot()
     def show_settings(self) -> None:
         """Applies changed settings to drawing and token counting, and marks the preset if they differ from it."""
-        self._introduce()
+        self._introducing.introduce()
         self._show_options()
         self._hold_back()
 

@@ -13,7 +13,7 @@ from app.context import AppContext
 from app.design.notice import Notice
 from app.session.session import cannot_see, title_of
 from app.state.chat.attachment import Attachment
-from app.state.chat.routing import better_model, model_for
+from app.state.chat.routing import better_model, is_about_drawing, model_for
 from app.system.i18n import tr
 from engine.catalog import EmbeddedModel
 from engine.service import LoadedModel
@@ -33,7 +33,9 @@ class Routing(QObject):
         context = self._context
         if not context.is_auto or context.is_busy:
             return context.answering
-        return model_for(text, [file.text for file in files], has_pictures=has_pictures).id
+        turns = context.session.chat.turns
+        goes_on = bool(turns) and bool(turns[-1].pictures) and not files and is_about_drawing(text)
+        return model_for(text, [file.text for file in files], has_pictures=has_pictures or goes_on).id
 
     def offers_other(self, text: str) -> bool:
         """Asks which model the draft is for, if another than the loaded one was made for it."""

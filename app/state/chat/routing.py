@@ -20,6 +20,13 @@ def model_for(text: str, files: Sequence[str] = (), *, has_pictures: bool = Fals
     return _made_for(text, files, has_pictures) or usual_model()
 
 
+def is_about_drawing(text: str) -> bool:
+    """Returns True if a prompt asks about a drawing, as one before it may have shown."""
+    from engine.tasks.drawings.rules import is_question  # imports Pillow, which most starts do not need
+
+    return is_question(text)
+
+
 def better_model(traits: Traits, text: str) -> EmbeddedModel | None:
     """Returns the installed model for a prompt without pictures or files, if the model with these traits is not.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.state.chat.routing import better_model, model_for, others_for
+from app.state.chat.routing import better_model, is_about_drawing, model_for, others_for
 from engine import BASE, DECIDER, SIGHT, SKILLS, SUDOKU
 from engine.catalog import TALK, PackagedModel, Traits, traits
 from engine.tasks import skills
@@ -71,6 +71,11 @@ def test_without_talk_own_words_go_to_whatever_is_loaded() -> None:
 @pytest.mark.usefixtures("talk")
 def test_the_choice_among_the_small_models(text: str, files: tuple[str, ...], pictures: bool, wanted: str) -> None:
     assert model_for(text, files, has_pictures=pictures).id == wanted
+
+
+def test_a_question_about_the_drawing_before_it() -> None:
+    assert is_about_drawing("what colour is  the circle")
+    assert not is_about_drawing("What is the capital of France?")
 
 
 def test_without_talk_the_choice_falls_on_skills() -> None:
