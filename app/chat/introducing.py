@@ -33,7 +33,8 @@ class Introducing:
         context, model, loading, how = self._context, self._context.model, self._context.loading, ""
         page, usual = self._page, usual_model()
         caution = catalog.caution(usual.id if context.is_auto else context.answering)
-        page.composer.caution(tr(caution) if caution else "")
+        said = tr(caution) if caution else ""
+        page.composer.caution(tr("{model} has {said}", model=usual.title, said=said) if said and context.is_auto else said)
         if context.is_auto and usual.traits.taught == "anything":
             traits = usual.traits
             how = tr("Small tasks and puzzles develop on a canvas; other questions go to {model}.", model=usual.title)

@@ -146,7 +146,7 @@ def test_an_edited_prompt_is_for_another_model(qtbot: QtBot, chat: ChatControlle
 
 def test_what_talk_is_and_the_way_to_larger_models_stand_under_the_field(qtbot: QtBot, chat: ChatController) -> None:
     composer = chat.page.composer
-    assert composer.hint.text() == "135 million parameters: fluent, often wrong."
+    assert composer.hint.text() == "Safelight Talk has 135 million parameters: fluent, often wrong."
     with qtbot.waitSignal(chat._context.page_asked) as asked:
         composer.larger.click()
     assert asked.args == ["models"]
