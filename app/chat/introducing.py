@@ -34,7 +34,9 @@ class Introducing:
         page, usual = self._page, usual_model()
         caution = catalog.caution(usual.id if context.is_auto else context.answering)
         said = tr(caution) if caution else ""
-        page.composer.caution(tr("{model} has {said}", model=usual.title, said=said) if said and context.is_auto else said)
+        page.composer.caution(
+            tr("{model} has {said}", model=usual.title, said=said) if said and context.is_auto else said
+        )
         if context.is_auto and usual.traits.taught == "anything":
             traits = usual.traits
             how = tr("Small tasks and puzzles develop on a canvas; other questions go to {model}.", model=usual.title)
