@@ -24,6 +24,7 @@ from app.design.notice import Notice
 from app.library import Library
 from app.session.session import Session
 from app.settings import store
+from app.state.chat.routing import usual_model
 from app.system.folders import Folders
 from app.system.i18n import tr
 from engine import SKILLS, Recording, catalog
@@ -95,6 +96,7 @@ class ModelChoice:
 
     path_or_id: str
     adapter: str | None = None
+    is_auto: bool = dataclasses.field(default=False, compare=False)  # taken for a prompt by ``catalog.AUTO``
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +114,12 @@ class Loading:
         """The progress, in a sentence."""
         percent = f", {self.share:.0%}" if self.share else ""
         return tr("Loading {model}: {stage}", model=self.title, stage=f"{self.stage.lower()}{percent}")
+
+
+def _chosen(path_or_id: str, adapter: str | None = None) -> ModelChoice:
+    """Returns the model to load for what a person chose."""
+    is_auto = path_or_id == catalog.AUTO
+    return ModelChoice(usual_model().id, is_auto=True) if is_auto else ModelChoice(path_or_id, adapter)
 
 
 def platform_reduces_motion() -> bool:
@@ -165,6 +173,7 @@ class AppContext(QObject):
         self.model: LoadedModel | None = None
         self.loading: Loading | None = None
         self._lender: ModelChoice | None = None  # the user's own model, while a page borrows another
+        self._is_auto = False  # the loaded or loading model was taken by ``catalog.AUTO``
         self._unloads = 0  # requested and not done yet
         self.models: Sequence[tuple[str, str]] = ()  # models that can be loaded: paths or ids, and titles
         self._busy: list[Busy] = []
@@ -232,13 +241,15 @@ class AppContext(QObject):
     @property
     def choice(self) -> ModelChoice | None:
         """The loaded model with its adapter."""
-        return None if self.model is None else ModelChoice(self.model.path_or_id, self.model.adapter)
+        model = self.model
+        return None if model is None else ModelChoice(model.path_or_id, model.adapter, self._is_auto)
 
     @Slot(str)
     def load(self, path_or_id: str = SKILLS, adapter: str | None = None, otherwise: ModelChoice | None = None) -> None:
         """Loads a model in the engine's thread and stops the current answer. If it fails, the previous model returns.
 
         Args:
+            path_or_id: ``catalog.AUTO`` loads the usual small model, and ``route`` another one for a prompt.
             adapter: an adapter for it: a folder, or the id of an embedded one.
             otherwise: loaded if it fails and there is no previous model.
         """
@@ -246,10 +257,15 @@ class AppContext(QObject):
         if self.server.is_own(path_or_id):
             self.say(tr("This is the address of this window's own server. Load its model itself."))
             return
-        self._ask_for(path_or_id, adapter, otherwise)
+        self._ask_for(_chosen(path_or_id, adapter), otherwise)
 
-    def _ask_for(self, path_or_id: str, adapter: str | None, otherwise: ModelChoice | None = None) -> None:
-        self.backend.load(path_or_id, self.expect(path_or_id, otherwise).title, adapter)
+    def _ask_for(self, choice: ModelChoice, otherwise: ModelChoice | None = None) -> None:
+        self.backend.load(choice.path_or_id, self._expect(choice, otherwise).title, choice.adapter)
+
+    def route(self, path_or_id: str) -> None:
+        """Loads the small model for a prompt; the user's choice stays ``catalog.AUTO``."""
+        self._lender = None
+        self._ask_for(ModelChoice(path_or_id, is_auto=True))
 
     def borrow(self, path_or_id: str, adapter: str | None = None) -> None:
         """Loads a model that a page needs for its own work; ``give_back`` loads the user's own model again."""
@@ -257,12 +273,17 @@ class AppContext(QObject):
         if self.model is not None and self.model.path_or_id == path_or_id:
             self.backend.set_adapter(adapter)
         else:
-            self._ask_for(path_or_id, adapter)
+            self._ask_for(ModelChoice(path_or_id, adapter))
 
     @property
     def is_borrowing(self) -> bool:
         """True if a page has loaded, or is loading, another model than the user's own for its work."""
         return self._lender is not None and self._lender != self.choice
+
+    @property
+    def is_auto(self) -> bool:
+        """True if the user's choice is ``catalog.AUTO``: each prompt goes to the model that was made for it."""
+        return self._is_auto if self._lender is None else self._lender.is_auto
 
     @property
     def answering(self) -> str:
@@ -282,14 +303,21 @@ class AppContext(QObject):
             return
         self._lender = None
         if lender != self.choice:
-            self._ask_for(lender.path_or_id, lender.adapter)
+            self._ask_for(lender)
+        else:
+            self._is_auto = lender.is_auto
 
-    def expect(self, path_or_id: str, otherwise: ModelChoice | None = None) -> Loading:
+    def expect(self, path_or_id: str) -> Loading:
         """Announces that a model is going to be loaded."""
+        return self._expect(_chosen(path_or_id))
+
+    def _expect(self, choice: ModelChoice, otherwise: ModelChoice | None = None) -> Loading:
         pending = otherwise if self.loading is None else self.loading.otherwise or otherwise
         if self.model is not None:
             pending = self.choice
-        self.loading = Loading(path_or_id, self.title_of(path_or_id), tr("Starting the engine"), otherwise=pending)
+        title = self.title_of(choice.path_or_id)
+        self.loading = Loading(choice.path_or_id, title, tr("Starting the engine"), otherwise=pending)
+        self._is_auto = choice.is_auto
         self._change_model(None)
         return self.loading
 
@@ -303,11 +331,11 @@ class AppContext(QObject):
         before = None if self.loading is None else self.loading.otherwise
         self.loading = None
         if before is None:
-            self._lender = None
+            self._lender, self._is_auto = None, False
             self._unloads += 1
             self.backend.unload()
         else:
-            self._ask_for(before.path_or_id, before.adapter)
+            self._ask_for(before)
 
     def _load_failed(self, failed: LoadFailed, loading: Loading) -> None:
         """Reports a failed load, and returns to the previous model."""
@@ -323,8 +351,9 @@ class AppContext(QObject):
         else:
             self.say(problem, failed.details)
         self.loading = None
+        self._is_auto = before is not None and before.is_auto
         if held is None and before is not None:
-            self._ask_for(before.path_or_id, before.adapter)
+            self._ask_for(before)
         else:
             self._change_model(held)
 

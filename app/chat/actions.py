@@ -25,14 +25,14 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
 
     def runs() -> str:
         waits = page.made is not None and page.made.is_waiting
-        return "" if waits or context.is_busy else tr("No answer is developing")
+        return "" if waits or context.is_busy else tr("There is nothing to stop")
 
     def attach() -> None:
         page().page.composer.choose_files()
 
     in_composer = page_keys(
         CHAT,
-        tr("Where one writes"),
+        tr("Message box"),
         lambda: page().enter(),
         (tr("Send"), ("Return",)),
         (tr("New line"), ("Shift+Return",)),

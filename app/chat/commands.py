@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.state.chat.conversation import Turn
+from engine.catalog import EmbeddedModel
 
 
 @dataclass
@@ -14,6 +15,8 @@ class TurnCommands:
 
     stop: Callable[[], object]
     again: Callable[[Turn], object]
+    others: Callable[[Turn], Sequence[EmbeddedModel]]  # installed models that could answer it instead
+    ask_other: Callable[[Turn, str], object]  # one of these, by its id
     edit: Callable[[Turn, str], object]
     delete: Callable[[Turn], object]
     delete_answer: Callable[[Turn, int], object]  # the index of a version

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Slot
-from PySide6.QtWidgets import QApplication, QPushButton
+from PySide6.QtWidgets import QApplication
 
-from app.bridge.remote_access import only_text
 from app.chat.commands import TurnCommands
+from app.chat.introducing import Introducing
 from app.chat.models_entry import ModelsEntry
 from app.chat.page import ChatPage
 from app.chat.regenerating import Regenerating
 from app.chat.replaying import Replaying, run_of
+from app.chat.routing import Routing
 from app.chat.view_options import ViewOptions
 from app.chat.waiting import Waiting
-from app.context import AppContext
+from app.context import MODELS, AppContext
 from app.design import themes
 from app.design.notice import Notice
 from app.pictures.files import drawing_of
@@ -27,28 +26,23 @@ from app.pictures.source import PictureSource
 from app.presets.picker import PresetPicker
 from app.presets.preset import Preset
 from app.presets.store import PresetStore
-from app.session.session import cannot_see, reserve, title_of, visible
-from app.settings.decoders import answers_in_words
+from app.session.session import cannot_see, reserve, visible
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.conversation import Turn, user_message
 from app.state.chat.counting import PromptCount
 from app.state.chat.prompts import (
-    Suggestion,
-    about_drawings,
     prepare,
     prepare_with_files,
     reading_note,
-    suggestions,
 )
-from app.state.chat.routing import better_model
+from app.state.chat.routing import others_for, unread_by, usual_model
 from app.system.i18n import tr
 from engine import SafelightError, catalog
-from engine.config import BLOCK_DIFFUSION
 from engine.service import AdapterChanged, ServiceReply
 from engine.text.message import Message
 
 if TYPE_CHECKING:
-    from engine.tasks.drawings import Scene
+    from engine.catalog import EmbeddedModel
 
 
 class ChatController(QObject):
@@ -58,8 +52,6 @@ class ChatController(QObject):
         super().__init__()
         self._context = context
         self._session = session = context.session
-        self._scenes: dict[str, Scene] = {}  # by suggested prompt about a drawing
-        self._offer: list[QPushButton] = []  # the answers to the last question about the draft
         self._pictures = PictureSource(session.library.pictures.get)
         self.widget = self.page = page = ChatPage(self._options(), self._commands())
         self.setParent(page)  # so that no signal arrives after the page is deleted
@@ -68,7 +60,7 @@ class ChatController(QObject):
         page.composer.place_presets(self.presets)
         page.composer.pictures.set_store(session.library.pictures, self._pictures)
         page.composer.submitted.connect(self.send)
-        page.composer.changed.connect(self._withdraw_offer)
+        page.composer.larger_asked.connect(self._show_models)
         page.composer.meter.follow(self._pending)
         session.path_changed.connect(self.show_path)
         session.progressed.connect(self._progressed)
@@ -81,6 +73,8 @@ class ChatController(QObject):
         context.settings_changed.connect(self.show_settings)
         themes.settled.connect(self._show_options)
         ModelsEntry(context, page.welcome.models)
+        self._introducing = Introducing(context, page)
+        self._routing = Routing(context, page.composer, page.notice, self.send)
         self._waiting = Waiting(context, page.composer, self.send)
         self._replaying = Replaying(context, page)
         self._regenerating = Regenerating(context, page.notice, self._answer_again)
@@ -94,6 +88,8 @@ class ChatController(QObject):
         return TurnCommands(
             stop=session.stop,
             again=self.again,
+            others=self.others,
+            ask_other=self.ask_other,
             edit=self.edit,
             delete=self.delete,
             delete_answer=self.delete_answer,
@@ -139,48 +135,25 @@ class ChatController(QObject):
         If another model was made for the draft, asks first, unless it is to be sent ``anyway``.
         """
         composer = self.page.composer
-        if self._context.loading is not None or self._context.is_borrowing:
-            self._wait(text, self._context.answering)
+        pictures = composer.pictures.pictures
+        model = self._routing.model_for(text, composer.attachments, has_pictures=bool(pictures))
+        if self._waits_for(model):
+            self._wait(text, model)
         elif composer.meter.problem:
             composer.say(composer.meter.problem)
-        elif not self._can_ask() or (not anyway and self._offer_other(text)):
+        elif not self._can_ask() or (not anyway and self._routing.offers_other(text)):
             return
-        elif self._ask(text, composer.attachments, composer.pictures.pictures):
+        elif self._ask(text, composer.attachments, pictures):
             composer.edit.history.remember(text)
             composer.clear()
 
-    def _offer_other(self, text: str) -> bool:
-        """Asks which model a prompt is for, if another than the loaded one was made for it."""
-        composer, model = self.page.composer, self._context.model
-        if model is None or composer.attachments or composer.pictures.pictures:
-            return False
-        other = better_model(model.traits, text)
-        if other is None:
-            return False
-        ask = partial(self._ask_other, other.id)
-        choices: list[tuple[str, Callable[[], object]]] = [(tr("Ask {model}", model=other.title), ask)]
-        if model.traits.prompt_format == "text":
-            title = tr("Ask {model} anyway", model=title_of(model))
-            choices.append((title, lambda: self.send(composer.text, anyway=True)))
-        said = tr("{model} was not made for this: what it writes would be a guess.", model=title_of(model))
-        self.page.notice.show_question(said, choices)
-        self._offer = self.page.notice.choices
-        return True
-
-    def _ask_other(self, path_or_id: str) -> None:
-        """Loads another model for the draft, which is sent once it is there."""
-        self._context.load(path_or_id)
-        self.send(self.page.composer.text)
-
-    @Slot()
-    def _withdraw_offer(self) -> None:
-        """Hides the question about the draft as soon as that changes; other questions stay."""
-        notice = self.page.notice
-        if notice.is_asking and notice.choices is self._offer:
-            notice.hide()
+    def _waits_for(self, model: str) -> bool:
+        """True if a prompt has to wait until a model is loaded."""
+        context = self._context
+        return context.loading is not None or context.is_borrowing or model != context.answering
 
     def _wait(self, text: str, model: str) -> None:
-        """Lets the prompt wait for a model that is being loaded, if that model can read it."""
+        """Lets the draft wait for a model, if that model can read it."""
         composer = self.page.composer
         traits = catalog.traits(Path(model).name)
         try:
@@ -188,20 +161,39 @@ class ChatController(QObject):
         except SafelightError as error:
             composer.say(str(error))
         else:
-            self._waiting.begin(model)
+            self._bring(model)
+
+    def _bring(self, model: str, act: Callable[[], object] | None = None) -> None:
+        """Loads the model of a prompt if necessary, and lets it wait for that; see ``Waiting.begin``."""
+        if model != self._context.answering:
+            self._context.route(model)
+        self._waiting.begin(model, act)
 
     def pick(self, prompt: str) -> None:
         """Sends a suggested prompt, or puts it into the composer if it cannot be sent now or is about a drawing."""
         composer = self.page.composer
-        if (scene := self._scenes.get(prompt)) is not None:
+        if (scene := self._introducing.scenes.get(prompt)) is not None:
             composer.set_text(prompt)
             composer.pictures.set_pictures(())
             composer.pictures.add([drawing_of(scene)])
+        elif self._context.is_auto and not self._context.is_busy:
+            self._pick_for(self._routing.model_for(prompt), prompt)
         elif self._context.reason_to_wait():
             composer.set_text(prompt)
-        elif self._ask(prompt, ()):
-            composer.edit.history.remember(prompt)
+        else:
+            self._pick_now(prompt)
         composer.edit.setFocus()
+
+    def _pick_for(self, model: str, prompt: str) -> None:
+        """Sends a suggested prompt to a model, once that is loaded; the draft stays."""
+        if self._waits_for(model):
+            self._bring(model, lambda: self._pick_now(prompt))
+        else:
+            self._pick_now(prompt)
+
+    def _pick_now(self, prompt: str) -> None:
+        if self._can_ask() and self._ask(prompt, ()):
+            self.page.composer.edit.history.remember(prompt)
 
     def _ask(self, text: str, files: tuple[Attachment, ...], pictures: tuple[AttachedPicture, ...] = ()) -> bool:
         model = self._context.model
@@ -229,6 +221,20 @@ class ChatController(QObject):
             if focus is None or not self.page.scroller.isAncestorOf(focus):  # the question that had it is closed
                 self.page.composer.edit.setFocus()
 
+    def others(self, turn: Turn) -> list[EmbeddedModel]:
+        """Returns the installed models that could answer a turn instead of the one that did."""
+        files = [file.text for file in turn.attachments]
+        return others_for(turn.answer.model, turn.prompt, files, has_pictures=bool(turn.pictures))
+
+    def ask_other(self, turn: Turn, model: str) -> None:
+        """Answers a turn by another installed model, given by its id."""
+        if self._can_ask():
+            self._regenerating.ask_with(turn, model)
+
+    @Slot()
+    def _show_models(self) -> None:
+        self._context.show_page(MODELS)
+
     def again_last(self) -> None:
         turns = self._session.chat.turns
         if turns:
@@ -249,8 +255,11 @@ class ChatController(QObject):
 
     def edit(self, turn: Turn, text: str) -> None:
         """Sends another version of a prompt."""
+        wanted = self._routing.model_for(text, turn.attachments, has_pictures=bool(turn.pictures))
         model = self._context.model
-        if self._can_ask() and model is not None:
+        if self._context.is_auto and text.strip() and self._waits_for(wanted):
+            self._bring(wanted, lambda: self.edit(turn, text))
+        elif self._can_ask() and model is not None:
             self._try(lambda: self._session.edit(turn, prepare(model.traits, text), model))
 
     def delete(self, turn: Turn) -> None:
@@ -310,7 +319,7 @@ class ChatController(QObject):
         own, is_borrowing = context.own_choice, context.is_borrowing
         said = reason
         if reason and is_borrowing and own is not None:
-            model = context.title_of(own.path_or_id)
+            model = context.title_of(catalog.AUTO if own.is_auto else own.path_or_id)
             said = tr("{reason}. {model} answers here after that", reason=reason, model=model)
         self.page.composer.block(said, can_wait=context.loading is not None or is_borrowing)
         self.page.set_state(can_repeat=not reason, skips=context.backend.pacing.is_computed)
@@ -319,7 +328,7 @@ class ChatController(QObject):
 
     @Slot()
     def _give_model_back(self) -> None:
-        if self.page.isVisible() or self._waiting.is_on:
+        if (self.page.isVisible() or self._waiting.is_on) and not self._regenerating.is_waiting:
             self._context.give_back()
 
     @Slot()
@@ -353,28 +362,25 @@ class ChatController(QObject):
         """Adapts the page to the loaded model: introduction, suggested prompts and token counting."""
         model, composer = self._context.model, self.page.composer
         composer.say("")
-        self._introduce()
+        self._introducing.introduce()
+        self._introducing.suggest()
         if model is None:
-            self._scenes = {}
-            self.page.offer(())
             composer.meter.set_model(None)
             composer.files.set_counter(None)
             composer.pictures.set_cost(None)
             composer.note_blind("")
         else:
-            self._scenes = about_drawings(random.Random()) if model.traits.taught == "drawings" else {}
-            drawn = [Suggestion(question, question) for question in self._scenes]
-            self.page.offer(drawn or suggestions(model.traits, random.Random()))
             composer.files.set_counter(lambda text: model.count_tokens([{"role": "user", "content": text}]))
-            composer.note_blind("" if model.capabilities.images else cannot_see(model.title))
+            sees = model.capabilities.images or self._context.is_auto
+            composer.note_blind("" if sees else cannot_see(model.title))
             self.presets.set_defaults(model.defaults)
             self._hold_back()
         self._note_reading()
 
     def _note_reading(self) -> None:
-        """Says what of the conversation the model does not read, if there is anything to read."""
+        """Says what of the conversation a chosen model does not read, if there is anything to read."""
         model, chat = self._context.model, self._session.chat
-        matters = model is not None and (chat.turns or chat.system_prompt.strip())
+        matters = not self._context.is_auto and (chat.turns or chat.system_prompt.strip())
         carries = model is not None and bool(self._session.carried(model))
         self.page.composer.note_reading(reading_note(model, carries) if model is not None and matters else "")
 
@@ -384,26 +390,10 @@ class ChatController(QObject):
         if any(isinstance(reply, AdapterChanged) for reply in replies):
             self.show_model()
 
-    def _introduce(self) -> None:
-        """Says what the loaded or loading model is for, and how the present decoder writes its answers."""
-        model, loading, how = self._context.model, self._context.loading, ""
-        if model is not None:
-            traits, decoder = model.traits, self._context.values.present_decoding.decoder
-            is_usual = bool(traits.introduction) and decoder == BLOCK_DIFFUSION  # the welcome text explains it
-            how = "" if is_usual else answers_in_words(decoder)
-        elif loading is not None:
-            traits = catalog.traits(Path(loading.path_or_id).name)
-        else:
-            return
-        purpose = tr(traits.introduction) if traits.introduction else ""
-        plain = "" if model is None else only_text(model)
-        self.page.welcome.introduce(plain or " ".join(filter(None, (purpose, how))))
-        self.page.composer.edit.setPlaceholderText(tr(traits.placeholder))
-
     @Slot()
     def show_settings(self) -> None:
         """Applies changed settings to drawing and token counting, and marks the preset if they differ from it."""
-        self._introduce()
+        self._introducing.introduce()
         self._show_options()
         self._hold_back()
 
@@ -416,7 +406,10 @@ class ChatController(QObject):
             room = reserve(config, model)
             counting = PromptCount(model.count_tokens, model.image_cost, config.image_tokens)
             self.page.composer.pictures.set_cost(counting.cost if model.image_cost is not None else None)
-            self.page.composer.meter.set_model(counting if model.context else None, model.context, room)
+            is_for_draft = not self._context.is_auto or model.path_or_id == usual_model().id
+            self.page.composer.meter.set_model(
+                counting if model.context and is_for_draft else None, model.context, room
+            )
 
     @Slot(object)
     def take_preset(self, preset: Preset) -> None:
@@ -435,7 +428,8 @@ class ChatController(QObject):
         """Returns the conversation as it would be sent now, with the composer's draft."""
         composer, model = self.page.composer, self._context.model
         pictures = composer.pictures.pictures or (() if model is None else self._session.carried(model))
-        messages = self._session.chat.messages_with(user_message(composer.text, composer.attachments, pictures))
+        asked = user_message(composer.text, composer.attachments, pictures)
+        messages = self._session.chat.messages_with(asked, () if model is None else unread_by(model.path_or_id))
         return messages if model is None else visible(messages, model)
 
 

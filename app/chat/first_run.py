@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Slot
 from PySide6.QtGui import QHideEvent, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QBoxLayout, QLabel, QSizePolicy, QWidget
 
 import engine
 from app.bridge.background import Background
@@ -30,14 +30,19 @@ SPEED = 0.35  # share of the usual speed, to leave time to read
 AFTER_PAINT_MS = 250
 COLUMNS = 11  # length of its longest line
 TEXT = 12  # pixels at 100 %
-CANVAS_WIDTH, CANVAS_HEIGHT = 230, 264  # pixels at 100 %, reserved until the run is read
-LEAST_ROW_WIDTH = 370  # pixels at 100 %; narrower, the captions are below the canvas
+PADDING = 38  # pixels at 100 % of the last row of cells, which is behind the text and not shown
+CANVAS_WIDTH, CANVAS_HEIGHT = 230, 264 - PADDING  # pixels at 100 %, reserved until the run is read
+LEAST_ROW_WIDTH = 480  # pixels at 100 %; narrower, the captions are above the canvas
+_TOP = Qt.AlignmentFlag.AlignTop
 
 
 class FirstRun(QWidget):
-    """Plays a run from the gallery. Reads it in a thread after the first paint. ``stop`` shows the last frame."""
+    """Plays a run from the gallery. Reads it in a thread after the first paint. ``stop`` shows the last frame.
 
-    def __init__(self) -> None:
+    ``above`` are labels over the captions. Nothing over a caption changes, so that none moves.
+    """
+
+    def __init__(self, *above: QLabel) -> None:
         super().__init__()
         self.player = Player(self)
         self.canvas: CanvasView | None = None
@@ -49,7 +54,7 @@ class FirstRun(QWidget):
         captions = (
             tr("It begins as noise."),
             tr("Tokens are tried, doubted, taken back."),
-            tr("Sure ones stay, in ink."),
+            tr("Sure ones stay."),
         )
         self.captions = [label(text, "moment", wrap=True) for text in captions]
         self.figures = label("", "caption", wrap=True)
@@ -60,19 +65,12 @@ class FirstRun(QWidget):
         policy.setRetainSizeWhenHidden(True)
         self.again.setSizePolicy(policy)
         self.again.hide()
-        for said in (*self.captions, self.figures, self.source):
+        for said in (*above, *self.captions, self.figures, self.source):
             said.setMinimumHeight(1)  # else the layout reserves the height they need in the narrowest column
-        words = column_of(
-            STRETCH,
-            *self.captions,
-            Gap(4),
-            self.figures,
-            self.source,
-            (self.again, 0, Qt.AlignmentFlag.AlignLeft),
-            STRETCH,
-            spacing=12,
-        )
-        self._row = row_of(self._stage, (words, 1), spacing=16)
+        foot = row_of((self.source, 1), (self.again, 0, _TOP), spacing=8)
+        moments = column_of(*self.captions, spacing=8)
+        words = column_of(*above, Gap(4), moments, Gap(4), self.figures, foot, STRETCH, spacing=8)
+        self._row = row_of((self._stage, 0, _TOP), (words, 1), spacing=16)
         self.setLayout(self._row)
         self._reader = Background(self, self._open)
         self._later = later(self, lambda: self._reader.ask(_read_first), AFTER_PAINT_MS)
@@ -112,7 +110,7 @@ class FirstRun(QWidget):
         canvas.set_legend(False)
         canvas.set_font(canvas_font(TEXT))
         canvas.set_calm(False)  # the captions are about the noise
-        self._stage_column.addWidget(canvas)
+        self._stage_column.addWidget(canvas, 0, _TOP)
         self.source.setText(tr("A recorded run: {prompt}", prompt=trace.header.prompt))
         self.player.set_speed(SPEED)
         self.player.open(trace, 0, replay)
@@ -160,10 +158,14 @@ class FirstRun(QWidget):
                 restyle(caption, "tense", tense)
 
     def _fit(self) -> None:
-        kept_free = QSize(px(CANVAS_WIDTH), px(CANVAS_HEIGHT))
-        self._stage.setFixedSize(kept_free if self.canvas is None else self.canvas.minimumSizeHint())
+        size = QSize(px(CANVAS_WIDTH), px(CANVAS_HEIGHT))
+        if self.canvas is not None:
+            whole = self.canvas.minimumSizeHint()
+            self.canvas.setFixedHeight(whole.height())
+            size = QSize(whole.width(), whole.height() - px(PADDING))
+        self._stage.setFixedSize(size)
         is_row = self.width() >= px(LEAST_ROW_WIDTH)
-        self._row.setDirection(QBoxLayout.Direction.LeftToRight if is_row else QBoxLayout.Direction.TopToBottom)
+        self._row.setDirection(QBoxLayout.Direction.LeftToRight if is_row else QBoxLayout.Direction.BottomToTop)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -1,4 +1,4 @@
-"""The shown conversation: turns in a column, suggestions and the composer under it. Decides nothing about runs."""
+"""The shown conversation: turns in a column, or suggestions, and the composer below. Decides nothing about runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from app.design.drops import accept_drag
 from app.design.fonts import TEXT_BODY, TEXT_LEAD, px
 from app.design.layouts import boxed, column_of
 from app.design.notice import Notice
-from app.design.suggestion_bar import SuggestionBar
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.state.chat.prompts import Suggestion
 from app.system.i18n import tr
@@ -74,14 +73,11 @@ class ChatPage(QWidget):
         self._pages.addWidget(self.welcome)
         self._pages.addWidget(self.scroller)
 
-        self.more_suggestions = SuggestionBar(one_row=True)
-        for bar in (self.welcome.suggestions, self.more_suggestions):
-            bar.picked.connect(lambda prompt: commands.pick(prompt))
-        self.more_suggestions.hide()
+        self.welcome.suggestions.picked.connect(lambda prompt: commands.pick(prompt))
         self.notice = Notice()
         self.composer = Composer()
         self.composer.changed.connect(self.welcome.first_run.stop)
-        self._bottom = boxed(column_of(self.more_suggestions, self.composer, margins=(PAD, 12, PAD, 12), spacing=12))
+        self._bottom = boxed(column_of(self.composer, margins=(PAD, 12, PAD, 12)))
 
         column = column_of((self._pages, 1), spacing=0)
         self.setLayout(column)
@@ -93,9 +89,7 @@ class ChatPage(QWidget):
 
     def offer(self, suggestions: Sequence[Suggestion]) -> None:
         self.welcome.suggestions.offer(suggestions)
-        self.more_suggestions.offer(suggestions)
         chain_tabs(self.welcome, self.welcome.suggestions.chips)
-        chain_tabs(self.notice.dismiss, self.more_suggestions.chips)
 
     @property
     def turns(self) -> list[TurnView]:
@@ -128,7 +122,6 @@ class ChatPage(QWidget):
             view.answer.refresh()
             self._show_state(view)
         self._pages.setCurrentWidget(self.scroller if path else self.welcome)
-        self.more_suggestions.setVisible(bool(path))
         if place is not None:
             place.keep(path, self.view_of, self.composer.edit)
 

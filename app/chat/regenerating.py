@@ -1,4 +1,4 @@
-"""Answers a turn again. If the loaded model is not the one that wrote the answer, asks which of them to use."""
+"""Answers a turn again, also by another model. If it is not clear which model to use, asks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.service import AdapterChanged, ServiceReply
 
 
 class Regenerating(QObject):
-    """Asks and, if chosen, loads the other model. ``again`` answers a turn with the loaded model."""
+    """Asks and loads the model that was chosen. ``again`` answers a turn with the loaded model."""
 
     def __init__(self, context: AppContext, notice: Notice, again: Callable[[Turn], object]) -> None:
         super().__init__(notice)
@@ -28,10 +28,30 @@ class Regenerating(QObject):
         context.busy_changed.connect(self._go_on)
         context.session.path_changed.connect(self._path_changed)
 
+    @property
+    def is_waiting(self) -> bool:
+        """True if a turn is to be answered as soon as a model is loaded."""
+        return self._waiting is not None
+
+    def ask_with(self, turn: Turn, path_or_id: str, adapter: str | None = None) -> None:
+        """Answers a turn by a model, which is loaded for that; afterwards the user's own answers again."""
+        context, choice = self._context, ModelChoice(path_or_id, adapter)
+        self._waiting = turn, choice
+        if choice == context.choice:
+            self._go_on()
+        elif context.is_auto and adapter is None:
+            context.route(path_or_id)
+        else:
+            context.borrow(path_or_id, adapter)
+
     def ask(self, turn: Turn) -> None:
+        """Answers a turn again by the model that wrote the answer, or asks if another one is loaded."""
         self._waiting = None
         model, answer = self._context.model, turn.answer
         if model is None:
+            return
+        if self._context.is_auto and (writer := self._writer(answer)) is not None:
+            self.ask_with(turn, writer.path_or_id, writer.adapter)
             return
         wrote, now = self._writer(answer), title_of(model)
         if not answer.model_title or wrote == self._context.choice:

@@ -1,4 +1,4 @@
-"""Holds a prompt entered while its model loads: it stays in the composer and is sent once the model is loaded."""
+"""Holds a prompt while its model loads: a draft stays in the composer and is sent once the model is loaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.system.timers import later
 
 
 class Waiting(QObject):
-    """Waits with at most one prompt, for the model that was loading when it was entered and no other.
+    """Waits with at most one prompt, for one model and no other. ``send`` sends the composer's draft.
 
     Any change of the draft takes the prompt back, so that no half-written text is sent. If the model fails to load, the
     draft stays in the composer.
@@ -22,6 +22,7 @@ class Waiting(QObject):
         super().__init__(composer)
         self._context, self._composer, self._send = context, composer, send
         self._model = ""  # path or id that is waited for; empty if nothing waits
+        self._act: Callable[[], object] = self._send_draft
         # Waits until all replies that came together are applied, a model's and its adapter's.
         self._soon = later(self, self._look)
         composer.changed.connect(self.take_back)
@@ -32,10 +33,13 @@ class Waiting(QObject):
     def is_on(self) -> bool:
         return bool(self._model)
 
-    def begin(self, model: str) -> None:
-        """Lets the draft wait for a model, given by its path or id."""
-        self._model = model
+    def begin(self, model: str, act: Callable[[], object] | None = None) -> None:
+        """Lets the draft, or another prompt that ``act`` sends, wait for a model, given by its path or id."""
+        self._model, self._act = model, act or self._send_draft
         self._composer.wait(True)
+
+    def _send_draft(self) -> None:
+        self._send(self._composer.text)
 
     @Slot()
     def take_back(self) -> None:
@@ -52,4 +56,4 @@ class Waiting(QObject):
             self.take_back()
         elif not self._context.is_borrowing and not self._context.reason_to_wait():
             self.take_back()
-            self._send(self._composer.text)
+            self._act()

@@ -29,26 +29,21 @@ class ChatWelcome(QScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName(tr("Welcome"))
-        self.title = label(tr("Watch the text develop"), "display", wrap=True)
-        self.about = label(
-            tr(
-                "Most language models write word after word. A diffusion model begins with noise and corrects the "
-                "whole answer, step by step. Here you watch it do so."
-            ),
+        title = label(tr("Watch the text develop"), "display", wrap=True)
+        about = label(
+            tr("A diffusion model begins with noise and corrects the whole answer, step by step."),
             "setting",
             wrap=True,
         )
-        self.about.setMinimumHeight(1)
         self.introduction = label("", "caption", wrap=True)
         self.introduction.setMinimumHeight(1)
-        self.models = button(invitation(), role="plain")
-        self.first_run = FirstRun()
-        self.invitation = label(tr("Try your own"), "title")
+        self.first_run = FirstRun(title, about)
         self.suggestions = SuggestionBar(one_row=False)
+        self.models = button(invitation(), role="plain")
         self.content = QWidget()
-        row = row_of(self.invitation, (self.introduction, 1), spacing=16)
-        parts = self.title, self.about, self.models, self.first_run, row, self.suggestions
-        self.content.setLayout(column_of(*parts, margins=(8, 16, 8, 16), spacing=12))
+        introduced = row_of((self.introduction, 1), STRETCH, self.models)
+        parts = self.first_run, introduced, self.suggestions
+        self.content.setLayout(column_of(*parts, margins=(8, 10, 8, 0), spacing=6))
         inside = boxed(column_of(centred(self.content, width, side), STRETCH))
         self.setWidget(inside)
 

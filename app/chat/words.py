@@ -53,9 +53,9 @@ def _progress(answer: Answer, share: float) -> str:
     if block is None or not block.steps:
         return tr("Block {number}, starting from noise", number=number) if number > 1 else tr("Starting from noise")
     parts = [
-        tr("Block {number}, step {step} of {most}", number=number, step=block.steps, most=most)
+        tr("Block {number}, step {step}, up to {most}", number=number, step=block.steps, most=most)
         if number > 1
-        else tr("Step {step} of {most}", step=block.steps, most=most),
+        else tr("Step {step}, up to {most}", step=block.steps, most=most),
         tr("{accepted} of {length} sure", accepted=block.partly(share).accepted_count, length=block.length),
         tr("{count} taken back", count=block.remelt_total) if block.remelt_total else "",
     ]
@@ -107,7 +107,12 @@ def _result(answer: Answer) -> str:
     if figures.blocks > 1 and not answer.config.grows:
         blocks = trn("{count} block", "{count} blocks", figures.blocks)
         steps = tr("{steps} over {blocks}", steps=steps, blocks=blocks)
-    parts = [tr(ended_with, steps=steps)]
+    most = answer.config.max_denoising_steps
+    is_short = figures.blocks == 1 and figures.steps < most and answer.config.is_block_diffusion
+    if is_short and ended_with == "Done in {steps}":
+        parts = [tr("{steps}, up to {most}", steps=steps, most=most)]
+    else:
+        parts = [tr(ended_with, steps=steps)]
     if figures.rewrites:
         rewrites = trn("{count} rewrite", "{count} rewrites", figures.rewrites)
         parts.append(tr("{rewrites}, {kept} kept", rewrites=rewrites, kept=figures.kept_rewrites))
@@ -141,7 +146,7 @@ def _of_run(answer: Answer) -> list[str]:
     if figures.blocks > 1 and figures.seconds is not None and not answer.config.grows:
         parts.append(tr("{time} per block", time=_seconds(figures.seconds / figures.blocks)))
     if answer.status == "done" and figures.tokens_per_forward is not None:
-        parts.append(tr("{tokens} tokens per forward", tokens=rate_text(figures.tokens_per_forward)))
+        parts.append(tr("{tokens} tokens per pass", tokens=rate_text(figures.tokens_per_forward)))
     if answer.status == "done" and (figures.tokens_per_second or 0.0) >= 1.0:
         parts.append(tr("{tokens} tokens a second", tokens=f"{figures.tokens_per_second:,.0f}"))
     return parts
@@ -166,15 +171,22 @@ def doubt(prompt: str, answer: Answer) -> Caveat | None:
     Answers of other models cannot be checked; ``Answer.notices`` reports blocks that did not converge.
     """
     traits = catalog.traits(Path(answer.model).name, answer.adapter)
-    if traits.taught != "skills" or answer.status != "done":
+    if traits.taught != "skills" or answer.status != "done" or answer.figures.is_cut:
         return None
+    if answer.is_empty:  # which is said anyway
+        return Caveat(tr("Nearest to what it learned:"), _nearest(prompt))
     text = _wrong(prompt, answer) if wording.is_taught(prompt) else _untaught(prompt)
-    return Caveat(text, tuple(Suggestion(near, near) for near in wording.nearest(prompt))) if text else None
+    return Caveat(text, _nearest(prompt)) if text else None
+
+
+def _nearest(prompt: str) -> tuple[Suggestion, ...]:
+    return tuple(Suggestion(near, near) for near in wording.nearest(prompt))
 
 
 def _wrong(prompt: str, answer: Answer) -> str:
-    right = skills.solve(prompt)
-    if right is None or skills.check(prompt, answer.text):
+    asked = wording.normal(prompt)  # as the model read it
+    right = skills.solve(asked)
+    if right is None or skills.check(asked, answer.text):
         return ""
     if "\n" in right or len(right) > LONGEST_RIGHT:
         return tr(

@@ -146,7 +146,7 @@ QFrame[role="field"] QPlainTextEdit, QFrame[role="field"] QPlainTextEdit:focus {
 }}
 QFrame[role="field"][active="true"] {{ border-color: {theme.focus}; }}
 QScrollBar[ring="true"] {{ border: 1px solid {theme.focus}; }}
-QToolButton::menu-indicator {{ image: none; width: 0; }}
+QToolButton::menu-indicator, QPushButton::menu-indicator {{ image: none; width: 0; }}
 QProgressBar {{ background: transparent; border: none; max-height: 2px; min-height: 2px; }}
 QProgressBar::chunk {{ background: {theme.accent}; }}
 QPushButton[role="card"] {{

@@ -24,6 +24,8 @@ from app.settings.values import SettingsValues
 from app.state.adapters import with_adapter
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn
+from app.state.chat.prompts import worded
+from app.state.chat.routing import unread_by
 from app.state.chat.versions import Versions
 from app.system.i18n import tr
 from engine import GenerationConfig, SafelightError
@@ -216,7 +218,7 @@ class Session(QObject):
             raise SafelightError(problem)
         self._removed = None
         room = reserve(answer.config, model)
-        messages, pictures = self._shown(chat.messages(turn), model)
+        messages, pictures = self._shown(chat.messages(turn, unread_by(model.path_or_id)), model)
         request = RunRequest("chat", messages, answer.config, answer.seed, self.think, room, pictures=pictures)
         self._run = _Run(request.run_id, chat, turn, answer, model, is_first=chat.id is None)
         turns = chat.turns
@@ -231,7 +233,7 @@ class Session(QObject):
     ) -> tuple[tuple[Message, ...], tuple[Picture, ...]]:
         """Returns messages and pictures without the pictures that the model does not read or that are missing."""
         found: dict[str, Picture | None] = {}
-        messages = visible(messages, model)
+        messages = worded(visible(messages, model), model)
         for image in (image for message in messages for image in message.get("images", ())):
             get = self.library.pictures.get
             found[image["digest"]] = get(image["digest"], image["width"], image["height"])

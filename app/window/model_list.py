@@ -15,7 +15,7 @@ from app.design.fonts import TEXT_BODY, TEXT_SMALL, px, ui_font
 from app.design.tokens import color
 from app.system.i18n import tr
 from engine import PUBLISHED
-from engine.catalog import installed
+from engine.catalog import AUTO, AUTO_TITLE, installed
 from engine.service import is_remote
 
 Index = QModelIndex | QPersistentModelIndex
@@ -99,6 +99,7 @@ class ModelList(ChoiceBox):
     def offer_models(self, others: Sequence[tuple[str, str]]) -> None:
         """Lists the installed models and these, each a folder and a title; the selection stays."""
         self.clear()
+        self._add(0, tr(AUTO_TITLE), AUTO, tr("each prompt goes to the small model that was made for it"))
         for model in installed():
             self._add(self.count(), model.title, model.id, tr(model.purpose))
         for path, title in others:

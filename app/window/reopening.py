@@ -12,8 +12,7 @@ from app.settings import store
 from app.system import logs
 from app.system.crash_handler import one_line
 from app.system.i18n import tr
-from engine import SKILLS
-from engine.catalog import is_embedded
+from engine import SKILLS, catalog
 
 REOPENING_MS = 3000  # after this time a reopened conversation counts as harmless
 
@@ -33,7 +32,7 @@ class Reopening(QObject):
     def __init__(self, context: AppContext) -> None:
         super().__init__()
         self._context, self._settings = context, context.settings
-        self._first = ModelChoice(SKILLS)
+        self._first = ModelChoice(catalog.AUTO)
         self._noted: ModelChoice | None = None
         context.session.listed.connect(self._note)
         context.session.path_changed.connect(self._note)
@@ -48,9 +47,10 @@ class Reopening(QObject):
     def load_model(self) -> None:
         """Loads the model of the start; if that fails, the skills model."""
         first = self._first
-        if not is_embedded(first.path_or_id):
+        if not catalog.title(first.path_or_id):
             store.write_loading(self._settings, first.path_or_id)
-        otherwise = None if first.path_or_id == SKILLS else ModelChoice(SKILLS)
+        is_auto = first.path_or_id == catalog.AUTO
+        otherwise = None if first.path_or_id == SKILLS else ModelChoice(SKILLS, is_auto=is_auto)
         self._context.load(first.path_or_id, first.adapter, otherwise)
 
     def _last_model(self) -> ModelChoice:
@@ -58,7 +58,7 @@ class Reopening(QObject):
             return ModelChoice(chosen)
         last = store.read_model(self._settings)
         if last is None:
-            return ModelChoice(SKILLS)
+            return ModelChoice(catalog.AUTO)
         if store.read_loading(self._settings) != last[0]:
             return ModelChoice(*last)
         store.write_loading(self._settings, None)
@@ -68,11 +68,11 @@ class Reopening(QObject):
                 model=self._context.title_of(last[0]),
             )
         )
-        return ModelChoice(SKILLS)
+        return ModelChoice(catalog.AUTO)
 
     @Slot()
     def _note_model(self) -> None:
-        choice = self._context.own_choice
+        choice = ModelChoice(catalog.AUTO) if self._context.is_auto else self._context.own_choice
         if self._context.choice is None or choice is None or choice == self._noted:
             return
         self._noted = choice

@@ -1,4 +1,4 @@
-"""Compares a prompt with the training tasks of the small models: its words, and the tasks with a similar wording."""
+"""Brings a prompt to the wording that the small models were trained on, and says what of it they were not taught."""
 
 from __future__ import annotations
 
@@ -9,16 +9,37 @@ from collections import Counter
 from collections.abc import Iterable
 
 from engine.tasks import skills
-from engine.tasks.skills.small_talk import TALK
+from engine.tasks.skills.skill import plain
+from engine.tasks.skills.small_talk import PHRASINGS, TALK
 
 SAMPLES = 40  # prompts of each skill, which contain all of its wordings
 COMMON = 0.1  # a word in this share of a skill's prompts belongs to its wording and not to one task
 STEM = 4  # letters that two forms of a word share
+_UNQUOTED = str.maketrans("", "", '"“”„«»')
 
 
 def is_taught(prompt: str) -> bool:
-    """True if a prompt is a task of the skills in one of their wordings."""
-    return skills.solve(prompt) is not None
+    """True if a prompt is a task of the skills."""
+    return skills.solve(normal(prompt)) is not None
+
+
+def normal(prompt: str) -> str:
+    """Returns a task of the skills in the very wording of the training texts; other prompts as they are.
+
+    Case, spaces, quotation marks and the mark at the end do not matter. A word that the task is about keeps its case,
+    unless all is in capitals.
+    """
+    text = prompt.translate(_UNQUOTED)
+    if text.isupper():
+        text = text.lower()
+    talked = PHRASINGS.get(plain(text).lower())
+    parsed = skills.parse(text)
+    if talked is not None:
+        return talked
+    if parsed is None or skills.solve(text) is None:
+        return prompt
+    _, rule, parts = parsed
+    return rule.wording(parts)
 
 
 def unknown_words(prompt: str) -> list[str]:

@@ -18,6 +18,7 @@ from app.race.page import RacePage
 from app.settings import store
 from app.window.pages import PAGES
 from engine import BASE, SKILLS, SUDOKU
+from engine.catalog import AUTO
 from engine.service import LoadFailed, ModelLoaded, ModelUnloaded
 
 Open = Callable[..., AppContext]
@@ -350,3 +351,30 @@ def test_settings_that_do_not_fit_a_borrowed_model_do_not_keep_it(qtbot: QtBot, 
     assert context.reason_to_wait() != ""
     context.give_back()
     qtbot.waitUntil(lambda: context.choice == ModelChoice(SKILLS))
+
+
+def test_the_choice_among_the_small_models_outlives_what_is_loaded(qtbot: QtBot, open_context: Open) -> None:
+    context = open_context(AUTO)
+    assert (context.is_auto, context.choice) == (True, ModelChoice(SKILLS))  # without the package of Talk
+    context.route(SUDOKU)
+    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
+    assert context.is_auto
+    context.borrow(BASE)
+    qtbot.waitUntil(lambda: context.choice == ModelChoice(BASE))
+    assert context.is_auto
+    assert context.is_borrowing
+    context.give_back()
+    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
+    assert context.is_auto
+    context.load("missing")
+    assert not context.is_auto
+    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
+    assert context.is_auto
+    context.load(SKILLS)
+    qtbot.waitUntil(lambda: context.choice == ModelChoice(SKILLS))
+    assert not context.is_auto
+    context.load(AUTO)
+    qtbot.waitUntil(lambda: context.model is not None)
+    context.unload()
+    qtbot.waitUntil(lambda: context.model is None)
+    assert not context.is_auto

@@ -240,11 +240,11 @@ def test_a_rescue_is_told_wherever_its_run_is_shown() -> None:
         answer.fold(event, lambda _tokens: Reply("text"))
         if isinstance(event, StepFinished) and event.step in (2, 3):
             kept = f"{int(event.accepted_mask.sum())} of 6"
-            said = ["Step 3 of 3", "sure"] if event.step == 2 else ["Block 1, rescued, step 4", f"{kept} written"]
+            said = ["Step 3, up to 3", "sure"] if event.step == 2 else ["Block 1, rescued, step 4", f"{kept} written"]
             assert all(part in status_line(answer) for part in said)
     assert answer.notices() == [
         "The answer is cut off at the limit of new tokens. Allow more of them, and regenerate.",
-        "1 block did not converge and was written on token by token.",
+        "1 block ran out of steps and was continued token by token.",
     ]
     replay = Replay(trace)
     record, figures = replay.record(0), figures_of(replay.record(0))

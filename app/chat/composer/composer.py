@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Signal, Slot
+from PySide6.QtCore import QStandardPaths, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage
 from PySide6.QtWidgets import QFileDialog, QFrame, QWidget
 
@@ -30,6 +30,7 @@ class Composer(QWidget):
     submitted = Signal(str)
     taken_back = Signal()  # the waiting prompt must not be sent
     changed = Signal()
+    larger_asked = Signal()  # a model whose answers can be relied on
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,6 +40,7 @@ class Composer(QWidget):
         self._message = ""
         self._reading = ""
         self._blind = ""
+        self._caution = ""
         self._tool: QWidget | None = None
         self.setAcceptDrops(True)
         self.edit = PromptEdit()
@@ -66,6 +68,13 @@ class Composer(QWidget):
         self.meter.changed.connect(self._show_hint)
         self.send = button(tr("Send"), tr("Send the prompt"), role="primary", clicked=self._press)
         self.hint = label("", "caption", wrap=True)
+        self.larger = button(
+            tr("For answers to rely on…"),
+            tip=tr("Shows the larger models that this machine can run"),
+            clicked=self.larger_asked,
+        )
+        self.larger.setObjectName("larger-models")
+        self.larger.hide()
 
         self._field = QFrame()
         self._field.setProperty("role", "field")
@@ -73,7 +82,7 @@ class Composer(QWidget):
         self._field.setLayout(
             column_of(self.pictures, self.files, self.edit, self._tools, margins=(12, 8, 8, 8), spacing=8)
         )
-        self.setLayout(column_of(self._field, self.hint, spacing=8))
+        self.setLayout(column_of(self._field, row_of((self.hint, 1), self.larger, spacing=16), spacing=8))
         self._order_tabs()
         self._show_hint()
 
@@ -137,6 +146,12 @@ class Composer(QWidget):
         self._blind = reason
         self._show_hint()
 
+    def caution(self, text: str) -> None:
+        """Sets what is said of the model's answers while there is nothing else to say; empty for nothing."""
+        self._caution = text
+        self.larger.setVisible(bool(text))
+        self._show_hint()
+
     def say(self, message: str) -> None:
         """Shows a line under the field until the draft or the reason to wait changes; empty for none."""
         self._message = message
@@ -176,7 +191,8 @@ class Composer(QWidget):
 
     @Slot()
     def choose_files(self) -> None:
-        paths, _ = QFileDialog.getOpenFileNames(self, tr("Attach text files and pictures"))
+        home = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.HomeLocation)
+        paths, _ = QFileDialog.getOpenFileNames(self, tr("Attach text files and pictures"), home)
         if paths:
             self.accept_files(paths)
         self.edit.setFocus()
@@ -200,9 +216,10 @@ class Composer(QWidget):
         self.edit.setFocus()
 
     def _order_tabs(self) -> None:
-        """Sets the tab order: prompt, the buttons of pictures and files, Attach, presets, Send."""
+        """Sets the tab order: prompt, the buttons of pictures and files, Attach, presets, Send, larger models."""
         tool = [self._tool] if self._tool is not None else []
-        chain_tabs(self.edit, (*self.pictures.buttons, *self.files.buttons, self.attach, *tool, self.send))
+        buttons = (*self.pictures.buttons, *self.files.buttons, self.attach, *tool, self.send, self.larger)
+        chain_tabs(self.edit, buttons)
 
     @Slot()
     def _show_hint(self) -> None:
@@ -214,7 +231,7 @@ class Composer(QWidget):
         self.send.setAccessibleDescription(blocked)
         pictured = tr("Reading the picture…") if self.pictures.is_reading else ""
         blind = self._blind if self.pictures.chips else ""
-        usual = tr("Enter sends, Shift+Enter starts a new line")
+        usual = self._caution or tr("Enter sends, Shift+Enter starts a new line")
         said = (self._message, pictured, blocked, blind, self.meter.remark, self._reading, usual)
         self.hint.setText(next(text for text in said if text))
 

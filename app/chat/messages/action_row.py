@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QEvent, QObject
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
@@ -13,28 +15,33 @@ _FOCUS = (QEvent.Type.FocusIn, QEvent.Type.FocusOut)
 class ActionRow(QWidget):
     """Buttons that keep their space and their place in the tab order while they are invisible.
 
-    They appear while the pointer is over ``message``; ``keep`` shows them at all times.
+    They appear while the pointer is over ``message``; ``keep`` shows them at all times. Widgets given by ``also``
+    appear and disappear with them.
     """
 
-    def __init__(self, message: QWidget, *buttons: QPushButton, wraps: bool = True) -> None:
+    def __init__(
+        self, message: QWidget, *buttons: QPushButton, wraps: bool = True, also: Sequence[QWidget] = ()
+    ) -> None:
         super().__init__()
-        self._message, self._buttons = message, buttons
+        self._message = message
+        self._controls = [*buttons, *(part for widget in also for part in _parts(widget))]
         self._is_pointed = self._is_kept = False
         row = FlowLayout(self, 16) if wraps else QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(16)
         for button in buttons:
             row.addWidget(button)
-            button.installEventFilter(self)
+        for control in self._controls:
+            control.installEventFilter(self)
         message.installEventFilter(self)
 
     @property
     def is_seen(self) -> bool:
         """True if the buttons are painted."""
-        return self._is_kept or self._is_pointed or any(button.hasFocus() for button in self._buttons)
+        return self._is_kept or self._is_pointed or any(control.hasFocus() for control in self._controls)
 
     def keep(self, kept: bool) -> None:
-        """Sets whether the buttons are visible without the pointer."""
+        """Sets whether all are visible without the pointer."""
         if kept != self._is_kept:
             self._is_kept = kept
             self._repaint()
@@ -50,5 +57,10 @@ class ActionRow(QWidget):
         return kind == QEvent.Type.Paint and watched is not self._message and not self.is_seen
 
     def _repaint(self) -> None:
-        for button in self._buttons:
-            button.update()
+        for control in self._controls:
+            control.update()
+
+
+def _parts(widget: QWidget) -> list[QWidget]:
+    """Returns a widget and all that is painted in its window, without the lists that open from it."""
+    return [widget, *(part for part in widget.findChildren(QWidget) if part.window() is widget.window())]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QMenu, QWidget
 from shiboken6 import isValid
 
 from app.bridge.run_view import RunView
@@ -31,6 +32,7 @@ from app.state.chat.conversation import Answer, Turn
 from app.state.run.canvas import BlockState
 from app.state.run.text_map import TextMap, read
 from app.system.i18n import tr
+from engine.catalog import EmbeddedModel
 from engine.service import LoadedModel
 
 
@@ -59,6 +61,7 @@ class AnswerView(QWidget):
         self._drawn: Answer | None = None  # the answer that the canvases show
         self._can_ask = True
         self._is_busy = False
+        self._is_last = True
         self.canvases: list[CanvasView] = []
         self._settled = 0  # number of canvases that have become text
         self._leaving: list[Leaving] = []  # canvases that have just become text
@@ -87,6 +90,10 @@ class AnswerView(QWidget):
         self.canvas_toggle = button(tr("Show canvas"), tr("Show the canvas of the answer"))
         self.canvas_toggle.setCheckable(True)
         self.inspect = button(tr("Inspect"), tr("Inspect how the answer came about"), tip=tr("Opens the inspector"))
+        self.others = button(tr("Ask instead") + " ▾", tr("Ask another model instead"))
+        self.others.setToolTip(tr("The new answer becomes a further version"))
+        self._others = QMenu(self.others)
+        self.others.setMenu(self._others)
         self.delete = button(
             tr("Delete version"), tr("Delete this version of the answer"), tip=tr("The other versions stay")
         )
@@ -101,7 +108,16 @@ class AnswerView(QWidget):
         remark = column_of(
             self.remarks, self.nearest, (self.retry, 0, Qt.AlignmentFlag.AlignLeft), margins=(PAD, 4, PAD, 0), spacing=8
         )
-        self.acts = ActionRow(self, self.again, self.copy, self.canvas_toggle, self.inspect, self.delete)
+        self.acts = ActionRow(
+            self,
+            self.again,
+            self.others,
+            self.copy,
+            self.canvas_toggle,
+            self.inspect,
+            self.delete,
+            also=(self.replay, self.status),
+        )
         buttons = row_of(self.stop, (self.acts, 1, Qt.AlignmentFlag.AlignVCenter), spacing=16)
         foot = column_of(self.replay, self.status, buttons, margins=(PAD, 0, PAD, 0), spacing=4)
         self.setLayout(
@@ -120,6 +136,8 @@ class AnswerView(QWidget):
 
     def _connect(self, commands: TurnCommands) -> None:
         turn = self.turn
+        self._find_others = partial(commands.others, turn)
+        self._ask_other = partial(commands.ask_other, turn)
         self.stop.clicked.connect(lambda: commands.stop())
         for again in (self.again, self.retry):
             again.clicked.connect(lambda: commands.again(turn))
@@ -146,6 +164,7 @@ class AnswerView(QWidget):
             self.status.more,
             self.stop,
             self.again,
+            self.others,
             self.copy,
             self.canvas_toggle,
             self.inspect,
@@ -173,7 +192,7 @@ class AnswerView(QWidget):
         """
         self._can_ask, self._is_busy = can_ask, is_busy
         show_stop(self.stop, tr("■ Stop"), tr("Stop the answer"), skips=skips)
-        self.acts.keep(is_last)
+        self._is_last = is_last
         self._show_buttons()
 
     def refresh(self, share: float = 1.0) -> bool:
@@ -314,6 +333,7 @@ class AnswerView(QWidget):
     def _show_replay(self) -> None:
         """Updates the view after a replay began or ended; at its end the canvas becomes text."""
         self._show_parts()
+        self._show_buttons()
         if self.replay.left is not None:
             self.replay_ended.emit(self)
 
@@ -341,13 +361,15 @@ class AnswerView(QWidget):
         self.canvas_toggle.setText(tr("Hide canvas") if self.canvas_toggle.isChecked() else tr("Show canvas"))
 
     def _show_buttons(self) -> None:
+        self.acts.keep(self._is_last or self.replay.is_on)
         answer, versions = self.turn.answer, len(self.turn.answers)
         active, retries = answer.is_active, wants_retry(answer)
         with self._asking, self._keeping:
             self.stop.setVisible(active)
             self.again.setVisible(not active and not retries)
             self.retry.setVisible(retries)
-            for widget in (self.again, self.retry):
+            self._offer_others(() if active else self._find_others())
+            for widget in (self.again, self.retry, self.others):
                 widget.setEnabled(self._can_ask)
             self.copy.setVisible(not active and bool(answer.text.strip()))
             self.canvas_toggle.setVisible(not active and bool(self.canvases))
@@ -355,6 +377,16 @@ class AnswerView(QWidget):
             self.versions.show_versions(self.turn.answers.shown, versions, can_switch=not self._is_busy)
             self.delete.setVisible(versions > 1 and not active)
             self.delete.setEnabled(not self._is_busy)
+
+    def _offer_others(self, models: Sequence[EmbeddedModel]) -> None:
+        """Lists the models that can be asked instead of the one that answered; hides the button if there are none."""
+        menu = self._others
+        titles = [tr("Ask {model} instead", model=model.title) for model in models]
+        if titles != [act.text() for act in menu.actions()]:
+            menu.clear()
+            for model, title in zip(models, titles, strict=True):
+                menu.addAction(title, partial(self._ask_other, model.id))
+        self.others.setVisible(bool(models))
 
 
 def _is_cut_short(answer: Answer) -> bool:

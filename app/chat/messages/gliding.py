@@ -144,7 +144,7 @@ def _whole(rect: QRectF) -> QRect:
 
 def _filled(picture: QPixmap, places: Sequence[QRect], shade: QColor) -> QPixmap:
     """Returns a copy in which some rectangles are filled with a colour, which may be transparent."""
-    if not places:
+    if not places or picture.isNull():  # nothing of the text is in sight
         return picture
     made = QPixmap(picture)
     painter = QPainter(made)

@@ -51,7 +51,7 @@ class PromptView(QWidget):
         self.prose = Prose(tr("Prompt"), markdown=False)
         puzzle = puzzle_in(turn.prompt) if is_puzzle(turn.prompt) else None
         self.board = None if puzzle is None else _board(puzzle)
-        self.edit = button(tr("Edit"), tr("Edit the prompt"), tip=tr("The old prompt stays beside the new one"))
+        self.edit = button(tr("Edit"), tr("Edit the prompt"), tip=tr("The old prompt stays as another version"))
         self.copy = button(tr("Copy"), tr("Copy the prompt"))
         self.delete = button(
             tr("Delete"), tr("Delete the turn"), tip=tr("Deletes the prompt, its answer and what follows")

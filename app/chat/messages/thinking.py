@@ -45,7 +45,7 @@ class Thinking(QWidget):
     def _show(self) -> None:
         is_open = self.fold.isChecked()
         number = len(self._thoughts.split())
-        said = trn("Thought for {count} word", "Thought for {count} words", number)
+        said = trn("Thinking, {count} word", "Thinking, {count} words", number)
         self.fold.setText(f"{said} {'▾' if is_open else '▸'}")
         name = tr("Fold the thinking. {said}", said=said) if is_open else tr("Show the thinking. {said}", said=said)
         self.fold.setAccessibleName(name)

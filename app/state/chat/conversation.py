@@ -6,7 +6,7 @@ path through the tree is shown, the ``turns``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -131,27 +131,27 @@ class Answer:
         if self.is_empty and self.thinking:
             said.append(tr("The model only thought and wrote no answer. Regenerate, or allow more new tokens."))
         elif self.is_empty and (self.is_plain or not self.config.is_block_diffusion):
-            said.append(tr("The model ended without writing anything. Regenerate, or ask otherwise."))
+            said.append(tr("The model ended without writing anything. Regenerate, or ask in other words."))
         elif self.is_empty:
-            said.append(tr("The model ended without writing anything. Try another seed or a lower entropy bound."))
+            said.append(tr("The model ended without writing anything. Regenerate to try another seed."))
         elif self.status == "done" and self.figures.is_cut:
             said.append(tr("The answer is cut off at the limit of new tokens. Allow more of them, and regenerate."))
         capped, blocks = self.figures.capped_blocks, self.figures.blocks
         if capped and self.config.rescue:
             said.append(
                 trn(
-                    "{count} block did not converge and was written on token by token.",
-                    "{count} blocks did not converge and were written on token by token.",
+                    "{count} block ran out of steps and was continued token by token.",
+                    "{count} blocks ran out of steps and were continued token by token.",
                     capped,
                 )
             )
         elif capped and blocks == 1:
-            said.append(tr("The canvas stopped at the step limit without converging."))
+            said.append(tr("The model ran out of steps; this text is unfinished."))
         elif capped:
             said.append(
                 trn(
-                    "{count} of {blocks} blocks stopped at the step limit without converging.",
-                    "{count} of {blocks} blocks stopped at the step limit without converging.",
+                    "The model ran out of steps in {count} of {blocks} blocks; the text may be unfinished.",
+                    "The model ran out of steps in {count} of {blocks} blocks; the text may be unfinished.",
                     capped,
                     blocks=blocks,
                 )
@@ -285,17 +285,20 @@ class ChatState:
         asked.branch.remove(asked.turn)
         return asked.turn
 
-    def messages(self, turn: Turn) -> tuple[Message, ...]:
-        """Returns the model's messages for a turn on the path: all turns before it, then its prompt."""
+    def messages(self, turn: Turn, unread: Collection[str] = ()) -> tuple[Message, ...]:
+        """Returns the model's messages for a turn on the path: all turns before it, then its prompt.
+
+        Turns that models with the ids ``unread`` answered are left out.
+        """
         turns = self.turns
         place = next(index for index, other in enumerate(turns) if other is turn)
-        return self._history(turns[:place], turn.message)
+        return self._history(turns[:place], turn.message, unread)
 
-    def messages_with(self, message: Message) -> tuple[Message, ...]:
-        """Returns the model's messages if this message is asked next."""
-        return self._history(self.turns, message)
+    def messages_with(self, message: Message, unread: Collection[str] = ()) -> tuple[Message, ...]:
+        """Returns the model's messages if this message is asked next; ``unread`` as in ``messages``."""
+        return self._history(self.turns, message, unread)
 
-    def _history(self, earlier: list[Turn], asked: Message) -> tuple[Message, ...]:
+    def _history(self, earlier: list[Turn], asked: Message, unread: Collection[str]) -> tuple[Message, ...]:
         """Returns the system prompt, the earlier turns, and the message to answer.
 
         Turns with an empty answer are left out, as templates require alternating roles. Thinking is not included.
@@ -304,7 +307,7 @@ class ChatState:
         if self.system_prompt.strip():
             messages.append({"role": "system", "content": self.system_prompt})
         for turn in earlier:
-            if turn.answer.text.strip():
+            if turn.answer.text.strip() and turn.answer.model not in unread:
                 messages.append(turn.message)
                 messages.append({"role": "assistant", "content": turn.answer.text})
         return (*messages, asked)

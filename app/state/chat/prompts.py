@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from app.state.chat.attachment import Attachment
 from app.system.i18n import tr, trn
 from engine import SafelightError
-from engine.catalog import Traits
+from engine.catalog import TALK, Traits
 from engine.service import LoadedModel
-from engine.tasks import skills, sudoku
+from engine.tasks import skills, sudoku, wording
+from engine.text.message import Message
 
 if TYPE_CHECKING:
     from engine.tasks.drawings import Scene
@@ -41,6 +42,21 @@ def suggestions(traits: Traits, rng: random.Random) -> list[Suggestion]:
                 tr("Write a Python function that reverses the words of a sentence."),
             )
     return [Suggestion(text, text) for text in texts]
+
+
+def auto_suggestions(rng: random.Random) -> list[Suggestion]:
+    """Returns prompts for the choice among the small models: some that develop on a canvas, and own words."""
+    canvas, puzzle = skills.suggestions(), sudoku.generate(rng, 34, 34)
+    board = Suggestion(tr("Solve this Sudoku"), sudoku.to_prompt(puzzle.board))
+    if not TALK.is_here:
+        return [*(Suggestion(text, text) for text in canvas), board]
+    own = (
+        tr("Write a short poem about the sea."),
+        tr("Explain why the sky is blue."),
+        tr("Write a Python function that adds two numbers."),
+    )
+    shown = [Suggestion(text, text) for text in (canvas[0], canvas[5], canvas[2])]
+    return [*shown, board, *(Suggestion(text, text) for text in own)]
 
 
 def about_drawings(rng: random.Random) -> dict[str, Scene]:
@@ -81,6 +97,16 @@ def _bins() -> list[tuple[str, int]]:
         (tr("Hard puzzle, {n} givens", n=27), 27),
         (tr("Easy puzzle, {n} givens", n=44), 44),
     ]
+
+
+def worded(messages: tuple[Message, ...], model: LoadedModel) -> tuple[Message, ...]:
+    """Returns messages in the wording that the model was trained on, if it knows no other."""
+    if not model.traits.wants_wording:
+        return messages
+    return tuple(
+        {**message, "content": wording.normal(message["content"])} if message["role"] == "user" else message
+        for message in messages
+    )
 
 
 def prepare(traits: Traits, text: str) -> str:

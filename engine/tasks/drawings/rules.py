@@ -59,6 +59,11 @@ def solve(scene: Scene, question: str) -> RightAnswer | None:
     return None
 
 
+def is_question(text: str) -> bool:
+    """Returns True if a text is one of the questions, about whatever scene."""
+    return any(pattern.fullmatch(" ".join(text.split()).rstrip(" .?!")) for _, _, pattern in _RULES)
+
+
 def _things(scene: Scene) -> list[str]:
     return sorted(f"{shape.colour} {shape.kind}" for shape in scene.shapes)
 

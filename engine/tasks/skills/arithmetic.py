@@ -78,7 +78,7 @@ SORT_NUMBERS = Skill(
     "Sort numbers",
     _sort_numbers,
     0.75,
-    rule(r"sort (?:the numbers )?(?P<n>\d{1,6}(?: \d{1,6})+)", answer=_solve_sorted_numbers),
+    rule(r"sort (?:the numbers )?(?P<n>\d{1,6}(?: \d{1,6})+)", answer=_solve_sorted_numbers, wording="Sort {n}."),
 )
 ADD = Skill(
     "add",
@@ -89,6 +89,7 @@ ADD = Skill(
         r"(?:what is )?(?P<a>\d{1,6}) ?\+ ?(?P<b>\d{1,6})(?: ?=)?",
         r"add (?P<a>\d{1,6}) and (?P<b>\d{1,6})",
         answer=lambda p: str(int(p["a"]) + int(p["b"])),
+        wording="What is {a} + {b}?",
     ),
 )
 SUBTRACT = Skill(
@@ -100,6 +101,7 @@ SUBTRACT = Skill(
         r"(?:what is )?(?P<a>\d{1,6}) ?- ?(?P<b>\d{1,6})(?: ?=)?",
         r"take (?P<b>\d{1,6}) from (?P<a>\d{1,6})",
         answer=_solve_difference,
+        wording="What is {a} - {b}?",
     ),
 )
 PATTERN = Skill(
@@ -107,7 +109,11 @@ PATTERN = Skill(
     "Continue a pattern",
     _pattern,
     3,
-    rule(r"(?:continue|what comes after) (?P<n>\d{1,6}(?: \d{1,6}){2,5})", answer=_solve_pattern),
+    rule(
+        r"(?:continue|what comes after) (?P<n>\d{1,6}(?: \d{1,6}){2,5})",
+        answer=_solve_pattern,
+        wording="Continue {n}",
+    ),
 )
 FILL_GAP = Skill(
     "fill_gap",
@@ -118,5 +124,6 @@ FILL_GAP = Skill(
         rf"fill in: ?(?P<start>[a-z]+ had (?P<a>\d{{1,4}}) [a-z]+, (?P<verb>{'|'.join(_GAINS + _LOSSES)}) "
         rf"(?P<b>\d{{1,4}}), now has )_",
         answer=_solve_gap,
+        wording=lambda p: f"Fill in: {p['start'].capitalize()}_.",
     ),
 )

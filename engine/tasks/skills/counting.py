@@ -68,13 +68,21 @@ COUNT_UP = Skill(
     "count_up",
     "Count up",
     _count_up,
-    rule=rule(r"count (?:up )?from (?P<a>\d{1,4}) to (?P<b>\d{1,4})", answer=_solve_count),
+    rule=rule(
+        r"count (?:up )?from (?P<a>\d{1,4}) to (?P<b>\d{1,4})",
+        answer=_solve_count,
+        wording="Count from {a} to {b}.",
+    ),
 )
 COUNTDOWN = Skill(
     "countdown",
     "Count down",
     _countdown,
-    rule=rule(r"count ?down from (?P<a>\d{1,4}) to (?P<b>\d{1,4})", answer=_solve_countdown),
+    rule=rule(
+        r"count ?down from (?P<a>\d{1,4}) to (?P<b>\d{1,4})",
+        answer=_solve_countdown,
+        wording="Count down from {a} to {b}.",
+    ),
 )
 TIMES_TABLE = Skill(
     "times_table",
@@ -84,6 +92,7 @@ TIMES_TABLE = Skill(
     rule(
         r"times table of (?P<a>\d{1,3})(?: up to (?P<b>\d{1,2}))?",
         answer=_solve_times_table,
+        wording="Times table of {a} up to {b}.",
         missing="10",
     ),
 )

@@ -45,6 +45,11 @@ def _solve_weekday(parts: Parts) -> str:
     return found.capitalize()
 
 
+def _word_weekday(parts: Parts) -> str:
+    name, days = parts.get("name", PEOPLE[0]).capitalize(), "day" if parts["n"] == "1" else "days"
+    return f"{name} comes {parts['n']} {days} {parts['way'].lower()} {parts['day'].capitalize()}. When?"
+
+
 def _convert(rng: random.Random) -> Example:
     large, small, factor, least, most = rng.choice(_UNITS)
     value = rng.randint(least, most)
@@ -73,6 +78,7 @@ WEEKDAY = Skill(
         rf"(?P<name>[a-z]+) comes (?P<n>\d{{1,4}}) days? (?P<way>after|before) (?P<day>{_DAY})\. when",
         rf"(?:what|which) day is (?P<n>\d{{1,4}}) days? (?P<way>after|before) (?P<day>{_DAY})",
         answer=_solve_weekday,
+        wording=_word_weekday,
     ),
 )
 CONVERT = Skill(
@@ -84,5 +90,6 @@ CONVERT = Skill(
         r"convert (?P<n>\d{1,6}) (?P<a>[a-z]+) to (?P<b>[a-z]+)",
         r"what is (?P<n>\d{1,6}) (?P<a>[a-z]+) in (?P<b>[a-z]+)",
         answer=_solve_conversion,
+        wording=lambda p: f"Convert {p['n']} {p['a'].lower()} to {p['b'].lower()}.",
     ),
 )

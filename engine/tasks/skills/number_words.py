@@ -81,12 +81,16 @@ NUMBER_TO_WORDS = Skill(
     "Write a number in words",
     _number_to_words,
     2,
-    rule(r"(?:write|say) (?P<n>\d{1,6}) in words", answer=_solve_in_words),
+    rule(r"(?:write|say) (?P<n>\d{1,6}) in words", answer=_solve_in_words, wording="Write {n} in words."),
 )
 WORDS_TO_NUMBER = Skill(
     "words_to_number",
     "Write a number in digits",
     _words_to_number,
     0.75,
-    rule("(?:write|say) (?P<w>[a-z]+(?:[ -][a-z]+)*) in digits", answer=_solve_in_digits),
+    rule(
+        "(?:write|say) (?P<w>[a-z]+(?:[ -][a-z]+)*) in digits",
+        answer=_solve_in_digits,
+        wording=lambda p: f"Write {p['w'].lower()} in digits.",
+    ),
 )

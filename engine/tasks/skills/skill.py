@@ -39,6 +39,7 @@ class AnswerRule:
 
     patterns: tuple[re.Pattern[str], ...]
     answer: Callable[[Parts], str | None]
+    wording: Callable[[Parts], str]  # writes the prompt as the generator does
     missing: str = ""
 
 
@@ -56,13 +57,17 @@ class Skill:
     rule: AnswerRule | None = None
 
 
-def rule(*patterns: str, answer: Callable[[Parts], str | None], missing: str = "") -> AnswerRule:
+def rule(
+    *patterns: str, answer: Callable[[Parts], str | None], wording: str | Callable[[Parts], str], missing: str = ""
+) -> AnswerRule:
     """Returns a rule for prompts that fully match one of the patterns, in upper or lower case.
 
     Args:
         answer: computes the right answer from the parts; None if there is none.
+        wording: the usual phrasing of the generator, with the parts in braces; or a function that writes it.
     """
-    return AnswerRule(tuple(re.compile(pattern, re.IGNORECASE | re.ASCII) for pattern in patterns), answer, missing)
+    found = tuple(re.compile(pattern, re.IGNORECASE | re.ASCII) for pattern in patterns)
+    return AnswerRule(found, answer, wording.format_map if isinstance(wording, str) else wording, missing)
 
 
 def ask(rng: random.Random, skill: str, phrasings: Sequence[str], answer: str, **parts: object) -> Example:

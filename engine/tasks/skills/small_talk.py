@@ -100,6 +100,9 @@ TALK: tuple[tuple[tuple[str, ...], str], ...] = (
 ANSWERS: dict[str, str] = {plain(phrasing).lower(): answer for phrasings, answer in TALK for phrasing in phrasings}
 """The answers by the plain form of each phrasing, in lower case."""
 
+PHRASINGS: dict[str, str] = {plain(phrasing).lower(): phrasing for phrasings, _ in TALK for phrasing in phrasings}
+"""Each phrasing by its plain form, in lower case."""
+
 
 def _generate(rng: random.Random) -> Example:
     phrasings, answer = rng.choice(TALK)

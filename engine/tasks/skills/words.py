@@ -59,7 +59,12 @@ REVERSE_WORD = Skill(
     "Reverse a word",
     _reverse_word,
     0.75,
-    rule(f"reverse (?:the word )?{_W}", f"write {_W} backwards", answer=lambda p: p["w"][::-1]),
+    rule(
+        f"reverse (?:the word )?{_W}",
+        f"write {_W} backwards",
+        answer=lambda p: p["w"][::-1],
+        wording="Reverse the word {w}.",
+    ),
 )
 SORT_LETTERS = Skill(
     "sort_letters",
@@ -70,6 +75,7 @@ SORT_LETTERS = Skill(
         f"sort the letters of {_W}",
         f"letters of {_W} in order",
         answer=lambda p: "".join(sorted(p["w"], key=str.lower)),
+        wording="Sort the letters of {w}.",
     ),
 )
 COUNT_LETTERS = Skill(
@@ -77,24 +83,42 @@ COUNT_LETTERS = Skill(
     "Count the letters of a word",
     _count_letters,
     0.5,
-    rule(f"how many letters are in {_W}", f"count the letters in {_W}", answer=lambda p: str(len(p["w"]))),
+    rule(
+        f"how many letters are in {_W}",
+        f"count the letters in {_W}",
+        answer=lambda p: str(len(p["w"])),
+        wording="How many letters are in {w}?",
+    ),
 )
 CAPITALS = Skill(
     "capitals",
     "Write in capitals",
     _capitals,
     0.5,
-    rule(f"write {_W} in capitals", f"shout {_W}", answer=lambda p: p["w"].upper()),
+    rule(
+        f"write {_W} in capitals",
+        f"shout {_W}",
+        answer=lambda p: p["w"].upper(),
+        wording="Write {w} in capitals.",
+    ),
 )
 SPELL = Skill(
-    "spell", "Spell a word", _spell, 0.5, rule(f"spell (?:the word )?{_W}", answer=lambda p: "-".join(p["w"]))
+    "spell",
+    "Spell a word",
+    _spell,
+    0.5,
+    rule(f"spell (?:the word )?{_W}", answer=lambda p: "-".join(p["w"]), wording="Spell {w}."),
 )
 REPEAT = Skill(
     "repeat",
     "Repeat a word",
     _repeat,
     0.5,
-    rule(rf"(?:write|repeat) {_W} (?P<n>\d{{1,2}}) times", answer=_solve_repeat),
+    rule(
+        rf"(?:write|repeat) {_W} (?P<n>\d{{1,2}}) times",
+        answer=_solve_repeat,
+        wording="Write {w} {n} times.",
+    ),
 )
 JSON_LIST = Skill(
     "json_list",
@@ -104,5 +128,6 @@ JSON_LIST = Skill(
     rule(
         "(?:as json|json list): ?(?P<w>[a-z]+(?:, ?[a-z]+)+)",
         answer=lambda p: json.dumps([word.strip() for word in p["w"].split(",")]),
+        wording=lambda p: "As JSON: " + ", ".join(word.strip() for word in p["w"].split(",")),
     ),
 )

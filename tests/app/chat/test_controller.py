@@ -77,7 +77,7 @@ def test_an_answer_is_the_canvas_and_settles_into_text(qtbot: QtBot, open_chat: 
     assert [canvas.isVisible() for canvas in view.canvases] == [False, True]
     assert view.text.text() == answer.settled[0].text
     assert view.stop.isVisible()
-    assert view.status.line.text().startswith("Block 2, step 1 of 48 · 1 of 8 sure")
+    assert view.status.line.text().startswith("Block 2, step 1, up to 48 · 1 of 8 sure")
     assert chat.page.composer.hint.text() == "The answer is developing; Esc stops it"
     fake.gate.release(10)
     idle(qtbot, chat)

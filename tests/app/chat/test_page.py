@@ -12,8 +12,8 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDropEvent, QGuiApplication, QImage, QRegion
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent, QEnterEvent, QGuiApplication, QImage, QRegion
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QScrollBar, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -76,7 +76,7 @@ def talk(count: int, seed: int = 0) -> ChatState:
 @pytest.fixture
 def page(qtbot: QtBot) -> ChatPage:
     motion.set_reduced(True)
-    made = ChatPage(OPTIONS, Mock())
+    made = ChatPage(OPTIONS, Mock(others=lambda _turn: ()))
     qtbot.addWidget(made)
     made.resize(760, 700)
     made.show()
@@ -110,11 +110,11 @@ def test_a_stored_conversation_needs_no_model(page: ChatPage) -> None:
     answer = page.turns[0].answer
     assert answer.text.isVisibleTo(page)
     assert answer.text.text().startswith("Answer 0.")
-    assert answer.status.line.text() == "Done in 12 steps · 1.5 s"
+    assert answer.status.line.text() == "12 steps, up to 48 · 1.5 s"
     assert not answer.status.details.isVisibleTo(answer)
     answer.status.more.click()
     assert answer.status.details.isVisibleTo(answer)
-    assert answer.status.details.text() == "9.0 tokens per forward · 40 tokens a second · Seed 3"
+    assert answer.status.details.text() == "9.0 tokens per pass · 40 tokens a second · Seed 3"
     assert answer.speaker.text() == "Safelight Skills"
     assert answer.canvases == []
     assert not answer.canvas_toggle.isVisible()
@@ -461,13 +461,13 @@ def test_thinking_is_folded(qtbot: QtBot, page: ChatPage) -> None:
     chat.ask("Why?", ended("So.", thinking="<b>one</b> two **three**"))
     page.show_chat(chat, None)
     thinking = page.turns[0].answer.thinking
-    assert thinking.fold.text() == "Thought for 3 words ▸"
+    assert thinking.fold.text() == "Thinking, 3 words ▸"
     assert not thinking.prose.isVisible()
     thinking.fold.setFocus()
     qtbot.keyClick(thinking.fold, Qt.Key.Key_Space)
     assert thinking.prose.isVisible()
     assert thinking.prose.pieces[0].document.toPlainText() == "<b>one</b> two **three**"
-    assert thinking.fold.accessibleName() == "Fold the thinking. Thought for 3 words"
+    assert thinking.fold.accessibleName() == "Fold the thinking. Thinking, 3 words"
     thinking.fold.click()
     assert not thinking.prose.isVisible()
 
@@ -475,7 +475,7 @@ def test_thinking_is_folded(qtbot: QtBot, page: ChatPage) -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (ended("  "), "The model ended without writing anything. Try another seed or a lower entropy bound."),
+        (ended("  "), "The model ended without writing anything. Regenerate to try another seed."),
         (ended("", status="failed", error="The memory is full."), "The memory is full."),
         (ended("half", status="stopped"), "Stopped before the end."),
         (ended("", status="stopped"), "Stopped before anything was written."),
@@ -604,7 +604,7 @@ def test_every_control_has_a_name_and_tab_reaches_it_in_order(qtbot: QtBot, page
         "Show the file a.txt, 1 B",
         "Edit the prompt",
         "Earlier version of the answer",
-        "Show the thinking. Thought for 1 word",
+        "Show the thinking. Thinking, 1 word",
         "Answer",
         "Copy code, python",
         "Regenerate the answer",
@@ -638,3 +638,38 @@ def test_views_say_which_turn_they_show(page: ChatPage) -> None:
     page.show_chat(chat, None)
     assert [view.turn for view in page.turns] == chat.turns
     assert all(isinstance(view, TurnView) for view in page.turns)
+
+
+def painted(widget: QWidget) -> bool:
+    """True if a control draws anything within its page."""
+    page = widget.window()
+    region = QRegion(widget.rect())
+    image = QImage(widget.size(), QImage.Format.Format_ARGB32)
+    image.fill(0)
+    widget.render(image, QPoint(), region, QWidget.RenderFlag.DrawChildren)
+    assert page.isVisible()
+    return any(image.pixel(x, y) for x in range(0, image.width(), 2) for y in range(image.height()))
+
+
+def test_replay_and_figures_of_earlier_answers_are_seen_on_hover_or_focus_and_nothing_moves(
+    qtbot: QtBot, page: ChatPage, fake: Any
+) -> None:
+    chat = ChatState()
+    for number in range(2):
+        chat.ask(f"Prompt {number}", ended(trace_id="kept"))
+    page.show_chat(chat, loaded(fake))
+    first, last = (view.answer for view in page.turns)
+    parts = (first.status.line, first.replay.scrub.back, first.replay.scrub.pace, first.again)
+    places = [part.mapTo(page, QPoint()) for part in parts]
+    assert all(part.isVisible() for part in parts)  # there for Tab and assistive technology
+    assert not any(map(painted, parts))
+    assert painted(last.status.line)
+    assert painted(last.replay.scrub.back)
+    QApplication.sendEvent(first, QEnterEvent(QPointF(), QPointF(), QPointF()))
+    assert all(map(painted, parts))
+    assert [part.mapTo(page, QPoint()) for part in parts] == places
+    QApplication.sendEvent(first, QEvent(QEvent.Type.Leave))
+    assert not any(map(painted, parts))
+    first.replay.scrub.back.setFocus()
+    qtbot.waitUntil(first.replay.scrub.back.hasFocus)
+    assert all(map(painted, parts))

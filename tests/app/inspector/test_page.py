@@ -349,9 +349,9 @@ def test_the_cells_are_a_table_of_words_kept_in_step(page, qtbot):
     block = page.player.snapshot
     token = chr(97 + int(block.tokens(calm=True)[8]) % 26)
     row = [model.index(8, column).data() for column in range(5)]
-    assert row == [f"'{token}'", "remelted", f"{block.entropy[8]:.3f}", "2", "1"]
+    assert row == [f"'{token}'", "taken back", f"{block.entropy[8]:.3f}", "2", "1"]
     spoken = model.index(8, 0).data(Qt.ItemDataRole.AccessibleTextRole)
-    assert spoken == f"Position 8: '{token}', remelted"
+    assert spoken == f"Position 8: '{token}', taken back"
     page.player.go(4)
     assert model.index(8, 1).data() == "accepted"
     page.player.select(5)

@@ -39,7 +39,7 @@ def decode(tokens: Iterable[int]) -> Reply:
     return Reply("".join(chr(ord("a") + int(token) % 26) for token in tokens))
 
 
-EMPTY = "The model ended without writing anything. Try another seed or a lower entropy bound."
+EMPTY = "The model ended without writing anything. Regenerate to try another seed."
 
 
 def answer(fake: Any, seed: int = 1) -> Answer:
@@ -90,11 +90,11 @@ def test_an_empty_answer_and_a_step_cap_are_said(fake: Any) -> None:
     turn = chat.ask("hello", answer(fake))
     finish(chat, fake)
     assert turn.answer.is_empty
-    assert turn.answer.notices() == [EMPTY, "The canvas stopped at the step limit without converging."]
+    assert turn.answer.notices() == [EMPTY, "The model ran out of steps; this text is unfinished."]
     fake.blocks, fake.text_length = 2, 3
     turn = chat.ask("again", answer(fake))
     finish(chat, fake)
-    assert turn.answer.notices() == ["2 of 2 blocks stopped at the step limit without converging."]
+    assert turn.answer.notices() == ["The model ran out of steps in 2 of 2 blocks; the text may be unfinished."]
 
 
 def test_versions_count_up_and_stay(fake: Any) -> None:
@@ -268,21 +268,21 @@ def test_the_status_line_has_every_figure_with_its_unit(fake: Any) -> None:
     chat.fold(next(events), decode)
     assert status_line(turn.answer) == "Starting from noise"
     chat.fold(next(events), decode)
-    assert status_line(turn.answer) == "Step 1 of 48 · 1 of 8 sure"
+    assert status_line(turn.answer) == "Step 1, up to 48 · 1 of 8 sure"
     assert figures_line(turn.answer) == "Mean entropy 0.10 nats · Temperature 0.70 · Seed 11"
     for event in events:
         chat.fold(event, decode)
-    assert status_line(turn.answer) == "Done in 3 steps · 0.1 s"
-    assert figures_line(turn.answer) == "1.7 tokens per forward · 50 tokens a second · Seed 11"
+    assert status_line(turn.answer) == "3 steps, up to 48 · 0.1 s"
+    assert figures_line(turn.answer) == "1.7 tokens per pass · 50 tokens a second · Seed 11"
 
 
 @pytest.mark.parametrize(
     ("reason", "committed", "ended", "notices"),
     [
-        ("eos", "converged", "Done in 3 steps", []),
+        ("eos", "converged", "3 steps, up to 48", []),
         ("length", "converged", "Cut off after 3 steps", ["cut off at the limit of new tokens"]),
-        ("eos", "step_cap", "Ended after 3 steps", ["at the step limit without converging"]),
-        ("length", "step_cap", "Cut off after 3 steps", ["limit of new tokens", "the step limit"]),
+        ("eos", "step_cap", "Ended after 3 steps", ["ran out of steps"]),
+        ("length", "step_cap", "Cut off after 3 steps", ["limit of new tokens", "ran out of steps"]),
     ],
 )
 def test_how_an_answer_ended_is_said_once_and_kept(

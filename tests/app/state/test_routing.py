@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from app.state.chat.routing import better_model
+from app.state.chat.routing import better_model, is_about_drawing, model_for, others_for
 from engine import BASE, DECIDER, SIGHT, SKILLS, SUDOKU
 from engine.catalog import TALK, PackagedModel, Traits, traits
 from engine.tasks import skills
 
 PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"
-OWN_WORDS = ("hi", "What is the capital of France?", "def fib(n):", "Reverse the words canvas and robot, please!")
+OWN_WORDS = ("hi there", "What is the capital of France?", "def fib(n):", "Reverse the words canvas and robot, please!")
 
 
 @pytest.fixture
@@ -52,3 +52,50 @@ def test_models_that_are_not_ours_and_those_that_see_get_what_they_are_asked() -
 
 def test_without_talk_own_words_go_to_whatever_is_loaded() -> None:
     assert [better_model(traits(SKILLS), text) for text in OWN_WORDS] == [None] * len(OWN_WORDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "files", "pictures", "wanted"),
+    [
+        ("Write a short poem about the sea.", (), False, TALK.id),
+        ("", (), False, TALK.id),
+        ("hi", (), False, SKILLS),
+        ("  count from 3  to 9", (), False, SKILLS),
+        ("count from 3 to 9", ("a file",), False, TALK.id),
+        (PUZZLE, (), False, SUDOKU),
+        ("", (PUZZLE,), False, SUDOKU),
+        (PUZZLE, (PUZZLE,), False, TALK.id),
+        ("How many circles are there?", (), True, SIGHT),
+    ],
+)
+@pytest.mark.usefixtures("talk")
+def test_the_choice_among_the_small_models(text: str, files: tuple[str, ...], pictures: bool, wanted: str) -> None:
+    assert model_for(text, files, has_pictures=pictures).id == wanted
+
+
+def test_a_question_about_the_drawing_before_it() -> None:
+    assert is_about_drawing("what colour is  the circle")
+    assert not is_about_drawing("What is the capital of France?")
+
+
+def test_without_talk_the_choice_falls_on_skills() -> None:
+    assert [model_for(text).id for text in OWN_WORDS] == [SKILLS] * len(OWN_WORDS)
+    assert model_for(PUZZLE).id == SUDOKU
+    assert better_model(traits(SUDOKU), "Spell banana.") is not None
+    assert better_model(traits(SUDOKU), "own words") is None
+
+
+@pytest.mark.parametrize(
+    ("wrote", "text", "others"),
+    [
+        (SKILLS, "spell banana", [TALK.id]),
+        (TALK.id, "spell banana", [SKILLS]),
+        (TALK.id, "What is the capital of France?", []),
+        ("/models/mine", PUZZLE, [SUDOKU, TALK.id]),
+        (SUDOKU, PUZZLE, [TALK.id]),
+    ],
+)
+@pytest.mark.usefixtures("talk")
+def test_others_that_could_answer(wrote: str, text: str, others: list[str]) -> None:
+    assert [model.id for model in others_for(wrote, text)] == others
+    assert [model.id for model in others_for(wrote, text, has_pictures=True)] == [SIGHT]

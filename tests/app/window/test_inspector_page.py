@@ -65,10 +65,10 @@ def test_a_fork_of_a_fork_keeps_its_chain_when_what_it_came_from_is_closed(qtbot
     page = inspector.page
     page.player.go(2)
     fork(qtbot, inspector, 8)
-    assert chain(inspector) == ["hello", "Block 1, step 3: seed 8"]
+    assert chain(inspector) == ["Hello", "Block 1, step 3: seed 8"]
     page.player.go(3)
     fork(qtbot, inspector, 9)
-    whole = ["hello", "Block 1, step 3: seed 8", "Block 1, step 4: seed 9"]
+    whole = ["Hello", "Block 1, step 3: seed 8", "Block 1, step 4: seed 9"]
     assert chain(inspector) == whole
     newest = inspector.forks.tree.currentItem().data(0, KEY)
     page.close_button.click()

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from app.design.fonts import set_text_percent
 from app.window.model_list import MANAGE, OPEN_FOLDER, PURPOSE, ModelList
 from engine import PUBLISHED, SKILLS, SUDOKU
-from engine.catalog import installed
+from engine.catalog import AUTO, installed
 
 HOSTED = "http://127.0.0.1:8000/v1#org/model"
 
@@ -27,7 +27,8 @@ def listed(qtbot: QtBot) -> ModelList:
 
 def test_installed_models_come_first_then_the_others_then_the_ways_to_more(listed: ModelList) -> None:
     entries = [listed.itemData(place) for place in range(listed.count())]
-    assert entries == [*(model.id for model in installed()), "/models/26b", HOSTED, None, MANAGE, OPEN_FOLDER]
+    known = [AUTO, *(model.id for model in installed())]
+    assert entries == [*known, "/models/26b", HOSTED, None, MANAGE, OPEN_FOLDER]
 
 
 def test_each_entry_says_what_it_is_for(listed: ModelList) -> None:

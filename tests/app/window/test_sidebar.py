@@ -210,6 +210,19 @@ def test_the_menu_by_key(sidebar, told, names, expected):
     assert told.all == [expected]
 
 
+def test_the_keys_that_the_menu_names_work_while_it_is_open(sidebar, told):
+    menu = sidebar.list.row_menu.menu
+    press(sidebar, Qt.Key.Key_Menu)
+    QTest.keyClick(menu, Qt.Key.Key_F2)
+    assert not menu.isVisible()
+    assert editor(sidebar).text() == "Talk 2"
+    QTest.keyClick(editor(sidebar), Qt.Key.Key_Escape)
+    press(sidebar, Qt.Key.Key_Menu)
+    QTest.keyClick(menu, Qt.Key.Key_Delete)
+    assert not menu.isVisible()
+    assert told.all == [("delete_asked", 2)]
+
+
 def test_shift_f10_is_the_menu_key_too(sidebar, told):
     press(sidebar, Qt.Key.Key_Home)
     press(sidebar, Qt.Key.Key_F10, Qt.KeyboardModifier.ShiftModifier)

@@ -2,16 +2,62 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from engine.tasks import skills
-from engine.tasks.wording import is_taught, nearest, unknown_words
+from engine.tasks.wording import is_taught, nearest, normal, unknown_words
 
 
 def test_all_examples_are_taught_and_have_no_unknown_words() -> None:
     for example in skills.examples():
         assert is_taught(example)
         assert unknown_words(example) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "taught"),
+    [
+        ("hi", "Hi"),
+        ("HI ", "Hi"),
+        ("  what   is your name", "What is your name?"),
+        ("Hello!", "Hello"),
+        ("count from 3 to 9", "Count from 3 to 9."),
+        ("COUNT FROM 3 TO 9!", "Count from 3 to 9."),
+        ("Count  up from 3 to 9 .", "Count from 3 to 9."),
+        ("times table of 7", "Times table of 7 up to 10."),
+        ("spell “banana”", "Spell banana."),
+        ('Reverse the word "Robot"', "Reverse the word Robot."),
+        ("reverse the word robot?", "Reverse the word robot."),
+        ("12+3=", "What is 12 + 3?"),
+        ("as json: fig,pear", "As JSON: fig, pear"),
+        ("continue 2 4 6 8.", "Continue 2 4 6 8"),
+        ("mia comes 1 days after tuesday. when", "Mia comes 1 day after Tuesday. When?"),
+        ("Fill in: leo had 9 eggs, won 6, now has _", "Fill in: Leo had 9 eggs, won 6, now has _."),
+        ("convert 3 KM to M", "Convert 3 km to m."),
+        ("say Sixty-Four in digits", "Write sixty-four in digits."),
+    ],
+)
+def test_a_task_is_brought_to_the_wording_of_the_training_texts(written: str, taught: str) -> None:
+    assert normal(written) == taught
+    assert is_taught(written)
+    assert normal(taught) == taught
+
+
+def test_every_example_of_training_is_a_fixed_point_up_to_its_phrasing() -> None:
+    rng = random.Random(1)
+    for skill in skills.SKILLS.values():
+        for _ in range(20):
+            prompt = skill.generate(rng).prompt
+            found = normal(prompt)
+            assert skills.solve(found) == skills.solve(prompt)
+            assert normal(f" {prompt.lower().rstrip('.?')}  ") == found
+
+
+@pytest.mark.parametrize("prompt", ["What is the capital of France?", " Say “hello”  to me ", "COUNT TO TEN", ""])
+def test_other_prompts_stay_as_they_are(prompt: str) -> None:
+    assert normal(prompt) == prompt
 
 
 @pytest.mark.parametrize(

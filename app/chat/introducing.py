@@ -1,0 +1,66 @@
+"""Says what the chosen model is for and suggests prompts for it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.bridge.remote_access import only_text
+from app.chat.page import ChatPage
+from app.context import AppContext, Lazy
+from app.settings.decoders import answers_in_words
+from app.state.chat.prompts import Suggestion, about_drawings, auto_suggestions, suggestions
+from app.state.chat.routing import usual_model
+from app.system.i18n import tr
+from engine import catalog
+from engine.config import BLOCK_DIFFUSION
+
+if TYPE_CHECKING:
+    from engine.tasks.drawings import Scene
+
+
+class Introducing:
+    """The introduction and the suggestions of the start page, and what the composer says of the model."""
+
+    def __init__(self, context: AppContext, page: ChatPage) -> None:
+        self._context, self._page = context, page
+        self.scenes: dict[str, Scene] = {}  # by suggested prompt about a drawing
+        self._mixed = Lazy(lambda: auto_suggestions(random.Random()))
+
+    def introduce(self) -> None:
+        """Says what the model is for, how the present decoder writes its answers, and what to expect of them."""
+        context, model, loading, how = self._context, self._context.model, self._context.loading, ""
+        page, usual = self._page, usual_model()
+        caution = catalog.caution(usual.id if context.is_auto else context.answering)
+        said = tr(caution) if caution else ""
+        page.composer.caution(
+            tr("{model} has {said}", model=usual.title, said=said) if said and context.is_auto else said
+        )
+        if context.is_auto and usual.traits.taught == "anything":
+            traits = usual.traits
+            how = tr("Small tasks and puzzles develop on a canvas; other questions go to {model}.", model=usual.title)
+        elif model is not None:
+            traits, decoder = model.traits, context.values.present_decoding.decoder
+            is_usual = bool(traits.introduction) and decoder == BLOCK_DIFFUSION  # the welcome text explains it
+            how = "" if is_usual else answers_in_words(decoder)
+        elif loading is not None:
+            traits = catalog.traits(Path(loading.path_or_id).name)
+        else:
+            return
+        purpose = tr(traits.introduction) if traits.introduction else ""
+        plain = "" if model is None else only_text(model)
+        page.welcome.introduce(plain or " ".join(filter(None, (purpose, how))))
+        page.composer.edit.setPlaceholderText(tr(traits.placeholder))
+
+    def suggest(self) -> None:
+        """Suggests prompts for the loaded model; for the choice among the small models always the same."""
+        model, self.scenes = self._context.model, {}
+        if self._context.is_auto:
+            self._page.offer(self._mixed())
+        elif model is None:
+            self._page.offer(())
+        else:
+            self.scenes = about_drawings(random.Random()) if model.traits.taught == "drawings" else {}
+            drawn = [Suggestion(question, question) for question in self.scenes]
+            self._page.offer(drawn or suggestions(model.traits, random.Random()))
