@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.canvas.words import STATE_WORDS, token_words
 from app.state.run.canvas import CellState
+from app.state.sudoku.placing import Placed
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame
 from app.system.i18n import tr, trn
 from engine import step_number
@@ -38,6 +39,14 @@ def of_cell(frame: SolveFrame, index: int) -> str:
     return tr("Row {row}, column {column}: {facts}", row=row + 1, column=column + 1, facts=", ".join(facts))
 
 
+def cell_name(position: int, placed: Placed | None) -> str:
+    """Returns the name of a cell of a canvas: its row and column in a Sudoku, else its position."""
+    if placed is None or position not in placed.positions:
+        return tr("position {position}", position=position)
+    row, column = divmod(placed.positions.index(position), 9)
+    return tr("row {row}, column {column}", row=row + 1, column=column + 1)
+
+
 def details(frame: SolveFrame, index: int) -> list[str]:
     """Returns further facts about a cell, a line for each."""
     cell = frame.cells[index]
@@ -53,7 +62,7 @@ def details(frame: SolveFrame, index: int) -> list[str]:
     if cell.entropy is not None:
         lines.append(tr("Entropy: {entropy} nats", entropy=f"{cell.entropy:.3f}"))
     if cell.remelts:
-        lines.append(trn("{count} remelt", "{count} remelts", cell.remelts))
+        lines.append(trn("Taken back {count} time", "Taken back {count} times", cell.remelts))
     return lines
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from PySide6.QtCore import QEvent, QRect, Qt, QVariantAnimation, Signal, Slot
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QVariantAnimation, Signal, Slot
 from PySide6.QtGui import QFocusEvent, QHelpEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
@@ -186,7 +186,10 @@ class GridView(QWidget):
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             index = self.grid.cell_at(event.pos().x(), event.pos().y())
-            if index < 0:
+            tip = "" if index >= 0 else self.legend_tip(event.pos())
+            if tip:
+                QToolTip.showText(event.globalPos(), folded(tip), self)
+            elif index < 0:
                 QToolTip.hideText()
                 event.ignore()
             else:
@@ -194,6 +197,10 @@ class GridView(QWidget):
                 QToolTip.showText(event.globalPos(), words, self, QRect(*self.grid.rect_of(index)))
             return True
         return super().event(event)
+
+    def legend_tip(self, _point: QPoint) -> str:
+        """Returns what the legend's entry at a point means; empty without a legend."""
+        return ""
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)

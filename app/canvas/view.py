@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from PySide6.QtCore import QEasingCurve, QEvent, QPointF, QRect, QSize, Qt, QVariantAnimation
+from PySide6.QtCore import QEasingCurve, QEvent, QPoint, QPointF, QRect, QSize, Qt, QVariantAnimation
 from PySide6.QtGui import QFont, QKeyEvent, QPainter, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -22,6 +22,7 @@ from app.canvas.paint import (
     LegendKey,
     PaintOptions,
     legend_entries,
+    legend_tip,
     legend_widths,
     paint_block,
     paint_legend,
@@ -278,6 +279,10 @@ class CanvasView(GridView):
             self._geometry = new
             self.updateGeometry()
             self.update()
+
+    def legend_tip(self, point: QPoint) -> str:
+        entries = zip(self._legend(), self._geometry.legend, strict=True)
+        return next((legend_tip(entry) for entry, rect in entries if QRect(*rect).contains(point)), "")
 
     def _legend(self) -> tuple[LegendKey, ...]:
         return legend_entries(self._block, self._framed) if self._has_legend else ()

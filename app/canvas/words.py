@@ -13,14 +13,24 @@ STATE_WORDS: dict[CellState, str] = {  # shown through ``tr``
     CellState.NOISE: "noise",
     CellState.CANDIDATE: "candidate",
     CellState.ACCEPTED: "accepted",
-    CellState.REMELTED: "remelted",
+    CellState.REMELTED: "taken back",
     CellState.SETTLED: "settled",
     CellState.GIVEN: "given",
     CellState.PADDING: "padding",
     CellState.FITTING: "fits",
     CellState.MASKED: "not written",
 }
-
+STATE_TIPS: dict[CellState, str] = {  # what the states mean, shown through ``tr``
+    CellState.NOISE: "A random token: the model has not decided yet",
+    CellState.CANDIDATE: "The best guess so far, not sure enough to stay",
+    CellState.ACCEPTED: "Sure enough to stay at this step",
+    CellState.REMELTED: "Accepted at the step before, and no longer: it is decided again",
+    CellState.SETTLED: "Accepted for two steps or more without a change",
+    CellState.GIVEN: "Set by you or by the format; the model does not change it",
+    CellState.PADDING: "Behind the end of the text",
+    CellState.FITTING: "Written by the model, and kept because it fits the format",
+    CellState.MASKED: "Nothing stands here yet",
+}
 
 _NAMES = {  # names of control tokens, shown through ``tr``
     "<eos>": "end of text",
@@ -70,9 +80,9 @@ def of_block(block: BlockState | None) -> str:
         return tr("Canvas block {block}, {steps} so far: {text}.", text=said, **facts)
     if block.committed:
         return tr(
-            "Canvas block {block}, committed after {steps}: {text} of {length} are text, {remelts}.",
+            "Canvas block {block}, finished after {steps}: {text} of {length} are text, {count} taken back.",
             text=block.text_length or 0,
-            remelts=_remelts(block.remelt_total),
+            count=block.remelt_total,
             **facts,
         )
     if block.is_rescued:
@@ -82,7 +92,7 @@ def of_block(block: BlockState | None) -> str:
     if block.step < 0:
         return tr("Canvas block {block}, before the first step: {length} tokens of noise.", **facts)
     return tr(
-        "Canvas block {block}, step {step}: {accepted} of {length} accepted, {remelted} remelted.",
+        "Canvas block {block}, step {step}: {accepted} of {length} accepted, {remelted} taken back.",
         step=step_number(block.step),
         remelted=block.remelted_count,
         **facts,
@@ -118,12 +128,9 @@ def details(cell: Cell) -> list[str]:
     lines = [] if cell.entropy is None else [tr("Entropy: {entropy} nats", entropy=f"{cell.entropy:.3f}")]
     if cell.causal is not None:
         lines.append(tr("Causal probability: {share}", share=f"{cell.causal:.1%}"))
-    return [*lines, tr("Accepted at {steps}", steps=_steps(cell.accepted_steps)), _remelts(cell.remelts)]
+    lines.append(tr("Accepted at {steps}", steps=_steps(cell.accepted_steps)))
+    return [*lines, trn("Taken back {count} time", "Taken back {count} times", cell.remelts)] if cell.remelts else lines
 
 
 def _steps(number: int) -> str:
     return trn("{count} step", "{count} steps", number)
-
-
-def _remelts(number: int) -> str:
-    return trn("{count} remelt", "{count} remelts", number)

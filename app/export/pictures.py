@@ -301,7 +301,7 @@ def _caption_words(block: BlockState) -> list[str]:
         else tr("accepted {accepted} of {length}", **count),
     ]
     if block.remelted_count:
-        words.append(tr("{count} remelted", count=block.remelted_count))
+        words.append(tr("{count} taken back", count=block.remelted_count))
     if block.mean_entropy is not None:
         words.append(tr("mean entropy {entropy} nats", entropy=f"{block.mean_entropy:.3f}"))
     return words

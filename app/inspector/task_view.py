@@ -37,9 +37,9 @@ class TaskView(QWidget):
         self.setLayout(
             column_of(
                 self.kind,
-                (self.text, 1),
+                self.text,
                 self.caption,
-                (self.rounds, 1),
+                self.rounds,
                 margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_4),
                 spacing=SPACE_2,
             )

@@ -255,7 +255,7 @@ class TimelineKey(QWidget):
             self.update()
 
     def _texts(self) -> tuple[str, ...]:
-        usual = tr("end of a block"), tr("stopped early"), tr("many remelts at once")
+        usual = tr("end of a block"), tr("stopped early"), tr("many taken back at once")
         return (*usual, tr("a round begins")) if self._has_rounds else usual
 
     def _font(self) -> QFont:

@@ -41,21 +41,21 @@ def test_a_table_of_cells_in_words(canvas):
         cell = table.child(index)
         assert cell.role() == QAccessible.Role.Cell
         assert table.indexOfChild(cell) == index
-        state = {CellState.REMELTED: "remelted", CellState.SETTLED: "settled", CellState.CANDIDATE: "candidate"}
+        state = {CellState.REMELTED: "taken back", CellState.SETTLED: "settled", CellState.CANDIDATE: "candidate"}
         shown = view.block.cell(index, True)
         token = repr(chr(97 + shown.token % 26))
         place = f"Row {index // columns + 1}, column {index % columns + 1}"
         assert cell.text(NAME) == f"{place}: {token}, {state[shown.state]}"
         middle = cell.rect().center()
         assert table.childAt(middle.x(), middle.y()) is cell
-    assert "1 remelt" in table.child(8).text(DESCRIPTION)
+    assert "Taken back 1 time" in table.child(8).text(DESCRIPTION)
     assert table.child(LENGTH) is None
     assert table.child(-1) is None
 
 
 def test_it_follows_the_frame_and_the_selection(canvas):
     table = QAccessible.queryAccessibleInterface(canvas.view)
-    assert table.child(8).text(NAME).endswith("remelted")
+    assert table.child(8).text(NAME).endswith("taken back")
     player = canvas.player_for_test
     player.go(0)
     assert table.child(8).text(NAME).endswith("noise")

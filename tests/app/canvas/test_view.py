@@ -546,10 +546,10 @@ def test_tool_tip_tells_all(view):
     show(view, block_at(2))
     assert view.cell_text(8) == [
         "Position 8: 'm'",
-        "State: remelted",
+        "State: taken back",
         f"Entropy: {view.block.entropy[8]:.3f} nats",
         "Accepted at 2 steps",
-        "1 remelt",
+        "Taken back 1 time",
     ]
     view.set_piece(lambda _: "<b>")
     where = centre(view, 8)
@@ -648,9 +648,9 @@ def test_summary_for_screen_readers(view):
     events = script()
     wanted = {
         -1: "Canvas block 1, before the first step: 24 tokens of noise.",
-        1: "Canvas block 1, step 2: 8 of 24 accepted, 0 remelted.",
-        2: "Canvas block 1, step 3: 8 of 24 accepted, 2 remelted.",
-        4: "Canvas block 1, committed after 4 steps: 20 of 24 are text, 4 remelts.",
+        1: "Canvas block 1, step 2: 8 of 24 accepted, 0 taken back.",
+        2: "Canvas block 1, step 3: 8 of 24 accepted, 2 taken back.",
+        4: "Canvas block 1, finished after 4 steps: 20 of 24 are text, 4 taken back.",
     }
     assert view.accessibleName() == "Canvas"
     for step, text in wanted.items():

@@ -380,13 +380,13 @@ def test_cells_of_a_run_in_words(view):
     assert said[0].startswith("9 where the given is 5, candidate, changed given")
     assert said[1] == "3, given, candidate"
     assert said[2] == "4, settled"
-    assert said[3] == "6, remelted"
+    assert said[3] == "6, taken back"
     assert said[5] == "no digit, noise"
     assert (
         table.child(5).text(DESCRIPTION)
         == f"Pencil marks: 4 at 45 %, 1 at 30 %, On the canvas: '{NOISE}', Entropy: 0.500 nats"
     )
-    assert "1 remelt" in view.cell_text(3)
+    assert "Taken back 1 time" in view.cell_text(3)
     assert table.child(3).state().readOnly
     wrong = SOLVED[:2] + "1" + SOLVED[3:]
     view.set_frame(shown(script.commit(wrong)))
@@ -431,7 +431,7 @@ def test_the_legend_explains_the_marks_that_are_in_sight(qtbot, theme):
     assert legend.words == ["given", "in conflict"]
     few = pixels(legend)
     legend.set_running(True)
-    assert {"noise", "likely", "accepted", "remelted", "settled", "changed given", "wrong"} < set(legend.words)
+    assert {"noise", "likely", "accepted", "taken back", "settled", "changed given", "wrong"} < set(legend.words)
     assert legend.accessibleDescription() == ", ".join(legend.words)
     assert pixels(legend) != few
     assert legend.heightForWidth(200) > legend.heightForWidth(1200)
