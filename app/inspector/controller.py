@@ -317,7 +317,7 @@ class InspectorController(QObject):
         """Refuses a run that arrived as text only, and shows why. Returns True if it was refused."""
         if run.header.canvas_length or run.header.decision or all(entry.kind != "text" for entry in run.entries):
             return False
-        self._context.say(tr("This run has no steps to look at: the server that ran its model sent text alone."))
+        self._context.say(tr("This run has no steps to look at: the server that ran its model sent only text."))
         return True
 
 

@@ -84,7 +84,7 @@ class InspectorPage(QWidget):
         self._add_view(tr("Compare"), tr("Compare this run with another"), self.compare)
         self.notice = label("", "remark", wrap=True, selectable=True)
         self.notice.setContentsMargins(16, 4, 16, 4)
-        self.notice.setAccessibleName(tr("What is missing of this run"))
+        self.notice.setAccessibleName(tr("What is missing from this run"))
         self.notice.hide()
         below = (self.filmstrip, self.transport, self.captions)
         parts = (head, self.notice, Hairline(), (self.main, 1), Hairline(), *below)

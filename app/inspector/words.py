@@ -217,10 +217,10 @@ def moment_in_words(bio: History, step: int, piece: Piece) -> str:
         return tr("Step {step}: nothing was predicted here yet.", step=step_number(step))
     entropy = tr("entropy {entropy} nats", entropy=f"{bio.entropy[step]:.3f}")
     if guess == sample:
-        said = tr("argmax and sampled {text}, {fate}", text=token_words(piece(guess)), fate=fate)
+        said = tr("best guess and sampled {text}, {fate}", text=token_words(piece(guess)), fate=fate)
     else:
         said = tr(
-            "argmax {guess}, sampled {text}, {fate}",
+            "best guess {guess}, sampled {text}, {fate}",
             guess=token_words(piece(guess)),
             text=token_words(piece(sample)),
             fate=fate,
@@ -332,7 +332,7 @@ def _value(name: str, value: object) -> str:
     if isinstance(value, bool):
         return tr("on") if value else tr("off")
     if name == "thinking_tokens":
-        return trn("{count} token", "{count} tokens", value) if isinstance(value, int) else tr("no bound")
+        return trn("{count} token", "{count} tokens", value) if isinstance(value, int) else tr("no limit")
     if value is None:
         return tr("the model's own")
     unit = next((setting.unit for setting in SAMPLER if setting.name == name), "")

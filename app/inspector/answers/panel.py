@@ -140,11 +140,11 @@ class ReadAnswers(QWidget):
         trace = self._player.trace
         assert trace is not None
         if not trace.header.slots and all_reads:
-            return tr("The server that decided this told the probabilities alone: there is no canvas to look at.")
+            return tr("The server that decided this sent only the probabilities: there is no canvas to look at.")
         if not shown:
-            return tr("Before the first read: noise at the slots, which are framed on the canvas.")
+            return tr("Before the first read: random tokens in the answer slots, which are framed on the canvas.")
         if all_reads == 1:
-            return tr("One read: one denoising step over the canvas, of which nothing is kept as text.")
+            return tr("One read: one denoising step over the canvas. Nothing of it is kept as text.")
         return trn(
             "After {count} of {reads} reads, each with fresh noise: the mean, and a tick for each read.",
             "After {count} of {reads} reads, each with fresh noise: the mean, and a tick for each read.",

@@ -63,7 +63,7 @@ class MapArea(StepsArea):
         self._dark = np.zeros((0, 0), dtype=np.bool_)  # (S, C) True where a mark on the cell is black
         self._marks = np.zeros((0, 0), dtype=np.uint8)  # (S, C) 1 accepted, 2 remelted
         self._rows: set[int] = set()  # highlighted
-        self.setAccessibleName(tr("Map of positions and steps"))
+        self.setAccessibleName(tr("Map of cells and steps"))
         player.selected.connect(self._choose)
         player.hovered.connect(self._light)
         self._reload()
@@ -127,7 +127,7 @@ class MapArea(StepsArea):
         """Describes the current step and the selected position's history."""
         record, frame = self.record, self.player.frame
         if record is None or frame is None:
-            return tr("Open a trace or ask for something; every position and step of a block is shown here.")
+            return tr("Open a run or ask for something; every cell and step of a block is shown here.")
         size = tr(
             "Block {block}: {positions} by {steps}.",
             block=record.index + 1,
@@ -335,7 +335,7 @@ class StepMap(QWidget):
         margins = (SPACE_4, SPACE_2, SPACE_4, SPACE_4)
         # The legend is above the map, so that it stays visible while the map scrolls.
         self.setLayout(column_of(self.legend, (self.area, 1), margins=margins, spacing=SPACE_2))
-        self.setAccessibleName(tr("Map of positions and steps"))
+        self.setAccessibleName(tr("Map of cells and steps"))
         player.placed.connect(self._update)
         player.opened.connect(self._update)
         player.grown.connect(self._update)

@@ -119,7 +119,7 @@ class CellHistory(QWidget):
         self.note = label("", "caption", wrap=True)
         self.table = CandidateTable()
         self.sentence.setAccessibleName(tr("The history in words"))
-        self.now.setAccessibleName(tr("The step on show in words"))
+        self.now.setAccessibleName(tr("This step in words"))
         left = column_of(self.chart, self.legend, self.sentence)
         right = column_of(self.now, self.table, self.note)
         self._split = column_of(left, right, spacing=SPACE_4)
@@ -166,7 +166,7 @@ class CellHistory(QWidget):
             title = tr("{title}, under the pointer", title=title)
         note = ""
         if not bio.depth and bio.steps:
-            note = tr("Top candidates were not recorded in this run; argmax and sampled candidate only.")
+            note = tr("The likeliest tokens were not recorded: only the best guess and the sampled token are known.")
         whole, now = history_in_words(bio, piece), moment_in_words(bio, frame.step, piece)
         self._say(title, whole, now, note)
         self._show_table(bio, frame.step)
@@ -198,12 +198,12 @@ def _rows(bio: History, step: int, piece: Piece) -> list[tuple[str, str, str, st
     sample, guess = int(bio.candidates[step]), int(bio.argmax[step])
     accepted = bool(bio.accepted[step])
     fate = tr("sampled, accepted") if accepted else tr("sampled, not accepted")
-    both = tr("argmax, accepted") if accepted else tr("argmax, not accepted")  # was sampled, too
+    both = tr("best guess, accepted") if accepted else tr("best guess, not accepted")  # was sampled, too
     if bio.has_masks and not accepted:
-        fate, both = tr("sampled, not written"), tr("argmax, not written")
+        fate, both = tr("sampled, not written"), tr("best guess, not written")
     rows = []
     for rank, (token, share) in enumerate(bio.top(step)):
-        of_guess = both if token == sample else tr("argmax")
+        of_guess = both if token == sample else tr("best guess")
         was = of_guess if token == guess else fate if token == sample else ""
         rows.append((str(rank + 1), token_words(piece(token)), share_words(share), was))
     if bio.candidate_ranks[step] == OUTSIDE:
@@ -247,16 +247,16 @@ def _entries(with_lines: bool) -> tuple[LegendEntry, ...]:
         tip=tr("A line for each likely token: the likeliest at the top, thicker where its probability is higher"),
     )
     entries = (
-        LegendEntry(tr("argmax"), _draw_argmax, tip=tr("The likeliest token of a step")),
+        LegendEntry(tr("best guess"), _draw_argmax, tip=tr("The likeliest token of a step")),
         LegendEntry(
             tr("sampled, accepted"),
             _draw_accepted,
-            tip=tr("The token that was drawn at a step, and sure enough to stay"),
+            tip=tr("The token that was sampled at a step, and sure enough to stay"),
         ),
         LegendEntry(
             tr("sampled, not accepted"),
             _draw_renoised,
-            tip=tr("The token that was drawn at a step, and replaced by a random one"),
+            tip=tr("The token that was sampled at a step, and replaced by a random one"),
         ),
         LegendEntry(tr("taken back"), _draw_taken_back, tip=tr(STATE_TIPS[CellState.REMELTED])),
     )

@@ -122,7 +122,7 @@ class RenderedText(QWidget):
         if frame is None:
             return tr("No text yet.")
         if self._player.replay is not None and self._player.replay.is_decision:
-            return tr("The canvas of read {read}, its slots included.", read=frame.block + 1)
+            return tr("The canvas of read {read}, with its answers.", read=frame.block + 1)
         record = self._player.block
         if record is not None and frame.step >= record.steps and record.final is not None:
             return tr("Block {block}, finished.", block=frame.block + 1)
@@ -163,7 +163,7 @@ class RenderedText(QWidget):
         position = self._player.selection if self._player.selection != NOTHING else self._player.hover
         snapshot = self._player.snapshot
         if snapshot is None:
-            text = tr("The text appears here as it reads at the step on show.")
+            text = tr("The text at this step appears here.")
         elif not 0 <= position < snapshot.length:
             text = tr(
                 "{frame} Click in the text, or press Enter at the cursor, to select the cell that it comes from.",

@@ -48,10 +48,10 @@ def names() -> tuple[str, ...]:
     return (
         tr("Blocks"),
         tr("Steps"),
-        tr("Tokens a step"),
+        tr("Tokens per pass"),
         tr("Taken back"),
         tr("Blocks that stopped early"),
-        tr("Entropy in the end, nats"),
+        tr("Entropy at the end, nats"),
     )
 
 

@@ -77,10 +77,10 @@ class Compare(QStackedWidget):
 
     def _build_both(self) -> QWidget:
         self.asked = label("", wrap=True, selectable=True)
-        self.asked.setAccessibleName(tr("What was asked otherwise"))
+        self.asked.setAccessibleName(tr("What was asked differently"))
         self.facts = label("", "caption", wrap=True, selectable=True)
         self.facts.setAccessibleName(tr("What differs here"))
-        self.diverge = button(tr("First divergence"), tr("Go to where the two runs first differ"))
+        self.diverge = button(tr("First difference"), tr("Go to where the two runs first differ"))
         self.as_board = button(
             tr("Board"), tr("Compare the boards"), tip=tr("Boards, or the tokens they are written in")
         )
@@ -169,7 +169,7 @@ class Compare(QStackedWidget):
         self._is_turned = comes_from(one.header, other.header)
         titles = [run_title(one.header), run_title(other.header)]
         if self._is_turned:
-            titles = [tr("The fork: {title}", title=made_in_words(one.header, one.piece)), tr("The original")]
+            titles = [tr("With the change: {title}", title=made_in_words(one.header, one.piece)), tr("The original")]
         for side, trace, title in zip(self._sides, (one, other), titles, strict=True):
             side.set_run(trace, title)
         self.figures.follow(*(reversed(overviews) if self._is_turned else overviews))

@@ -32,7 +32,7 @@ class InfluenceMap(GridView):
         self._name: Name = str
         self._grid = self._lay_out(max(self.width(), 1))
         self._grow_by_width(QSizePolicy.Policy.Minimum)
-        self.setAccessibleName(tr("Map of measured influence"))
+        self.setAccessibleName(tr("What depends on the token, cell by cell"))
         themes.changed.connect(self._resize)
 
     def show_influence(self, influence: ShownInfluence, texts: list[Glyph], ends: tuple[int, ...], name: Name) -> None:

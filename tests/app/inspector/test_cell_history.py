@@ -158,9 +158,9 @@ def test_a_fork_marks_what_it_pins_from_its_step_on():
     ("step", "said"),
     [
         (-1, "Before the first step: a random token."),
-        (0, "Step 1: argmax 'k', sampled 'l', not accepted; entropy 1.000 nats."),
-        (1, "Step 2: argmax and sampled 'l', accepted; entropy 0.800 nats."),
-        (2, "Step 3: argmax 'l', sampled 'n', taken back; entropy 0.600 nats."),
+        (0, "Step 1: best guess 'k', sampled 'l', not accepted; entropy 1.000 nats."),
+        (1, "Step 2: best guess and sampled 'l', accepted; entropy 0.800 nats."),
+        (2, "Step 3: best guess 'l', sampled 'n', taken back; entropy 0.600 nats."),
         (5, "Finished as 'k'."),
     ],
 )
@@ -222,7 +222,7 @@ def test_it_teaches_until_a_cell_is_selected(view, player):
     assert "Select a cell" in view.accessibleDescription()
     assert not view.table.isVisible()
     player.open(None)
-    assert "Open a trace" in view.accessibleDescription()
+    assert "Open a run" in view.accessibleDescription()
 
 
 def test_a_hovered_cell_is_shown_lightly_and_the_selected_one_before_it(view, player):
@@ -242,17 +242,17 @@ def test_words_and_table_follow_the_frame(view, player):
     player.select(0)
     player.go(3)  # step 2
     assert view.sentence.text() == "Accepted at 3 of 5 steps, taken back once, settled at step 4 as 'k'."
-    assert view.now.text().startswith("Step 3: argmax 'l', sampled 'n'")
+    assert view.now.text().startswith("Step 3: best guess 'l', sampled 'n'")
     assert view.table.rows() == [
-        ("1", "'l'", "50.0 %", "argmax"),
+        ("1", "'l'", "50.0 %", "best guess"),
         ("2", "'m'", "20.0 %", ""),
         ("3", "'k'", "10.0 %", ""),
         (">3", "'n'", "not recorded", "sampled, not accepted"),
     ]
     player.go(4)
-    assert view.table.rows()[0] == ("1", "'k'", "70.0 %", "argmax, accepted")
+    assert view.table.rows()[0] == ("1", "'k'", "70.0 %", "best guess, accepted")
     assert len(view.table.rows()) == 3
-    assert view.chart.accessibleDescription().count("Step 4: argmax and sampled 'k', accepted") == 1
+    assert view.chart.accessibleDescription().count("Step 4: best guess and sampled 'k', accepted") == 1
     player.go(0)
     assert view.table.rows() == []
     assert "a random token" in view.now.text()

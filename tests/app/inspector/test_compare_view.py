@@ -89,7 +89,7 @@ def test_differences_in_words():
     assert asked_in_words(asked(pinned=((0, 5),)), asked(entropy_bound=0.4, prompt="Count")) == (
         "What differs: the prompt; boldness: 0.1 nats and 0.4 nats; pinned cells: 1 and 0."
     )
-    assert asked_in_words(asked(), asked(thinking_tokens=40)) == "What differs: thinking: no bound and 40 tokens."
+    assert asked_in_words(asked(), asked(thinking_tokens=40)) == "What differs: thinking: no limit and 40 tokens."
     assert asked_in_words(asked(), asked(remasking="sequential")) == (
         "What differs: remasking: All above a probability and A fixed number from the left."
     )

@@ -166,4 +166,4 @@ def test_a_run_that_came_as_text_alone_is_not_opened(context: AppContext, open_i
     context.said.connect(lambda text, _: said.append(text))
     inspector.open_key(str(write(context.folders.traces / "text.sltrace", [TextArrived("Hello")], header(0, 0))))
     assert inspector.page.player.trace is None
-    assert said == ["This run has no steps to look at: the server that ran its model sent text alone."]
+    assert said == ["This run has no steps to look at: the server that ran its model sent only text."]

@@ -89,7 +89,7 @@ def test_each_question_has_its_answer_after_the_reads_so_far(page: InspectorPage
     page.open_trace(trace, 0)
     rows, reads = page.answer.answers.rows, [event for event in trace.events if isinstance(event, SlotsRead)]
     assert [row.said.text() for row in rows] == ["Not read yet"] * 3
-    assert "noise at the slots" in page.answer.answers.summary.text()
+    assert "random tokens in the answer slots" in page.answer.answers.summary.text()
     for place in (1, 5, 3, 0, 2):  # both ways
         page.player.go(place)
         count = place // 2 + place % 2
@@ -102,9 +102,9 @@ def test_each_question_has_its_answer_after_the_reads_so_far(page: InspectorPage
             assert name in row.said.text()
             share = f"{name}: {100 * answer.probabilities[answer.best]:.1f} %"
             assert share in row.bars.accessibleDescription()
-            assert f"label mass {100 * answer.label_mass:.1f} %" in row.facts.text()
+            assert f"{100 * answer.label_mass:.1f} % of all probability on the options" in row.facts.text()
             assert f"confidence {100 * answer.confidence:.1f} %" in row.facts.text()
-            assert ("none of the labels" in row.facts.text()) != answer.argmax_is_label
+            assert ("none of the options" in row.facts.text()) != answer.argmax_is_label
             assert (f"of {count} reads" in row.facts.text()) == (count > 1)
         page.grab()
     page.player.go(5)
@@ -307,7 +307,7 @@ def test_a_run_that_rewrites_says_why_it_cannot_be_forked(
         config = GenerationConfig(verify=True, verify_rewrites=rewrites)
         inspector.page.open_trace(trace_of(dataclasses.replace(header(16, 50), config=config), verified()))
         why = inspector.going_on.refusal_to_fork(can=True)
-        assert ("rewrites doubtful spans" in why) == bool(rewrites)
+        assert ("rewrites unsure parts" in why) == bool(rewrites)
         assert "rewrites" not in inspector.going_on.refusal_to_infill(can=True)
         assert inspector.forks.run.toolTip() == why
         assert inspector.forks.spans.run.toolTip() == inspector.going_on.refusal_to_infill(can=True)

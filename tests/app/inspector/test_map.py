@@ -187,11 +187,11 @@ def test_in_words(view, player):
         "Block 1: 6 positions by 3 steps. Step 3: 2 accepted, 1 taken back, entropy 0.375 nats a cell. "
         "Position 1: Accepted at 1 of 3 steps, taken back once, settled at step 1 as 'f'."
     )
-    said = "Position 1. Step 3: argmax and sampled 'f', taken back; entropy 0.000 nats."
+    said = "Position 1. Step 3: best guess and sampled 'f', taken back; entropy 0.000 nats."
     assert view.area.cell_words(1, 2) == said
     assert view.area.cell_words(-1, 2) == ""
     player.open(None)
-    assert "Open a trace" in view.accessibleDescription()
+    assert "Open a run" in view.accessibleDescription()
     assert not view.legend.isVisible()
     view.grab()
 

@@ -163,7 +163,7 @@ def test_a_run_of_a_model_that_is_not_here_is_not_promised_one(window: MainWindo
     inspector.inspect(Trace(header=dataclasses.replace(trace.header, model=identity), piece=str, is_special=bool))
     assert inspector.forks.run.text() == "Run with this change"
     assert not inspector.forks.run.isEnabled()
-    assert inspector.forks.run.toolTip() == "This run is of Else; load that model to go on from it."
+    assert inspector.forks.run.toolTip() == "This run is by Else; load that model to change it."
     assert context.model is not None
 
 
