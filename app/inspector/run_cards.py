@@ -20,7 +20,7 @@ CARD_WIDTH = 300  # least pixels at 100 %
 GAP = 12
 MOST_COLUMNS = 3
 BLANK_HEIGHT = 84  # pixels at 100 %, as a card without a picture
-FEW = 3  # cards of a folded section
+FEW_ROWS = 2  # of cards in a folded section
 
 
 class Offer(NamedTuple):
@@ -107,6 +107,7 @@ class RunCards(QWidget):
         column = column_of(spacing=GAP)
         self._host.setLayout(column)
         self._columns = self._fitting()
+        few = FEW_ROWS * self._columns
         sections = dict.fromkeys(offer.section for offer in self._offers)
         if self._waits:
             column.addLayout(self._heading(self._folded, 0))
@@ -115,8 +116,8 @@ class RunCards(QWidget):
             offers = [offer for offer in self._offers if offer.section == section]
             hides = section == self._folded and bool(section) and not self._is_whole
             if section:
-                column.addLayout(self._heading(section, len(offers) if hides and len(offers) > FEW else 0))
-            cards = [self._card(offer) for offer in (offers[:FEW] if hides else offers)]
+                column.addLayout(self._heading(section, len(offers) if hides and len(offers) > few else 0))
+            cards = [self._card(offer) for offer in (offers[:few] if hides else offers)]
             self.cards += cards
             column.addLayout(self._grid(cards))
             column.addSpacing(GAP)

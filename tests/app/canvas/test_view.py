@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QAbstractAnimation, QEvent, QPoint, QPointF, QSize, Qt
+from PySide6.QtCore import QAbstractAnimation, QEvent, QPoint, QPointF, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QHelpEvent, QImage, QMouseEvent, QPainter
 from PySide6.QtWidgets import QScrollArea, QToolTip, QVBoxLayout, QWidget
 
@@ -540,6 +540,18 @@ def test_selection_is_seen(view):
     before = pixels(view)
     view.selected = 7
     assert pixels(view) != before
+
+
+def test_the_legend_says_what_its_words_mean(view):
+    show(view, block_at(2))
+    tips = [view.legend_tip(QRect(*rect).center()) for rect in view.grid.legend]
+    assert len(set(tips)) == len(tips) >= 5
+    assert "Sure enough to stay at this step" in tips
+    assert view.legend_tip(centre(view, 8)) == ""
+    where = QRect(*view.grid.legend[0]).center()
+    view.event(QHelpEvent(QEvent.Type.ToolTip, where, view.mapToGlobal(where)))
+    assert QToolTip.text() == tips[0]
+    QToolTip.hideText()
 
 
 def test_tool_tip_tells_all(view):

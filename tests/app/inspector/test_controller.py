@@ -91,8 +91,8 @@ def test_a_few_of_the_users_runs_come_first_and_the_others_at_a_click(
     inspector = open_inspector()
     cards = inspector.page.welcome.runs
     qtbot.waitUntil(lambda: any(made.text() == "All runs (5)" for made in cards.findChildren(QPushButton)))
-    assert offered(inspector) == names[:3]
-    assert [card.offer.section for card in cards.cards[:4]] == ["Your runs"] * 3 + ["Gallery"]
+    assert offered(inspector) == names[:4]
+    assert [card.offer.section for card in cards.cards[:5]] == ["Your runs"] * 4 + ["Gallery"]
     next(made for made in cards.findChildren(QPushButton) if made.text() == "All runs (5)").click()
     assert offered(inspector) == names
 

@@ -121,6 +121,11 @@ def test_moving_the_mark_draws_no_plot(parts, monkeypatch):
     assert drawn == []
 
 
+def test_the_mark_of_a_live_run_stays_in_the_plots(parts):
+    parts.sheet.set_mark(1000)  # a step that is not drawn yet
+    assert parts.sheet._mark == parts.sheet._areas[0].right()
+
+
 def test_where_nothing_was_recorded_it_says_so(parts):
     assert parts.plots.missing.text() == ""
     parts.player.open(Recorded(run(top=False)))
