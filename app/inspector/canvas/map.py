@@ -276,7 +276,8 @@ class MapArea(StepsArea):
         right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
         for position in sorted(quiet | lit):
             painter.setPen(color(themes.current().ink if position in lit else themes.current().faint_ink))
-            place = QRect(0, self.y_of(position) + (self.row - line) // 2, self.gutter() - px(6), line)
+            y = self.y_of(position) + (self.row - line) // 2 if position else self.y_of(0)  # not under the step numbers
+            place = QRect(0, y, self.gutter() - px(6), line)
             painter.drawText(place, right, str(position))
 
     def sizeHint(self) -> QSize:
