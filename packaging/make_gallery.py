@@ -108,7 +108,7 @@ EXAMPLES = (
         SKILLS,
         "Count from 4 to 43.",
         "Counting over three blocks",
-        "An answer longer than a canvas: each block is committed before the next one starts from fresh noise.",
+        "An answer longer than a canvas: each block is finished before the next one starts from fresh noise.",
         lambda trace: trace.text == ", ".join(map(str, range(4, 44))) and len(trace.committed) == 3,
     ),
     Example(
@@ -124,7 +124,8 @@ EXAMPLES = (
         SUDOKU,
         sudoku.to_prompt(HARD),
         "A hard Sudoku, with second thoughts",
-        "25 givens. Look for remelts: digits that were accepted, doubted and replaced before the board converged.",
+        "25 givens. Look for digits that are taken back: they were accepted, and are replaced before the board "
+        "settles.",
         lambda trace: _solves(trace) and not _is_capped(trace),
     ),
     Example(
@@ -132,7 +133,7 @@ EXAMPLES = (
         SUDOKU,
         sudoku.to_prompt(TOO_HARD),
         "A Sudoku that does not settle",
-        "It stops at the cap of 48 steps with a wrong board. See in the map which cells never stop melting.",
+        "It stops at the limit of 48 steps with a wrong board. See in the map which cells change to the end.",
         lambda trace: not _solves(trace) and _is_capped(trace),
     ),
     Example(
@@ -140,7 +141,7 @@ EXAMPLES = (
         SUDOKU,
         sudoku.to_prompt(TOO_HARD),
         "The same Sudoku with one cell pinned",
-        "Same seed, but the first cell is held at its right digit, 5: now the whole board converges.",
+        "Same seed, but the first cell is held at its right digit, 5: now the whole board settles.",
         lambda trace: _solves(trace) and not _is_capped(trace),
         ((0, "5"),),
     ),
@@ -149,7 +150,7 @@ EXAMPLES = (
         SKILLS,
         "Write the times table of 8.",
         "A question it was never taught",
-        "The small model knows another wording. A few letters stay in doubt to the cap; what it commits is a guess.",
+        "The small model knows another wording. A few letters stay unsure to the last step; what it writes is a guess.",
         _is_capped,
     ),
 )
@@ -220,7 +221,7 @@ TASKS = (
         "decision",
         DECIDER,
         "A decision, read four times",
-        "One question about a sentence, read from one denoising step. It is in doubt, so it is read again with fresh "
+        "One question about a sentence, read from one denoising step. It is unsure, so it is read again with fresh "
         "noise: see how far the ticks lie apart.",
         _decisions,
         _is_read_again,

@@ -445,7 +445,7 @@ class Tour:
         self.shoot("board-midway")
 
     def inspecting(self) -> None:
-        """The inspector: its gallery, a hard Sudoku midway, and a fork of it in its tree and beside the original."""
+        """The inspector: its gallery, a hard Sudoku midway, and a change to it, in its tree and beside the original."""
         window = self.window
         window.show_page("inspector")
         inspector = window.pages.inspector()
@@ -463,7 +463,7 @@ class Tour:
         wait_for(lambda: inspector.going_on.is_forking, "the fork")
         wait_for(lambda: not inspector.going_on.is_forking, "the end of the fork")
         page.player.go(8)
-        page.side.setCurrentIndex(2)
+        page.side.setCurrentWidget(page.change)
         self.shoot("inspector-fork")
         page.show_view(1)
         self.shoot("inspector-compare")

@@ -14,6 +14,7 @@ from app.canvas.geometry import Rect
 from app.canvas.heat import Heat
 from app.canvas.legend import Legend, LegendEntry
 from app.canvas.paint import state_color
+from app.canvas.words import STATE_TIPS, STATE_WORDS
 from app.design.tokens import Theme, color, entropy_color
 from app.state.run.canvas import CellState
 from app.state.sudoku.solve_frame import ShownCell
@@ -21,6 +22,7 @@ from app.system.i18n import tr
 
 _PLAIN = ShownCell(CellState.SETTLED, "7", "7", "", (), None, 0, False, False, False)
 _GIVEN = _PLAIN._replace(given="7")
+_SHOWN = (CellState.ACCEPTED, CellState.REMELTED, CellState.SETTLED)
 
 
 class BoardLegend(Legend):
@@ -50,7 +52,11 @@ class BoardLegend(Legend):
 
 
 def entering_entries(glyphs: BoardGlyphs) -> list[LegendEntry]:
-    return [_sample(glyphs, tr("given"), _GIVEN), _sample(glyphs, tr("in conflict"), _PLAIN._replace(in_conflict=True))]
+    conflict = tr("The digit stands twice in a row, a column or a box")
+    return [
+        _sample(glyphs, tr("given"), _GIVEN, tr("A digit of the puzzle")),
+        _sample(glyphs, tr("in conflict"), _PLAIN._replace(in_conflict=True), conflict),
+    ]
 
 
 def running_entries(glyphs: BoardGlyphs) -> list[LegendEntry]:
@@ -58,24 +64,36 @@ def running_entries(glyphs: BoardGlyphs) -> list[LegendEntry]:
     return [
         given,
         # A token of noise, larger than in a cell, where it would be unreadable.
-        LegendEntry(tr("noise"), partial(_paint_texts, glyphs, CellState.NOISE, (("ø", 0.56, 0.5, 0.5),))),
+        LegendEntry(
+            tr("noise"),
+            partial(_paint_texts, glyphs, CellState.NOISE, (("ø", 0.56, 0.5, 0.5),)),
+            tip=tr(STATE_TIPS[CellState.NOISE]),
+        ),
         # Two pencil marks, one likelier than the other; a sample is too small for nine places.
         LegendEntry(
             tr("possible, by size"),
             partial(_paint_texts, glyphs, CellState.CANDIDATE, (("3", 0.62, 0.3, 0.36), ("7", 0.45, 0.76, 0.7))),
+            tip=tr("The digits that the model considers, the likelier the larger"),
         ),
-        _sample(glyphs, tr("likely"), _PLAIN._replace(state=CellState.CANDIDATE)),
-        _sample(glyphs, tr("accepted"), _PLAIN._replace(state=CellState.ACCEPTED)),
-        _sample(glyphs, tr("taken back"), _PLAIN._replace(state=CellState.REMELTED)),
-        _sample(glyphs, tr("settled"), _PLAIN),
+        _of_state(glyphs, tr("likely"), CellState.CANDIDATE),
+        *(_of_state(glyphs, tr(STATE_WORDS[state]), state) for state in _SHOWN),
         conflict,
-        _sample(glyphs, tr("changed given"), _GIVEN._replace(digit="2", violated=True)),
-        _sample(glyphs, tr("wrong"), _PLAIN._replace(wrong=True)),
+        _sample(
+            glyphs,
+            tr("changed given"),
+            _GIVEN._replace(digit="2", violated=True),
+            tr("The model wrote another digit than the puzzle has"),
+        ),
+        _sample(glyphs, tr("wrong"), _PLAIN._replace(wrong=True), tr("Not the digit of the solution")),
     ]
 
 
-def _sample(glyphs: BoardGlyphs, words: str, cell: ShownCell) -> LegendEntry:
-    return LegendEntry(words, partial(_paint_cell, glyphs, cell))
+def _sample(glyphs: BoardGlyphs, words: str, cell: ShownCell, tip: str) -> LegendEntry:
+    return LegendEntry(words, partial(_paint_cell, glyphs, cell), tip=tip)
+
+
+def _of_state(glyphs: BoardGlyphs, words: str, state: CellState) -> LegendEntry:
+    return _sample(glyphs, words, _PLAIN._replace(state=state), tr(STATE_TIPS[state]))
 
 
 def _paint_cell(glyphs: BoardGlyphs, cell: ShownCell, painter: QPainter, area: QRectF, theme: Theme) -> None:

@@ -14,10 +14,11 @@ from app.design.tokens import SPACE_1, SPACE_2, SPACE_4
 
 QWIDGETSIZE_MAX = 2**24 - 1  # Qt's value for no limit
 LEGEND_WIDTH = 176  # pixels at 100 %, next to the board
+LOW = 280  # pixels at 100 %; below this height a legend under the board is hidden, and tool tips say what it says
 
 
 class BoardPane(QWidget):
-    """A board as large as the space allows, with its legend next to it if there is room, else below."""
+    """A board as large as the space allows, with its legend next to it if there is room, else below or hidden."""
 
     def __init__(self, board: BlockBoard | None = None) -> None:
         super().__init__()
@@ -48,5 +49,6 @@ class BoardPane(QWidget):
         is_at_side = not self._is_heated and self.width() >= self.height() + px(LEGEND_WIDTH)
         self._layout.setDirection(QBoxLayout.Direction.LeftToRight if is_at_side else QBoxLayout.Direction.TopToBottom)
         self._layout.setStretch(1, 1 if is_at_side else 0)  # the legend has no preferred width
+        self.legend.setVisible(is_at_side or self._is_heated or self.height() >= px(LOW))
         self.legend.setMinimumWidth(px(LEGEND_WIDTH) if is_at_side else 0)
         self.legend.setMaximumWidth(px(LEGEND_WIDTH) if is_at_side else QWIDGETSIZE_MAX)

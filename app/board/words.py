@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.canvas.words import STATE_WORDS, token_words
 from app.state.run.canvas import CellState
+from app.state.sudoku.placing import Placed
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame
 from app.system.i18n import tr, trn
 from engine import step_number
@@ -36,6 +37,14 @@ def of_cell(frame: SolveFrame, index: int) -> str:
     facts = [_content(cell), *_state(frame, cell), *_faults(cell)]
     row, column = divmod(index, 9)
     return tr("Row {row}, column {column}: {facts}", row=row + 1, column=column + 1, facts=", ".join(facts))
+
+
+def cell_name(position: int, placed: Placed | None) -> str:
+    """Returns the name of a cell of a canvas: its row and column in a Sudoku, else its position."""
+    if placed is None or position not in placed.positions:
+        return tr("position {position}", position=position)
+    row, column = divmod(placed.positions.index(position), 9)
+    return tr("row {row}, column {column}", row=row + 1, column=column + 1)
 
 
 def details(frame: SolveFrame, index: int) -> list[str]:

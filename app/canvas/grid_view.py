@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from PySide6.QtCore import QEvent, QRect, Qt, QVariantAnimation, Signal, Slot
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QVariantAnimation, Signal, Slot
 from PySide6.QtGui import QFocusEvent, QHelpEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
@@ -186,20 +186,20 @@ class GridView(QWidget):
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             index = self.grid.cell_at(event.pos().x(), event.pos().y())
-            explained = self.legend_text(event.pos().x(), event.pos().y()) if index < 0 else ""
-            if index >= 0:
-                words = folded(*self.cell_text(index))
-                QToolTip.showText(event.globalPos(), words, self, QRect(*self.grid.rect_of(index)))
-            elif explained:
-                QToolTip.showText(event.globalPos(), explained, self)
-            else:
+            tip = "" if index >= 0 else self.legend_tip(event.pos())
+            if tip:
+                QToolTip.showText(event.globalPos(), folded(tip), self)
+            elif index < 0:
                 QToolTip.hideText()
                 event.ignore()
+            else:
+                words = folded(*self.cell_text(index))
+                QToolTip.showText(event.globalPos(), words, self, QRect(*self.grid.rect_of(index)))
             return True
         return super().event(event)
 
-    def legend_text(self, _x: int, _y: int) -> str:
-        """Returns what the entry of a legend at a point means; empty if there is none."""
+    def legend_tip(self, _point: QPoint) -> str:
+        """Returns what the legend's entry at a point means; empty without a legend."""
         return ""
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QFont, QFontMetricsF, QLinearGradient, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QFont, QFontMetricsF, QHelpEvent, QLinearGradient, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.canvas.geometry import Rect, flow
 from app.design import themes
+from app.design.controls import folded
 from app.design.fonts import TEXT_SMALL, px, text_percent, ui_font
 from app.design.tokens import Theme, color, entropy_color
 
@@ -28,6 +29,7 @@ class LegendEntry:
     words: str
     draw: Draw | None
     marks: tuple[float, ...] = ()  # on the scale, 0 to 1
+    tip: str = ""  # what the words mean, shown under the pointer
 
 
 class Legend(QWidget):
@@ -74,6 +76,21 @@ class Legend(QWidget):
         painter.setFont(_font())
         for entry, rect in zip(self._entries, self._rects(self.width())[0], strict=True):
             paint_entry(painter, entry, rect, themes.current())
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            tip = self.tip_at(event.pos())
+            if tip:
+                QToolTip.showText(event.globalPos(), folded(tip), self)
+            else:
+                QToolTip.hideText()
+            return True
+        return super().event(event)
+
+    def tip_at(self, point: QPoint) -> str:
+        """Returns what the entry at a point means; empty if there is none."""
+        rects = self._rects(self.width())[0]
+        return next((e.tip for e, rect in zip(self._entries, rects, strict=True) if QRect(*rect).contains(point)), "")
 
     def _rects(self, width: int) -> tuple[list[Rect], int]:
         if self._widths_at != text_percent():

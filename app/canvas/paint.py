@@ -21,7 +21,7 @@ from PySide6.QtGui import QColor, QLinearGradient, QPainter, QPen, QPolygonF
 from app.canvas.geometry import Geometry, Rect
 from app.canvas.glyphs import CellGlyphs, Glyph
 from app.canvas.heat import NONE, Heat, places
-from app.canvas.words import STATE_WORDS
+from app.canvas.words import STATE_TIPS, STATE_WORDS
 from app.design.tokens import Theme, color, entropy_color, readable_on
 from app.state.run.canvas import BlockState, CellState
 from app.system.i18n import tr
@@ -267,6 +267,13 @@ def legend_widths(glyphs: CellGlyphs, entries: Sequence[LegendKey]) -> list[int]
 
 def _legend_text(entry: LegendKey) -> str:
     return tr(STATE_WORDS[entry]) if isinstance(entry, CellState) else tr("slot of a question")
+
+
+def legend_tip(entry: LegendKey) -> str:
+    """Returns what an entry of the legend means."""
+    if isinstance(entry, CellState):
+        return tr(STATE_TIPS[entry])
+    return tr("The answer to a question is read here")
 
 
 def paint_legend(

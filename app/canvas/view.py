@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from PySide6.QtCore import QEasingCurve, QEvent, QPointF, QRect, QSize, Qt, QVariantAnimation
+from PySide6.QtCore import QEasingCurve, QEvent, QPoint, QPointF, QRect, QSize, Qt, QVariantAnimation
 from PySide6.QtGui import QFont, QKeyEvent, QPainter, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -22,6 +22,7 @@ from app.canvas.paint import (
     LegendKey,
     PaintOptions,
     legend_entries,
+    legend_tip,
     legend_widths,
     paint_block,
     paint_legend,
@@ -279,14 +280,12 @@ class CanvasView(GridView):
             self.updateGeometry()
             self.update()
 
+    def legend_tip(self, point: QPoint) -> str:
+        entries = zip(self._legend(), self._geometry.legend, strict=True)
+        return next((legend_tip(entry) for entry, rect in entries if QRect(*rect).contains(point)), "")
+
     def _legend(self) -> tuple[LegendKey, ...]:
         return legend_entries(self._block, self._framed) if self._has_legend else ()
-
-    def legend_text(self, x: int, y: int) -> str:
-        for rect, entry in zip(self._geometry.legend, self._legend(), strict=True):
-            if 0 <= x - rect.x < rect.width and 0 <= y - rect.y < rect.height and isinstance(entry, CellState):
-                return tr(words.STATE_MEANINGS[entry])
-        return ""
 
     def _describe(self) -> None:
         text = words.of_block(self._block)

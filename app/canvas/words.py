@@ -20,16 +20,16 @@ STATE_WORDS: dict[CellState, str] = {  # shown through ``tr``
     CellState.FITTING: "fits",
     CellState.MASKED: "not written",
 }
-STATE_MEANINGS: dict[CellState, str] = {  # shown through ``tr``
-    CellState.NOISE: "A random token: this place is not decided yet.",
-    CellState.CANDIDATE: "Tried at this step; the model is too unsure to keep it.",
-    CellState.ACCEPTED: "The model is sure enough to keep it at this step.",
-    CellState.REMELTED: "Kept at the step before, and taken back at this one.",
-    CellState.SETTLED: "Kept, and unchanged for two steps or more.",
-    CellState.GIVEN: "Set beforehand; the model does not change it.",
-    CellState.PADDING: "Behind the end of the text.",
-    CellState.FITTING: "Written by the model; it fits the format of the answer.",
-    CellState.MASKED: "No token has been written here yet.",
+STATE_TIPS: dict[CellState, str] = {  # what the states mean, shown through ``tr``
+    CellState.NOISE: "A random token: the model has not decided yet",
+    CellState.CANDIDATE: "The best guess so far, not sure enough to stay",
+    CellState.ACCEPTED: "Sure enough to stay at this step",
+    CellState.REMELTED: "Accepted at the step before, and no longer: it is decided again",
+    CellState.SETTLED: "Accepted for two steps or more without a change",
+    CellState.GIVEN: "Set by you or by the format; the model does not change it",
+    CellState.PADDING: "Behind the end of the text",
+    CellState.FITTING: "Written by the model, and kept because it fits the format",
+    CellState.MASKED: "Nothing stands here yet",
 }
 
 _NAMES = {  # names of control tokens, shown through ``tr``
@@ -80,9 +80,9 @@ def of_block(block: BlockState | None) -> str:
         return tr("Canvas block {block}, {steps} so far: {text}.", text=said, **facts)
     if block.committed:
         return tr(
-            "Canvas block {block}, committed after {steps}: {text} of {length} are text, {remelts}.",
+            "Canvas block {block}, finished after {steps}: {text} of {length} are text, {count} taken back.",
             text=block.text_length or 0,
-            remelts=_remelts(block.remelt_total),
+            count=block.remelt_total,
             **facts,
         )
     if block.is_rescued:
@@ -128,12 +128,9 @@ def details(cell: Cell) -> list[str]:
     lines = [] if cell.entropy is None else [tr("Entropy: {entropy} nats", entropy=f"{cell.entropy:.3f}")]
     if cell.causal is not None:
         lines.append(tr("Causal probability: {share}", share=f"{cell.causal:.1%}"))
-    return [*lines, tr("Accepted at {steps}", steps=_steps(cell.accepted_steps)), _remelts(cell.remelts).capitalize()]
+    lines.append(tr("Accepted at {steps}", steps=_steps(cell.accepted_steps)))
+    return [*lines, trn("Taken back {count} time", "Taken back {count} times", cell.remelts)] if cell.remelts else lines
 
 
 def _steps(number: int) -> str:
     return trn("{count} step", "{count} steps", number)
-
-
-def _remelts(number: int) -> str:
-    return trn("taken back {count} time", "taken back {count} times", number)

@@ -124,10 +124,10 @@ class PlotSheet(QWidget):
         return area.left() + area.width() * (x - low) / max(1e-9, high - low)
 
     def set_mark(self, x: float) -> None:
-        """Moves the mark to a position on the axis."""
+        """Moves the mark to a position on the axis; it stays in the plots while these lag behind a live run."""
         if self._picture is None or not self._areas:
             return
-        new = self.pixel(x)
+        new = min(self.pixel(x), self._areas[0].right())
         for changed in (self._mark, new):
             if changed is not None:
                 self.update(QRect(round(changed) - 3, 0, 7, self.height()))

@@ -56,7 +56,7 @@ class Boards:
         """Returns the parts of a board's caption after its step."""
         if shown.verdict is not None:
             steps = trn("{count} step", "{count} steps", shown.steps)
-            return [steps, shown.verdict.text] if self._prompt else [tr("committed"), steps]
+            return [steps, shown.verdict.text] if self._prompt else [tr("finished"), steps]
         words = [tr("accepted {accepted} of {length}", accepted=shown.accepted, length=len(shown.cells))]
         if shown.entropy is not None:
             words.append(tr("mean entropy {entropy} nats", entropy=f"{shown.entropy:.3f}"))

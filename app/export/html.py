@@ -46,7 +46,7 @@ SCRIPTS = (
     "grid.js",
     "answers.js",
     "timeline.js",
-    "biography.js",
+    "history.js",
     "player.js",
 )  # joined in this order to one script
 RAMP_STEPS = 32

@@ -287,7 +287,7 @@ def _caption_words(block: BlockState) -> list[str]:
         text = tr("{text} of {length} are text", text=block.text_length, length=block.length)
         if block.grows:
             text = trn("{count} token of text", "{count} tokens of text", block.text_length or 0)
-        ended = tr("rescued") if block.is_rescued else tr("committed")
+        ended = tr("rescued") if block.is_rescued else tr("finished")
         return [ended, trn("{count} step", "{count} steps", block.steps), text]
     if block.step < 0:
         return [tr("nothing is written yet") if block.has_masks else tr("noise, before the first step")]
@@ -301,7 +301,7 @@ def _caption_words(block: BlockState) -> list[str]:
         else tr("accepted {accepted} of {length}", **count),
     ]
     if block.remelted_count:
-        words.append(tr("{count} remelted", count=block.remelted_count))
+        words.append(tr("{count} taken back", count=block.remelted_count))
     if block.mean_entropy is not None:
         words.append(tr("mean entropy {entropy} nats", entropy=f"{block.mean_entropy:.3f}"))
     return words

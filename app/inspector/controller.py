@@ -11,17 +11,13 @@ from PySide6.QtWidgets import QFileDialog
 import engine
 from app.bridge.server_link import is_unfinished
 from app.context import INSPECTOR, AppContext
-from app.inspector.compare.view import Compare
 from app.inspector.export_dialog import ExportDialog
-from app.inspector.forks.panel import ForkPanel
 from app.inspector.going_on import GoingOn
-from app.inspector.influence.view import InfluenceView
 from app.inspector.page import InspectorPage
 from app.inspector.run_catalog import RECENT, Listed, RunCatalog
 from app.inspector.run_lists import first_offers, other_offers, run_tree
 from app.inspector.run_pictures import RunPictures
 from app.inspector.thought.noising import Noising
-from app.inspector.thought.view import ThoughtView
 from app.inspector.words import Piece
 from app.player.player import Player
 from app.state.run.comparison import asked
@@ -49,21 +45,17 @@ class InspectorController(QObject):
         self._catalog.changed.connect(self._list_changed)
         self._catalog.failed.connect(self._say_unlisted)
         context.at_end(self._close)
+        page.canvas.calm_chosen.connect(self._keep_view)
+        context.settings_changed.connect(self._take_view)
+        self._take_view()
         self._pictures = RunPictures(self)
         self._pictures.found.connect(page.welcome.runs.show_picture)
-        self.forks = ForkPanel(page.player)
-        self.influence = InfluenceView(page.player)
-        self.compare = Compare(page.player, page.overview)
-        page.add_panel(tr("Fork"), self.forks, works=True)
-        page.add_panel(tr("Influence"), self.influence, works=True)
-        self.thought = ThoughtView()
-        page.add_panel(tr("Thought"), self.thought, works=True, forks=True)
-        page.add_view(tr("Compare"), tr("Compare this run with another"), self.compare)
-        self.going_on = GoingOn(context, page.player, self.forks, self.influence)
+        self.forks, self.compare = page.change.forks, page.compare
+        self.going_on = GoingOn(context, page.player, self.forks, page.change.influence)
         self.going_on.began.connect(self._began)
         self.going_on.grown.connect(self._grow)
         self.going_on.ended.connect(self._ended)
-        self.noising = Noising(context, page.player, page.overview, self.thought, self.going_on)
+        self.noising = Noising(context, page.player, page.overview, page.answer.thought, self.going_on)
         self.noising.made.connect(self._add_fork)
         self.forks.run_chosen.connect(self.open_key)
         self.forks.spans.marked.connect(page.canvas.set_marked)
@@ -84,6 +76,16 @@ class InspectorController(QObject):
     def _close(self) -> None:
         self._catalog.close()
         self._pictures.close()
+
+    @Slot()
+    def _take_view(self) -> None:
+        """Shows noise or best guesses as the settings say; the chat does the same."""
+        self.page.canvas.set_calm(self._context.values.calm)
+
+    @Slot(bool)
+    def _keep_view(self, calm: bool) -> None:
+        self._context.values.calm = calm
+        self._context.apply_values()
 
     def enter(self) -> None:
         """Shows the runs to open if none is open."""
@@ -106,7 +108,9 @@ class InspectorController(QObject):
         self._pictures.read([one.path for one in self._gallery])
 
     def _show_offers(self) -> None:
-        self.page.welcome.runs.offer(first_offers(self._gallery, self._catalog.recent, self._catalog.outcomes))
+        catalog, mine = self._catalog, tr("Your runs")
+        offers = first_offers(self._gallery, catalog.recent, catalog.outcomes)
+        self.page.welcome.runs.offer(offers, folded=mine, waits=not catalog.recent and not catalog.gallery)
 
     @Slot()
     def _list_changed(self) -> None:
@@ -210,7 +214,7 @@ class InspectorController(QObject):
             self.compare.set_other(trace)
 
     def _ask_path(self) -> str:
-        form = tr("Traces ({pattern})", pattern=f"*{engine.TRACE_SUFFIX}")
+        form = tr("Recorded runs ({pattern})", pattern=f"*{engine.TRACE_SUFFIX}")
         start = str(self._context.folders.traces)
         return QFileDialog.getOpenFileName(self.page.window(), tr("Open a run"), start, form)[0]
 
@@ -313,7 +317,7 @@ class InspectorController(QObject):
         """Refuses a run that arrived as text only, and shows why. Returns True if it was refused."""
         if run.header.canvas_length or run.header.decision or all(entry.kind != "text" for entry in run.entries):
             return False
-        self._context.say(tr("This run has no steps to look at: the server that ran its model sent text alone."))
+        self._context.say(tr("This run has no steps to look at: the server that ran its model sent only text."))
         return True
 
 

@@ -78,6 +78,7 @@ class ExportDialog(QDialog):
         self.board = _choice(tr("Sudoku"), [(True, tr("As a board")), (False, tr("As its tokens"))])
         self.board.setCurrentIndex(0 if self._player.board else 1)
         self.view = _choice(tr("View"), [("calm", tr("Calm: best guesses")), ("raw", tr("Raw: with noise"))])
+        self.view.setCurrentIndex(0 if self._player.calm else 1)
         self.layer = _choice(tr("Layer"), [("state", tr("State")), ("entropy", tr("Entropy"))])
         self.scale = _choice(tr("Scale"), [(1, "1×"), (2, "2×")])
         self.direction = _choice(tr("Direction"), [(False, tr("Side by side")), (True, tr("One under another"))])

@@ -64,9 +64,9 @@ class GoingOn(QObject):
         if self._waiting is not None and self._context.loading is not None:
             return self._context.loading.text
         if self.is_forking and self._context.backend.pacing.is_computed:
-            return tr("A fork is still being shown in the inspector; Esc skips to its end")
+            return tr("A changed run is still being shown in the inspector; Esc skips to its end")
         is_on = self.is_forking or self._waiting is not None
-        return tr("A fork is developing in the inspector; Esc stops it") if is_on else ""
+        return tr("A changed run is being written in the inspector; Esc stops it") if is_on else ""
 
     def stop(self) -> None:
         """Stops the fork. An action that waits for its model is dropped."""
@@ -96,18 +96,18 @@ class GoingOn(QObject):
         if trace is None:
             return ""
         if trace.header.decision is not None:
-            return tr("A decision is read, not written: there is nothing to go on from.")
+            return tr("A decision is read, not written: there is nothing to change.")
         if not trace.header.config.is_block_diffusion:
-            return tr("This run is not block diffusion: it cannot be gone on from within a block. Ask again instead.")
+            return tr("This run was not written by block diffusion and cannot be changed. Ask again instead.")
         if context.loading is not None:
             return tr("{loading}.", loading=context.loading.text)
         if context.is_busy:
             return tr("A run is under way; Esc stops it.")
         if context.model is None:
-            return tr("Load a model to go on from this run.")
+            return tr("Load a model to change this run.")
         if not self._has_its_model:
             of = trace.header.model
-            return tr("This run is of {model}; load that model to go on from it.", model=of.title or of.name)
+            return tr("This run is by {model}; load that model to change it.", model=of.title or of.name)
         if can:
             return ""
         return only_text(context.model) or tr("This cannot be done with {model}.", model=context.model.title)
@@ -127,11 +127,11 @@ class GoingOn(QObject):
         """Returns why the open run can never be forked, or its spans rewritten; empty if it can."""
         trace = self._player.trace
         if trace is not None and trace.header.output_format is not None:
-            return tr("This answer had to fit a format; a fork of it would not. Ask again instead.")
+            return tr("This answer had to fit a format; with a change it would not. Ask again instead.")
         if trace is not None and is_fork and trace.header.config.rescue:
-            return tr("This run rescues blocks: it cannot be forked. Ask again with rescue off, and fork that.")
+            return tr("This run rescues blocks and cannot be changed. Ask again with rescue off.")
         if trace is not None and is_fork and trace.header.config.rewrites:
-            return tr("This run rewrites doubtful spans: it cannot be forked. Ask again without, and fork that.")
+            return tr("This run rewrites unsure parts and cannot be changed. Ask again without that.")
         return ""
 
     def needed(self) -> ModelChoice | None:
@@ -182,7 +182,7 @@ class GoingOn(QObject):
         if trace is None:
             return
         if change.block in {mark.block for mark in trace.header.marks}:
-            self._forks.say(tr("This block was written anew in a span; fork the run that it comes from."))
+            self._forks.say(tr("A part of this block was written anew; change the run that it comes from."))
             return
         try:
             changes = engine.chain(trace.header.changes, change)

@@ -38,8 +38,8 @@ KEY_ACTIONS = (
     KeyAction("change-on", "Next change of the selected cell", ("Shift+Right",), repeats=True),
     KeyAction("event-back", "Previous event, or end of a block", ("Shift+N",), repeats=True),
     KeyAction("event-on", "Next event, or end of a block", ("N",), repeats=True),
-    KeyAction("first", "First frame", ("Home",)),
-    KeyAction("last", "Last frame", ("End",)),
+    KeyAction("first", "To the beginning", ("Home",)),
+    KeyAction("last", "To the end", ("End",)),
     KeyAction("loop", "Loop, or no longer", ("O",)),
 )
 

@@ -7,18 +7,20 @@ from typing import NamedTuple
 
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QWidget
 
 from app.design.card import Card
-from app.design.controls import label
+from app.design.controls import button, label
 from app.design.fonts import px
-from app.design.layouts import column_of
+from app.design.layouts import STRETCH, column_of, row_of
 from app.inspector.run_pictures import PictureView, RunPicture
 from app.system.i18n import tr
 
 CARD_WIDTH = 300  # least pixels at 100 %
 GAP = 12
 MOST_COLUMNS = 3
+BLANK_HEIGHT = 84  # pixels at 100 %, as a card without a picture
+FEW_ROWS = 2  # of cards in a folded section
 
 
 class Offer(NamedTuple):
@@ -41,6 +43,16 @@ class RunCard(Card):
         picture.setVisible(offer.has_picture)
 
 
+class BlankCard(QFrame):
+    """Holds the place of a card whose run is still being read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("role", "blank-card")
+        self.setAccessibleName(tr("Being read"))
+        self.setMinimumHeight(px(BLANK_HEIGHT))
+
+
 def _opening(title: str) -> str:
     return tr("Open {title}", title=title)
 
@@ -56,6 +68,8 @@ class RunCards(QWidget):
         self.cards: list[RunCard] = []
         self._pictures: dict[str, RunPicture] = {}
         self._offers: list[Offer] = []
+        self._folded, self._waits = "", False
+        self._is_whole = False  # the folded section was unfolded
         self._columns = 0
         self._host: QWidget | None = None
         self._column = column_of()
@@ -64,10 +78,15 @@ class RunCards(QWidget):
         policy.setVerticalPolicy(QSizePolicy.Policy.Minimum)
         self.setSizePolicy(policy)
 
-    def offer(self, offers: Sequence[Offer]) -> None:
-        """Shows these runs as cards, in their sections."""
-        if list(offers) != self._offers:
-            self._offers = list(offers)
+    def offer(self, offers: Sequence[Offer], *, folded: str = "", waits: bool = False) -> None:
+        """Shows these runs as cards, in their sections.
+
+        Args:
+            folded: the section of which a few cards are shown, and the others at a button.
+            waits: True if the runs of that section are still being read; blank cards are shown in their place.
+        """
+        if (list(offers), folded, waits) != (self._offers, self._folded, self._waits):
+            self._offers, self._folded, self._waits = list(offers), folded, waits
             self._build()
 
     @Slot(str, object)
@@ -88,24 +107,52 @@ class RunCards(QWidget):
         column = column_of(spacing=GAP)
         self._host.setLayout(column)
         self._columns = self._fitting()
-        for section in dict.fromkeys(offer.section for offer in self._offers):
+        few = FEW_ROWS * self._columns
+        sections = dict.fromkeys(offer.section for offer in self._offers)
+        if self._waits:
+            column.addLayout(self._heading(self._folded, 0))
+            column.addLayout(self._grid([BlankCard() for _ in range(self._columns)]))
+        for section in sections:
+            offers = [offer for offer in self._offers if offer.section == section]
+            hides = section == self._folded and bool(section) and not self._is_whole
             if section:
-                column.addWidget(label(section, "title"))
-            grid = QGridLayout()
-            grid.setSpacing(GAP)
-            for place in range(self._columns):
-                grid.setColumnStretch(place, 1)
-            for place, offer in enumerate(offer for offer in self._offers if offer.section == section):
-                card = RunCard(offer, self._name(offer.title))
-                card.picture.set_picture(self._pictures.get(offer.key))
-                card.clicked.connect(self._choose)
-                grid.addWidget(card, place // self._columns, place % self._columns)
-                self.cards.append(card)
-            for place in range(grid.count(), self._columns):  # so that cards have the same width in every section
-                grid.addWidget(QWidget(), 0, place)
-            column.addLayout(grid)
+                column.addLayout(self._heading(section, len(offers) if hides and len(offers) > few else 0))
+            cards = [self._card(offer) for offer in (offers[:few] if hides else offers)]
+            self.cards += cards
+            column.addLayout(self._grid(cards))
             column.addSpacing(GAP)
         self._column.addWidget(self._host)
+
+    def _heading(self, section: str, count: int) -> QHBoxLayout:
+        """Returns a section's title, with a button that shows all of its ``count`` runs; 0 for no button."""
+        title = label(section, "title")
+        if not count:
+            return row_of(title, STRETCH)
+        name = tr("Show all of your runs")
+        return row_of(title, STRETCH, button(tr("All runs ({count})", count=count), name, clicked=self._unfold))
+
+    def _card(self, offer: Offer) -> RunCard:
+        card = RunCard(offer, self._name(offer.title))
+        card.picture.set_picture(self._pictures.get(offer.key))
+        card.clicked.connect(self._choose)
+        return card
+
+    def _grid(self, cards: Sequence[QWidget]) -> QGridLayout:
+        grid = QGridLayout()
+        grid.setSpacing(GAP)
+        for place in range(self._columns):
+            grid.setColumnStretch(place, 1)
+        for place, card in enumerate(cards):
+            grid.addWidget(card, place // self._columns, place % self._columns)
+        for place in range(len(cards), self._columns):  # so that cards have the same width in every section
+            grid.addWidget(QWidget(), 0, place)
+        return grid
+
+    @Slot()
+    def _unfold(self) -> None:
+        self._is_whole = True
+        self._build()
+        self.cards[0].setFocus()
 
     def _fitting(self) -> int:
         return max(1, min(MOST_COLUMNS, (self.width() + GAP) // (px(CARD_WIDTH) + GAP)))

@@ -23,7 +23,7 @@ from engine.trace import read_header, trace_files
 LISTED_BYTES = 2 * 2**20  # unpacked, read at a time; an ordinary header has some ten thousand
 KNOWN_BYTES = 8 * 2**20  # unpacked, of all headers kept in memory
 MOST_ANCESTORS = 50  # most generations of forks that are followed upwards
-RECENT = 20  # number of the user's runs that are listed
+RECENT = 60  # number of the user's runs that are listed
 PIECE_MS = 50  # interval between two reports of what the first look has found so far
 CLOSING_SECONDS = 5.0  # most time to wait for the file being read
 

@@ -19,12 +19,13 @@ Pieces = Callable[[TraceHeader], Piece | None]
 def first_offers(
     gallery: Sequence[GalleryTrace], recent: Iterable[Listed], outcomes: Mapping[str, str] | None = None
 ) -> list[Offer]:
-    """Returns the runs of the welcome page: the gallery, then the user's runs. A decision is shown by its answers."""
-    offers = [Offer(tr(one.title), tr(one.note), str(one.path), tr("Gallery"), has_picture=True) for one in gallery]
+    """Returns the runs of the welcome page: the user's, then the gallery. A decision is shown by its answers."""
+    offers = []
     for header, key in recent:
         title = (outcomes or {}).get(key, "")[:MOST_TITLE] or prompt_in_line(header)
         offers.append(Offer(title, _line(kind_words(header), _when(header), run_title(header)), key, tr("Your runs")))
-    return offers
+    shipped = (Offer(tr(one.title), tr(one.note), str(one.path), tr("Gallery"), has_picture=True) for one in gallery)
+    return [*offers, *shipped]
 
 
 def other_offers(
@@ -103,7 +104,7 @@ def _family(id: str, parents: dict[str, str]) -> set[str]:
 
 
 def _when(header: TraceHeader) -> str:
-    return header.created_at.astimezone().strftime("%x %H:%M")
+    return header.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def _line(*parts: str) -> str:

@@ -34,7 +34,7 @@ class InspectorWelcome(RunPage):
         super().__init__()
         self.setAccessibleName(tr("Inspector, nothing open"))
         self.runs = RunCards()
-        self.open = button(tr("Open a trace…"), tr("Open a trace from a file"), role="primary")
+        self.open = button(tr("Open a file…"), tr("Open a recorded run from a file"), role="plain")
         title = label(tr("See why the text became what it is"), "display", wrap=True)
         texts = (title, label(_introduction(), "lead", wrap=True), label(_reading(), "caption", wrap=True))
         self.show_column(*texts, Gap(8), self.open, Gap(16), self.runs, margins=(24, 40, 24, 24), spacing=12)
@@ -42,15 +42,15 @@ class InspectorWelcome(RunPage):
 
 def _introduction() -> str:
     return tr(
-        "A diffusion model writes by doubt: all places at once, from noise, accepting what it is sure of and throwing "
-        "the rest away. The inspector goes through a run step by step, forwards and backwards, and no model is needed."
+        "A diffusion model begins with random tokens and decides all places at once, in steps: it keeps what it is "
+        "sure of and tries the rest again. Go through a recorded run step by step, both ways. No model is needed."
     )
 
 
 def _reading() -> str:
     return tr(
-        "Pick a cell to read its history. The plots say when the model became sure, the filmstrip shows the blocks. "
-        "Space plays, the left and right arrows go from frame to frame, with Shift to the next change of the cell."
+        "Choose a cell to see its history. Space plays; the left and right arrows go a step, with Shift to the next "
+        "change of the cell."
     )
 
 
@@ -70,6 +70,6 @@ class RunChooser(RunPage):
 
 def _comparing() -> str:
     return tr(
-        "Both runs stand side by side and go through their steps together: another seed, one setting "
-        "changed, a fork, the model with an adapter and without. Cells that differ are marked."
+        "Both runs are shown side by side and go through their steps together. Cells that differ are marked. "
+        "Choose one with another seed, another setting, a change, or another adapter."
     )

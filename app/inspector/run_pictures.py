@@ -120,7 +120,7 @@ class RunPictures(QObject):
 
 
 class PictureView(QWidget):
-    """A run's picture on a card; empty until the picture is set."""
+    """A run's picture on a card; blank lines until the picture is set."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -143,7 +143,15 @@ class PictureView(QWidget):
             self._paint_board(painter, self.picture.board)
         elif self.picture is not None:
             self._paint_canvas(painter, self.picture)
+        else:
+            self._paint_blank(painter)
         painter.end()
+
+    def _paint_blank(self, painter: QPainter) -> None:
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(color(themes.current().line))
+        for row, share in enumerate((0.8, 0.6, 0.7)):
+            painter.drawRoundedRect(px(16), px(20 + 28 * row), round(share * self.width()) - px(32), px(10), 4, 4)
 
     def _paint_board(self, painter: QPainter, shown: SolveFrame) -> None:
         geometry = BoardGeometry(0, 0, 2 * self.height() // 9)  # twice the size, scaled down for finer lines

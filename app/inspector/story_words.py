@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from app.canvas.words import token_words
-from app.inspector.words import Piece
+from app.inspector.words import Piece, capital
 from app.player.player import NOTHING
 from app.state.run.answers import answers_of, decision_words, share_words
 from app.state.run.replay import NOISE, BlockRecord, Frame
@@ -42,7 +42,7 @@ def caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
         return Caption(_beginning(record))
     if frame.step >= record.steps:
         end = _end(record, trace.config.max_denoising_steps)
-        return Caption(end if begins is None else tr("{round}. {end}", round=_capital(round_words(begins)), end=end))
+        return Caption(end if begins is None else tr("{round}. {end}", round=capital(round_words(begins)), end=end))
     found = moment(record, frame.step)
     clauses = [] if begins is None else [round_words(begins)]
     clauses += [*_taken_back(record, found, trace), *_returned(record, found, trace), *_accepted(found)]
@@ -129,10 +129,6 @@ def _read_caption(record: BlockRecord, frame: Frame, trace: Recording, decision:
     return Caption(tr("Read {read}: {answers}.", read=read, answers=decision_words(answers)))
 
 
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
-
-
 def named(trace: Recording, token: int) -> str:
     """Returns a token's text for people."""
     piece = trace.piece(token)
@@ -166,10 +162,10 @@ def _end(record: BlockRecord, most: int) -> str:
             most=most,
         )
     if not doubts:
-        return tr("Block {block} ends at its last step, {steps}.", block=block, steps=steps)
+        return tr("Block {block} is stopped at the limit of {steps} steps.", block=block, steps=steps)
     return trn(
-        "Block {block} ends at its last step, {steps}, with {count} cell still in doubt.",
-        "Block {block} ends at its last step, {steps}, with {count} cells still in doubt.",
+        "Block {block} is stopped at the limit of {steps} steps, with {count} unsure cell.",
+        "Block {block} is stopped at the limit of {steps} steps, with {count} unsure cells.",
         doubts,
         block=block,
         steps=steps,
@@ -286,44 +282,44 @@ def _direction(found: float | None, blocks: int) -> str:
         return tr("Everything settled at the same step: there is no order.")
     value = f"{found:.2f}".replace("-", "\u2212")
     if abs(found) < WEAKLY:
-        return tr("In no direction: neither from left to right nor back ({value}).", value=value)
+        return tr("It settled in no direction ({value}).", value=value)
     strong = abs(found) >= STRONGLY
     if found > 0:
         return (
-            tr("Left to right: strongly ({value}).", value=value)
+            tr("It settled from left to right, strongly ({value}).", value=value)
             if strong
-            else tr("Left to right: weakly ({value}).", value=value)
+            else tr("It settled from left to right, weakly ({value}).", value=value)
         )
     return (
-        tr("Right to left: strongly ({value}).", value=value)
+        tr("It settled from right to left, strongly ({value}).", value=value)
         if strong
-        else tr("Right to left: weakly ({value}).", value=value)
+        else tr("It settled from right to left, weakly ({value}).", value=value)
     )
 
 
 def end_in_words(result: GenerationFinished | None) -> str:
-    """Describes how the turn ended; empty for a run that is still running or has failed."""
+    """Describes how the text ended; empty for a run that is still running or has failed."""
     match result:
         case None:
             return ""
         case GenerationFinished(reason="eos"):
-            return tr("The turn closed with an end token.")
+            return tr("The text is finished: the model wrote its end.")
         case GenerationFinished(reason="cancelled"):
-            return tr("The turn was stopped before its end.")
+            return tr("The text was stopped before its end.")
         case GenerationFinished(why=str(why)) if why:
-            return tr("The turn did not close: {why}.", why=why)
-    return tr("The turn did not close: it was cut at the limit of its length.")
+            return tr("The text is not finished: {why}.", why=why)
+    return tr("The text is not finished: it was cut at the limit of its length.")
 
 
 def doubts_in_words(order: RunOrder, piece: Piece) -> str:
     """Describes the doubtful positions: their number, and the first of them."""
     doubts = order.doubts
     if not doubts:
-        return tr("The model was sure of each token.") if order.is_written else tr("Nothing was left in doubt.")
+        return tr("The model was sure of each token.") if order.is_written else tr("No token was left unsure.")
     named = [_doubt(doubt, piece) for doubt in doubts[:MOST_DOUBTS]]
     if len(doubts) > MOST_DOUBTS:
         named.append("…")
-    one, many = "{count} position was left in doubt: {list}.", "{count} positions were left in doubt: {list}."
+    one, many = "{count} token was left unsure: {list}.", "{count} tokens were left unsure: {list}."
     if order.is_written:
         one = "The model was unsure of {count} token as it wrote it: {list}."
         many = "The model was unsure of {count} tokens as it wrote them: {list}."
@@ -343,12 +339,10 @@ def _doubt(doubt: Doubt, piece: Piece) -> str:
 
 
 def end_in_short(result: GenerationFinished | None, order: RunOrder) -> list[str]:
-    """Returns two short facts: how the turn ended, and the number of doubtful positions."""
+    """Returns two short facts: how the text ended, and the number of unsure tokens."""
     if result is None:
         return []
-    ends = {"eos": tr("turn closed"), "cancelled": tr("turn stopped"), "length": tr("turn cut at the limit")}
+    ends = {"eos": tr("finished"), "cancelled": tr("stopped"), "length": tr("cut at the limit of its length")}
     count = len(order.doubts)
-    none, one, many = tr("nothing in doubt"), "{count} position in doubt", "{count} positions in doubt"
-    if order.is_written:
-        none, one, many = tr("sure of each token"), "unsure of {count} token", "unsure of {count} tokens"
-    return [ends[result.reason], trn(one, many, count) if count else none]
+    unsure = trn("{count} unsure token", "{count} unsure tokens", count) if count else tr("no unsure token")
+    return [ends[result.reason], unsure]

@@ -37,9 +37,9 @@ class TaskView(QWidget):
         self.setLayout(
             column_of(
                 self.kind,
-                (self.text, 1),
+                self.text,
                 self.caption,
-                (self.rounds, 1),
+                self.rounds,
                 margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_4),
                 spacing=SPACE_2,
             )
@@ -77,8 +77,8 @@ class TaskView(QWidget):
             for one in record.rounds:
                 words = round_words(one)
                 self.rounds.addItem(QListWidgetItem(words[:1].upper() + words[1:]))
-        said = tr("Rounds: what fits the format is pinned, and the rest denoised again.")
-        self.caption.setText(said if self._shown else tr("No round yet: nothing of this block was pinned."))
+        said = tr("Rounds: what fits the format is kept, and the rest is written again.")
+        self.caption.setText(said if self._shown else tr("No round yet: nothing of this block is kept so far."))
         done = [place for place, one in enumerate(self._shown) if one.step <= frame.step]
         self.rounds.setCurrentRow(done[-1] if done else -1)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import asdict
 
+from app.board.words import cell_name
 from app.canvas.glyphs import glyph_of
 from app.canvas.words import token_words
 from app.inspector.timeline.overview import BlockFigures
@@ -18,12 +19,15 @@ from app.state.run.cell_history import History
 from app.state.run.comparison import Difference, differences, has, model_title
 from app.state.run.replay import NOISE, Frame, Replay
 from app.state.run.task_words import round_words
-from app.state.sudoku.placing import is_puzzle, puzzle_in
+from app.state.sudoku.placing import Placed, is_puzzle, puzzle_in
+from app.state.sudoku.solve_frame import POSITIONS
 from app.system.i18n import tr, trn
 from engine import Fork, Mark, TraceHeader, step_number
 from engine.tasks import sudoku
 
 Piece = Callable[[int], str]
+Name = Callable[[int], str]
+"""Returns the name of a cell by its position."""
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NAMED_ONLY = ("weights", "adapter_weights", "prompt", "format", "eos_token_ids", "seed_canvas")
 """Differences that are shown by name only: their values mean nothing to people."""
@@ -31,6 +35,11 @@ MOST_PROMPT = 1_000  # characters of a prompt that are read for its title
 MOST_TITLE = 200  # most characters of a title
 MOST_PINS = 6  # most pins of a fork that are named one by one
 COUNTED = ("pinned", "banned_tokens", "allowed_tokens")
+
+
+def capital(words: str) -> str:
+    """Returns words with a capital letter, to begin a sentence."""
+    return words[:1].upper() + words[1:]
 
 
 def in_nats(value: float) -> str:
@@ -85,8 +94,8 @@ def frame_words(frame: Frame, steps: int, snapshot: BlockState | None, reads: in
                 steps=steps,
             )
         if snapshot.reason == "converged":
-            return tr("Block {block}, committed after step {steps}: sure enough to stop", block=block, steps=steps)
-        return tr("Block {block}, committed after step {steps}: the most it may take", block=block, steps=steps)
+            return tr("Block {block}, finished after step {steps}: sure enough to stop", block=block, steps=steps)
+        return tr("Block {block}, stopped at the limit of {steps} steps", block=block, steps=steps)
     if snapshot is None or snapshot.temperature is None:
         return tr("Block {block}, step {step} of {steps}", block=block, step=step_number(frame.step), steps=steps)
     figures = {"step": step_number(frame.step), "steps": steps, "temperature": f"{snapshot.temperature:.2f}"}
@@ -114,15 +123,15 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0
             return [tr("Block {block}, nothing written yet", block=frame.block + 1)]
         return [tr("Block {block}, noise", block=frame.block + 1)]
     if frame.step >= steps:
-        lines = [tr("Block {block}, committed", block=frame.block + 1), trn("{count} step", "{count} steps", steps)]
+        lines = [tr("Block {block}, finished", block=frame.block + 1), trn("{count} step", "{count} steps", steps)]
         if figures is not None and figures.is_rescued:
             lines.append(tr("Rescued: written on behind its stable beginning"))
         elif figures is not None and not figures.has_masks:
             lines.append(
-                tr("Stopped early: sure enough") if figures.stopped_early else tr("Stopped at the cap on steps")
+                tr("Stopped early: sure enough") if figures.stopped_early else tr("Stopped at the limit of steps")
             )
         if figures is not None:
-            lines.append(trn("{count} position of text", "{count} positions of text", figures.counted))
+            lines.append(trn("{count} token of text", "{count} tokens of text", figures.counted))
         return [*lines, *_rounds_at(frame, figures)]
     step, begins = frame.step, _rounds_at(frame, figures)
     where = tr("Block {block}, step {step} of {steps}", block=frame.block + 1, step=step_number(step), steps=steps)
@@ -133,14 +142,14 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0
         tr("Temperature {temperature}", temperature=f"{figures.temperature[step]:.2f}"),
         tr("Mean entropy {entropy} nats", entropy=f"{figures.mean_entropy[step]:.3f}"),
     ]
-    if figures.has_masks:  # a written token stays, so there are no remelts or changes
+    if figures.has_masks:  # a written token stays, so nothing is taken back or changed
         written = int(figures.accepted[step])
         if figures.grows:
             return [*lines, trn("{count} token written", "{count} tokens written", written)]
         return [*lines, tr("{accepted} of {count} written", accepted=written, count=figures.counted)]
     lines += [
         tr("{accepted} of {count} accepted", accepted=int(figures.accepted[step]), count=figures.counted),
-        trn("{count} remelt", "{count} remelts", int(figures.remelts[step])),
+        tr("{count} taken back", count=int(figures.remelts[step])),
         trn("{count} change of the best guess", "{count} changes of the best guess", int(figures.changes[step])),
     ]
     return lines
@@ -188,30 +197,30 @@ def moment_in_words(bio: History, step: int, piece: Piece) -> str:
     if step < 0 or not bio.steps:
         if bio.has_masks:
             return tr("Before the first step.")
-        return tr("Before the first step: the position holds noise.")
+        return tr("Before the first step: a random token.")
     if step >= bio.steps:
         if bio.final is None:
             return ""
-        return tr("Committed as {text}.", text=token_words(piece(bio.final)))
+        return tr("Finished as {text}.", text=token_words(piece(bio.final)))
     guess, sample = int(bio.argmax[step]), int(bio.candidates[step])
     if bio.held[step]:
         fate = tr("pinned, as it fits") if bio.fits else tr("given")
     elif bio.accepted[step]:
         fate = tr("accepted")
     elif bio.remelted[step]:
-        fate = tr("re-noised, which is a remelt")
+        fate = tr("taken back")
     elif bio.has_masks:
         fate = tr("not written")
     else:
-        fate = tr("re-noised")
+        fate = tr("not accepted")
     if bio.has_masks and not bio.accepted[step] and not bio.entropy[step]:
         return tr("Step {step}: nothing was predicted here yet.", step=step_number(step))
     entropy = tr("entropy {entropy} nats", entropy=f"{bio.entropy[step]:.3f}")
     if guess == sample:
-        said = tr("argmax and sampled {text}, {fate}", text=token_words(piece(guess)), fate=fate)
+        said = tr("best guess and sampled {text}, {fate}", text=token_words(piece(guess)), fate=fate)
     else:
         said = tr(
-            "argmax {guess}, sampled {text}, {fate}",
+            "best guess {guess}, sampled {text}, {fate}",
             guess=token_words(piece(guess)),
             text=token_words(piece(sample)),
             fate=fate,
@@ -226,13 +235,13 @@ def _counted(number: int) -> str:
 def _remelted(bio: History) -> str:
     match bio.remelt_count:
         case 0:
-            return tr("never remelted")
+            return tr("never taken back")
         case 1:
-            return tr("remelted once")
+            return tr("taken back once")
         case 2:
-            return tr("remelted twice")
+            return tr("taken back twice")
         case count:
-            return tr("remelted {count} times", count=count)
+            return tr("taken back {count} times", count=count)
 
 
 def run_title(header: TraceHeader) -> str:
@@ -323,7 +332,7 @@ def _value(name: str, value: object) -> str:
     if isinstance(value, bool):
         return tr("on") if value else tr("off")
     if name == "thinking_tokens":
-        return trn("{count} token", "{count} tokens", value) if isinstance(value, int) else tr("no bound")
+        return trn("{count} token", "{count} tokens", value) if isinstance(value, int) else tr("no limit")
     if value is None:
         return tr("the model's own")
     unit = next((setting.unit for setting in SAMPLER if setting.name == name), "")
@@ -337,13 +346,13 @@ def _kinship(one: TraceHeader, other: TraceHeader, piece: Piece | None) -> list[
             continue
         if header.marks:
             which = (tr("left"), tr("right")) if header is one else (tr("right"), tr("left"))
-            return [tr("The {one} run writes spans of the {other} one anew.", one=which[0], other=which[1])]
+            return [tr("The {one} run writes parts of the {other} one anew.", one=which[0], other=which[1])]
         place = {"block": of.block + 1, "step": step_number(of.step)}
         if header is one:
             said = tr("The left run goes on from the right one at block {block}, step {step}", **place)
         else:
             said = tr("The right run goes on from the left one at block {block}, step {step}", **place)
-        changed = change_in_words(header.changes[-1], piece) if header.changes else ""
+        changed = change_in_words(header.changes[-1], piece, cell_names(header)) if header.changes else ""
         return [tr("{sentence}: {changes}.", sentence=said, changes=changed) if changed else f"{said}."]
     return []
 
@@ -358,8 +367,14 @@ def made_in_words(header: TraceHeader, piece: Piece | None = None) -> str:
         return prompt_in_line(header)
     newest = header.changes[-1]
     where = tr("Block {block}, step {step}", block=newest.block + 1, step=step_number(newest.step))
-    changed = change_in_words(newest, piece) or tr("nothing changed")
+    changed = change_in_words(newest, piece, cell_names(header)) or tr("nothing changed")
     return tr("{where}: {changes}", where=where, changes=changed)
+
+
+def cell_names(header: TraceHeader) -> Name:
+    """Returns the names of a run's cells; the answer to a prompt that is a puzzle and nothing else is a Sudoku."""
+    grid = Placed(header.prompt, POSITIONS) if is_puzzle(header.prompt) else None
+    return lambda position: cell_name(position, grid)
 
 
 def prompt_in_line(header: TraceHeader) -> str:
@@ -372,7 +387,7 @@ def prompt_in_line(header: TraceHeader) -> str:
     return " ".join(header.prompt[:MOST_PROMPT].split())[:MOST_TITLE]
 
 
-def change_in_words(change: Fork, piece: Piece | None = None) -> str:
+def change_in_words(change: Fork, piece: Piece | None = None, name: Name = str) -> str:
     """Describes the changes of a fork; empty if there are none. Without ``piece`` tokens are left out."""
 
     def text_of(token: int) -> str:
@@ -381,40 +396,42 @@ def change_in_words(change: Fork, piece: Piece | None = None) -> str:
     if len(change.pinned) > MOST_PINS:
         said = [trn("{count} cell pinned", "{count} cells pinned", len(change.pinned))]
     else:
-        said = [pinned_in_words(position, text_of(token)) for position, token in change.pinned]
-    said += [put_in_words(position, text_of(token)) for position, token in change.edits]
+        said = [pinned_in_words(name(position), text_of(token)) for position, token in change.pinned]
+    said += [put_in_words(name(position), text_of(token)) for position, token in change.edits]
     said += [banned_in_words(text_of(token)) for token in change.banned]
-    said += [share_in_words(position, text_of(token), share) for position, token, share in change.mixed]
-    said += [tr("{name} {value}", name=_name(name), value=_value(name, value)) for name, value in change.settings]
+    said += [share_in_words(name(position), text_of(token), share) for position, token, share in change.mixed]
+    said += [
+        tr("{name} {value}", name=_name(setting), value=_value(setting, value)) for setting, value in change.settings
+    ]
     if change.seed is not None:
         said.append(tr("seed {seed}", seed=change.seed))
     return tr(", ").join(said)
 
 
-def pinned_in_words(position: int, text: str) -> str:
-    """Describes a pinned cell. ``text`` is the token's, empty if it is not known."""
-    if not text:
-        return tr("cell {position} pinned", position=position)
-    return tr("cell {position} pinned to {token}", position=position, token=token_words(text))
+def pinned_in_words(cell: str, text: str) -> str:
+    """Describes a pinned cell, which is given by its name. ``text`` is the token's, empty if it is not known."""
+    return (
+        tr("{cell} pinned to {token}", cell=cell, token=token_words(text)) if text else tr("{cell} pinned", cell=cell)
+    )
 
 
-def put_in_words(position: int, text: str) -> str:
+def put_in_words(cell: str, text: str) -> str:
     """Describes a token that a fork writes into a cell without pinning it. ``text`` as in ``pinned_in_words``."""
     if not text:
-        return tr("another token put into cell {position}", position=position)
-    return tr("{token} put into cell {position}", position=position, token=token_words(text))
+        return tr("another token put into {cell}", cell=cell)
+    return tr("{token} put into {cell}", cell=cell, token=token_words(text))
 
 
 def banned_in_words(text: str) -> str:
     return tr("{token} banned", token=token_words(text)) if text else tr("a token banned")
 
 
-def share_in_words(position: int, text: str, share: float) -> str:
+def share_in_words(cell: str, text: str, share: float) -> str:
     """Describes a token's share in the prediction that is fed back. ``text`` as in ``pinned_in_words``."""
-    given = {"position": position, "share": share_words(share)}
+    given = {"cell": cell, "share": share_words(share)}
     if not text:
-        return tr("a token of cell {position} fed back with {share}", **given)
-    return tr("{token} fed back with {share} in cell {position}", token=token_words(text), **given)
+        return tr("a token of {cell} hinted at with {share}", **given)
+    return tr("{token} hinted at with {share} in {cell}", token=token_words(text), **given)
 
 
 def _span(mark: Mark) -> str:

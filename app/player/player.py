@@ -10,10 +10,12 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
+from app.board.words import cell_name
 from app.design import motion
 from app.state.run.canvas import BlockState
 from app.state.run.pace import FULL_SPEED, NOISE_SECONDS, SpeedClock, frame_seconds
 from app.state.run.replay import NOISE, BlockRecord, Frame, Replay
+from app.state.sudoku.placing import Placed, placed
 from engine import Recording
 
 TICK_MS = 33  # between two updates while it plays
@@ -45,7 +47,9 @@ class Player(QObject):
         self.hover = NOTHING
         self.loop = False
         self.board = True
-        self.calm = True  # changes of a cell are those in the calm view
+        self.calm = False  # best guesses in place of noise; changes of a cell are those in this view
+        self._searched: BlockRecord | None = None  # the block that was last searched for a Sudoku
+        self._sudoku: Placed | None = None
         self.direction = 1  # of playing; -1 goes backwards
         self._clock = SpeedClock(now)
         self._since = 0.0  # the clock's time when the shown frame appeared, while it plays
@@ -113,6 +117,21 @@ class Player(QObject):
         """The shown part of ``snapshot``: of a step that is just appearing, a share."""
         snapshot = self.snapshot
         return None if snapshot is None else snapshot.partly(self.share)
+
+    @property
+    def sudoku(self) -> Placed | None:
+        """The Sudoku that the block of the shown frame writes; None if it writes none."""
+        record = self.block
+        if self.trace is None or record is None:
+            return None
+        if record is not self._searched:
+            self._searched = record
+            self._sudoku = placed(self.trace.prompt, record.snapshots[-1], self.trace.piece)
+        return self._sudoku
+
+    def name_of(self, position: int) -> str:
+        """Returns the name of a cell of this block: its row and column in a Sudoku, else its position."""
+        return cell_name(position, self.sudoku)
 
     def piece(self, token: int) -> str:
         return "" if self.trace is None else self.trace.piece(token)

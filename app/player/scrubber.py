@@ -48,7 +48,7 @@ class Scrub(QWidget):
         self._offered = 0  # frames of a run that is not read yet
         self._first_use: Callable[[], None] | None = None  # called once it is read
         self.slider = StepSlider(Qt.Orientation.Horizontal)
-        self.slider.setAccessibleName(tr("Frame of the run"))
+        self.slider.setAccessibleName(tr("Step of the run"))
         self.slider.setAccessibleDescription(tr("The arrow keys go to the step before or after, Space plays."))
         self.slider.setSingleStep(1)
         self.slider.setPageStep(5)
@@ -58,7 +58,7 @@ class Scrub(QWidget):
         for made in (self.play, self.back, self.on):
             made.setObjectName("transport-button")
         self.words = label("", "caption")
-        self.words.setAccessibleName(tr("Frame on show"))
+        self.words.setAccessibleName(tr("This step"))
         self.pace = _pace_box()
         policy = self.slider.sizePolicy()
         policy.setRetainSizeWhenHidden(True)  # the pace keeps its place
@@ -263,7 +263,7 @@ def frame_words(player: Player) -> str:
     if frame.step == NOISE:
         return tr("Before the first step") if record.has_masks else tr("Noise, before the first step")
     if snapshot.committed:
-        return trn("Committed after {count} step", "Committed after {count} steps", record.steps)
+        return trn("Finished after {count} step", "Finished after {count} steps", record.steps)
     return tr("After {step} of {steps} steps", step=step_number(frame.step), steps=record.steps)
 
 

@@ -152,14 +152,12 @@ def test_spans_are_written_anew_and_the_rest_stays(
 def test_influence_is_measured(qtbot: QtBot, window: MainWindow, inspector: InspectorController) -> None:
     ask(qtbot, window, "Reverse the word robot.")
     window.pages.chat().inspect(window.context.session.chat.turns[-1])
-    player, view = inspector.page.player, inspector.influence
+    player, view = inspector.page.player, inspector.page.change.influence
     assert player.replay is not None
     player.go(len(player.replay.frames) - 1)
-    side = inspector.page.side
-    tabs = [side.widget(place) for place in range(side.count())]
-    side.setCurrentWidget(next(tab for tab in tabs if tab.isAncestorOf(view)))
+    inspector.page.side.setCurrentWidget(inspector.page.change)
     player.select(1)
-    qtbot.keyClicks(view.text, "x")
+    inspector.forks.token.setEditText("x")
     view.measure.setFocus()
     qtbot.keyClick(view.measure, Qt.Key.Key_Space)
     qtbot.waitUntil(lambda: view.influence is not None, timeout=RUN_MS)
@@ -214,7 +212,7 @@ def test_the_model_of_a_run_is_loaded_with_one_click_and_goes_on_with_it(
     window.context.load(SUDOKU)
     qtbot.waitUntil(lambda: window.context.model is not None, timeout=RUN_MS)
     window.pages.chat().inspect(window.context.session.chat.turns[-1])
-    assert inspector.forks.run.text() == "Load Safelight Skills and fork"
+    assert inspector.forks.reason.text() == "Safelight Skills is loaded first."
     fork = run_fork(qtbot, inspector)
     assert window.context.model is not None
     assert fork.header.model.fingerprint == window.context.model.fingerprint

@@ -44,7 +44,7 @@ def test_the_thought_becomes_noise_and_the_answers_are_counted(
     window.pages.chat().send("Repeat the word robot.")
     qtbot.waitUntil(lambda: window.context.session.active is None, timeout=RUN_MS)
     run = window.context.session.chat.turns[-1].answer.trace
-    page, view = inspector.page, inspector.thought
+    page, view = inspector.page, inspector.page.answer.thought
     inspector.inspect(run)
     page.overview.finish()
     assert not view.run.isEnabled()
@@ -68,7 +68,7 @@ def test_the_thought_becomes_noise_and_the_answers_are_counted(
     tokens = source.result.tokens
     answers = [answer_of(one.result.tokens, source.piece) for one in made]
     turned = sum(answer != answer_of(tokens, source.piece) for answer in answers)
-    assert view.result.text() == f"{turned} of 3 answers turned."
+    assert view.result.text() == f"{turned} of 3 answers changed."
     for one in made:
         assert one.header.parent.id == source.header.id
         pins = dict(one.header.changes[-1].pinned)

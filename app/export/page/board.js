@@ -118,5 +118,5 @@ function boardWords(block, step, cells) {
 
 // [class of a sample, what stands in it, what it means]
 const BOARD_LEGEND = [["s4 given", "7", "given"], ["s0", "ø", "noise"], ["s1", "7", "likely"], ["s2", "7", "accepted"],
-  ["s3", "7", "remelted"], ["s4", "7", "settled"], ["s4 clash", "7", "in conflict"], ["s4 violated", "2", "changed given"],
+  ["s3", "7", "taken back"], ["s4", "7", "settled"], ["s4 clash", "7", "in conflict"], ["s4 violated", "2", "changed given"],
   ["s4 wrong", "7", "wrong"]];

@@ -151,14 +151,22 @@ function fitting(room, width, count) {
   return fit - (fit % 4);
 }
 
+const capital = (words) => words[0].toUpperCase() + words.slice(1);
+
+// Row and column in a Sudoku, else the position on the canvas.
+function cellName(block, at) {
+  const cell = block.board ? block.board.positions.indexOf(at) : -1;
+  return cell < 0 ? `position ${at}` : `row ${Math.floor(cell / 9) + 1}, column ${(cell % 9) + 1}`;
+}
+
 function cellWords(block, step, at, calm) {
   const state = told.states[stateAt(block, step, at, calm)];
   const isMasked = stateAt(block, step, at, calm) === MASKED;
-  const words = [`Position ${at}`, isMasked ? "nothing yet" : `“${spelled(tokenAt(block, step, at, calm))}”`, state];
+  const words = [capital(cellName(block, at)), isMasked ? "nothing yet" : `“${spelled(tokenAt(block, step, at, calm))}”`, state];
   if (slots.includes(at)) words.push(`slot of question ${slots.indexOf(at) + 1}`);
   if (step >= 0 && block.steps) {
     const i = Math.min(step, block.steps - 1) * block.length + at;
-    words.push(`entropy ${block.entropy[i].toFixed(3)} nats`, count(block.remelts[i], "remelt"));
+    words.push(`entropy ${block.entropy[i].toFixed(3)} nats`, `taken back ${count(block.remelts[i], "time")}`);
     const causal = block.causal.get(step)?.[at] ?? null;
     if (causal !== null) words.push(`causal probability ${(100 * causal).toFixed(1)} %`);
   }

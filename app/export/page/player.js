@@ -18,7 +18,7 @@ function paint() {
   byId("asked").hidden = !told.prompt || (told.isPuzzle && grid.isBoard); // whose givens the board shows
   timeline.show(now.place);
   answers.show(frame);
-  biography.show(frame, now.chosen, go);
+  cellHistory.show(frame, now.chosen, go);
   paintText(frame);
   const status = byId("status");
   status.setAttribute("aria-live", now.direction ? "off" : "polite");

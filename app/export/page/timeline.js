@@ -1,4 +1,4 @@
-// The line of frames: mean entropy, remelts and block ends over time, and the blocks as a film strip.
+// The line of frames: mean entropy, cells taken back and block ends over time, and the blocks as a film strip.
 
 const timeline = {
   build(go) {
@@ -16,7 +16,7 @@ const timeline = {
       const melted = frame.step >= 0 && frame.step < block.steps ? means[place].melted : 0;
       if (melted) {
         const height = 4 + 10 * Math.min(1, (8 * melted) / block.length);
-        curve.append(element("line", { class: "melt", x1: place, x2: place, y1: 44, y2: 44 - height }));
+        curve.append(element("line", { class: "taken-back", x1: place, x2: place, y1: 44, y2: 44 - height }));
       }
       if (frame.step === block.steps) curve.append(element("line", { class: "end", x1: place, x2: place, y1: 0, y2: 44 }));
     });
@@ -72,13 +72,13 @@ function stepWords(frame) {
   const found = figures(block, frame.step);
   if (frame.step >= block.steps) {
     const melts = block.steps ? block.remelts.subarray((block.steps - 1) * block.length).subarray(0, found.count) : [];
-    return `${name}committed after ${count(block.steps, "step")}, ${found.count} of ${block.length} are text, `
-      + `${count(melts.reduce((sum, each) => sum + each, 0), "remelt")}`;
+    return `${name}finished after ${count(block.steps, "step")}, ${found.count} of ${block.length} are text, `
+      + `${melts.reduce((sum, each) => sum + each, 0)} taken back`;
   }
   if (block.filler !== null) {
     return `${name}step ${stepNumber(frame.step)}, written ${found.accepted} of ${found.count}, `
       + `mean entropy ${found.entropy.toFixed(3)} nats`;
   }
   return `${name}step ${stepNumber(frame.step)}, temperature ${block.temperature[frame.step].toFixed(2)}, accepted ${found.accepted} of `
-    + `${found.count}, ${found.melted} remelted, mean entropy ${found.entropy.toFixed(3)} nats`;
+    + `${found.count}, ${found.melted} taken back, mean entropy ${found.entropy.toFixed(3)} nats`;
 }

@@ -9,8 +9,8 @@ from PySide6.QtCore import QEvent, Qt, Signal, Slot
 from PySide6.QtGui import QEnterEvent, QMouseEvent
 from PySide6.QtWidgets import QFrame, QWidget
 
-from app.design.controls import label, restyle, scroller
-from app.design.layouts import boxed, column_of
+from app.design.controls import label, restyle
+from app.design.layouts import column_of
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_3, SPACE_4
 from app.inspector.answers.bars import ReadBars
 from app.player.player import NOTHING, Player
@@ -86,16 +86,17 @@ class ReadAnswer(QFrame):
 class ReadAnswers(QWidget):
     """One row for each question, in the order of the slots. Hovering over a row highlights its slot on the canvas."""
 
+    lit = Signal(QWidget)  # a row that was highlighted from elsewhere
+
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._player = player
         self.rows: list[ReadAnswer] = []
         self.setAccessibleName(tr("Answers"))
         self.summary = label("", "caption", wrap=True, selectable=True)
-        self._column = column_of(0, margins=(SPACE_4, 0, SPACE_4, SPACE_4), spacing=SPACE_2)
-        self.area = scroller(boxed(self._column), arrows=False)  # the page handles the arrow keys
+        self._column = column_of(margins=(SPACE_4, 0, SPACE_4, SPACE_4), spacing=SPACE_2)
         top = column_of(self.summary, margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_2))
-        self.setLayout(column_of(top, (self.area, 1), spacing=0))
+        self.setLayout(column_of(top, self._column, spacing=0))
         player.opened.connect(self._open)
         player.grown.connect(self._show)
         player.placed.connect(self._show)
@@ -139,11 +140,11 @@ class ReadAnswers(QWidget):
         trace = self._player.trace
         assert trace is not None
         if not trace.header.slots and all_reads:
-            return tr("The server that decided this told the probabilities alone: there is no canvas to look at.")
+            return tr("The server that decided this sent only the probabilities: there is no canvas to look at.")
         if not shown:
-            return tr("Before the first read: noise at the slots, which are framed on the canvas.")
+            return tr("Before the first read: random tokens in the answer slots, which are framed on the canvas.")
         if all_reads == 1:
-            return tr("One read: one denoising step over the canvas, of which nothing is kept as text.")
+            return tr("One read: one denoising step over the canvas. Nothing of it is kept as text.")
         return trn(
             "After {count} of {reads} reads, each with fresh noise: the mean, and a tick for each read.",
             "After {count} of {reads} reads, each with fresh noise: the mean, and a tick for each read.",
@@ -162,4 +163,4 @@ class ReadAnswers(QWidget):
             row.set_lit(slot.position in (self._player.hover, self._player.selection))
         lit = next((row for row in self.rows if row.property("lit")), None)
         if lit is not None and not lit.underMouse():
-            self.area.ensureWidgetVisible(lit, 0, SPACE_2)
+            self.lit.emit(lit)

@@ -9,30 +9,34 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-from PySide6.QtCore import QEvent, QObject, QRect, Slot
+from PySide6.QtCore import QEvent, QObject, QRect, QSize, Signal, Slot
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from app.board.pane import BoardPane
 from app.canvas.accessibility import expose_cells
 from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label, scroller
-from app.design.fonts import TEXT_CANVAS, canvas_font
+from app.design.fonts import TEXT_CANVAS, canvas_font, px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.inspector.canvas.layers import LAYERS, LayerName, Seen, heat, title
 from app.inspector.canvas.page_cells import SpannedBoard, SpannedCanvas
 from app.inspector.cell.cells import CellsTable
 from app.player.player import NOTHING, Player
-from app.state.run.replay import NOISE, BlockRecord
-from app.state.sudoku.placing import placed
+from app.state.run.replay import NOISE
 from app.system.i18n import tr
 from engine import Mark, Recording
 
 FONT_SIZES = (30, 24, TEXT_CANVAS)  # pixels at 100 %
+CAPTIONED = 480  # pixels at 100 %; from this width on the choice of a layer has a caption
+LEAST = 200  # pixels at 100 %
 RESERVED_TOKENS = 512  # most tokens that the cells are widened for when a block is first shown
 
 
 class InspectorCanvas(QWidget):
     """The canvas with its view controls. Hovered and selected cells are shared with all other views."""
+
+    calm_chosen = Signal(bool)  # the user chose best guesses (True) or noise
 
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -40,20 +44,20 @@ class InspectorCanvas(QWidget):
         self._font_size = 0  # one of ``FONT_SIZES``; 0 before the first fit
         self._reserved: tuple[int, bool] | None = None
         self._marks: tuple[Mark, ...] = ()
-        self._searched: BlockRecord | None = None  # the block that was last searched for a Sudoku
         self.layer: LayerName = "state"
         self.view = SpannedCanvas()
-        self.view.setAccessibleName(tr("Canvas of the frame on show"))
+        self.view.set_calm(player.calm)
+        self.view.setAccessibleName(tr("Canvas at this step"))
         self.view.setObjectName("inspector-canvas")
         expose_cells(self.view)
         self.board = SpannedBoard()
         self.pane = BoardPane(self.board)
-        self.board.setAccessibleName(tr("Board of the frame on show"))
+        self.board.setAccessibleName(tr("Board at this step"))
         self.table = CellsTable(player)
         self.table.hide()
         self.as_board = button(tr("Board"), tr("Board view"), tip=tr("The Sudoku that is written here"))
         self.calm = button(tr("Calm"), tr("Calm view"), tip=tr("The best guess where nothing is accepted"))
-        self.raw = button(tr("Raw"), tr("Raw view"), tip=tr("What stands on the canvas, noise included"))
+        self.raw = button(tr("Raw"), tr("Raw view"), tip=tr("What stands on the canvas, random tokens included"))
         self.as_table = button(tr("Table"), tr("Cells as a table"), tip=tr("The same cells in words, a row each"))
         self.layers = ChoiceBox()
         self._build()
@@ -67,19 +71,12 @@ class InspectorCanvas(QWidget):
             self.layers.addItem(title(layer), layer)
         self.layers.setAccessibleName(tr("Layer of the canvas"))
         self.layers.setToolTip(tr("What the colour of a cell shows"))
-        caption = label(tr("Layer"), "caption")
-        caption.setBuddy(self.layers)
-        bar = row_of(
-            self.as_board,
-            self.calm,
-            self.raw,
-            STRETCH,
-            caption,
-            self.layers,
-            self.as_table,
-            margins=(16, 4, 16, 4),
-            spacing=16,
-        )
+        self.layers.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.layers.setMinimumContentsLength(8)
+        self._caption = label(tr("Layer"), "caption")
+        self._caption.setBuddy(self.layers)
+        views, layers = (self.as_board, self.calm, self.raw), (self._caption, (self.layers, 2), self.as_table)
+        bar = row_of(*views, STRETCH, *layers, margins=(16, 4, 16, 4), spacing=16)
         self.area = scroller(self.view, arrows=False)  # the page handles the arrow keys
         self.area.setObjectName("canvas-scroll")
         self.setLayout(column_of(bar, (self.area, 3), (self.pane, 3), (self.table, 2), spacing=0))
@@ -92,8 +89,8 @@ class InspectorCanvas(QWidget):
     def _connect(self) -> None:
         player = self._player
         self.as_board.clicked.connect(lambda: player.set_board(True))
-        self.calm.clicked.connect(lambda: self.set_calm(True))
-        self.raw.clicked.connect(lambda: self.set_calm(False))
+        self.calm.clicked.connect(lambda: self._choose_tokens(calm=True))
+        self.raw.clicked.connect(lambda: self._choose_tokens(calm=False))
         self.as_table.toggled.connect(self.table.setVisible)
         self.layers.currentIndexChanged.connect(self._choose_layer)
         self.view.cellSelected.connect(player.select)
@@ -109,10 +106,14 @@ class InspectorCanvas(QWidget):
         self._on_playing(player.is_playing)
         player.board_changed.connect(self.refresh)
 
-    @Slot(bool)
-    def set_calm(self, calm: bool) -> None:
-        """Shows the tokens: with the best guess instead of noise (calm), or as the model had them (raw)."""
+    def _choose_tokens(self, *, calm: bool) -> None:
+        """Shows the tokens in place of a board."""
         self._player.set_board(False)
+        self.set_calm(calm)
+        self.calm_chosen.emit(calm)
+
+    def set_calm(self, calm: bool) -> None:
+        """Sets what stands where nothing is accepted: the best guess (calm), or the noise of the model (raw)."""
         self._player.calm = calm
         self.view.set_calm(calm)
         self.table.refresh()
@@ -167,7 +168,7 @@ class InspectorCanvas(QWidget):
         before = record.snapshots[frame.step] if NOISE < frame.step < len(record.snapshots) else None
         seen = Seen(record, frame.step, now, before, player.calm, _vocabulary(player.trace))
         other = self.view.block is None or self.view.block.length != now.length
-        self._find_board(record)
+        self._find_board()
         self._reveal()
         if self._reserved != (frame.block, player.calm):
             self._reserved = (frame.block, player.calm)
@@ -179,13 +180,14 @@ class InspectorCanvas(QWidget):
         self.pane.set_heat(colors)
         self._mark_cells()
 
-    def _find_board(self, record: BlockRecord) -> None:
-        """Searches for a Sudoku if another block is shown, or if the block has grown."""
+    def _find_board(self) -> None:
+        """Shows the Sudoku of the block, if it writes one."""
         trace = self._player.trace
-        if trace is not None and record is not self._searched:
-            self._searched = record
-            self.board.place(placed(trace.prompt, record.snapshots[-1], trace.piece), trace.piece)
-            self.board.select_position(self._player.selection)
+        if trace is not None:
+            before = self.board.placed
+            self.board.place(self._player.sudoku, trace.piece)
+            if self.board.placed != before:
+                self.board.select_position(self._player.selection)
         if self.shows_board != self.pane.isVisibleTo(self):
             self._mark_view()
 
@@ -216,6 +218,13 @@ class InspectorCanvas(QWidget):
                 mask[mark.start : mark.stop] = True
         self.view.set_marks(mask)
         self.board.set_marks(mask)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._caption.setVisible(self.width() >= px(CAPTIONED))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(px(LEAST), px(LEAST))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Resize:

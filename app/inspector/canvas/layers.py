@@ -29,7 +29,7 @@ def title(layer: LayerName) -> str:
         "confidence": tr("Confidence"),
         "causal": tr("Causal probability"),
         "settling": tr("Step of settling"),
-        "remelts": tr("Remelts"),
+        "remelts": tr("Times taken back"),
         "change": tr("Change since the last step"),
     }[layer]
 
@@ -148,8 +148,8 @@ def _remelts(seen: Seen) -> Heat:
     most = int(counts.max()) if counts.size else 0
     shares = _divided(seen.now.remelts.astype(np.float32), max(1, most))
     shares[seen.now.remelts == 0] = np.nan
-    high = trn("{count} remelt so far", "{count} remelts so far", most) if most else tr("no remelts in this block")
-    return Heat(shares, tr("remelts"), "0", high)
+    high = trn("{count} time so far", "{count} times so far", most) if most else tr("none in this block")
+    return Heat(shares, tr("times taken back"), "0", high)
 
 
 def _change(seen: Seen) -> Heat:

@@ -11,21 +11,22 @@ from PySide6.QtWidgets import QToolTip, QWidget
 
 from app.canvas.legend import Legend, LegendEntry
 from app.design import themes
-from app.design.controls import folded, label
+from app.design.controls import folded
 from app.design.fonts import caption_font, px
 from app.design.layouts import column_of
 from app.design.tokens import SPACE_2, SPACE_4, Theme, color, entropy_color, readable_on
 from app.inspector.timeline.steps_area import StepsArea
-from app.inspector.words import history_in_words, moment_in_words
+from app.inspector.words import capital, history_in_words, moment_in_words
 from app.player.player import NOTHING, Player
 from app.state.run.cell_history import history_of
 from app.state.run.replay import BlockRecord
 from app.system.i18n import tr, trn
 from engine import step_number
 
-ROW, NUMBERS, GUTTER = 10, 20, 40  # pixels, at 100 %
+LEAST_ROW, MOST_ROW = 4, 14  # pixels at 100 %; rows are as high as all of them fit
+NUMBERS, GUTTER, FOLD = 20, 40, 20  # pixels at 100 %
 LEAST_COLUMN, MOST_COLUMN = 6, 32
-NAMED = 8  # positions between two labelled rows
+NAMED = (1, 2, 4, 8, 16)  # positions between two labelled rows: the least that fits
 SHADES = 256
 QUIET = 0.62  # opacity of acceptance marks: most cells have one in the end, and the colours must stay visible
 
@@ -36,12 +37,11 @@ def entropy_top(record: BlockRecord) -> float:
 
 
 def heat(record: BlockRecord, theme: Theme) -> QImage:
-    """Returns an image with one pixel for each cell, S wide and C high. Padding has one flat shade."""
+    """Returns an image with one pixel for each cell, S wide and C high, without padding."""
     shades, _ = _shades(theme)
-    places = np.clip(record.entropy.T / entropy_top(record) * (SHADES - 1), 0, SHADES - 1).astype(np.uint8)  # (C, S)
+    entropy = record.entropy[:, record.counted].T  # (C, S)
+    places = np.clip(entropy / entropy_top(record) * (SHADES - 1), 0, SHADES - 1).astype(np.uint8)
     pixels = np.ascontiguousarray(shades[places])
-    if record.text_length is not None:
-        pixels[record.text_length :] = color(theme.line).rgb()
     high, wide = pixels.shape
     return QImage(pixels.data, wide, high, wide * 4, QImage.Format.Format_RGB32).copy()  # outlives the array
 
@@ -55,7 +55,7 @@ def _shades(theme: Theme) -> tuple[np.ndarray, np.ndarray]:
 
 
 class MapArea(StepsArea):
-    """The map: positions downwards, steps to the right."""
+    """The map: positions downwards, steps to the right. Padding behind the text is folded into a line of words."""
 
     def __init__(self, player: Player, parent: QWidget | None = None) -> None:
         super().__init__(player, LEAST_COLUMN, MOST_COLUMN, parent)
@@ -63,7 +63,7 @@ class MapArea(StepsArea):
         self._dark = np.zeros((0, 0), dtype=np.bool_)  # (S, C) True where a mark on the cell is black
         self._marks = np.zeros((0, 0), dtype=np.uint8)  # (S, C) 1 accepted, 2 remelted
         self._rows: set[int] = set()  # highlighted
-        self.setAccessibleName(tr("Map of positions and steps"))
+        self.setAccessibleName(tr("Map of cells and steps"))
         player.selected.connect(self._choose)
         player.hovered.connect(self._light)
         self._reload()
@@ -75,11 +75,23 @@ class MapArea(StepsArea):
         return px(NUMBERS)
 
     @property
+    def rows(self) -> int:
+        """The number of positions with a row: all but padding."""
+        return 0 if self.record is None else len(range(self.record.length)[self.record.counted])
+
+    @property
+    def fold(self) -> int:
+        """The height of the line below the rows that says how much padding is folded, in pixels; 0 without padding."""
+        return px(FOLD) if self.record is not None and self.rows < self.record.length else 0
+
+    @property
     def row(self) -> int:
-        return px(ROW)
+        """The height of a row in pixels."""
+        room = self.viewport().height() - self.top() - self.fold
+        return max(px(LEAST_ROW), min(room // max(self.rows, 1), px(MOST_ROW)))
 
     def content_height(self) -> int:
-        return 0 if self.record is None else self.record.length * self.row
+        return self.rows * self.row + self.fold
 
     def y_of(self, position: int) -> int:
         """Returns the top of a position's row in the viewport, in pixels."""
@@ -90,7 +102,7 @@ class MapArea(StepsArea):
         if self.record is None or y < self.top():
             return NOTHING
         position = int((y - self.y_of(0)) // self.row)
-        return position if 0 <= position < self.record.length else NOTHING
+        return position if 0 <= position < self.rows else NOTHING
 
     def load(self) -> None:
         record = self.record
@@ -100,13 +112,11 @@ class MapArea(StepsArea):
             return
         self._image = heat(record, themes.current())
         self._marks = record.accepted.astype(np.uint8) + 2 * record.remelted
-        self._marks[:, record.counted.stop :] = 0
         places = np.clip(record.entropy / entropy_top(record) * (SHADES - 1), 0, SHADES - 1).astype(np.uint8)
         self._dark = _shades(themes.current())[1][places]
 
     def _lit(self) -> set[int]:
-        length = 0 if self.record is None else self.record.length
-        return {position for position in (self.player.selection, self.player.hover) if 0 <= position < length}
+        return {position for position in (self.player.selection, self.player.hover) if 0 <= position < self.rows}
 
     def describe(self) -> None:
         words = self.words()
@@ -117,7 +127,7 @@ class MapArea(StepsArea):
         """Describes the current step and the selected position's history."""
         record, frame = self.record, self.player.frame
         if record is None or frame is None:
-            return tr("Open a trace or ask for something; every position and step of a block is shown here.")
+            return tr("Open a run or ask for something; every cell and step of a block is shown here.")
         size = tr(
             "Block {block}: {positions} by {steps}.",
             block=record.index + 1,
@@ -128,7 +138,7 @@ class MapArea(StepsArea):
         if 0 <= frame.step < record.steps:
             said.append(
                 tr(
-                    "Step {step}: {accepted} accepted, {remelted} remelted, {entropy} nats a position.",
+                    "Step {step}: {accepted} accepted, {remelted} taken back, entropy {entropy} nats a cell.",
                     step=step_number(frame.step),
                     accepted=int(record.accepted_counts[frame.step]),
                     remelted=int(record.remelt_counts[frame.step]),
@@ -138,14 +148,14 @@ class MapArea(StepsArea):
         position = self.player.selection
         if 0 <= position < record.length:
             history = history_in_words(history_of(record, position), self.player.piece)
-            said.append(tr("Position {position}: {history}", position=position, history=history))
+            said.append(tr("{cell}: {history}", cell=capital(self.player.name_of(position)), history=history))
         return " ".join(said)
 
     @Slot(int)
     def _choose(self, position: int) -> None:
         self._light(position)
         self.describe()
-        if self.record is not None and 0 <= position < self.record.length:
+        if 0 <= position < self.rows:
             bar, y = self.verticalScrollBar(), self.y_of(position)
             if y < self.top():
                 bar.setValue(bar.value() + y - self.top())
@@ -170,9 +180,10 @@ class MapArea(StepsArea):
             painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, said)
             self.paint_ring(painter)
             return
-        first, last = self._visible(clip, self.record)
+        first, last = self._visible(clip)
         self._paint_cells(painter, clip, first, last)
         self._paint_rows(painter, clip)
+        self._paint_fold(painter, self.record.length - self.rows)
         painter.fillRect(QRect(0, 0, self.gutter(), self.viewport().height()) & clip, color(theme.surface_sunken))
         self._paint_numbers(painter, first, last)
         painter.fillRect(QRect(0, 0, self.viewport().width(), self.top()) & clip, color(theme.surface_sunken))
@@ -182,10 +193,10 @@ class MapArea(StepsArea):
             self.paint_cursor(painter, rect, color(theme.ink))  # not the accent, which is a colour of the scale
         self.paint_ring(painter)
 
-    def _visible(self, clip: QRect, record: BlockRecord) -> tuple[int, int]:
+    def _visible(self, clip: QRect) -> tuple[int, int]:
         top = max(clip.top(), self.top())
         first = max(0, (top - self.y_of(0)) // self.row)
-        return first, min(record.length, (clip.bottom() - self.y_of(0)) // self.row + 1)
+        return first, min(self.rows, (clip.bottom() - self.y_of(0)) // self.row + 1)
 
     def _paint_cells(self, painter: QPainter, clip: QRect, first: int, last: int) -> None:
         assert self._image is not None
@@ -197,6 +208,7 @@ class MapArea(StepsArea):
         x, y, wide, high = self.x_of(begin), self.y_of(first), self.column, self.row
         target = QRect(x, y, (end - begin) * wide, (last - first) * high)
         painter.drawImage(target, self._image, QRect(begin, first, end - begin, last - first))
+        mark = 2 if high >= 8 else 1
         ground = color(themes.current().surface_sunken)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(ground)
@@ -210,7 +222,7 @@ class MapArea(StepsArea):
             painter.setBrush(quiet)
             painter.drawRects(
                 [
-                    QRect(x + step * wide + 1, y + row * high + high - 4, wide - 3, 2)
+                    QRect(x + step * wide + 1, y + row * high + high - 2 - mark, wide - 3, mark)
                     for step, row in zip(steps.tolist(), rows.tolist(), strict=True)
                 ]
             )
@@ -227,6 +239,15 @@ class MapArea(StepsArea):
             middle = QPointF(x + (step + 0.5) * self.column - 0.5, y + (row + 0.5) * self.row - 0.5)
             painter.drawEllipse(middle, radius, radius)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+
+    def _paint_fold(self, painter: QPainter, padding: int) -> None:
+        """Paints the line that stands for the padding."""
+        if self.fold:
+            place = QRect(self.x_of(0), self.y_of(self.rows), self.viewport().width(), self.fold)
+            words = trn("{count} position of padding", "{count} positions of padding", padding)
+            painter.setFont(caption_font())
+            painter.setPen(color(themes.current().faint_ink))
+            painter.drawText(place, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, words)
 
     def _paint_rows(self, painter: QPainter, clip: QRect) -> None:
         """Paints two lines around the hovered row and a frame around the selected one."""
@@ -245,15 +266,18 @@ class MapArea(StepsArea):
                 painter.fillRect(self.x_of(0), y + self.row - 1, wide, 1, line)
 
     def _paint_numbers(self, painter: QPainter, first: int, last: int) -> None:
-        """Paints the numbers of every eighth position and of the highlighted ones."""
+        """Paints the numbers of positions, as many as fit, and of the highlighted ones."""
         painter.setFont(caption_font())
+        line = painter.fontMetrics().height()
+        every = next(step for step in NAMED if step * self.row >= line or step == NAMED[-1])
         lit = {position for position in self._rows if first - 2 <= position <= last + 2}
-        named = set(range(first - first % NAMED, last, NAMED))
-        quiet = {position for position in named if all(abs(position - other) > 1 for other in lit)}
+        named = set(range(first - first % every, last, every))
+        quiet = {position for position in named if all(abs(position - other) * self.row >= line for other in lit)}
         right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
         for position in sorted(quiet | lit):
             painter.setPen(color(themes.current().ink if position in lit else themes.current().faint_ink))
-            place = QRect(0, self.y_of(position) - self.row, self.gutter() - px(6), 3 * self.row)
+            y = self.y_of(position) + (self.row - line) // 2 if position else self.y_of(0)  # not under the step numbers
+            place = QRect(0, y, self.gutter() - px(6), line)
             painter.drawText(place, right, str(position))
 
     def sizeHint(self) -> QSize:
@@ -289,7 +313,7 @@ class MapArea(StepsArea):
         if self.record is None or position == NOTHING or step < 0:
             return ""
         words = moment_in_words(history_of(self.record, position), step, self.player.piece)
-        return tr("Position {position}. {told}", position=position, told=words)
+        return tr("{cell}. {told}", cell=capital(self.player.name_of(position)), told=words)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         by = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(event.key()))
@@ -298,7 +322,7 @@ class MapArea(StepsArea):
             super().keyPressEvent(event)
             return
         now = self.player.selection
-        self.player.select(0 if now == NOTHING else max(0, min(now + by, self.record.length - 1)))
+        self.player.select(0 if now == NOTHING else max(0, min(now + by, self.rows - 1)))
 
 
 class StepMap(QWidget):
@@ -309,11 +333,10 @@ class StepMap(QWidget):
         self._player = player
         self.area = MapArea(player)
         self.legend = Legend()
-        self.caption = label(tr("Positions downwards, steps to the right."), "caption", wrap=True)
         margins = (SPACE_4, SPACE_2, SPACE_4, SPACE_4)
         # The legend is above the map, so that it stays visible while the map scrolls.
-        self.setLayout(column_of(self.caption, self.legend, (self.area, 1), margins=margins, spacing=SPACE_2))
-        self.setAccessibleName(tr("Map of positions and steps"))
+        self.setLayout(column_of(self.legend, (self.area, 1), margins=margins, spacing=SPACE_2))
+        self.setAccessibleName(tr("Map of cells and steps"))
         player.placed.connect(self._update)
         player.opened.connect(self._update)
         player.grown.connect(self._update)
@@ -327,12 +350,14 @@ class StepMap(QWidget):
         if record is None:
             return
         entries = [
-            LegendEntry(tr("entropy, 0 to {most} nats", most=f"{entropy_top(record):.2f}"), None),
-            LegendEntry(tr("accepted"), _draw_accepted),
-            LegendEntry(tr("remelted"), _draw_remelted),
+            LegendEntry(
+                tr("entropy, 0 to {most} nats", most=f"{entropy_top(record):.2f}"),
+                None,
+                tip=tr("How unsure the model is of a cell at a step"),
+            ),
+            LegendEntry(tr("accepted"), _draw_accepted, tip=tr("The token was sure enough to stay")),
+            LegendEntry(tr("taken back"), _draw_taken_back, tip=tr("Accepted at the step before, and no longer")),
         ]
-        if record.text_length is not None and record.text_length < record.length:
-            entries.append(LegendEntry(tr("padding, not counted"), _draw_padding))
         self.legend.set_entries(entries)
 
 
@@ -347,13 +372,9 @@ def _draw_accepted(painter: QPainter, rect: QRectF, theme: Theme) -> None:
     painter.fillRect(QRectF(cell.left() + 1, cell.bottom() - 4, cell.width() - 2, 2), readable_on(shade))
 
 
-def _draw_remelted(painter: QPainter, rect: QRectF, theme: Theme) -> None:
+def _draw_taken_back(painter: QPainter, rect: QRectF, theme: Theme) -> None:
     shade = entropy_color(0.5, theme)
     painter.fillRect(_cell(rect), shade)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(readable_on(shade))
     painter.drawEllipse(rect.center(), px(3), px(3))
-
-
-def _draw_padding(painter: QPainter, rect: QRectF, theme: Theme) -> None:
-    painter.fillRect(_cell(rect), color(theme.line))

@@ -9,6 +9,7 @@ from PySide6.QtGui import QKeyEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from app.canvas.words import STATE_WORDS, token_words
+from app.inspector.words import capital
 from app.player.player import NOTHING, Player
 from app.state.run.canvas import BlockState, CellState
 from app.system.i18n import tr
@@ -57,7 +58,7 @@ class CellsModel(QAbstractTableModel):
             return None
         if orientation == Qt.Orientation.Vertical:
             return str(section)
-        return (tr("Token"), tr("State"), tr("Entropy, nats"), tr("Steps accepted"), tr("Remelts"))[section]
+        return (tr("Token"), tr("State"), tr("Entropy, nats"), tr("Steps accepted"), tr("Times taken back"))[section]
 
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:  # type: ignore[override]
         if role == Qt.ItemDataRole.DisplayRole:
@@ -65,8 +66,8 @@ class CellsModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.AccessibleTextRole and index.column() == TOKEN:
             row = index.row()
             return tr(
-                "Position {index}: {text}, {state}",
-                index=row,
+                "{cell}: {text}, {state}",
+                cell=capital(self._player.name_of(row)),
                 text=self._text(row, TOKEN),
                 state=self._text(row, STATE),
             )

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.canvas.legend import Legend, LegendEntry
-from app.canvas.words import token_words
+from app.canvas.words import STATE_TIPS, token_words
 from app.design import themes
 from app.design.controls import label
 from app.design.fonts import px
@@ -26,9 +26,10 @@ from app.design.layouts import boxed, column_of
 from app.design.tokens import SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.rank_chart import BumpChart
 from app.inspector.cell.rank_paths import paint_argmax, paint_remelt, paint_sample
-from app.inspector.words import Piece, history_in_words, moment_in_words
+from app.inspector.words import Piece, capital, history_in_words, moment_in_words
 from app.player.player import Player
 from app.state.run.answers import share_words
+from app.state.run.canvas import CellState
 from app.state.run.cell_history import OUTSIDE, History
 from app.system.i18n import tr
 
@@ -118,7 +119,7 @@ class CellHistory(QWidget):
         self.note = label("", "caption", wrap=True)
         self.table = CandidateTable()
         self.sentence.setAccessibleName(tr("The history in words"))
-        self.now.setAccessibleName(tr("The step on show in words"))
+        self.now.setAccessibleName(tr("This step in words"))
         left = column_of(self.chart, self.legend, self.sentence)
         right = column_of(self.now, self.table, self.note)
         self._split = column_of(left, right, spacing=SPACE_4)
@@ -132,7 +133,7 @@ class CellHistory(QWidget):
         for layout in (left, right, column):
             layout.setSpacing(SPACE_2)
             layout.setAlignment(Qt.AlignmentFlag.AlignTop)
-        self.setAccessibleName(tr("Biography of a position"))
+        self.setAccessibleName(tr("History of this cell"))
         self.chart.shown.connect(self._update_words)
         self._update_words()
 
@@ -150,20 +151,22 @@ class CellHistory(QWidget):
     def _update_words(self) -> None:
         bio, frame, piece = self.chart.bio, self._player.frame, self._player.piece
         if bio is None or frame is None:
-            self._say(tr("History of a token"), "", "", "")
+            self._say(tr("History of this cell"), "", "", "")
             self._show_table(None, 0)
             self.chart.setAccessibleDescription(self.chart.empty_text())
             self.setAccessibleDescription(self.chart.empty_text())
             return
-        if self._player.replay is not None and self._player.replay.is_decision:
-            title = tr("Position {position}, read {read}", position=bio.position, read=bio.block + 1)
-        else:
-            title = tr("Position {position}, block {block}", position=bio.position, block=bio.block + 1)
+        title, replay = capital(self._player.name_of(bio.position)), self._player.replay
+        if replay is not None and replay.is_decision:
+            title = tr("{cell}, read {read}", cell=title, read=bio.block + 1)
+        elif replay is not None and replay.blocks > 1:
+            title = tr("{cell}, block {block}", cell=title, block=bio.block + 1)
+        self.title.setToolTip(tr("Position {position} of block {block}", position=bio.position, block=bio.block + 1))
         if self.chart.is_light:
             title = tr("{title}, under the pointer", title=title)
         note = ""
         if not bio.depth and bio.steps:
-            note = tr("Top candidates were not recorded in this run; argmax and sampled candidate only.")
+            note = tr("The likeliest tokens were not recorded: only the best guess and the sampled token are known.")
         whole, now = history_in_words(bio, piece), moment_in_words(bio, frame.step, piece)
         self._say(title, whole, now, note)
         self._show_table(bio, frame.step)
@@ -194,13 +197,13 @@ class CellHistory(QWidget):
 def _rows(bio: History, step: int, piece: Piece) -> list[tuple[str, str, str, str]]:
     sample, guess = int(bio.candidates[step]), int(bio.argmax[step])
     accepted = bool(bio.accepted[step])
-    fate = tr("sampled, accepted") if accepted else tr("sampled, re-noised")
-    both = tr("argmax, accepted") if accepted else tr("argmax, re-noised")  # was sampled, too
+    fate = tr("sampled, accepted") if accepted else tr("sampled, not accepted")
+    both = tr("best guess, accepted") if accepted else tr("best guess, not accepted")  # was sampled, too
     if bio.has_masks and not accepted:
-        fate, both = tr("sampled, not written"), tr("argmax, not written")
+        fate, both = tr("sampled, not written"), tr("best guess, not written")
     rows = []
     for rank, (token, share) in enumerate(bio.top(step)):
-        of_guess = both if token == sample else tr("argmax")
+        of_guess = both if token == sample else tr("best guess")
         was = of_guess if token == guess else fate if token == sample else ""
         rows.append((str(rank + 1), token_words(piece(token)), share_words(share), was))
     if bio.candidate_ranks[step] == OUTSIDE:
@@ -220,7 +223,7 @@ def _draw_renoised(painter: QPainter, rect: QRectF, theme: Theme) -> None:
     paint_sample(painter, rect.center(), px(5), theme, False)
 
 
-def _draw_remelt(painter: QPainter, rect: QRectF, theme: Theme) -> None:
+def _draw_taken_back(painter: QPainter, rect: QRectF, theme: Theme) -> None:
     paint_remelt(painter, rect.center(), px(4), theme)
 
 
@@ -238,12 +241,24 @@ def _draw_entropy(painter: QPainter, rect: QRectF, theme: Theme) -> None:
 
 
 def _entries(with_lines: bool) -> tuple[LegendEntry, ...]:
-    lines = (LegendEntry(tr("by rank, thicker: likelier"), _draw_line),) if with_lines else ()
-    return (
-        LegendEntry(tr("argmax"), _draw_argmax),
-        LegendEntry(tr("sampled, accepted"), _draw_accepted),
-        LegendEntry(tr("sampled, re-noised"), _draw_renoised),
-        LegendEntry(tr("remelted"), _draw_remelt),
-        *lines,
-        LegendEntry(tr("entropy, nats"), _draw_entropy),
+    ranks = LegendEntry(
+        tr("by rank, thicker: likelier"),
+        _draw_line,
+        tip=tr("A line for each likely token: the likeliest at the top, thicker where its probability is higher"),
     )
+    entries = (
+        LegendEntry(tr("best guess"), _draw_argmax, tip=tr("The likeliest token of a step")),
+        LegendEntry(
+            tr("sampled, accepted"),
+            _draw_accepted,
+            tip=tr("The token that was sampled at a step, and sure enough to stay"),
+        ),
+        LegendEntry(
+            tr("sampled, not accepted"),
+            _draw_renoised,
+            tip=tr("The token that was sampled at a step, and replaced by a random one"),
+        ),
+        LegendEntry(tr("taken back"), _draw_taken_back, tip=tr(STATE_TIPS[CellState.REMELTED])),
+    )
+    unsure = LegendEntry(tr("entropy, nats"), _draw_entropy, tip=tr("How unsure the model is of this cell; 0 is sure"))
+    return (*entries, *((ranks,) if with_lines else ()), unsure)

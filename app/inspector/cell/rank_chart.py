@@ -36,7 +36,7 @@ class BumpChart(StepsArea):
         self._picture: QPixmap | None = None
         self._picture_of: tuple[object, ...] = ()
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setAccessibleName(tr("History of the position"))
+        self.setAccessibleName(tr("Candidates by step"))
         player.selected.connect(self._look)
         player.hovered.connect(self._look)
         self._reload()
@@ -166,8 +166,8 @@ class BumpChart(StepsArea):
     def empty_text(self) -> str:
         """Returns a hint for the empty chart."""
         if self.record is None:
-            return tr("Open a trace or ask for something; the history of each token is shown here.")
-        return tr("Select a cell: its candidates, what was sampled of them and what became of it appear here, by step.")
+            return tr("Open a run or ask for something; the history of each cell is shown here.")
+        return tr("Select a cell to see its likeliest tokens by step, the one that was sampled, and what became of it.")
 
     def text_of(self, token: int) -> str:
         return written(self.player.piece(token), self.player.is_special(token))

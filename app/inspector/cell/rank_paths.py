@@ -113,7 +113,7 @@ def paint_row_names(painter: QPainter, plot: Plot, bio: History, theme: Theme, f
     """Paints the ranks and the scale of the entropy in the gutter."""
     painter.setFont(font)
     painter.setPen(color(theme.faint_ink))
-    names = [str(rank + 1) for rank in range(plot.depth)] if plot.depth else [tr("argmax"), tr("sampled")]
+    names = [str(rank + 1) for rank in range(plot.depth)] if plot.depth else [tr("best guess"), tr("sampled")]
     if plot.outside:
         names.append(f">{plot.depth}")
     right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight

@@ -18,6 +18,7 @@ from app.design.controls import label
 from app.design.layouts import column_of
 from app.design.tokens import SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.text_pane import TextPane
+from app.inspector.words import capital
 from app.player.player import NOTHING, Player
 from app.state.run.text_map import TextMap, read, units
 from app.system.i18n import tr
@@ -121,10 +122,10 @@ class RenderedText(QWidget):
         if frame is None:
             return tr("No text yet.")
         if self._player.replay is not None and self._player.replay.is_decision:
-            return tr("The canvas of read {read}, its slots included.", read=frame.block + 1)
+            return tr("The canvas of read {read}, with its answers.", read=frame.block + 1)
         record = self._player.block
         if record is not None and frame.step >= record.steps and record.final is not None:
-            return tr("Block {block}, committed.", block=frame.block + 1)
+            return tr("Block {block}, finished.", block=frame.block + 1)
         if frame.step < 0:
             if record is not None and record.has_masks:
                 return tr("Block {block}, before the first step.", block=frame.block + 1)
@@ -162,7 +163,7 @@ class RenderedText(QWidget):
         position = self._player.selection if self._player.selection != NOTHING else self._player.hover
         snapshot = self._player.snapshot
         if snapshot is None:
-            text = tr("The text appears here as it reads at the step on show.")
+            text = tr("The text at this step appears here.")
         elif not 0 <= position < snapshot.length:
             text = tr(
                 "{frame} Click in the text, or press Enter at the cursor, to select the cell that it comes from.",
@@ -171,7 +172,7 @@ class RenderedText(QWidget):
         else:
             token = int(snapshot.tokens(calm=True)[position])
             piece = token_words(self._player.piece(token))
-            text = tr("Position {position}: {piece}", position=position, piece=piece)
+            text = tr("{cell}: {piece}", cell=capital(self._player.name_of(position)), piece=piece)
             if position >= len(self._reading.edges) - 1:
                 text = tr("{cell}, behind the end of the text.", cell=text)
             elif len(set(self._reading.span(position))) == 1:

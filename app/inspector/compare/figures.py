@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QFont, QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtGui import QFont, QPainter, QPaintEvent, QPen, QPolygonF, QShowEvent
 from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 
 from app.design import themes
@@ -48,10 +48,10 @@ def names() -> tuple[str, ...]:
     return (
         tr("Blocks"),
         tr("Steps"),
-        tr("Tokens a step"),
-        tr("Remelts"),
+        tr("Tokens per pass"),
+        tr("Taken back"),
         tr("Blocks that stopped early"),
-        tr("Entropy in the end, nats"),
+        tr("Entropy at the end, nats"),
     )
 
 
@@ -109,6 +109,10 @@ class CompareFigures(QWidget):
     def _figures(self, overview: Overview) -> BlockFigures | None:
         block = self.curves.block
         return overview[block] if 0 <= block < len(overview.steps) else None
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.refresh()
 
     def _know(self, _block: int) -> None:
         if self.isVisible():

@@ -8,12 +8,11 @@ from PySide6.QtCore import QRect
 from PySide6.QtGui import QPainter, QPen
 from PySide6.QtWidgets import QWidget
 
-from app.board.pane import BoardPane
 from app.canvas.accessibility import expose_cells
 from app.design import themes
 from app.design.controls import Elided, scroller
 from app.design.fonts import canvas_font
-from app.design.layouts import column_of
+from app.design.layouts import boxed, column_of
 from app.design.tokens import SPACE_1, SPACE_4, color
 from app.inspector.canvas.page_cells import BoardCells, Cells, Marked
 from app.state.run.canvas import BlockState, Mask
@@ -63,12 +62,12 @@ class RunSide(QWidget):
         self.view.set_still(True)  # two canvases that fade at once are confusing
         expose_cells(self.view)
         self.board = MarkedBoard()
-        self.pane = BoardPane(self.board)
         self.board.setAccessibleName(name)
         self.board.set_still(True)
         self.area = scroller(self.view, arrows=False)  # the page handles the arrow keys
         self.area.setObjectName("canvas-scroll")
         names = column_of(self.title, self.where, margins=(SPACE_4, SPACE_1, SPACE_4, SPACE_1), spacing=0)
+        self.pane = boxed(column_of(self.board, margins=(SPACE_4, SPACE_1, SPACE_4, SPACE_1)))
         self.setLayout(column_of(names, (self.area, 1), (self.pane, 1), spacing=0))
         self.show_board(None)
 

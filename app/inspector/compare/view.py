@@ -9,14 +9,15 @@ from typing import TypeVar
 import numpy as np
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QStackedWidget, QWidget
+from PySide6.QtWidgets import QBoxLayout, QStackedWidget, QWidget
 
-from app.design.controls import Hairline, button, label
+from app.board.legend import BoardLegend
+from app.design.controls import Hairline, button, flow_of, label
 from app.design.fonts import TEXT_BODY, px
 from app.design.layouts import boxed, column_of, row_of, splitter_of
 from app.design.tokens import SPACE_2, SPACE_4
 from app.inspector.canvas.canvas import FONT_SIZES, RESERVED_TOKENS
-from app.inspector.compare.figures import CompareFigures
+from app.inspector.compare.figures import LEFT, RIGHT, CompareFigures
 from app.inspector.compare.side import RunSide
 from app.inspector.run_pages import RunChooser
 from app.inspector.timeline.overview import Overview
@@ -36,7 +37,10 @@ from engine import Recording
 
 T = TypeVar("T")
 SIZES = (*FONT_SIZES, TEXT_BODY)  # text sizes of the cells, the largest first
-SHORT = 440  # pixels at 100 %; below this height the figures are hidden to leave room for the canvases
+SHORT = 640  # pixels at 100 %; below this height the figures are hidden until they are asked for
+LOW = 480  # below this height the legend of boards is hidden; tool tips say what it says
+TINY = 240  # below this height what differs is not said in words
+NARROW = 640  # pixels at 100 %; below this width one run is shown at a time
 SLICE_SECONDS = 0.008  # most time to search for the divergence before events of the user are handled
 
 
@@ -59,6 +63,8 @@ class Compare(QStackedWidget):
         self._divergence: Frame | None = None
         self._parted = False  # both runs have a frame at the divergence, so it is final
         self._fitted: tuple[object, ...] = ()
+        self._side = LEFT  # the run that is shown where there is room for one
+        self._has_boards = False
         self._is_turned = False  # the player's run is a fork of the other run, which is then left
         self.other = Player(self)
         self._overview, self._other_overview = overview, Overview(self.other, self)
@@ -71,30 +77,38 @@ class Compare(QStackedWidget):
 
     def _build_both(self) -> QWidget:
         self.asked = label("", wrap=True, selectable=True)
-        self.asked.setAccessibleName(tr("What was asked otherwise"))
+        self.asked.setAccessibleName(tr("What was asked differently"))
         self.facts = label("", "caption", wrap=True, selectable=True)
         self.facts.setAccessibleName(tr("What differs here"))
-        self.diverge = button(tr("First divergence"), tr("Go to where the two runs first differ"))
+        self.diverge = button(tr("First difference"), tr("Go to where the two runs first differ"))
         self.as_board = button(
             tr("Board"), tr("Compare the boards"), tip=tr("Boards, or the tokens they are written in")
         )
         self.as_board.setCheckable(True)
         self.choose = button(tr("Another run…"), tr("Choose another run to compare with"), clicked=self.show_chooser)
+        self.with_figures = button(tr("Figures"), tr("Compare the figures of both runs"), clicked=self._arrange)
+        self.with_figures.setCheckable(True)
         self.left = RunSide(tr("Canvas of the run at the left"))
         self.right = RunSide(tr("Canvas of the run at the right"))
+        self.legend = BoardLegend()
+        self.legend.set_running(True)
+        self._below = boxed(column_of(self.legend, margins=(SPACE_4, 0, SPACE_4, SPACE_2)))
+        self.switch = [
+            button(tr("Left run"), tr("Look at the left run"), clicked=lambda: self._choose_side(LEFT)),
+            button(tr("Right run"), tr("Look at the right run"), clicked=lambda: self._choose_side(RIGHT)),
+        ]
+        for made in self.switch:
+            made.setCheckable(True)
+        self._line = Hairline(Qt.Orientation.Vertical)
         self.figures = CompareFigures(self._overview, self._other_overview)
-        words = column_of(self.asked, self.facts, spacing=2)
-        head = row_of(
-            (words, 1),
-            (self.as_board, 0, Qt.AlignmentFlag.AlignTop),
-            (self.diverge, 0, Qt.AlignmentFlag.AlignTop),
-            (self.choose, 0, Qt.AlignmentFlag.AlignTop),
-            margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_2),
-            spacing=SPACE_4,
-        )
-        canvases = boxed(row_of((self.left, 1), Hairline(Qt.Orientation.Vertical), (self.right, 1), spacing=0))
-        self.down = splitter_of((canvases, 1), (self.figures, 0), sizes=(420, 150))
-        return boxed(column_of(head, Hairline(), (self.down, 1), spacing=0))
+        self._words = boxed(column_of(self.asked, self.facts, spacing=2))
+        self._head = row_of((self._words, 1), margins=(SPACE_4, SPACE_2, SPACE_4, SPACE_2), spacing=SPACE_4)
+        parts = (*self.switch, self.as_board, self.with_figures, self.diverge, self.choose)
+        self._head.addWidget(flow_of(*parts, gap=SPACE_4), 0, Qt.AlignmentFlag.AlignTop)
+        canvases = row_of((self.left, 1), self._line, (self.right, 1), spacing=0)
+        seen = boxed(column_of((canvases, 1), self._below, spacing=0))
+        self.down = splitter_of((seen, 1), (self.figures, 0), sizes=(420, 150))
+        return boxed(column_of(self._head, Hairline(), (self.down, 1), spacing=0))
 
     def _connect(self) -> None:
         player = self._player
@@ -155,7 +169,7 @@ class Compare(QStackedWidget):
         self._is_turned = comes_from(one.header, other.header)
         titles = [run_title(one.header), run_title(other.header)]
         if self._is_turned:
-            titles = [tr("The fork: {title}", title=made_in_words(one.header, one.piece)), tr("The original")]
+            titles = [tr("With the change: {title}", title=made_in_words(one.header, one.piece)), tr("The original")]
         for side, trace, title in zip(self._sides, (one, other), titles, strict=True):
             side.set_run(trace, title)
         self.figures.follow(*(reversed(overviews) if self._is_turned else overviews))
@@ -273,15 +287,40 @@ class Compare(QStackedWidget):
         has_boards = left is not None and right is not None
         self.as_board.setVisible(has_boards)
         self.as_board.setChecked(self._player.board)
+        self._has_boards = has_boards and self._player.board
         for side, placed in ((self.left, left), (self.right, right)):
-            side.show_board(placed if has_boards and self._player.board else None)
+            side.show_board(placed if self._has_boards else None)
+        self._arrange()
+
+    def _choose_side(self, side: int) -> None:
+        """Shows this run where there is room for one."""
+        self._side = side
+        self._arrange()
+        self._show()
+
+    @Slot()
+    def _arrange(self) -> None:
+        """Fits the parts to the size: in a narrow window one run at a time, in a low one no figures and no legend."""
+        is_narrow, is_short = self.width() < px(NARROW), self.height() < px(SHORT)
+        down = QBoxLayout.Direction.TopToBottom
+        self._head.setDirection(down if is_narrow else QBoxLayout.Direction.LeftToRight)
+        for place, (made, side) in enumerate(zip(self.switch, (self.left, self.right), strict=True)):
+            made.setVisible(is_narrow)
+            made.setChecked(place == self._side)
+            side.setVisible(not is_narrow or place == self._side)
+        self._line.setVisible(not is_narrow)
+        self._words.setVisible(self.height() >= px(TINY))
+        self.with_figures.setVisible(is_short)
+        self.figures.setVisible(not is_short or self.with_figures.isChecked())
+        self._below.setVisible(self._has_boards and self.height() >= px(LOW))
 
     def _fit_block(self) -> None:
         """Gives both sides the largest cell size at which both blocks are wholly visible. It is kept within a block."""
         frame, record = self._player.frame, self._player.block
         assert frame is not None
         block = frame.block
-        rooms = self.left.area.viewport().size(), self.right.area.viewport().size()
+        seen = [side for side in (self.left, self.right) if side.isVisibleTo(self)]
+        rooms = tuple(side.area.viewport().size() for side in seen)
         now = (block, self._player.calm, rooms, None if record is None else record.steps)
         if now == self._fitted:
             return
@@ -293,12 +332,12 @@ class Compare(QStackedWidget):
             if side.view.block is None:  # layout needs a block
                 side.view.set_block(snapshot)
         for size in SIZES:
-            if all([side.fits(size, tokens) for side in (self.left, self.right)]):  # noqa: C419 - each takes the size
+            if all([side.fits(size, tokens) for side in seen]):  # noqa: C419 - each takes the size
                 break
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.figures.setVisible(self.height() >= px(SHORT))
+        self._arrange()
         self._show()
 
     def changeEvent(self, event: QEvent) -> None:

@@ -1,8 +1,8 @@
-"""The panel for forks: changes at the current frame, from which the run continues, and the tree of forked runs."""
+"""Changes at the current frame, from which the run is run on, and the tree of the runs made from it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal, Slot
@@ -16,13 +16,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.canvas.words import token_words
-from app.design.choice_box import ChoiceBox
-from app.design.controls import Hairline, button, label
+from app.design.controls import Elided, button, label
 from app.design.fonts import px
-from app.design.layouts import STRETCH, column_of, row_of
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.inspector.forks.spans import Spans, fit_rows
-from app.inspector.words import banned_in_words, pinned_in_words, put_in_words, share_in_words
+from app.inspector.forks.token_choice import Encode, TokenChoice
+from app.inspector.words import banned_in_words, capital, pinned_in_words, put_in_words, share_in_words
 from app.player.player import NOTHING, Player
 from app.settings.fields import NumberBox, SeedBox, number_box
 from app.settings.spec import SAMPLER, SEED
@@ -32,7 +31,6 @@ from engine import Fork, Mark, SafelightError, step_number
 
 KNOBS = ("entropy_bound", "t_max", "t_min", "max_denoising_steps")
 PIN, PUT, BAN, SHARE = "pin", "put", "ban", "share"
-Encode = Callable[[str], Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,10 @@ class RunItem:
 
 
 class ForkPanel(QWidget):
-    """Emits the requested forks. ``block`` sets why no fork can run now, ``spans.block`` the same for spans."""
+    """Emits the requested forks. ``block`` sets why no fork can run now, ``spans.block`` the same for spans.
+
+    ``spans`` and ``versions`` are laid out by the tab.
+    """
 
     fork_asked = Signal(object)  # engine.Fork
     infill_asked = Signal(object)  # a tuple of engine.Mark
@@ -68,17 +69,12 @@ class ForkPanel(QWidget):
     def __init__(self, player: Player) -> None:
         super().__init__()
         self._player = player
-        self._encode: Encode | None = None
         self._changes: list[Change] = []
         self._blocked = self._offer = ""
         self._shown: tuple[list[RunItem], str] = [], ""  # the tree, and the id of the current run
-        self.setAccessibleName(tr("Fork the run"))
-        self.place = label("", "setting", wrap=True)
-        self.token = ChoiceBox()
-        self.token.setEditable(True)
-        self.token.setInsertPolicy(ChoiceBox.InsertPolicy.NoInsert)
-        self.token.setAccessibleName(tr("Token"))
-        self.token.setToolTip(tr("One of the recorded candidates, or any text that is one token"))
+        self.setAccessibleName(tr("Run on with a change"))
+        self.place = Elided("setting")  # of one line: it does not move what is below
+        self.token = TokenChoice(player)
         self.pin = button(tr("Pin"), tr("Pin the selected cell to the token"), tip=tr("It never changes from here on"))
         self.put = button(tr("Put"), tr("Put the token into the selected cell"), tip=tr("It may change again"))
         self.ban = button(tr("Ban"), tr("Ban the token"), tip=tr("It appears nowhere from here on"))
@@ -87,20 +83,22 @@ class ForkPanel(QWidget):
         self.share.setValue(50)
         self.share.setSuffix(tr(" %"))
         self.share.setAccessibleName(tr("Share of the token"))
-        self.feed = button(tr("Set share"), tr("Feed the token back with this share"))
+        self.feed = button(tr("Hint"), tr("Hint at the token with this share"))
         self.changes = QListWidget()
         self.changes.setAccessibleName(tr("Changes"))
         self.remove = button(tr("Remove"), tr("Remove the selected change"), clicked=self._remove)
         self.boxes: dict[str, NumberBox] = {s.name: number_box(s) for s in SAMPLER if s.name in KNOBS}
         self.seed = SeedBox()
-        self.run = button(tr("Go on from here"), tr("Run on from this step with the changes"), role="primary")
+        self.run = button(tr("Run with this change"), role="primary")
+        self.reason = label("", "caption", wrap=True)
+        self.reason.setAccessibleName(tr("What stands in the way, or comes first"))
         self.spans = Spans(player)
         self.problem = label("", "error", wrap=True)
         self.problem.setAccessibleName(tr("Problem"))
         self.problem.hide()
         self.tree = QTreeWidget()
         self.tree.setHeaderHidden(True)
-        self.tree.setAccessibleName(tr("Tree of forks"))
+        self.tree.setAccessibleName(tr("Versions of this run"))
         self.tree.setMinimumHeight(px(120))
         self._lay_out()
         self._connect()
@@ -108,7 +106,7 @@ class ForkPanel(QWidget):
 
     def _lay_out(self) -> None:
         tokens = row_of((self.token, 1), self.pin, self.put, self.ban, spacing=12)
-        shares = row_of(label(tr("Share in what is fed back"), "caption"), STRETCH, self.share, self.feed, spacing=12)
+        shares = row_of(label(tr("Hint to the next step"), "caption"), STRETCH, self.share, self.feed, spacing=12)
         grid = QGridLayout()
         grid.setHorizontalSpacing(12)
         grid.setVerticalSpacing(4)
@@ -118,10 +116,9 @@ class ForkPanel(QWidget):
             grid.addWidget(self.seed if setting is SEED else self.boxes[setting.name], row, 1)
         run, remove = (self.run, 0, Qt.AlignmentFlag.AlignLeft), (self.remove, 0, Qt.AlignmentFlag.AlignRight)
         changing = (self.place, tokens, shares, grid)
-        ending = (run, self.problem, self.changes, remove)  # neither the problem nor the changes move the button
-        family = (label(tr("This run among its forks"), "setting"), (self.tree, 1))
-        parts = (*changing, *ending, Hairline(), *family, Hairline(), self.spans)
-        self.setLayout(column_of(*parts, margins=(16, 16, 16, 16), spacing=8))
+        ending = (run, self.reason, self.problem, self.changes, remove)  # nothing that comes and goes moves the button
+        self.setLayout(column_of(*changing, *ending, STRETCH, spacing=8))
+        self.versions = boxed(column_of(label(tr("Versions"), "setting"), self.tree, spacing=8))
 
     def _connect(self) -> None:
         self.pin.clicked.connect(lambda: self._add(PIN))
@@ -137,14 +134,16 @@ class ForkPanel(QWidget):
 
     def set_encoder(self, encode: Encode | None) -> None:
         """Sets the function from text to tokens; None without a model, when only recorded candidates can be chosen."""
-        self._encode = encode
+        self.token.encode = encode
 
     def block(self, reason: str, offer: str = "") -> None:
         """Sets the reason why no fork can run now; empty if one can. ``offer`` is the model to load first."""
         self._blocked, self._offer = reason, offer
-        text = tr("Load {model} and fork", model=offer) if offer else tr("Go on from here")
-        self.run.setText(text)
-        self.run.setAccessibleName(text if offer else tr("Run on from this step with the changes"))
+        said = tr("{model} is loaded first.", model=offer) if offer else reason
+        self.reason.setText(said)
+        self.reason.setVisible(bool(said))
+        self.run.setToolTip(said)
+        self.run.setAccessibleDescription(said)
         self._show_place()
 
     def say(self, problem: str) -> None:
@@ -194,59 +193,26 @@ class ForkPanel(QWidget):
         is_fed = frame is not None and frame.step > NOISE
         self.feed.setEnabled(has_cell and is_fed)
         self.feed.setToolTip(
-            tr("The token has this share in the prediction that the next step is given; 0 takes it away")
+            tr("A step also sees the prediction of the step before it. There the token gets this share; 0 takes it out")
             if is_fed
-            else tr("Nothing is fed back into a block's first step; go to a later one")
+            else tr("The first step of a block has no step before it; go to a later one")
         )
-        can_run = frame is not None and (bool(self._offer) or not self._blocked)
-        self.run.setEnabled(can_run)
-        self.run.setToolTip(self._blocked)
+        self.run.setEnabled(frame is not None and (bool(self._offer) or not self._blocked))
         if frame is None or record is None:
-            self.place.setText(tr("Open a run to fork it."))
+            self.place.set_whole(tr("Open a run to change it."))
             return
-        step = min(frame.step + 1, record.steps)
-        where = tr("From block {block}, step {step} on", block=frame.block + 1, step=step_number(step))
-        cell = tr("cell {position} is selected", position=selection) if has_cell else tr("select a cell to pin it")
-        waits = self._blocked and not self._offer
-        self.place.setText(f"{where}; {cell}." + (f" {self._blocked}" if waits else ""))
-        self._offer_tokens(step, selection if has_cell else NOTHING)
-
-    def _offer_tokens(self, step: int, position: int) -> None:
-        record, kept = self._player.block, self.token.currentText()
-        self.token.clear()
-        if record is None or position == NOTHING or record.top_tokens is None or not record.steps:
-            self.token.setEditText(kept)
-            return
-        place = min(step, record.steps - 1)
-        assert record.top_probabilities is not None
-        for token, share in zip(
-            record.top_tokens[place, position], record.top_probabilities[place, position], strict=True
-        ):
-            self.token.addItem(f"{self._player.piece(int(token))!r}  {share:.1%}", int(token))
-
-    def _token(self) -> int:
-        """Returns the token that is chosen or typed.
-
-        Raises:
-            SafelightError: the text is not one token.
-        """
-        index = self.token.currentIndex()
-        if index >= 0 and self.token.currentText() == self.token.itemText(index):
-            return int(self.token.itemData(index))
-        text = self.token.currentText()
-        if self._encode is None:
-            raise SafelightError(tr("Load the model of this run to type a token, or choose a recorded one."))
-        ids = self._encode(text) if text else []
-        if len(ids) != 1:
-            raise SafelightError(
-                tr("{text} is {count} tokens; it must be one.", text=token_words(text), count=len(ids))
-            )
-        return int(ids[0])
+        step = step_number(min(frame.step + 1, record.steps))
+        is_long = self._player.replay is not None and self._player.replay.blocks > 1
+        where = tr("From step {step} on", step=step)
+        if is_long:
+            where = tr("From block {block}, step {step} on", block=frame.block + 1, step=step)
+        cell = self._player.name_of(selection) if has_cell else tr("select a cell to change it")
+        self.place.set_whole(tr("{where}: {cell}", where=where, cell=cell))
 
     def _add(self, kind: str) -> None:
         try:
             share = self.share.value() / 100 if kind == SHARE else 0.0
-            change = Change(kind, NOTHING if kind == BAN else self._player.selection, self._token(), share)
+            change = Change(kind, NOTHING if kind == BAN else self._player.selection, self.token.token(), share)
         except SafelightError as error:
             self.say(str(error))
             return
@@ -265,17 +231,17 @@ class ForkPanel(QWidget):
     def _show_changes(self) -> None:
         self.changes.clear()
         for change in self._changes:
-            piece = self._player.piece(change.token)
+            piece, cell = self._player.piece(change.token), self._player.name_of(change.position)
             match change.kind:
                 case "pin":
-                    text = pinned_in_words(change.position, piece)
+                    text = pinned_in_words(cell, piece)
                 case "put":
-                    text = put_in_words(change.position, piece)
+                    text = put_in_words(cell, piece)
                 case "share":
-                    text = share_in_words(change.position, piece, change.share)
+                    text = share_in_words(cell, piece, change.share)
                 case _:
                     text = banned_in_words(piece)
-            self.changes.addItem(QListWidgetItem(text[:1].upper() + text[1:]))
+            self.changes.addItem(QListWidgetItem(capital(text)))
         fit_rows(self.changes)
         self.changes.setVisible(bool(self._changes))
         self.remove.setVisible(bool(self._changes))

@@ -14,7 +14,7 @@ from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.tokens import SPACE_2
 from app.player.player import NOTHING, Player
-from app.system.i18n import tr, trn
+from app.system.i18n import tr
 from engine import Mark
 
 MOST_ROWS = 4  # of a list before it scrolls
@@ -35,17 +35,17 @@ class Spans(QWidget):
         self._player = player
         self._marks: list[Mark] = []
         self._blocked = self._offer = ""
-        self.setAccessibleName(tr("Spans to write anew"))
+        self.setAccessibleName(tr("Parts to write anew"))
         self.first, self.last = QSpinBox(), QSpinBox()
         self.first.setAccessibleName(tr("First position"))
         self.last.setAccessibleName(tr("Last position"))
-        self.add = button(tr("Add span"), tr("Add this span to those that are written anew"), clicked=self._add)
+        self.add = button(tr("Add"), tr("Add this part to those that are written anew"), clicked=self._add)
         self.text = label("", "caption", wrap=True)
-        self.text.setAccessibleName(tr("The text of the span"))
+        self.text.setAccessibleName(tr("The text of this part"))
         self.list = QListWidget()
-        self.list.setAccessibleName(tr("Spans to write anew"))
-        self.remove = button(tr("Remove span"), tr("Remove the selected span"), clicked=self._remove)
-        self.run = button(tr("Write anew"), tr("Re-noise these positions and keep all others"), role="plain")
+        self.list.setAccessibleName(tr("Parts to write anew"))
+        self.remove = button(tr("Remove"), tr("Remove the selected part"), clicked=self._remove)
+        self.run = button(tr("Write anew"), tr("Write these positions anew and keep all others"), role="plain")
         self._lay_out()
         self.run.clicked.connect(self._ask)
         for box in (self.first, self.last):
@@ -66,10 +66,10 @@ class Spans(QWidget):
             self.add,
             spacing=SPACE_2,
         )
-        hint = tr("Everything around them is pinned. Select a cell, and another with Shift, or type the positions.")
+        hint = tr("All else stays as it is. Select a cell, and another with Shift, or type the positions.")
         self.setLayout(
             column_of(
-                label(tr("Write spans of settled blocks anew"), "setting", wrap=True),
+                label(tr("Write a part of the text anew"), "setting", wrap=True),
                 label(hint, "caption", wrap=True),
                 row,
                 self.text,
@@ -83,17 +83,14 @@ class Spans(QWidget):
     def block(self, reason: str, offer: str = "") -> None:
         """Sets the reason why nothing can be rewritten now; empty if it can. ``offer`` is the model to load first."""
         self._blocked, self._offer = reason, offer
-        self._name_run()
+        said = tr("{model} is loaded first.", model=offer) if offer else reason
+        self.run.setToolTip(said)
+        self.run.setAccessibleDescription(said)
         self._show_place()
 
     @property
     def _can_run(self) -> bool:
         return bool(self._offer) or not self._blocked
-
-    def _name_run(self) -> None:
-        many = trn("Write {count} span anew", "Write {count} spans anew", len(self._marks))
-        text = many if self._marks else tr("Write anew")
-        self.run.setText(tr("Load {model} and write anew", model=self._offer) if self._offer else text)
 
     def marks(self) -> tuple[Mark, ...]:
         """Returns the spans to rewrite: the listed ones, or the one in the boxes if the list is empty."""
@@ -114,7 +111,6 @@ class Spans(QWidget):
                 box.setRange(0, record.length - 1)
         self.add.setEnabled(settled)
         self.run.setEnabled(self._can_run and (settled or bool(self._marks)))
-        self.run.setToolTip(self._blocked)
         self._show_span()
 
     @Slot(int)
@@ -164,7 +160,7 @@ class Spans(QWidget):
                 "Block {block}, positions {first} to {last}", block=mark.block + 1, first=mark.start, last=mark.stop - 1
             )
         if record is None or record.final is None:
-            return tr("{where}: this block is not settled", where=where)
+            return tr("{where}: this block is not finished", where=where)
         text = "".join(self._player.piece(token) for token in record.final[mark.start : mark.stop].tolist())
         if len(text) > MOST_SHOWN:
             text = f"{text[: MOST_SHOWN - 1]}…"
@@ -193,7 +189,6 @@ class Spans(QWidget):
         fit_rows(self.list)
         for part in (self.list, self.remove):
             part.setVisible(bool(self._marks))
-        self._name_run()
         self._show_place()
 
     @Slot()

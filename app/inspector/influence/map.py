@@ -16,7 +16,7 @@ from app.design import themes
 from app.design.fonts import TEXT_BODY, canvas_font, px
 from app.design.tokens import color, entropy_color, readable_on
 from app.inspector.influence.scale import FLOOR, ShownInfluence
-from app.inspector.words import in_nats
+from app.inspector.words import Name, capital, in_nats
 from app.system.i18n import tr
 
 
@@ -29,14 +29,15 @@ class InfluenceMap(GridView):
         self._influence: ShownInfluence | None = None
         self._texts: list[Glyph] = []
         self._ends: tuple[int, ...] = ()
+        self._name: Name = str
         self._grid = self._lay_out(max(self.width(), 1))
         self._grow_by_width(QSizePolicy.Policy.Minimum)
-        self.setAccessibleName(tr("Map of measured influence"))
+        self.setAccessibleName(tr("What depends on the token, cell by cell"))
         themes.changed.connect(self._resize)
 
-    def show_influence(self, influence: ShownInfluence, texts: list[Glyph], ends: tuple[int, ...] = ()) -> None:
+    def show_influence(self, influence: ShownInfluence, texts: list[Glyph], ends: tuple[int, ...], name: Name) -> None:
         """Shows a measurement. ``texts`` are the glyphs of all positions; lines end after the positions in ``ends``."""
-        self._influence, self._texts, self._ends = influence, texts, ends
+        self._influence, self._texts, self._ends, self._name = influence, texts, ends, name
         self._relay()
 
     def light(self, selected: int, hovered: int) -> None:
@@ -147,12 +148,13 @@ class InfluenceMap(GridView):
     def cell_name(self, index: int) -> str:
         if self._influence is None:
             raise IndexError("nothing was measured")
+        cell = capital(self._name(index))
         if index == self._influence.excluded:
-            return tr("Position {position}: its token was changed.", position=index)
+            return tr("{cell}: its token was changed.", cell=cell)
         moved = float(self._influence.kl[index])
         if moved < FLOOR:
-            return tr("Position {position} did not move.", position=index)
-        return tr("Position {position} moved by {nats} nats.", position=index, nats=in_nats(moved))
+            return tr("{cell} does not change.", cell=cell)
+        return tr("{cell} changes by {nats} nats.", cell=cell, nats=in_nats(moved))
 
     def cell_details(self, _index: int) -> list[str]:
         return []

@@ -60,10 +60,10 @@ class Scale:
     def kind(self) -> str:
         """Describes the kind of scale, linear or logarithmic."""
         if self.low is None:
-            kind = tr("Linear scale: half the colours are half as many nats.")
+            kind = tr("Linear scale.")
         else:
-            kind = tr("Logarithmic scale: from mark to mark it is ten times as many nats.")
-        return kind + " " + tr("Without colour: less than {floor} nats, which is nothing.", floor=FLOOR)
+            kind = tr("Logarithmic scale: each mark is ten times the one before it.")
+        return kind + " " + tr("No colour: less than {floor} nats.", floor=FLOOR)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,54 +7,50 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QRectF, Qt, Signal, Slot
 from PySide6.QtGui import QPainter, QPen
 from PySide6.QtWidgets import (
-    QGridLayout,
-    QLineEdit,
     QListWidget,
     QListWidgetItem,
-    QScrollArea,
     QWidget,
 )
 
 from app.canvas.glyphs import glyph_of
 from app.canvas.legend import Legend, LegendEntry
 from app.canvas.words import token_words
-from app.design.choice_box import ChoiceBox
 from app.design.controls import button, label
 from app.design.layouts import column_of
-from app.design.tokens import SPACE_2, SPACE_4, Theme, color
+from app.design.tokens import SPACE_2, Theme, color
+from app.inspector.forks.token_choice import TokenChoice
 from app.inspector.influence.map import InfluenceMap
 from app.inspector.influence.scale import FLOOR, ShownInfluence
-from app.inspector.words import in_nats
+from app.inspector.words import capital, in_nats
 from app.player.player import NOTHING, Player
-from app.state.run.answers import share_words
 from app.state.run.lines import line_ends
 from app.system.i18n import tr, trn
 from engine import step_number
 
 MOST_LISTED = 24
-_TOKEN, _POSITION = Qt.ItemDataRole.UserRole, Qt.ItemDataRole.UserRole
+_POSITION = Qt.ItemDataRole.UserRole
 
 
 class InfluenceView(QWidget):
-    """Requests measurements by signals and shows the latest one."""
+    """Requests measurements of the token in ``choice`` by signals, and shows the latest one."""
 
     asked = Signal(int, int)  # position, new token
     asked_text = Signal(int, str)  # position, text of the new token; the receiver checks that it is one token
 
-    def __init__(self, player: Player, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._player = player
+    def __init__(self, player: Player, choice: TokenChoice) -> None:
+        super().__init__()
+        self._player, self._choice = player, choice
         self.influence: ShownInfluence | None = None  # the measurement shown
         self._place: tuple[int, int] | None = None  # block and frame that were measured
         self._busy = False
         self._refusal = self._needed = ""
-        self._offered: tuple[int, ...] = ()
-        self._build_form()
+        self.measure = button(tr("Measure"), tr("Measure what depends on this token"))
+        self.reason = label("", "caption", wrap=True)
         self.problem = label("", "error", wrap=True)
         self.teaching = label(
             tr(
-                "What hangs on one token? Select a cell, choose another token for it, and measure: one denoising step"
-                " is run with this token changed, and every position shows how far its distribution moved."
+                "One denoising step is run with the token above in the selected cell. Every other cell is coloured by "
+                "how much its prediction changes."
             ),
             "caption",
             wrap=True,
@@ -63,8 +59,8 @@ class InfluenceView(QWidget):
         self.what.setAccessibleName(tr("What was measured"))
         self.how = label(
             tr(
-                "Measured: one step with this token changed; KL of each position's distribution, in nats."
-                " Without self-conditioning."
+                "By the KL divergence of each cell's prediction, in nats. The step is not shown the prediction of the "
+                "step before it (no self-conditioning)."
             ),
             "caption",
             wrap=True,
@@ -73,61 +69,29 @@ class InfluenceView(QWidget):
         self.legend = Legend()
         self.scale = label("", "caption", wrap=True)
         self.list = QListWidget()
-        self.list.setAccessibleName(tr("Positions that moved most"))
+        self.list.setAccessibleName(tr("Cells that change most"))
         self.list.setUniformItemSizes(True)
-        self._area = QScrollArea()
-        self._area.setWidgetResizable(True)
-        self._area.setWidget(self.map)
-        self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        words = (self.problem, self.teaching, self.what, self.how)
-        parts = (
-            self.legend,
-            self.scale,
-            (self._area, 3),
-            (self.list, 2),
-            0,
-        )  # the legend is visible for any map's size
-        margins = (SPACE_4, SPACE_2, SPACE_4, SPACE_4)
-        self.setLayout(column_of(self._form, *words, *parts, margins=margins, spacing=SPACE_2))
-        self.setAccessibleName(tr("Measured influence"))
+        title = label(tr("What depends on this token?"), "setting", wrap=True)
+        asking = (title, self.teaching, self.measure, self.reason, self.problem)
+        self.setLayout(
+            column_of(*asking, self.what, self.how, self.legend, self.scale, self.map, self.list, spacing=SPACE_2)
+        )
+        self.setAccessibleName(tr("What depends on a token"))
         self._connect()
         self._open()
-
-    def _build_form(self) -> None:
-        self.cell = label("", wrap=True)
-        self.tokens = ChoiceBox()
-        self.tokens.setAccessibleName(tr("Token to put there"))
-        self.tokens.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.tokens.setMinimumContentsLength(12)
-        self.text = QLineEdit()
-        self.text.setMaxLength(200)
-        self.text.setAccessibleName(tr("Text of the token to put there"))
-        self.text.setPlaceholderText(tr("or one token, as text"))
-        self.text.setClearButtonEnabled(True)
-        self.measure = button(tr("Measure"), tr("Measure the influence of this change"), role="primary")
-        self._form = QGridLayout()
-        self._form.setHorizontalSpacing(SPACE_2)
-        self._form.setVerticalSpacing(SPACE_2)
-        self._form.addWidget(self.cell, 0, 0, 1, 2)
-        self._form.addWidget(self.tokens, 1, 0, 1, 2)
-        self._form.addWidget(self.text, 2, 0, 1, 2)
-        self._form.addWidget(self.measure, 3, 0, Qt.AlignmentFlag.AlignLeft)
-        self._form.setColumnStretch(1, 1)
 
     def _connect(self) -> None:
         player = self._player
         player.opened.connect(self._open)
-        player.placed.connect(self._offer)
-        player.grown.connect(self._offer)
-        player.selected.connect(self._offer)
+        player.placed.connect(self._enable)
+        player.grown.connect(self._enable)
+        player.selected.connect(self._enable)
         player.selected.connect(self._light)
         player.hovered.connect(self._light)
         self.map.cellHovered.connect(player.point)
         self.map.cellSelected.connect(player.select)
         self.measure.clicked.connect(self._ask)
-        self.text.returnPressed.connect(self._ask)
-        self.text.textChanged.connect(self._enable)
-        self.tokens.currentIndexChanged.connect(self._enable)
+        self._choice.editTextChanged.connect(self._enable)
         self.list.currentItemChanged.connect(self._pick)
 
     def show_influence(
@@ -153,7 +117,7 @@ class InfluenceView(QWidget):
         tokens[position] = after
         player = self._player
         texts = [glyph_of(player.piece(token), player.is_special(token)) for token in tokens]
-        self.map.show_influence(self.influence, texts, line_ends(snapshot, player.piece))
+        self.map.show_influence(self.influence, texts, line_ends(snapshot, player.piece), player.name_of)
         self.set_busy(False)
         self.show_problem("")
         self._show_words(tokens, frame.block, frame.step)
@@ -169,21 +133,17 @@ class InfluenceView(QWidget):
     def set_busy(self, busy: bool) -> None:
         """Shows if a measurement is running."""
         self._busy = busy
-        self._name_measure()
+        self.measure.setText(tr("Measuring") if busy else tr("Measure"))
         self._enable()
 
     def set_refusal(self, reason: str, needed: str = "") -> None:
         """Sets the reason why nothing can be measured now; empty if it can. ``needed`` is the model to load first."""
         self._refusal, self._needed = "" if needed else reason, needed
-        self._name_measure()
-        self.measure.setToolTip(reason)
-        self.measure.setAccessibleDescription(reason)
+        said = tr("{model} is loaded first.", model=needed) if needed else reason
+        self.measure.setToolTip(said)
+        self.measure.setAccessibleDescription(said)
         self.show_problem("")
-        self._offer()
-
-    def _name_measure(self) -> None:
-        text = tr("Load {model} and measure", model=self._needed) if self._needed else tr("Measure")
-        self.measure.setText(tr("Measuring") if self._busy else text)
+        self._enable()
 
     def clear(self) -> None:
         """Removes the measurement."""
@@ -193,81 +153,44 @@ class InfluenceView(QWidget):
 
     @Slot()
     def _open(self) -> None:
-        self.text.clear()
         self.show_problem("")
         self.clear()
-        self._offer()
-
-    @Slot()
-    def _offer(self, _position: int = NOTHING) -> None:
-        """Offers the selected cell's recorded candidates at the current step, except its present token."""
-        player, snapshot, position = self._player, self._player.snapshot, self._player.selection
-        offered: list[int] = []
-        shares: list[float] = []
-        if snapshot is None or not 0 <= position < snapshot.length:
-            prompt = tr("Select a cell to change its token.")
-        else:
-            now = int(snapshot.tokens(calm=True)[position])
-            prompt = tr(
-                "Position {position}: change {token} to", position=position, token=token_words(player.piece(now))
-            )
-            if snapshot.top_tokens is not None and snapshot.top_probabilities is not None:
-                top = snapshot.top_tokens[position].tolist()
-                kept = [place for place, token in enumerate(top) if token != now]
-                offered = [top[place] for place in kept]
-                shares = [float(snapshot.top_probabilities[position, place]) for place in kept]
-        if self._refusal:
-            prompt = self._refusal
-        if prompt != self.cell.text():
-            self.cell.setText(prompt)
-        self._fill(offered, shares)
         self._enable()
-
-    def _fill(self, tokens: list[int], shares: list[float]) -> None:
-        player = self._player
-        words = [
-            f"{token_words(player.piece(token))}   {share_words(share)}"
-            for token, share in zip(tokens, shares, strict=True)
-        ]
-        if words == [self.tokens.itemText(place) for place in range(self.tokens.count())]:
-            return
-        chosen = self.tokens.currentData(_TOKEN)
-        self.tokens.blockSignals(True)
-        self.tokens.clear()
-        for token, text in zip(tokens, words, strict=True):
-            self.tokens.addItem(text, token)
-        if chosen in tokens:
-            self.tokens.setCurrentIndex(tokens.index(chosen))
-        self.tokens.blockSignals(False)
 
     @Slot()
     def _enable(self) -> None:
+        """Enables the button if there is something to measure, and says what is missing otherwise."""
         snapshot, position = self._player.snapshot, self._player.selection
-        cell = snapshot is not None and 0 <= position < snapshot.length and not self._refusal
-        typed = bool(self.text.text())
-        self.tokens.setEnabled(cell and not typed and self.tokens.count() > 0)
-        self.text.setEnabled(cell)
-        # The button stays enabled during a measurement, so that it keeps the focus.
-        self.measure.setEnabled(cell and (typed or self.tokens.count() > 0))
+        has_cell = snapshot is not None and 0 <= position < snapshot.length
+        if snapshot is None or not has_cell:
+            reason = tr("Select a cell to change its token.")
+        elif self._choice.listed == int(snapshot.tokens(calm=True)[position]):
+            reason = tr("This token stands there already; choose another one.")
+        else:
+            reason = "" if self._choice.currentText() else tr("Choose a token above.")
+        reason = self._refusal or reason
+        self.reason.setText(reason)
+        self.reason.setVisible(bool(reason))
+        self.measure.setEnabled(not reason)  # it stays enabled during a measurement, so that it keeps the focus
 
     @Slot()
     def _ask(self) -> None:
         if self._busy or not self.measure.isEnabled():
             return
         self.show_problem("")
-        position = self._player.selection
-        if self.text.text():
-            self.asked_text.emit(position, self.text.text())
+        position, listed = self._player.selection, self._choice.listed
+        if listed is None:
+            self.asked_text.emit(position, self._choice.currentText())
         else:
-            self.asked.emit(position, int(self.tokens.currentData(_TOKEN)))
+            self.asked.emit(position, listed)
 
     def _show_words(self, tokens: list[int], block: int, step: int) -> None:
-        influence, piece = self.influence, self._player.piece
+        influence, piece, name = self.influence, self._player.piece, self._player.name_of
         assert influence is not None
         listed = influence.moved(MOST_LISTED)
         head = tr(
-            "Position {position} changed from {before} to {after}, block {block}, {frame}.",
-            position=influence.position,
+            "{cell} changed from {before} to {after}, block {block}, {frame}.",
+            cell=capital(name(influence.position)),
             before=token_words(piece(influence.before)),
             after=token_words(piece(influence.after)),
             block=block + 1,
@@ -275,21 +198,21 @@ class InfluenceView(QWidget):
         )
         if listed:
             most, nats = listed[0]
-            moved = trn("{count} position moved", "{count} positions moved", influence.count)
-            head += " " + tr("Position {most} moved most, by {nats} nats.", most=most, nats=in_nats(nats))
+            moved = trn("{count} cell changes", "{count} cells change", influence.count)
+            head += " " + tr("{cell} changes most, by {nats} nats.", cell=capital(name(most)), nats=in_nats(nats))
             head += " " + tr("{moved} by {notable} nats or more.", moved=moved, notable=FLOOR)
         else:
             head += " " + tr(
-                "Nothing depends on this token: no other position moved by {notable} nats or more.", notable=FLOOR
+                "Nothing depends on this token: no other cell changes by {notable} nats or more.", notable=FLOOR
             )
         self.what.setText(head)
         self.list.blockSignals(True)
         self.list.clear()
         for place, nats in listed:
             text = tr(
-                "{nats} nats   position {position}   {token}",
+                "{nats} nats   {cell}   {token}",
                 nats=in_nats(nats),
-                position=place,
+                cell=name(place),
                 token=token_words(piece(tokens[place])),
             )
             item = QListWidgetItem(text, self.list)
@@ -307,11 +230,10 @@ class InfluenceView(QWidget):
 
     def _show_parts(self) -> None:
         measured = self.influence is not None
-        for part in (self.what, self.how, self._area, self.legend):
+        for part in (self.what, self.how, self.map, self.legend):
             part.setVisible(measured)
         for detail in (self.scale, self.list):
             detail.setVisible(self.influence is not None and self.influence.most > 0)
-        self.teaching.setVisible(not measured)
 
     @Slot()
     def _light(self, _position: int = NOTHING) -> None:

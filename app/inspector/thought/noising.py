@@ -66,7 +66,7 @@ class Noising(QObject):
         if not order.answering.any():
             return tr("This run has a thought, and no answer behind it.")
         if trace.header.marks:
-            return tr("This run was written anew in a span; test the one that it comes from.")
+            return tr("A part of this run was written anew; test the run that it comes from.")
         return self._going_on.refusal_to_fork(can=model is not None and model.capabilities.forks)
 
     @Slot()
@@ -165,8 +165,8 @@ class Noising(QObject):
         if not self._done:
             return ""
         said = trn(
-            "{turned} of {count} answer turned.",
-            "{turned} of {count} answers turned.",
+            "{turned} of {count} answer changed.",
+            "{turned} of {count} answers changed.",
             self._done,
             turned=self._turned,
         )

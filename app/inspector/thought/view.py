@@ -38,9 +38,8 @@ class ThoughtView(QWidget):
 
     def _lay_out(self) -> None:
         introduction = tr(
-            "A share of the thought becomes random tokens; that and the rest of it are pinned, and the answer is "
-            "written again with the seed of the run. It has turned where it reads otherwise. All tries are kept as "
-            "forks of this run."
+            "A share of the thought is replaced by random tokens, and the answer is written again with the same seed. "
+            "It has changed if it reads differently. All tries are kept as versions of this run."
         )
         grid = QGridLayout()
         grid.setHorizontalSpacing(SPACE_4)

@@ -30,14 +30,17 @@ from app.inspector.timeline.steps_area import numbered_steps
 from app.inspector.words import tick
 from app.player.player import Player
 from app.state.run.replay import NOISE, Frame
-from app.system.i18n import tr
+from app.system.i18n import tr, trn
 from app.system.timers import later
 from engine import step_number
 
 if TYPE_CHECKING:
     from pyqtgraph import GraphicsLayoutWidget, PlotItem
 
+ENTROPY, CELLS, DIVERGENCE, PLACE = range(4)  # the rows
 LEAST_TICK = 36  # least pixels at 100 % between two numbers of the axis
+LEAST_HEIGHT = 300  # of the plots, in pixels at 100 %
+DOT = 4  # diameter in pixels
 REDRAW_MS = 120  # interval of redrawing while figures are still being computed
 
 
@@ -50,7 +53,8 @@ def round_up(value: float) -> float:
 
 
 class Plots(QWidget):
-    """Three plots: mean entropy; positions accepted and changed; KL to the previous and to the last step."""
+    """Four plots: mean entropy; cells accepted, changed and settled; KL to the previous and to the last step; the
+    places in the text of the cells that settle."""
 
     def __init__(self, player: Player, overview: Overview, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -67,6 +71,7 @@ class Plots(QWidget):
         bar = row_of(self.whole, self.one, STRETCH, self.missing, margins=(16, 4, 16, 0), spacing=16)
         self.sheet = PlotSheet(self._tool_tip)
         self.sheet.setAccessibleName(tr("Plots over the steps"))
+        self._fit_height()
         self.setLayout(column_of(bar, (self.sheet, 1), spacing=0))
         self.setAccessibleName(tr("Plots over the steps"))
         self._redraw = later(self, self.draw)
@@ -86,7 +91,11 @@ class Plots(QWidget):
         if self._graph is not None:
             self._graph.deleteLater()
             self._graph, self._rows = None, []
+        self._fit_height()
         self._later()
+
+    def _fit_height(self) -> None:
+        self.sheet.setMinimumHeight(px(LEAST_HEIGHT))
 
     @Slot()
     def _on_opened(self) -> None:
@@ -185,7 +194,7 @@ class Plots(QWidget):
         names = max(metrics.horizontalAdvance(line.text) for row in self.legend() for line in row)
         graph.ci.layout.setContentsMargins(8, 4, names + 28 + 20, 4)
         style = {"color": theme.faint_ink, "font-size": f"{px(TEXT_SMALL)}px"}
-        titles = self.titles()
+        titles = tr("nats"), tr("cells"), tr("nats"), tr("place")
         for row, title in enumerate(titles):
             plot = plain_plot(graph, row, 0)
             plot.showGrid(y=True, alpha=0.12)
@@ -217,7 +226,7 @@ class Plots(QWidget):
         tops = []
         for row, plot in enumerate(self._rows):
             plot.setXRange(-0.5, max(1, total) - 0.5, padding=0)
-            top = self.tops().get(row) or round_up(self._most(plot))
+            top = 1.0 if row == PLACE else round_up(self._most(plot))
             plot.setYRange(0, HEADROOM * top, padding=0)
             plot.getAxis("left").setTicks([[(0, ""), (top, "")]])
             tops.append(top)
@@ -245,22 +254,31 @@ class Plots(QWidget):
         tops = [np.nanmax(item.yData) for item in plot.listDataItems() if item.yData is not None]
         return max(tops, default=0.0) or 1.0
 
-    def titles(self) -> Sequence[str]:
-        """Returns the unit of each row."""
-        return tr("nats"), tr("cells"), tr("nats")
-
-    def tops(self) -> dict[int, float]:
-        """Returns the top of the scale of each row with a fixed scale."""
-        return {}
-
     def draw_lines(self, blocks: list[int]) -> None:
         """Draws the lines of these blocks."""
         theme, solid, dashed = themes.current(), Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine
-        self.draw_line(0, blocks, "mean_entropy", theme.ink, solid)
-        self.draw_line(1, blocks, "accepted", theme.accepted, solid)
-        self.draw_line(1, blocks, "changes", theme.remelted, dashed)
-        self.draw_line(2, blocks, "kl_to_previous", theme.accent, solid)
-        self.draw_line(2, blocks, "kl_to_final", theme.ink, dashed)
+        self.draw_line(ENTROPY, blocks, "mean_entropy", theme.ink, solid)
+        self.draw_line(CELLS, blocks, "accepted", theme.accepted, solid)
+        self.draw_line(CELLS, blocks, "changes", theme.remelted, dashed)
+        self.draw_line(CELLS, blocks, "order.counts", theme.ink, solid)
+        self.draw_line(DIVERGENCE, blocks, "kl_to_previous", theme.accent, solid)
+        self.draw_line(DIVERGENCE, blocks, "kl_to_final", theme.ink, dashed)
+        before = 0
+        for block in blocks:
+            if (figures := self._overview[block]) is not None and figures.steps:
+                self._draw_dots(block, figures, before)
+            before += self._overview.steps[block]
+        self.draw_line(PLACE, blocks, "order.centres", theme.ink, solid)
+
+    def _draw_dots(self, block: int, figures: BlockFigures, before: int) -> None:
+        """Draws a dot for each position of a block: its step on x, its place in the text on y (0 left, 1 right)."""
+        order, run = figures.order, self._overview.order
+        thinking = np.zeros(len(order.tokens), dtype=np.bool_) if run is None else run.thinking_of(block)
+        for which, shade in ((~thinking, themes.current().accepted), (thinking, themes.current().accent)):
+            shown = which & order.free
+            if shown.any():
+                xs, ys = before + order.settled_at[shown].astype(np.float64), order.places[shown]
+                self._rows[PLACE].plot(xs, ys, pen=None, symbol="o", symbolSize=DOT, symbolBrush=shade, symbolPen=None)
 
     def draw_line(self, row: int, blocks: list[int], name: str, shade: str, style: Qt.PenStyle) -> None:
         """Draws a figure of these blocks over their steps. ``name`` is its attribute in ``BlockFigures``."""
@@ -292,29 +310,31 @@ class Plots(QWidget):
 
     def _say_missing(self, blocks: list[int]) -> None:
         known = [figures for block in blocks if (figures := self._overview[block]) is not None]
-        text = self.missing_words(known)
+        lacking = any(figures.kl_to_previous is None for figures in known)
+        text = tr("KL is missing: the likeliest tokens were not recorded") if lacking else ""
         if len(known) < len(blocks):
             text = tr("{known} of {count} blocks read", known=len(known), count=len(blocks))
         self.missing.setText(text)
 
-    def missing_words(self, known: Sequence[BlockFigures]) -> str:
-        """Describes which figures were not recorded for these blocks; empty if all were."""
-        lacking = any(figures.kl_to_previous is None for figures in known)
-        return tr("KL is missing: the likeliest tokens were not recorded") if lacking else ""
-
     def legend(self) -> list[list[LegendLine]]:
         """Returns the legend of each row."""
-        theme = themes.current()
+        theme, run = themes.current(), self._overview.order
+        dots = [LegendLine(tr("a cell that settles"), theme.accepted, False)]
+        if run is not None and run.has_thought:
+            answer, thought = tr("answer"), tr("thought")
+            dots = [LegendLine(answer, theme.accepted, False), LegendLine(thought, theme.accent, False)]
         return [
             [LegendLine(tr("mean entropy"), theme.ink, False)],
             [
                 LegendLine(tr("accepted"), theme.accepted, False),
                 LegendLine(tr("best guess changed"), theme.remelted, True),
+                LegendLine(tr("settled"), theme.ink, False),
             ],
             [
                 LegendLine(tr("KL to the step before"), theme.accent, False),
                 LegendLine(tr("KL to the last step"), theme.ink, True),
             ],
+            [*dots, LegendLine(tr("centre: 0 left, 1 right"), theme.ink, False)],
         ]
 
     def words_at(self, place: int) -> list[str]:
@@ -340,4 +360,8 @@ class Plots(QWidget):
                 tr("KL to the step before: {value} nats or more", value=f"{figures.kl_to_previous[step]:.3f}"),
                 tr("KL to the last step: {value} nats or more", value=f"{figures.kl_to_final[step]:.3f}"),
             ]
+        count, centre = int(figures.order.counts[step]), float(figures.order.centres[step])
+        lines.append(trn("{count} cell settles", "{count} cells settle", count))
+        if count:
+            lines.append(tr("Their centre: {value}, from 0 left to 1 right", value=f"{centre:.2f}"))
         return lines

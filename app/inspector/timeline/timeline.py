@@ -45,7 +45,7 @@ class Timeline(QAbstractSlider):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(tr("Timeline"))
-        self.setAccessibleDescription(tr("Every frame of the run. The arrow keys go to the one before or after."))
+        self.setAccessibleDescription(tr("Every step of the run. The arrow keys go to the one before or after."))
         self.setSingleStep(1)
         self._resize_labels()
         player.opened.connect(self._on_frames)
@@ -255,7 +255,7 @@ class TimelineKey(QWidget):
             self.update()
 
     def _texts(self) -> tuple[str, ...]:
-        usual = tr("end of a block"), tr("stopped early"), tr("many remelts at once")
+        usual = tr("end of a block"), tr("stopped early"), tr("many taken back at once")
         return (*usual, tr("a round begins")) if self._has_rounds else usual
 
     def _font(self) -> QFont:

@@ -50,7 +50,7 @@ class Transport(QWidget):
             self.speed.addItem(tr("{speed}×", speed=f"{speed:g}"), speed)
         self.speed.setCurrentIndex(SPEEDS.index(1.0))
         self.speed.setAccessibleName(tr("Speed"))
-        self.speed.setToolTip(tr("How fast the frames follow each other; at 1× a block takes two to four seconds"))
+        self.speed.setToolTip(tr("How fast the steps follow each other; at 1× a block takes two to four seconds"))
         self._lay_out()
         self.speed.activated.connect(self._choose_speed)
         player.opened.connect(self._show_key)
@@ -68,7 +68,7 @@ class Transport(QWidget):
         player = self._player
         last = 1 << 30
         return [
-            TransportAction("first", "skip-backward", tr("First frame"), tr("Home"), lambda: player.step(-last)),
+            TransportAction("first", "skip-backward", tr("To the beginning"), tr("Home"), lambda: player.step(-last)),
             TransportAction(
                 "change-back",
                 "chevron-double-left",
@@ -76,10 +76,10 @@ class Transport(QWidget):
                 tr("Shift+Left"),
                 lambda: player.next_change(-1),
             ),
-            TransportAction("back", "step-backward", tr("One frame back"), tr("Left"), lambda: player.step(-1)),
+            TransportAction("back", "step-backward", tr("One step back"), tr("Left"), lambda: player.step(-1)),
             TransportAction("reverse", "rewind", tr("Play backwards"), tr("J"), lambda: player.play(-1)),
             TransportAction("play", "play", tr("Play"), tr("Space or L; K pauses"), player.toggle),
-            TransportAction("on", "step-forward", tr("One frame on"), tr("Right"), lambda: player.step(1)),
+            TransportAction("on", "step-forward", tr("One step on"), tr("Right"), lambda: player.step(1)),
             TransportAction(
                 "change-on",
                 "chevron-double-right",
@@ -87,7 +87,7 @@ class Transport(QWidget):
                 tr("Shift+Right"),
                 lambda: player.next_change(1),
             ),
-            TransportAction("last", "skip-forward", tr("Last frame"), tr("End"), lambda: player.step(last)),
+            TransportAction("last", "skip-forward", tr("To the end"), tr("End"), lambda: player.step(last)),
             TransportAction("loop", "repeat", tr("Loop"), tr("O"), self._toggle_loop),
         ]
 

@@ -64,13 +64,13 @@ def decision_words(answers: Sequence[TypedAnswer]) -> str:
 def fact_words(answer: TypedAnswer, reads: Sequence[LabelRead]) -> str:
     """Returns the figures of an answer: label mass, confidence, entropy, and how its reads agree."""
     facts = [
-        tr("label mass {share}", share=share_words(answer.label_mass)),
+        tr("{share} of all probability on the options", share=share_words(answer.label_mass)),
         tr("confidence {share}", share=share_words(answer.confidence)),
         tr("entropy {entropy} nats", entropy=f"{entropy_of(answer):.3f}"),
     ]
     text = tr("{facts}.", facts=" · ".join(facts))
     if not answer.argmax_is_label:
-        text += " " + tr("The likeliest token of all is none of the labels.")
+        text += " " + tr("The likeliest token of all is none of the options.")
     if answer.reads > 1:
         each = tr(", ").join(_read_words(answer, read) for read in reads)
         agreeing = round(answer.agreement * answer.reads)

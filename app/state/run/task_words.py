@@ -28,11 +28,6 @@ def kind_words(header: TraceHeader) -> str:
     }[header.output_format.kind]
 
 
-def task_title(header: TraceHeader) -> str:
-    """Returns the title of the tab that shows the task."""
-    return tr("Asked") if header.decision is not None else tr("Format")
-
-
 def task_text(header: TraceHeader) -> str:
     """Returns the whole task of a run as text; empty for an ordinary one."""
     if header.decision is not None:
@@ -47,8 +42,8 @@ def _decision_text(decision: Decision) -> str:
         parts.append(tr("All questions were asked together, and read from one canvas."))
     if decision.repeats:
         again = trn(
-            "Where an answer is in doubt it is read again, {count} time, with fresh noise.",
-            "Where an answer is in doubt it is read again, {count} times, with fresh noise.",
+            "Where an answer is unsure it is read again, {count} time, with fresh noise.",
+            "Where an answer is unsure it is read again, {count} times, with fresh noise.",
             decision.repeats,
         )
         parts.append(again)

@@ -8,6 +8,7 @@ from PySide6.QtCore import QPoint, Qt
 
 from app.board.block_board import BlockBoard
 from app.board.pane import BoardPane
+from app.board.words import cell_name
 from app.canvas.heat import Heat
 from app.design import motion
 from app.design.tokens import DARKROOM, entropy_color
@@ -85,3 +86,16 @@ def test_the_legend_says_what_the_colours_mean(qtbot):
     pane.grab()
     pane.set_heat(None)
     assert "given" in pane.legend.words
+
+
+def test_every_word_of_the_legend_has_a_meaning(qtbot):
+    pane = BoardPane()
+    qtbot.addWidget(pane)
+    assert "taken back" in pane.legend.words
+    assert all(entry.tip for entry in pane.legend._entries)
+
+
+def test_a_cell_is_named_by_its_row_and_column_where_it_is_on_a_board():
+    placed = Placed("0" * 81, tuple(row * 10 + column for row in range(9) for column in range(9)))
+    assert cell_name(54, placed) == "row 6, column 5"
+    assert cell_name(59, placed) == cell_name(59, None) == "position 59"  # a line break

@@ -33,7 +33,7 @@ def canvas(qtbot) -> InspectorCanvas:
 def test_a_table_of_cells_in_words(canvas):
     table = QAccessible.queryAccessibleInterface(canvas.view)
     assert table.role() == QAccessible.Role.Table
-    assert table.text(NAME) == "Canvas of the frame on show"
+    assert table.text(NAME) == "Canvas at this step"
     assert "accepted" in table.text(DESCRIPTION)
     assert table.childCount() == LENGTH
     view, columns = canvas.view, canvas.view.grid.columns
@@ -41,8 +41,8 @@ def test_a_table_of_cells_in_words(canvas):
         cell = table.child(index)
         assert cell.role() == QAccessible.Role.Cell
         assert table.indexOfChild(cell) == index
-        state = {CellState.REMELTED: "taken back", CellState.SETTLED: "settled", CellState.CANDIDATE: "candidate"}
-        shown = view.block.cell(index, True)
+        state = {CellState.REMELTED: "taken back", CellState.SETTLED: "settled", CellState.NOISE: "noise"}
+        shown = view.block.cell(index, False)
         token = repr(chr(97 + shown.token % 26))
         place = f"Row {index // columns + 1}, column {index % columns + 1}"
         assert cell.text(NAME) == f"{place}: {token}, {state[shown.state]}"

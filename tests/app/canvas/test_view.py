@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QAbstractAnimation, QEvent, QPoint, QPointF, QSize, Qt
+from PySide6.QtCore import QAbstractAnimation, QEvent, QPoint, QPointF, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QHelpEvent, QImage, QMouseEvent, QPainter
 from PySide6.QtWidgets import QScrollArea, QToolTip, QVBoxLayout, QWidget
 
@@ -542,6 +542,18 @@ def test_selection_is_seen(view):
     assert pixels(view) != before
 
 
+def test_the_legend_says_what_its_words_mean(view):
+    show(view, block_at(2))
+    tips = [view.legend_tip(QRect(*rect).center()) for rect in view.grid.legend]
+    assert len(set(tips)) == len(tips) >= 5
+    assert "Sure enough to stay at this step" in tips
+    assert view.legend_tip(centre(view, 8)) == ""
+    where = QRect(*view.grid.legend[0]).center()
+    view.event(QHelpEvent(QEvent.Type.ToolTip, where, view.mapToGlobal(where)))
+    assert QToolTip.text() == tips[0]
+    QToolTip.hideText()
+
+
 def test_tool_tip_tells_all(view):
     show(view, block_at(2))
     assert view.cell_text(8) == [
@@ -556,7 +568,7 @@ def test_tool_tip_tells_all(view):
     view.event(QHelpEvent(QEvent.Type.ToolTip, where, view.mapToGlobal(where)))
     assert "<b>" in QToolTip.text()
     QToolTip.hideText()
-    meanings = ("A random token", "Tried", "The model", "Kept at the step", "Kept, and")
+    meanings = ("A random token", "The best guess", "Sure enough", "Accepted at the step", "Accepted for")
     for rect, meaning in zip(view.grid.legend, meanings, strict=False):
         where = QPoint(rect.x + 3, rect.y + 3)
         view.event(QHelpEvent(QEvent.Type.ToolTip, where, view.mapToGlobal(where)))
@@ -656,7 +668,7 @@ def test_summary_for_screen_readers(view):
         -1: "Canvas block 1, before the first step: 24 tokens of noise.",
         1: "Canvas block 1, step 2: 8 of 24 accepted, 0 taken back.",
         2: "Canvas block 1, step 3: 8 of 24 accepted, 2 taken back.",
-        4: "Canvas block 1, committed after 4 steps: 20 of 24 are text, taken back 4 times.",
+        4: "Canvas block 1, finished after 4 steps: 20 of 24 are text, 4 taken back.",
     }
     assert view.accessibleName() == "Canvas"
     for step, text in wanted.items():

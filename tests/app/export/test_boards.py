@@ -125,7 +125,7 @@ def test_the_page_shows_the_board_that_the_window_shows(run: Recording, browser:
     assert browser.value(said) == "Not solved: 15 of 53 blanks wrong."
     assert browser.value("document.getElementById('text').textContent") == run.text
     browser.value("document.querySelectorAll('#grid .square')[10].click()")
-    assert browser.value("document.getElementById('bio-title').textContent") == "Biography of position 11"
+    assert browser.value("document.getElementById('cell-title').textContent") == "Row 2, column 2"
     browser.press("ArrowDown")
     assert browser.value("document.activeElement.dataset.at") == "21"
     browser.value("(() => { const box = document.getElementById('view'); box.value = 'calm';"

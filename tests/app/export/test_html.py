@@ -193,7 +193,7 @@ def test_scrubbing_with_the_slider_shows_the_step(browser: Any, real: Trace, tmp
     assert "step 4," in browser.value("document.getElementById('scrubber').getAttribute('aria-valuetext')")
 
 
-def test_a_click_shows_the_biography(browser: Any, large: Trace, tmp_path: Path) -> None:
+def test_a_click_shows_the_history_of_a_cell(browser: Any, large: Trace, tmp_path: Path) -> None:
     browser.open(whole(large, tmp_path / "run.html"), "frame=20")
     record = Replay(large).record(0)
     at = int(record.remelted.sum(axis=0).argmax())
@@ -209,9 +209,9 @@ def test_a_click_shows_the_biography(browser: Any, large: Trace, tmp_path: Path)
         assert guess == glyph_of(large.piece(int(record.argmax[step, at])), False).text
         assert drawn == glyph_of(large.piece(int(record.candidates[step, at])), False).text
         assert fate.startswith("accepted") == bool(record.accepted[step, at])
-        assert (fate == "remelted") == bool(record.remelted[step, at])
+        assert (fate == "taken back") == bool(record.remelted[step, at])
         assert float(entropy) == pytest.approx(float(record.entropy[step, at]), abs=0.00051)
-    melts = browser.value("document.querySelectorAll('#bump .melt').length")
+    melts = browser.value("document.querySelectorAll('#bump .taken-back').length")
     assert melts == record.remelted[:, at].sum()
     assert record.top_tokens is not None
     dots = browser.value("document.querySelectorAll('#bump circle').length")
@@ -222,7 +222,7 @@ def test_a_click_shows_the_biography(browser: Any, large: Trace, tmp_path: Path)
     browser.press("ArrowRight", shift=True)
     assert browser.value(PLACE) == Replay(large).next_change(20, at, 1)
     browser.press("Escape")
-    assert browser.value("document.getElementById('bio-rest').hidden")
+    assert browser.value("document.getElementById('cell-rest').hidden")
 
 
 def test_the_canvas_is_a_table_in_words_that_keys_walk(browser: Any, several: Trace, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from PySide6.QtCore import QPoint, Qt
 from app.canvas.grid_view import GridView
 from app.design import motion
 from app.inspector.compare import view as compare_view
-from app.inspector.compare.view import Compare
 from app.inspector.page import InspectorPage
 from app.player.player import NOTHING
 from engine import Recording, gallery, open_trace
@@ -26,8 +25,6 @@ def page(qtbot, monkeypatch) -> InspectorPage:
     motion.set_reduced(True)
     page = InspectorPage()
     qtbot.addWidget(page)
-    page.compare = Compare(page.player, page.overview)
-    page.add_view("Compare", "Compare this run with another", page.compare)
     page.resize(1280, 800)
     page.show()
     page.open_trace(recorded("sudoku-stuck"), 14)

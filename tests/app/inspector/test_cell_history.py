@@ -131,9 +131,9 @@ def test_a_block_without_steps():
 
 def test_the_history_in_words():
     said = history_in_words(bio_of(life()), letter)
-    assert said == "Accepted at 3 of 5 steps, remelted once, settled at step 4 as 'k'."
+    assert said == "Accepted at 3 of 5 steps, taken back once, settled at step 4 as 'k'."
     said = history_in_words(bio_of(life(commit=False)), letter)
-    assert said == "Accepted at 3 of 5 steps, remelted once, best guess since step 4: 'k'."
+    assert said == "Accepted at 3 of 5 steps, taken back once, best guess since step 4: 'k'."
     assert history_in_words(bio_of(life(), 1), letter).endswith("as 'b'. It is padding behind the end of the text.")
     pinned = [made_up.started(2, pinned=[0]), *life()[1:]]
     assert history_in_words(bio_of(pinned), letter) == "Given: pinned as 'k' from the start."
@@ -157,11 +157,11 @@ def test_a_fork_marks_what_it_pins_from_its_step_on():
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        (-1, "Before the first step: the position holds noise."),
-        (0, "Step 1: argmax 'k', sampled 'l', re-noised; entropy 1.000 nats."),
-        (1, "Step 2: argmax and sampled 'l', accepted; entropy 0.800 nats."),
-        (2, "Step 3: argmax 'l', sampled 'n', re-noised, which is a remelt; entropy 0.600 nats."),
-        (5, "Committed as 'k'."),
+        (-1, "Before the first step: a random token."),
+        (0, "Step 1: best guess 'k', sampled 'l', not accepted; entropy 1.000 nats."),
+        (1, "Step 2: best guess and sampled 'l', accepted; entropy 0.800 nats."),
+        (2, "Step 3: best guess 'l', sampled 'n', taken back; entropy 0.600 nats."),
+        (5, "Finished as 'k'."),
     ],
 )
 def test_a_moment_in_words(step, said):
@@ -222,14 +222,14 @@ def test_it_teaches_until_a_cell_is_selected(view, player):
     assert "Select a cell" in view.accessibleDescription()
     assert not view.table.isVisible()
     player.open(None)
-    assert "Open a trace" in view.accessibleDescription()
+    assert "Open a run" in view.accessibleDescription()
 
 
 def test_a_hovered_cell_is_shown_lightly_and_the_selected_one_before_it(view, player):
     player.point(1)
-    assert view.title.text() == "Position 1, block 1, under the pointer"
+    assert view.title.text() == "Position 1, under the pointer"
     player.select(0)
-    assert view.title.text() == "Position 0, block 1"
+    assert view.title.text() == "Position 0"
     player.point(1)
     assert view.chart.bio.position == 0
     player.select(-1)
@@ -241,23 +241,23 @@ def test_a_hovered_cell_is_shown_lightly_and_the_selected_one_before_it(view, pl
 def test_words_and_table_follow_the_frame(view, player):
     player.select(0)
     player.go(3)  # step 2
-    assert view.sentence.text() == "Accepted at 3 of 5 steps, remelted once, settled at step 4 as 'k'."
-    assert view.now.text().startswith("Step 3: argmax 'l', sampled 'n'")
+    assert view.sentence.text() == "Accepted at 3 of 5 steps, taken back once, settled at step 4 as 'k'."
+    assert view.now.text().startswith("Step 3: best guess 'l', sampled 'n'")
     assert view.table.rows() == [
-        ("1", "'l'", "50.0 %", "argmax"),
+        ("1", "'l'", "50.0 %", "best guess"),
         ("2", "'m'", "20.0 %", ""),
         ("3", "'k'", "10.0 %", ""),
-        (">3", "'n'", "not recorded", "sampled, re-noised"),
+        (">3", "'n'", "not recorded", "sampled, not accepted"),
     ]
     player.go(4)
-    assert view.table.rows()[0] == ("1", "'k'", "70.0 %", "argmax, accepted")
+    assert view.table.rows()[0] == ("1", "'k'", "70.0 %", "best guess, accepted")
     assert len(view.table.rows()) == 3
-    assert view.chart.accessibleDescription().count("Step 4: argmax and sampled 'k', accepted") == 1
+    assert view.chart.accessibleDescription().count("Step 4: best guess and sampled 'k', accepted") == 1
     player.go(0)
     assert view.table.rows() == []
-    assert "holds noise" in view.now.text()
+    assert "a random token" in view.now.text()
     player.go(99)
-    assert view.now.text() == "Committed as 'k'."
+    assert view.now.text() == "Finished as 'k'."
 
 
 def test_it_says_when_candidates_were_not_recorded(view, player):

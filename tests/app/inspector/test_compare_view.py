@@ -34,6 +34,7 @@ from tests.app.inspector.made_up import (
     started,
     step_event,
 )
+from tests.app.inspector.test_boards import recorded
 from tests.app.marked import Brackets, unmarked
 
 
@@ -43,8 +44,6 @@ def page(qtbot, monkeypatch) -> InspectorPage:
     motion.set_reduced(True)
     page = InspectorPage()
     qtbot.addWidget(page)
-    page.compare = Compare(page.player, page.overview)
-    page.add_view("Compare", "Compare this run with another", page.compare)
     page.resize(1280, 800)
     page.show()
     page.open_trace(Recorded(run()), 0)
@@ -90,7 +89,7 @@ def test_differences_in_words():
     assert asked_in_words(asked(pinned=((0, 5),)), asked(entropy_bound=0.4, prompt="Count")) == (
         "What differs: the prompt; boldness: 0.1 nats and 0.4 nats; pinned cells: 1 and 0."
     )
-    assert asked_in_words(asked(), asked(thinking_tokens=40)) == "What differs: thinking: no bound and 40 tokens."
+    assert asked_in_words(asked(), asked(thinking_tokens=40)) == "What differs: thinking: no limit and 40 tokens."
     assert asked_in_words(asked(), asked(remasking="sequential")) == (
         "What differs: remasking: All above a probability and A fixed number from the left."
     )
@@ -107,7 +106,7 @@ def test_a_fork_is_told_beside_its_parent():
     assert asked_in_words(parent, fork).endswith("The right run goes on from the left one at block 2, step 4.")
     pinned = dataclasses.replace(fork, changes=(Fork(1, 3, pinned=((6, 2),)),))
     said = asked_in_words(parent, pinned, "abc".__getitem__)
-    assert said.endswith("left one at block 2, step 4: cell 6 pinned to 'c'.")
+    assert said.endswith("left one at block 2, step 4: position 6 pinned to 'c'.")
 
 
 def test_behind_the_end_it_makes_no_difference_which_token_says_so():
@@ -174,7 +173,7 @@ def test_both_go_through_the_steps_together(page, compare):
         left, right = compare.left.view, compare.right.view
         assert left.block.shown.tolist() == page.player.snapshot.shown.tolist()
         assert right.block.shown.tolist() == compare.other.snapshot.shown.tolist()
-        wanted = page.player.snapshot.tokens(calm=True) != compare.other.snapshot.tokens(calm=True)
+        wanted = page.player.snapshot.tokens(calm=False) != compare.other.snapshot.tokens(calm=False)
         assert left.marks.tolist() == right.marks.tolist() == wanted.tolist()
         assert left.grid.cell_width == right.grid.cell_width
         assert left.grid.columns == right.grid.columns
@@ -285,6 +284,9 @@ def test_a_run_under_way_is_compared_as_it_grows(page, compare, qtbot):
 def test_figures_of_both_runs_stand_beside_each_other(page, compare):
     assert figures_of_run(page.overview)[2:] == (UNKNOWN,) * 4
     compare.set_other(Recorded(run(blocks=1, text_length=12), header=asked(8)))
+    assert not compare.figures.isVisible()
+    compare.with_figures.click()
+    assert compare.figures.isVisible()
     page.overview.finish()
     compare._other_overview.finish()
     left, right = ([label.text() for label in side] for side in compare.figures.values)
@@ -295,6 +297,9 @@ def test_figures_of_both_runs_stand_beside_each_other(page, compare):
 
 def test_the_entropy_of_the_block_on_show_is_drawn(page, compare):
     compare.set_other(Recorded(run(blocks=1), header=asked(8)))
+    page.resize(1280, 1000)  # where there is room, they are there unasked
+    assert compare.figures.isVisible()
+    assert not compare.with_figures.isVisible()
     page.overview.finish()
     compare._other_overview.finish()
     curves = compare.figures.curves
@@ -334,6 +339,26 @@ def test_it_wears_the_theme_and_fits_small_windows(page, compare):
         page.resize(*size)
         assert not page.grab().isNull()
         assert compare.left.view.width() <= compare.width() // 2
+
+
+def test_two_boards_share_the_window_and_a_narrow_one_shows_a_run_at_a_time(page, compare, qtbot):
+    page.open_trace(recorded("sudoku-stuck"), 9)
+    compare.set_other(recorded("sudoku-pinned"))
+    sides = compare.left, compare.right
+    page.resize(900, 570)  # the page of a window of 900 by 650 pixels
+    qtbot.waitUntil(lambda: all(side.isVisible() and side.board.grid.side >= 250 for side in sides))
+    assert not compare.legend.isVisible()
+    page.resize(1280, 720)
+    qtbot.waitUntil(lambda: all(side.board.grid.side >= 380 for side in sides))
+    assert compare.legend.isVisible()
+    page.resize(600, 800)
+    assert [side.isVisible() for side in sides] == [True, False]
+    compare.switch[1].click()
+    assert [side.isVisible() for side in sides] == [False, True]
+    assert [made.isChecked() for made in compare.switch] == [False, True]
+    qtbot.waitUntil(lambda: compare.right.board.grid.side >= 380)
+    page.resize(1280, 720)
+    assert all(side.isVisible() for side in sides)
 
 
 def test_every_string_is_translated(qtbot):

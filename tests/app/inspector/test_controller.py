@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 import engine
 from app.context import INSPECTOR, AppContext
 from app.inspector import run_catalog
 from app.inspector.controller import InspectorController, build
+from app.inspector.run_cards import BlankCard
 from engine.events import TextArrived
 from engine.trace import read_header
 from tests.engine.traces import header, made_up, write
@@ -69,12 +72,44 @@ def test_opening_waits_for_no_file_and_cards_come_as_they_are_read(
 
     monkeypatch.setattr(run_catalog, "read_header", slow)
     inspector = open_inspector()
+    cards = inspector.page.welcome.runs
     assert offered(inspector) == []
+    assert cards.findChildren(BlankCard)
     assert len(offered(inspector, "Gallery")) == len(engine.gallery())
     gate.release()
     qtbot.waitUntil(lambda: offered(inspector) == ["one"])
+    assert not cards.findChildren(BlankCard, options=Qt.FindChildOption.FindDirectChildrenOnly)
     gate.release(100)
     qtbot.waitUntil(lambda: offered(inspector) == ["one", "two"])
+
+
+def test_a_few_of_the_users_runs_come_first_and_the_others_at_a_click(
+    qtbot: QtBot, context: AppContext, open_inspector: Open
+) -> None:
+    names = [f"run-{number}" for number in range(5)]
+    keep(context, *names)
+    inspector = open_inspector()
+    cards = inspector.page.welcome.runs
+    qtbot.waitUntil(lambda: any(made.text() == "All runs (5)" for made in cards.findChildren(QPushButton)))
+    assert offered(inspector) == names[:4]
+    assert [card.offer.section for card in cards.cards[:5]] == ["Your runs"] * 4 + ["Gallery"]
+    next(made for made in cards.findChildren(QPushButton) if made.text() == "All runs (5)").click()
+    assert offered(inspector) == names
+
+
+def test_noise_or_best_guesses_are_one_choice_for_all_pages_and_kept(
+    context: AppContext, open_inspector: Open, tmp_path: Path
+) -> None:
+    inspector = open_inspector()
+    inspector.inspect(write(tmp_path / "run.sltrace", made_up(), header()))
+    canvas = inspector.page.canvas
+    assert (canvas.raw.isChecked(), context.values.calm) == (True, False)
+    canvas.calm.click()
+    assert context.values.calm
+    assert context.settings.value("canvas/calm") in (True, "true")
+    context.values.calm = False
+    context.apply_values()
+    assert canvas.raw.isChecked()
 
 
 def test_a_kept_run_is_opened_and_stands_in_the_tree(qtbot: QtBot, context: AppContext, open_inspector: Open) -> None:
@@ -82,7 +117,7 @@ def test_a_kept_run_is_opened_and_stands_in_the_tree(qtbot: QtBot, context: AppC
     inspector = open_inspector()
     qtbot.waitUntil(lambda: len(offered(inspector)) == 2)
     with qtbot.waitSignal(context.page_asked) as asked:
-        inspector.page.welcome.runs.cards[-2].click()
+        inspector.page.welcome.runs.cards[0].click()
     assert asked.args == [INSPECTOR]
     assert inspector.page.player.trace is not None
     assert inspector.page.player.trace.path == one
@@ -113,7 +148,7 @@ def test_a_run_of_no_model_that_is_there_is_looked_at_but_not_gone_on_from(
     inspector = open_inspector()
     inspector.inspect(write(context.folders.traces / "other.sltrace", made_up(), made))
     assert inspector.page.player.trace is not None
-    assert "load that model" in inspector.forks.place.text()
+    assert "load that model" in inspector.forks.reason.text()
     inspector.forks.run.click()
     assert not inspector.going_on.is_forking
     assert context.reason_to_wait() == ""
@@ -131,4 +166,4 @@ def test_a_run_that_came_as_text_alone_is_not_opened(context: AppContext, open_i
     context.said.connect(lambda text, _: said.append(text))
     inspector.open_key(str(write(context.folders.traces / "text.sltrace", [TextArrived("Hello")], header(0, 0))))
     assert inspector.page.player.trace is None
-    assert said == ["This run has no steps to look at: the server that ran its model sent text alone."]
+    assert said == ["This run has no steps to look at: the server that ran its model sent only text."]

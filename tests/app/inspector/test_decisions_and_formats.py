@@ -17,7 +17,6 @@ from app.decisions.controller import build as build_decisions
 from app.design import motion, themes
 from app.design.tokens import PAPER
 from app.inspector.cell.text import RenderedText
-from app.inspector.compare.view import Compare
 from app.inspector.controller import InspectorController, build
 from app.inspector.page import InspectorPage
 from app.inspector.run_catalog import KeptRuns
@@ -66,30 +65,31 @@ def tabs(page: InspectorPage) -> list[str]:
 
 
 def test_a_decision_shows_what_was_asked_and_nothing_that_makes_no_sense_of_it(page: InspectorPage) -> None:
-    page.add_panel("Fork", page.welcome.open, works=True)
     page.open_trace(trace_of(DECIDED))
     assert page.title.text() == "Is it late? · Which colour? · How warm?"
     assert page.facts.text() == "Decision · made-up · seed 0 · 3 questions together, 3 reads"
-    assert tabs(page) == ["Asked", "Text"]
-    assert page.side.currentWidget() is page.task
+    assert tabs(page) == ["Cell", "Answer"]
+    assert page.side.currentWidget() is page.answer
     for said in ("It is ten.", "Be brief.", "2. Which colour?\n    red: as a brick\n    green", "2 times"):
-        assert said in page.task.text.toPlainText()
-    assert page.answers.isVisible()
-    assert not page.plots.isVisible()
+        assert said in page.answer.task.text.toPlainText()
+    assert page.answer.answers.isVisible()
+    assert not page.answer.plots.isVisible()
     assert not page.filmstrip.isVisible()
     page.open_trace(trace_of())
-    assert tabs(page) == ["Format", "Steps", "Text", "Order", "Fork"]
-    assert page.plots.isVisible()
+    assert tabs(page) == ["Cell", "Change", "Answer"]
+    shown = page.answer.task, page.answer.plots, page.answer.order, page.answer.answers
+    assert [part.isVisible() for part in shown] == [True, True, True, False]
     page.open_trace(trace_of(header(16, 50)))
-    assert tabs(page) == ["Steps", "Text", "Order", "Fork"]
+    assert tabs(page) == ["Cell", "Change", "Answer"]
+    assert [part.isVisible() for part in shown] == [False, True, True, False]
 
 
 def test_each_question_has_its_answer_after_the_reads_so_far(page: InspectorPage) -> None:
     trace = trace_of(DECIDED)
     page.open_trace(trace, 0)
-    rows, reads = page.answers.rows, [event for event in trace.events if isinstance(event, SlotsRead)]
+    rows, reads = page.answer.answers.rows, [event for event in trace.events if isinstance(event, SlotsRead)]
     assert [row.said.text() for row in rows] == ["Not read yet"] * 3
-    assert "noise at the slots" in page.answers.summary.text()
+    assert "random tokens in the answer slots" in page.answer.answers.summary.text()
     for place in (1, 5, 3, 0, 2):  # both ways
         page.player.go(place)
         count = place // 2 + place % 2
@@ -102,23 +102,22 @@ def test_each_question_has_its_answer_after_the_reads_so_far(page: InspectorPage
             assert name in row.said.text()
             share = f"{name}: {100 * answer.probabilities[answer.best]:.1f} %"
             assert share in row.bars.accessibleDescription()
-            assert f"label mass {100 * answer.label_mass:.1f} %" in row.facts.text()
+            assert f"{100 * answer.label_mass:.1f} % of all probability on the options" in row.facts.text()
             assert f"confidence {100 * answer.confidence:.1f} %" in row.facts.text()
-            assert ("none of the labels" in row.facts.text()) != answer.argmax_is_label
+            assert ("none of the options" in row.facts.text()) != answer.argmax_is_label
             assert (f"of {count} reads" in row.facts.text()) == (count > 1)
         page.grab()
     page.player.go(5)
     page.resize(1200, 1600)
-    assert page.answers.area.height() > page.answers.area.widget().sizeHint().height()
     assert all(row.height() == row.heightForWidth(row.width()) for row in rows)  # none is stretched
-    assert page.answers.summary.text().startswith("After 3 of 3 reads")
+    assert page.answer.answers.summary.text().startswith("After 3 of 3 reads")
     themes.publish(PAPER)
     page.grab()
 
 
 def test_a_slot_and_its_question_light_each_other(page: InspectorPage, qtbot: QtBot) -> None:
     page.open_trace(trace_of(DECIDED))
-    slots, rows, view = [slot.position for slot in DECIDED.slots], page.answers.rows, page.canvas.view
+    slots, rows, view = [slot.position for slot in DECIDED.slots], page.answer.answers.rows, page.canvas.view
 
     def lit() -> list[bool]:
         return [bool(row.property("lit")) for row in rows]
@@ -164,24 +163,21 @@ def test_the_text_of_a_read_stands_alone(page: InspectorPage) -> None:
     assert texts.text == "".join(trace.piece(token) for token in last.tokens.tolist())
 
 
-def test_a_narrow_page_has_the_answers_in_a_tab(page: InspectorPage) -> None:
-    page.resize(700, 800)
+def test_a_run_stays_in_the_tab_that_was_chosen_unless_it_is_about_its_answer(page: InspectorPage) -> None:
+    page.open_trace(trace_of(header(16, 50)))
+    page.side.setCurrentWidget(page.change)
+    page.open_trace(trace_of(header(16, 50)))
+    assert page.side.currentWidget() is page.change
     page.open_trace(trace_of(DECIDED))
-    assert tabs(page) == ["Cell", "Answers", "Asked", "Text"]
-    assert page.side.currentWidget() is page.figures
-    page.open_trace(trace_of())
-    assert tabs(page)[:3] == ["Cell", "Plots", "Format"]
-    page.resize(1280, 800)
-    page.open_trace(trace_of(DECIDED))
-    assert page.answers.isVisible()
+    assert page.side.currentWidget() is page.answer
 
 
 def test_a_decision_that_a_server_told_of_has_answers_and_no_canvas(page: InspectorPage) -> None:
     told = dataclasses.replace(DECIDED, slots=())
     read = next(event for event in decided(DECIDED) if isinstance(event, SlotsRead))
     page.open_trace(trace_of(told, [read]))
-    assert "no canvas" in page.answers.summary.text()
-    assert all("Not read" not in row.said.text() for row in page.answers.rows)
+    assert "no canvas" in page.answer.answers.summary.text()
+    assert all("Not read" not in row.said.text() for row in page.answer.answers.rows)
     assert not page.transport.isEnabled()
     page.grab()
 
@@ -193,11 +189,11 @@ def test_a_decision_is_followed_while_it_is_read(page: InspectorPage, qtbot: QtB
         trace.append(event)
     page.refresh()
     qtbot.waitUntil(lambda: len(page.player.replay.frames) == 2)
-    assert all("Not read" not in row.said.text() for row in page.answers.rows)
+    assert all("Not read" not in row.said.text() for row in page.answer.answers.rows)
     for event in events[4:]:
         trace.append(event)
     page.run_ended()
-    assert page.answers.summary.text().startswith("After 3 of 3 reads")
+    assert page.answer.answers.summary.text().startswith("After 3 of 3 reads")
 
 
 # --- formats ---------------------------------------------------------------------------------------------------------
@@ -206,13 +202,13 @@ def test_a_decision_is_followed_while_it_is_read(page: InspectorPage, qtbot: QtB
 def test_rounds_are_listed_followed_and_gone_to(page: InspectorPage, qtbot: QtBot) -> None:
     page.open_trace(trace_of(), 0)
     page.overview.finish()
-    rounds = page.task.rounds
+    rounds = page.answer.task.rounds
     assert [rounds.item(row).text() for row in range(rounds.count())] == [
         "Round 1: 2 tokens hold, 2 set by the format",
         "Round 2: 7 tokens hold; of the 5 new ones the model wrote 3",
         "Round 3: 16 tokens hold; of the 9 new ones the model wrote 8",
     ]
-    assert '"integer"' in page.task.text.toPlainText()
+    assert '"integer"' in page.answer.task.text.toPlainText()
     seen = []
     for _ in range(5):
         seen.append(rounds.currentRow())
@@ -242,7 +238,7 @@ def test_a_cell_says_whether_the_format_or_the_model_wrote_it(page: InspectorPag
     said = {}
     for position in (1, 3, 5):
         page.player.select(position)
-        said[position] = page._history.sentence.text()
+        said[position] = page.cell.history.sentence.text()
     assert "pinned from step 1 on," in said[1]
     assert "pinned from step 2 on, as it fits" in said[3]
     assert "as it fits" not in said[5]
@@ -267,8 +263,7 @@ def test_every_format_can_be_read(kind: str) -> None:
 
 
 def test_a_decision_stands_beside_any_run(page: InspectorPage) -> None:
-    compare = Compare(page.player, page.overview)
-    page.add_view("Compare", "Compare", compare)
+    compare = page.compare
     runs = [trace_of(), trace_of(DECIDED), trace_of(DECIDED, list(decided(DECIDED, reads=1)))]
     for one, other in itertools.permutations(runs, 2):
         page.show_view(0)
@@ -312,7 +307,7 @@ def test_a_run_that_rewrites_says_why_it_cannot_be_forked(
         config = GenerationConfig(verify=True, verify_rewrites=rewrites)
         inspector.page.open_trace(trace_of(dataclasses.replace(header(16, 50), config=config), verified()))
         why = inspector.going_on.refusal_to_fork(can=True)
-        assert ("rewrites doubtful spans" in why) == bool(rewrites)
+        assert ("rewrites unsure parts" in why) == bool(rewrites)
         assert "rewrites" not in inspector.going_on.refusal_to_infill(can=True)
         assert inspector.forks.run.toolTip() == why
         assert inspector.forks.spans.run.toolTip() == inspector.going_on.refusal_to_infill(can=True)

@@ -15,6 +15,7 @@ from app.system.i18n import use
 from engine import Fork, Mark
 from engine.config import LARGEST_SEED
 from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, asked, run
+from tests.app.inspector.test_boards import recorded
 from tests.app.marked import Brackets, unmarked
 
 
@@ -29,6 +30,9 @@ def player(qapp) -> Player:  # noqa: ARG001 - a timer needs it
 def panel(qtbot, player) -> ForkPanel:
     panel = ForkPanel(player)
     qtbot.addWidget(panel)
+    for part in (panel.spans, panel.versions):
+        qtbot.addWidget(part)
+        part.show()
     panel.resize(400, 900)
     panel.show()
     player.opened.emit()
@@ -55,10 +59,10 @@ def add(panel: ForkPanel, first: int, last: int) -> None:
 def test_a_cell_is_needed_to_pin_but_not_to_ban(panel, player):
     assert not panel.pin.isEnabled()
     assert panel.ban.isEnabled()
-    assert "select a cell" in panel.place.text()
+    assert panel.place.accessibleName() == "From block 1, step 3 on: select a cell to change it"
     player.select(6)
     assert panel.pin.isEnabled()
-    assert panel.place.text() == "From block 1, step 3 on; cell 6 is selected."
+    assert panel.place.accessibleName() == "From block 1, step 3 on: position 6"
 
 
 def test_recorded_candidates_are_offered_and_become_changes(panel, player, qtbot):
@@ -71,7 +75,7 @@ def test_recorded_candidates_are_offered_and_become_changes(panel, player, qtbot
     panel.token.setCurrentIndex(0)
     panel.ban.click()
     assert listed(panel) == [
-        f"Cell 6 pinned to {player.piece(token)!r}",
+        f"Position 6 pinned to {player.piece(token)!r}",
         f"{player.piece(int(player.block.top_tokens[2, 6, 0]))!r} banned",
     ]
     with qtbot.waitSignal(panel.fork_asked) as told:
@@ -86,7 +90,7 @@ def test_a_later_change_of_a_cell_takes_the_place_of_an_earlier_one(panel, playe
     panel.token.setCurrentIndex(1)
     panel.put.click()
     assert len(listed(panel)) == 1
-    assert "put into cell 6" in listed(panel)[0]
+    assert "put into position 6" in listed(panel)[0]
     panel.changes.setCurrentRow(0)
     panel.remove.click()
     assert panel.draft() == Fork(0, 2)
@@ -122,7 +126,7 @@ def test_what_stands_in_the_way_is_said_and_nothing_is_asked(panel, qtbot):
     assert not panel.run.isEnabled()
     assert not panel.spans.run.isEnabled()
     assert panel.run.toolTip() == "Load a model to go on from this run."
-    assert panel.place.text().endswith("Load a model to go on from this run.")
+    assert panel.reason.text() == "Load a model to go on from this run."
     with qtbot.assertNotEmitted(panel.infill_asked), qtbot.assertNotEmitted(panel.fork_asked):
         panel.run.click()
         panel.spans.run.click()
@@ -157,7 +161,6 @@ def test_several_spans_in_several_blocks(panel, player, qtbot):
     text = "".join(player.piece(token) for token in player.replay.record(0).final[4:7].tolist())
     assert spans(panel)[0] == f"Block 1, positions 4 to 6: {text!r}"
     assert spans(panel)[1].startswith("Block 2, position 0: ")
-    assert panel.spans.run.text() == "Write 2 spans anew"
     with qtbot.waitSignal(panel.infill_asked) as told:
         panel.spans.run.click()
     assert told.args == [(Mark(0, 4, 7), Mark(1, 0, 1))]
@@ -167,7 +170,6 @@ def test_several_spans_in_several_blocks(panel, player, qtbot):
     panel.spans.list.setCurrentRow(0)
     panel.spans.remove.click()
     assert not panel.spans.list.isVisible()
-    assert panel.spans.run.text() == "Write anew"
 
 
 def test_spans_that_touch_become_one():
@@ -191,7 +193,7 @@ def test_only_settled_blocks_are_written_anew(panel, player):
     player.open(Recorded(run(1)[: STEPS + 1]))  # without the commit
     assert not panel.spans.add.isEnabled()
     assert not panel.spans.run.isEnabled()
-    assert panel.spans.text.text().endswith("this block is not settled")
+    assert panel.spans.text.text().endswith("this block is not finished")
     assert panel.spans.last.maximum() == LENGTH - 1
 
 
@@ -213,12 +215,14 @@ def test_every_string_is_translated(qtbot, player):
     use(Brackets())
     try:
         panel = ForkPanel(player)
-        qtbot.addWidget(panel)
+        for part in (panel, panel.spans, panel.versions):
+            qtbot.addWidget(part)
         player.select(6)
         panel.ban.click()
         add(panel, 2, 5)
         panel.changes.clear()  # of data in words
-        found = [text for text in unmarked(panel) if "%" not in text]
+        parts = panel, panel.spans, panel.versions
+        found = [text for part in parts for text in unmarked(part) if "%" not in text]
     finally:
         use(gettext.NullTranslations())
     assert found == []
@@ -233,14 +237,14 @@ def test_a_share_is_fed_back(panel, player):
     token = panel.token.currentData()
     panel.share.setValue(30)
     panel.feed.click()
-    assert listed(panel) == [f"{player.piece(token)!r} fed back with 30.0 % in cell 6"]
+    assert listed(panel) == [f"{player.piece(token)!r} hinted at with 30.0 % in position 6"]
     assert panel.draft().mixed == ((6, token, 0.3),)
     panel.share.setValue(0)
     panel.feed.click()  # one a position: the later one holds
     assert panel.draft().mixed == ((6, token, 0.0),)
 
 
-def test_nothing_is_fed_back_into_a_first_step(panel, player):
+def test_there_is_no_hint_to_a_first_step(panel, player):
     player.select(6)
     panel.feed.click()
     player.go(0)
@@ -250,12 +254,25 @@ def test_nothing_is_fed_back_into_a_first_step(panel, player):
     assert panel.problem.text().startswith("Nothing is fed back into a block's first step")
 
 
-def test_a_change_does_not_move_the_button_that_runs_it(panel, player, qtbot):
-    player.select(6)
+def test_the_button_has_one_name_and_stands_still(panel, player, qtbot):
     qtbot.wait(1)
     before = panel.run.geometry()
+    player.select(6)
     panel.pin.click()
     qtbot.waitUntil(panel.changes.isVisible)
-    panel.say("a problem of some length")
-    qtbot.wait(1)
-    assert panel.run.geometry() == before
+    for reason, model in (("A run is under way; Esc stops it.", ""), ("", "Safelight Skills"), ("", "")):
+        panel.block(reason, model)
+        panel.say("a problem of some length")
+        qtbot.wait(1)
+        assert panel.run.geometry() == before
+        assert panel.run.text() == panel.run.accessibleName() == "Run with this change"
+        assert panel.reason.text() == (f"{model} is loaded first." if model else reason)
+
+
+def test_a_cell_of_a_sudoku_is_named_by_its_row_and_column(panel, player):
+    player.open(recorded("sudoku-hard"), 5)
+    player.select(54)
+    assert panel.place.accessibleName() == "From step 6 on: row 6, column 5"
+    panel.token.setCurrentIndex(0)
+    panel.pin.click()
+    assert listed(panel)[0].startswith("Row 6, column 5 pinned to ")

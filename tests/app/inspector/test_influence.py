@@ -11,6 +11,7 @@ from PySide6.QtGui import QColor, QMouseEvent
 
 from app.design import themes
 from app.design.tokens import DARKROOM, PAPER, color, entropy_color
+from app.inspector.forks.token_choice import TokenChoice
 from app.inspector.influence.scale import Scale, ShownInfluence
 from app.inspector.influence.view import InfluenceView
 from app.inspector.words import in_nats, power_of_ten, tick
@@ -38,8 +39,15 @@ def move(widget, point: QPoint) -> None:
 
 
 @pytest.fixture
-def influence(qtbot, player) -> InfluenceView:
-    view = InfluenceView(player)
+def choice(qtbot, player) -> TokenChoice:
+    choice = TokenChoice(player)
+    qtbot.addWidget(choice)
+    return choice
+
+
+@pytest.fixture
+def influence(qtbot, player, choice) -> InfluenceView:
+    view = InfluenceView(player, choice)
     qtbot.addWidget(view)
     view.resize(480, 600)
     view.show()
@@ -57,28 +65,32 @@ def test_a_position_has_no_influence_on_itself():
 
 
 def test_the_empty_view_teaches(influence):
-    assert "Select a cell" in influence.teaching.text()
-    assert influence.teaching.isVisible()
+    assert "One denoising step" in influence.teaching.text()
+    assert influence.reason.text() == "Select a cell to change its token."
     assert not influence.map.isVisible()
     assert not influence.measure.isEnabled()
 
 
-def test_asking_with_a_recorded_candidate(influence, player, qtbot):
+def test_asking_with_a_recorded_candidate(influence, choice, player, qtbot):
     player.select(2)
-    assert influence.cell.text() == "Position 2: change 'f' to"
-    assert [influence.tokens.itemData(place) for place in range(influence.tokens.count())] == [6, 7]
-    influence.tokens.setCurrentIndex(1)
+    tokens = [choice.itemData(place) for place in range(choice.count())]
+    now = int(player.snapshot.tokens(calm=True)[2])
+    choice.setCurrentIndex(tokens.index(now))
+    assert influence.reason.text() == "This token stands there already; choose another one."
+    assert not influence.measure.isEnabled()
+    other = next(token for token in tokens if token != now)
+    choice.setCurrentIndex(tokens.index(other))
+    assert not influence.reason.isVisible()
     with qtbot.waitSignal(influence.asked) as asked:
         qtbot.mouseClick(influence.measure, Qt.MouseButton.LeftButton)
-    assert asked.args == [2, 7]
+    assert asked.args == [2, other]
 
 
-def test_asking_with_text(influence, player, qtbot):
+def test_asking_with_text(influence, choice, player, qtbot):
     player.select(2)
-    qtbot.keyClicks(influence.text, " x")
-    assert not influence.tokens.isEnabled()
+    choice.setEditText(" x")
     with qtbot.waitSignal(influence.asked_text) as asked:
-        qtbot.keyClick(influence.text, Qt.Key.Key_Return)
+        influence.measure.click()
     assert asked.args == [2, " x"]
     influence.measure.setFocus()
     influence.set_busy(True)
@@ -90,23 +102,26 @@ def test_asking_with_text(influence, player, qtbot):
     assert influence.measure.isEnabled()
 
 
-def test_a_refusal_is_said(influence, player):
+def test_a_refusal_is_said(influence, choice, player):
     player.select(2)
+    choice.setEditText("x")
     influence.set_refusal("Load the model of this run to measure.")
-    assert influence.cell.text() == "Load the model of this run to measure."
+    assert influence.reason.text() == "Load the model of this run to measure."
     assert not influence.measure.isEnabled()
-    influence.set_refusal("")
+    influence.set_refusal("", "Safelight Skills")
     assert influence.measure.isEnabled()
+    assert influence.measure.text() == "Measure"
+    assert influence.measure.toolTip() == "Safelight Skills is loaded first."
 
 
 def test_a_measurement_is_shown_and_linked(influence, player, qtbot):
     player.select(1)
     influence.show_influence(1, 5, 6, KL)
     assert influence.what.text() == (
-        "Position 1 changed from 'f' to 'g', block 1, step 2. Position 3 moved most, by 0.500 nats. "
-        "3 positions moved by 0.001 nats or more."
+        "Position 1 changed from 'f' to 'g', block 1, step 2. Position 3 changes most, by 0.500 nats. "
+        "3 cells change by 0.001 nats or more."
     )
-    assert "Without self-conditioning" in influence.how.text()
+    assert "no self-conditioning" in influence.how.text()
     assert influence.legend.words[0] == "KL, 0 to 0.500 nats"
     listed = [influence.list.item(row).text() for row in range(influence.list.count())]
     assert [text.split("   ")[:2] for text in listed] == [
@@ -124,7 +139,7 @@ def test_a_measurement_is_shown_and_linked(influence, player, qtbot):
     qtbot.keyClick(influence.map, Qt.Key.Key_Left, Qt.KeyboardModifier.ControlModifier)
     assert player.selection == 2
     assert influence.map.cell_name(1) == "Position 1: its token was changed."
-    assert influence.map.cell_name(3) == "Position 3 moved by 0.500 nats."
+    assert influence.map.cell_name(3) == "Position 3 changes by 0.500 nats."
 
 
 @THEMES
@@ -142,11 +157,11 @@ def test_the_map_of_influence_is_coloured(influence, player, theme):
 def test_less_than_the_floor_is_nothing(influence, most):
     kl = np.full(SHORT, most)
     influence.show_influence(1, 5, 5, kl)
-    said = "Nothing depends on this token: no other position moved by 0.001 nats or more."
+    said = "Nothing depends on this token: no other cell changes by 0.001 nats or more."
     assert influence.what.text().endswith(said)
     assert not influence.list.isVisible()
     assert influence.legend.words == ["the changed token, left out"]
-    assert influence.map.cell_name(0) == "Position 0 did not move."
+    assert influence.map.cell_name(0) == "Position 0 does not change."
 
 
 def test_a_measurement_of_another_canvas_is_refused(influence):
@@ -158,7 +173,7 @@ def test_another_trace_forgets_the_measurement(influence, player):
     influence.show_influence(1, 5, 6, KL)
     player.open(made_up.Recorded(short_run()))
     assert influence.influence is None
-    assert influence.teaching.isVisible()
+    assert not influence.map.isVisible()
 
 
 # ------------------------------------------------------------------------------------------------------- scale
@@ -195,11 +210,11 @@ def test_the_scale_is_told_in_words_over_the_map(influence):
     assert influence.legend.words[0] == "KL, 10⁻³ to 0.500 nats"
     assert "ten times" in influence.scale.text()
     assert "ten times" in influence.accessibleDescription()
-    assert influence.legend.y() < influence._area.y()
+    assert influence.legend.y() < influence.map.y()
     influence.show_influence(1, 5, 6, KL)
     assert influence.scale.text().startswith("Linear scale")
-    assert influence.map.cell_name(2) == "Position 2 moved by 0.020 nats."
-    assert influence.map.cell_name(0) == "Position 0 did not move."
+    assert influence.map.cell_name(2) == "Position 2 changes by 0.020 nats."
+    assert influence.map.cell_name(0) == "Position 0 does not change."
 
 
 def test_figures_of_any_size_are_read():
@@ -211,8 +226,10 @@ def test_figures_of_any_size_are_read():
 def test_every_string_is_translated(qtbot, player):
     use(Brackets())
     try:
-        view = InfluenceView(player)
-        qtbot.addWidget(view)
+        choice = TokenChoice(player)
+        view = InfluenceView(player, choice)
+        for made in (choice, view):
+            qtbot.addWidget(made)
         player.select(2)
         view.show_influence(1, 5, 6, FAR)
         found = unmarked(view, ("'f'", "'g'", "'h'"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,7 +26,7 @@ def parts(qtbot):
     plots = Plots(player, overview)
     themes.publish(DARKROOM)
     qtbot.addWidget(plots)
-    plots.resize(700, 260)
+    plots.resize(700, 360)
     plots.show()
     player.open(Recorded(run()))
     overview.finish()
@@ -50,17 +51,18 @@ def lines(plots: Plots) -> list[list[tuple[list[float], list[float]]]]:
 
 
 def test_lines_are_the_figures(parts):
-    (entropy,), (accepted, changes), (previous, final) = lines(parts.plots)
+    (entropy,), (accepted, changes, settled), (previous, final), _ = lines(parts.plots)
     blocks = [parts.overview[block] for block in range(2)]
     for curve, name in (
         (entropy, "mean_entropy"),
         (accepted, "accepted"),
         (changes, "changes"),
+        (settled, "order.counts"),
         (previous, "kl_to_previous"),
         (final, "kl_to_final"),
     ):
         assert curve[0] == [0, 1, 2, 3, 4, 5, 6, 7]
-        wanted = np.concatenate([getattr(figures, name) for figures in blocks])
+        wanted = np.concatenate([attrgetter(name)(figures) for figures in blocks])
         assert curve[1] == pytest.approx(wanted.tolist())
 
 
@@ -68,7 +70,7 @@ def test_one_block_alone(parts, qtbot):
     parts.player.go(8)
     qtbot.mouseClick(parts.plots.one, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: parts.plots._block == 1)
-    ((entropy,), _, _) = lines(parts.plots)
+    ((entropy,), *_) = lines(parts.plots)
     assert entropy[0] == [0, 1, 2, 3]
     assert entropy[1] == pytest.approx(parts.overview[1].mean_entropy.tolist())
     assert parts.plots.x_of(Frame(1, 0)) == 0
@@ -119,6 +121,11 @@ def test_moving_the_mark_draws_no_plot(parts, monkeypatch):
     assert drawn == []
 
 
+def test_the_mark_of_a_live_run_stays_in_the_plots(parts):
+    parts.sheet.set_mark(1000)  # a step that is not drawn yet
+    assert parts.sheet._mark == parts.sheet._areas[0].right()
+
+
 def test_where_nothing_was_recorded_it_says_so(parts):
     assert parts.plots.missing.text() == ""
     parts.player.open(Recorded(run(top=False)))
@@ -138,6 +145,7 @@ def test_words_of_a_step(parts):
         "Best guess changed: 0",
         f"KL to the step before: {parts.overview[0].kl_to_previous[2]:.3f} nats or more",
         f"KL to the last step: {parts.overview[0].kl_to_final[2]:.3f} nats or more",
+        "0 cells settle",
     ]
     assert parts.plots.words_at(1)[0] == "Block 1, step 1"
 

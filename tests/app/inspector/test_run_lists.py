@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ def run(id: str, day: int = 1, prompt: str = "prompt", **fields: Any) -> TraceHe
     return dataclasses.replace(header(), id=id, created=f"2026-01-{day:02}T12:00:00+00:00", prompt=prompt, **fields)
 
 
-def test_the_gallery_comes_before_the_users_runs() -> None:
+def test_the_users_runs_come_before_the_gallery() -> None:
     offers = first_offers([GalleryTrace(Path("g"), "Counting", "A note")], [(run("a", prompt="  two\nlines "), "a")])
     assert [(offer.title, offer.key, offer.section) for offer in offers] == [
-        ("Counting", "g", "Gallery"),
         ("two lines", "a", "Your runs"),
+        ("Counting", "g", "Gallery"),
     ]
+    assert re.search(r"^2026-01-01 \d\d:00 ", offers[0].hint)  # whatever the locale
 
 
 def test_runs_of_the_same_prompt_come_first_and_each_run_once() -> None:
@@ -54,7 +56,7 @@ def test_a_fork_of_a_fork_stands_under_it_and_says_what_was_changed() -> None:
     for here in (further, fork, run("root")):
         assert run_tree(here, listed, {"r": "Counting"}, pieces) == [
             RunItem("root", "", "r", "Counting"),
-            RunItem("fork", "root", "f", "Block 1, step 4: cell 12 pinned to 'f', boldness 0.3 nats"),
+            RunItem("fork", "root", "f", "Block 1, step 4: position 12 pinned to 'f', boldness 0.3 nats"),
             RunItem("further", "fork", "x", "Block 2, step 1: seed 8"),
         ]
 

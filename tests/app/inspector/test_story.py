@@ -52,7 +52,7 @@ def test_padding_has_no_part_and_an_unsure_end_says_so() -> None:
     record = Replay(Recorded([*life()[:4], committed((F, G, F, END), 3, 3, reason="step_cap")])).record(0)
     assert (moment(record, 0).counted, moment(record, 0).accepted, in_doubt(record)) == (3, 2, 2)
     trace = Recorded([*life()[:4], committed((F, G, F, END), 3, 3, reason="step_cap")])
-    assert said(trace)[-1] == "Block 1 ends at its last step, 3, with 2 cells still in doubt."
+    assert said(trace)[-1] == "Block 1 is stopped at the limit of 3 steps, with 2 unsure cells."
 
 
 def test_what_is_said_of_the_gallery_is_what_happened() -> None:

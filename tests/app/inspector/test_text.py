@@ -217,7 +217,7 @@ def test_words_follow_the_frame(view, player):
     player.select(2)
     assert view.caption.text() == "Position 2: end of text, which has no text of its own."
     player.go(6)
-    assert view.accessibleDescription() == "Block 2, committed."
+    assert view.accessibleDescription() == "Block 2, finished."
     player.select(3)
     assert view.caption.text() == "Position 3: padding, behind the end of the text."
     player.open(None)

@@ -234,16 +234,16 @@ def test_pointing_tells_a_frames_facts(parts):
         "Temperature 0.60",
         "Mean entropy 0.333 nats",
         "4 of 24 accepted",
-        "2 remelts",
+        "2 taken back",
         "0 changes of the best guess",
     ]
     assert timeline.facts(5) == [
-        "Block 1, committed",
+        "Block 1, finished",
         "4 steps",
         "Stopped early: sure enough",
-        "24 positions of text",
+        "24 tokens of text",
     ]
-    assert "Stopped at the cap on steps" in timeline.facts(11)
+    assert "Stopped at the limit of steps" in timeline.facts(11)
     timeline._point(3, QPoint(10, 10))
     assert "Temperature 0.60" in QToolTip.text()
     QToolTip.hideText()

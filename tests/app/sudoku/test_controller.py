@@ -67,7 +67,7 @@ def test_a_run_is_shown_step_by_step_and_scrubbed_afterwards(
     fake.gate.release(10)
     idle(qtbot, opened)
     assert one.scrub.frames == 7
-    assert one.scrub.words.text() == "Committed after 5 steps"
+    assert one.scrub.words.text() == "Finished after 5 steps"
     one.scrub.slider.setValue(2)
     assert one.board.frame is not None
     assert one.board.frame.steps == 2

@@ -81,7 +81,8 @@ def test_a_run_that_goes_on_behind_the_chat_ends_before_the_model_comes_back(
     assert has(window, BASE)
     hint = window.pages.chat().page.composer.hint
     assert (
-        hint.text() == "A fork is developing in the inspector; Esc stops it. Safelight Skills answers here after that"
+        hint.text()
+        == "A changed run is being written in the inspector; Esc stops it. Safelight Skills answers here after that"
     )
     ask(qtbot, window, "What is 3 + 4?")
     fake.hold = False

@@ -35,7 +35,7 @@ def test_a_run_is_forked_and_measured_where_both_are_known(qtbot: QtBot, open_wi
     inspect_a_run(qtbot, window)
     inspector = window.pages.inspector()
     assert inspector.forks.run.isEnabled()
-    assert "cannot be done" not in inspector.influence.measure.toolTip()
+    assert "cannot be done" not in inspector.page.change.influence.measure.toolTip()
 
 
 def test_a_backend_without_forks_is_asked_for_none(qtbot: QtBot, open_window: Open, fake: FakeEngine) -> None:
@@ -43,8 +43,8 @@ def test_a_backend_without_forks_is_asked_for_none(qtbot: QtBot, open_window: Op
     inspect_a_run(qtbot, window)
     inspector = window.pages.inspector()
     assert not inspector.forks.run.isEnabled()
-    assert inspector.forks.place.text().endswith(" This cannot be done with Safelight Skills.")
-    assert inspector.influence.measure.toolTip() == "This cannot be done with Safelight Skills."
+    assert inspector.forks.reason.text() == "This cannot be done with Safelight Skills."
+    assert inspector.page.change.influence.measure.toolTip() == "This cannot be done with Safelight Skills."
 
 
 def test_a_backend_without_steps_is_given_no_puzzle(open_window: Open, fake: FakeEngine) -> None:

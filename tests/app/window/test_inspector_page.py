@@ -137,9 +137,10 @@ def test_one_click_loads_the_model_of_the_run_and_forks(qtbot: QtBot, window: Ma
     context.load(SUDOKU)
     qtbot.waitUntil(lambda: context.model is not None)
     run = inspector.forks.run
-    assert run.text() == "Load Safelight Skills and fork"
-    assert inspector.influence.measure.text() == "Load Safelight Skills and measure"
-    assert inspector.forks.spans.run.text() == "Load Safelight Skills and write anew"
+    first_comes = "Safelight Skills is loaded first."
+    assert inspector.forks.reason.text() == first_comes
+    change = inspector.page.change
+    assert all(made.toolTip() == first_comes for made in (run, change.influence.measure, change.forks.spans.run))
     assert run.isEnabled()
     inspector.forks.seed.setValue(8)
     run.click()
@@ -150,7 +151,8 @@ def test_one_click_loads_the_model_of_the_run_and_forks(qtbot: QtBot, window: Ma
     qtbot.waitUntil(lambda: not inspector.going_on.is_forking)
     assert context.model is not None
     assert context.model.path_or_id == first
-    assert run.text() == "Go on from here"
+    assert run.text() == "Run with this change"
+    assert inspector.forks.reason.text() == ""
 
 
 def test_a_run_of_a_model_that_is_not_here_is_not_promised_one(window: MainWindow) -> None:
@@ -159,9 +161,9 @@ def test_a_run_of_a_model_that_is_not_here_is_not_promised_one(window: MainWindo
     assert trace is not None
     identity = dataclasses.replace(trace.header.model, path="/nowhere/else", title="Else", fingerprint="of other files")
     inspector.inspect(Trace(header=dataclasses.replace(trace.header, model=identity), piece=str, is_special=bool))
-    assert inspector.forks.run.text() == "Go on from here"
+    assert inspector.forks.run.text() == "Run with this change"
     assert not inspector.forks.run.isEnabled()
-    assert inspector.forks.run.toolTip() == "This run is of Else; load that model to go on from it."
+    assert inspector.forks.run.toolTip() == "This run is by Else; load that model to change it."
     assert context.model is not None
 
 
@@ -224,11 +226,11 @@ def test_board_inspector_and_export_count_a_step_alike(window: MainWindow, tmp_p
         page.canvas.board.accessibleDescription(),
         page.canvas.view.accessibleDescription(),
         page.transport.timeline.facts(place)[0],
-        page.plots.words_at(place)[0],
+        page.answer.plots.words_at(place)[0],
         sheet.caption(place),
     ]
     assert [number(text) for text in seen] == [6] * len(seen)
-    assert (5.0, "6") in page.plots.ticks([0])
+    assert (5.0, "6") in page.answer.plots.ticks([0])
     assert main(["export", str(path), str(tmp_path / "six.png"), "--steps", "6"]) == 0
     list(export(trace, tmp_path / "place.png", Options(format="png", frames=(place,))))
     assert (tmp_path / "six.png").read_bytes() == (tmp_path / "place.png").read_bytes()

@@ -1,16 +1,16 @@
 // The history of one position: the likeliest tokens now, their ranks over the steps, and a table of all steps.
 
-const biography = {
+const cellHistory = {
   show(frame, at, go) {
     const block = blocks[frame.block];
-    byId("bio-rest").hidden = at < 0;
-    byId("bio-title").textContent = at < 0 ? "Biography" : `Biography of position ${at}`;
+    byId("cell-rest").hidden = at < 0;
+    byId("cell-title").textContent = at < 0 ? "History of this cell" : capital(cellName(block, at));
     if (at < 0) {
-      byId("bio-words").textContent = "Choose a cell to see its history: what was guessed, drawn, kept and thrown back at each step.";
+      byId("cell-words").textContent = "Choose a cell to see its history: what was guessed, drawn, kept and taken back at each step.";
       this.key = "";
       return;
     }
-    byId("bio-words").textContent = cellWords(block, frame.step, at, true);
+    byId("cell-words").textContent = cellWords(block, frame.step, at, true);
     const key = `${frame.block}/${at}`;
     if (key !== this.key) {
       this.key = key;
@@ -25,11 +25,11 @@ const biography = {
     const rows = [];
     for (let step = 0; step < block.steps; step += 1) {
       const i = step * block.length + at;
-      const fates = { [NOISE]: block.filler === null ? "re-noised" : "not written", [ACCEPTED]: "accepted", [REMELTED]: "remelted",
+      const fates = { [NOISE]: block.filler === null ? "not accepted" : "not written", [ACCEPTED]: "accepted", [REMELTED]: "taken back",
         [SETTLED]: "accepted, settled" };
       const fate = isGiven(block, step, at) ? "given" : fates[block.fate[i]];
       const link = element("button", { type: "button", "aria-label": `Go to step ${stepNumber(step)}` }, `${stepNumber(step)}`);
-      const row = element("tr", { class: block.fate[i] === REMELTED ? "melt" : block.accepted[i] ? "accepted" : "" },
+      const row = element("tr", { class: block.fate[i] === REMELTED ? "taken-back" : block.accepted[i] ? "accepted" : "" },
         element("td", {}, link), tokenCell(block.argmax[i]), tokenCell(block.candidate[i]),
         element("td", {}, fate), element("td", { class: "figure" }, block.entropy[i].toFixed(3)));
       row.addEventListener("click", () => go(first + 1 + step));
@@ -56,7 +56,7 @@ const biography = {
     for (let step = 0; step < steps; step += 1) {
       const i = step * length + at;
       if (block.fate[i] === REMELTED) {
-        svg.append(element("line", { class: "melt", x1: x(step), x2: x(step), y1: 0, y2: height - 18 }));
+        svg.append(element("line", { class: "taken-back", x1: x(step), x2: x(step), y1: 0, y2: height - 18 }));
       }
       for (let rank = 0; rank < width; rank += 1) {
         const token = block.top[rank * steps * length + i];
