@@ -44,7 +44,7 @@ def race() -> CardExample | None:
     tokens = stats.text_tokens
     if not tokens:
         return None
-    counted = ((tr("Together"), stats.total_steps), (tr("One at a time"), tokens))
+    counted = ((tr("Together"), stats.total_steps), (tr("One by one"), tokens))
     most = max(passes for _, passes in counted)
     bars = (Bar(name, trn("{count} pass", "{count} passes", passes), passes / most) for name, passes in counted)
     return CardExample(tr("A recorded answer of {count} tokens", count=tokens), tuple(bars))

@@ -56,7 +56,7 @@ def test_who_won(lanes: list[LaneEnd], said: str) -> None:
 
 
 def test_lanes_are_called_by_what_tells_them_apart() -> None:
-    assert short_names(["Skills · Diffusion", "WeDLM · One at a time"]) == ["Diffusion", "One at a time"]
+    assert short_names(["Skills · Diffusion", "WeDLM · One by one"]) == ["Diffusion", "One by one"]
     assert short_names(["Base · Diffusion", "Sudoku · Diffusion"]) == ["Base", "Sudoku"]
     assert short_names(["A · X", "A · Y", "B · X"]) == ["A · X", "A · Y", "B · X"]
     assert short_names(["A · X", "A · X"]) == ["Lane 1", "Lane 2"]

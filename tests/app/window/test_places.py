@@ -161,7 +161,7 @@ def test_the_cards_wrap_and_show_what_was_recorded(open_window: Open) -> None:
     window.appearance.set_text_percent(200)
     assert page._row.direction() == QBoxLayout.Direction.TopToBottom
     assert page.horizontalScrollBar().maximum() == 0
-    assert "Together 20 passes, One at a time 86 passes" in page.race.accessibleDescription()
+    assert "Together 20 passes, One by one 86 passes" in page.race.accessibleDescription()
     assert "yes 58.2 %, no 41.8 %" in page.decisions.accessibleDescription()
 
 
