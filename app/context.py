@@ -255,7 +255,7 @@ class AppContext(QObject):
         """
         self._lender = None
         if self.server.is_own(path_or_id):
-            self.say(tr("This is the address of this window's own server. Load its model itself."))
+            self.say(tr("This is the address of Safelight's own server. Choose its model in the list instead."))
             return
         self._ask_for(_chosen(path_or_id, adapter), otherwise)
 
@@ -451,7 +451,7 @@ class AppContext(QObject):
         if used and not self.remote.reaches(used):
             title = self.title_of(used)
             self.unload()
-            self.say(tr("Offline: {model} is on another machine, so it is unloaded.", model=title))
+            self.say(tr("Offline is on: {model} runs on another machine, so it was unloaded.", model=title))
 
     @Slot(str, object)
     def choose_server(self, name: str, value: object) -> None:

@@ -62,7 +62,7 @@ def open_library(folder: Path) -> Library:
         logs.record(error, "in opening the library")
         library = Library.in_memory()
         problem = one_line(error).rstrip(".")
-        library.notice = tr("{problem}. Until then, conversations are not kept.", problem=problem)
+        library.notice = tr("{problem}. Until then, conversations are not saved.", problem=problem)
         return library
 
 
@@ -107,7 +107,7 @@ def start_log(folder: Path) -> str:
     try:
         logs.start(folder)
     except SafelightError as error:
-        return tr("There is no log of faults: {problem}", problem=str(error))
+        return tr("Errors are not logged: {problem}", problem=str(error))
     return ""
 
 

@@ -139,8 +139,8 @@ _PUZZLES = Traits(
 )
 _DECISIONS = Traits(
     taught="decisions",
-    introduction="A very small model for small decisions: ask it on their page. It writes no texts.",
-    placeholder="Ask it on the page for decisions",
+    introduction="A very small model for small decisions. It writes no text: ask it on the Decisions page.",
+    placeholder="Ask on the Decisions page",
 )
 _SIGHT = Traits(
     taught="drawings",
@@ -153,13 +153,19 @@ EMBEDDED = (
     EmbeddedModel(
         "safelight-base",
         "Safelight Base",
-        "text skills on a longer canvas; what the Sudoku adapter is trained on",
+        "text skills on a longer canvas; base of the Sudoku adapter",
         _SKILLS,
     ),
     EmbeddedModel(
-        "safelight-decisions", "Safelight Decisions", "small typed answers, read from one step", _DECISIONS, "texts"
+        "safelight-decisions",
+        "Safelight Decisions",
+        "answers questions with probabilities, in one step",
+        _DECISIONS,
+        "texts",
     ),
-    EmbeddedModel("safelight-wedlm", "Safelight WeDLM", "text skills, several tokens a pass or one by one", _SKILLS),
+    EmbeddedModel(
+        "safelight-wedlm", "Safelight WeDLM", "text skills, several tokens per pass or one at a time", _SKILLS
+    ),
     EmbeddedModel("safelight-masked", "Safelight Masked", "text skills, a block at a time, or drafted", _SKILLS),
     EmbeddedModel("safelight-sight", "Safelight Sight", "answers questions about small drawings", _SIGHT),
 )
@@ -356,7 +362,7 @@ def shape(id: str) -> Shape:
     for known in SHAPES:
         if known.id == id:
             return known
-    raise SafelightError(f"there is no shape {quoted(id)}; use one of: {', '.join(known.id for known in SHAPES)}")
+    raise SafelightError(f"there is no shape {quoted(id)}; choose one of: {', '.join(known.id for known in SHAPES)}")
 
 
 def resolve(path_or_id: str | Path, *, shapes: bool = False, files: bool = False) -> Path:
@@ -378,16 +384,16 @@ def resolve(path_or_id: str | Path, *, shapes: bool = False, files: bool = False
     known = ", ".join(model.id for model in models)
     if not folder.exists():
         if str(path_or_id) in (model.id for model in SHAPES):
-            raise SafelightError(f"{path_or_id} is a shape without weights; give the folder of a model")
+            raise SafelightError(f"{path_or_id} is a shape without weights; give a model folder")
         raise SafelightError(f"there is no model at {folder}; give a model folder or one of: {known}")
     if is_gguf(folder):
         if files:
             return folder
         raise SafelightError(f"{folder} is a GGUF file; import it first: safelight quantize FILE FOLDER")
     if not folder.is_dir():
-        raise SafelightError(f"{folder} is a file; give the model's folder")
+        raise SafelightError(f"{folder} is a file; give the model folder")
     if not (folder / "config.json").exists():
-        raise SafelightError(f"{folder} is not a model folder: it has no config.json")
+        raise SafelightError(f"{folder} is not a model folder: it has no config.json; give the folder with the weights")
     return folder
 
 
@@ -407,7 +413,9 @@ def resolve_adapter(path_or_id: str | Path) -> Path:
     if not folder.is_dir():
         raise SafelightError(f"{folder} is a file; give the adapter's folder")
     if not (folder / "adapter_config.json").exists():
-        raise SafelightError(f"{folder} is not an adapter's folder: it has no adapter_config.json")
+        raise SafelightError(
+            f"{folder} is not an adapter's folder: it has no adapter_config.json; give the folder with that file"
+        )
     return folder
 
 

@@ -107,7 +107,7 @@ class VisionConfig:
         if not isinstance(self.standardize, bool):
             raise SafelightError(f"config.json: vision_config.standardize is {quoted(self.standardize)}, not a boolean")
         if self.head_dim % 4:
-            raise SafelightError(f"config.json: vision_config.head_dim {self.head_dim} is no multiple of 4")
+            raise SafelightError(f"config.json: vision_config.head_dim {self.head_dim} is not a multiple of 4")
         if self.num_attention_heads % self.num_key_value_heads:
             raise SafelightError(
                 f"config.json: vision_config has {self.num_key_value_heads} key-value heads, which do not divide "

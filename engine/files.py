@@ -186,7 +186,7 @@ def _finite(digits: str) -> float:
 
 
 def _refuse(word: str) -> float:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 _DECODER = json.JSONDecoder(parse_int=_whole, parse_float=_finite, parse_constant=_refuse)
@@ -255,10 +255,10 @@ def clear(folder: Path, is_ours: Callable[[str], bool], last: str) -> None:
             else:
                 left = name
         if left:
-            raise SafelightError(f"{folder} holds {quoted(left)}, which is none of ours and stays; remove it by hand")
+            raise SafelightError(f"{folder} holds {quoted(left)}, which Safelight did not write; remove it yourself")
         folder.rmdir()
     except OSError as error:
-        raise SafelightError(f"{folder} cannot be removed ({error.strerror or error}); remove it by hand") from error
+        raise SafelightError(f"{folder} cannot be removed ({error.strerror or error}); remove it yourself") from error
 
 
 def private_folder(folder: Path) -> Path:

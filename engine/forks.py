@@ -88,9 +88,9 @@ class Fork:
             raise SafelightError("a fork sets two shares at one position; set one")
         for position, _ in self.pinned:
             if position in fed:
-                raise SafelightError(f"position {position} is pinned; a share there would change nothing")
+                raise SafelightError(f"position {position} is pinned; a share there changes nothing")
         if self.mixed and not self.step:
-            raise SafelightError("nothing is fed back into a block's first step; set a share from its second step on")
+            raise SafelightError("a block's first step has no previous prediction; set a share at a later step")
 
     @property
     def place(self) -> tuple[int, int]:

@@ -1,6 +1,6 @@
-"""Plain English: what documents, and docstrings, comments and names in the code must not say (ARCHITECTURE, English).
+"""Plain English: what documents, texts that people read, docstrings and names must not say (ARCHITECTURE).
 
-Run as a program, it lists what is left in the files or folders that are named: ``python tests/test_language.py app``.
+Run as a program, it lists what is left in the files or folders that are named: ``python -m tests.test_language app``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from tests import strings
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_WORDS = 40  # of a sentence
@@ -54,6 +56,25 @@ NAMES = frozenset(
 OLD_TERMS = re.compile(
     r"\b(remelt\w*|tokens (per|a) forward)\b", re.IGNORECASE
 )  # of documents; the code says ``remelted``
+SAID = re.compile(  # of texts that people read
+    r"\b(told|tells?|telling|besides?|on show|under way|what there is|comes? to an?|as told|lest|give or take|at hand"
+    r"|taken up|put on|to be had|it does without|whichever|therein|one's own|given? up|held to|anew|in doubt"
+    r"|without converging|decod\w+ in \w+ ways?|ways? of decoding|in \{\w*\} forwards|remelt\w*"
+    r"|(tokens|tok) ?(/|per|a) ?forward)\b",
+    re.IGNORECASE,
+)
+TAUGHT = "engine/tasks/skills/small_talk.py", "engine/benchmarks/generation.py"  # what models are asked and taught
+WAITING = (  # their texts are not read through yet
+    "app/board",
+    "app/canvas",
+    "app/chat",
+    "app/export",
+    "app/inspector",
+    "app/models",
+    "app/player",
+    "app/state/chat",
+    "app/state/run",
+)
 NODES = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
 
 
@@ -131,6 +152,41 @@ def in_folders(names: list[str]) -> list[Fault]:
     return [fault for file in files for fault in faults(file)]
 
 
+def faults_of_texts(names: list[str]) -> list[Fault]:
+    """Returns what is not plain in the texts that people read."""
+    return [
+        Fault(text.path, text.line, f"text says {said[0]!r}: {text.text[:100]}")
+        for text in strings.in_folders(names)
+        if not text.path.startswith(tuple(f"{room}/" for room in WAITING)) and text.path not in TAUGHT
+        for said in SAID.finditer(text.text)
+    ]
+
+
+def test_what_people_read_is_in_plain_english() -> None:
+    assert len(strings.in_folders(["app", "engine"])) > 4000
+    found = faults_of_texts(["engine", "app"])
+    assert not found, "\n".join(map(str, found))
+
+
+def test_texts_are_found_and_held_to_plain_words(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(strings, "ROOT", tmp_path)
+    (tmp_path / "app").mkdir()
+    lines = (
+        '"""A docstring beside it."""',
+        "x = tr(f'It is under way: {name} is told')",
+        "y = ['a_key', 'SELECT a FROM b', 'Model', 'QLabel { color: red; }', r'\\d+ words here']",
+        "z = 'Two words ' 'remelted'",
+    )
+    (tmp_path / "app" / "some.py").write_text("\n".join(lines))
+    found = strings.in_folders(["app"])
+    assert [(text.line, text.text) for text in found] == [
+        (2, "It is under way: {} is told"),
+        (3, "Model"),
+        (4, "Two words remelted"),
+    ]
+    assert [fault.line for fault in faults_of_texts(["app"])] == [2, 2, 4]
+
+
 def test_the_code_is_in_plain_english() -> None:
     found = in_folders(["engine", "app"])
     assert not found, "\n".join(map(str, found))
@@ -162,5 +218,6 @@ def test_what_is_ruled_out_is_found(tmp_path: Path, monkeypatch) -> None:  # typ
 
 
 if __name__ == "__main__":
-    left = in_folders(sys.argv[1:] or ["engine", "app"])
+    named = sys.argv[1:] or ["engine", "app"]
+    left = [*in_folders(named), *faults_of_texts(named)]
     print(*left, f"{len(left)} places", sep="\n")

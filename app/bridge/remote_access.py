@@ -57,7 +57,7 @@ def only_text(model: LoadedModel) -> str:
     """Returns a sentence if a remote model shows no canvas; empty if it shows one or is local."""
     if model.capabilities.steps or not is_remote(model.path_or_id):
         return ""
-    return tr("This remote engine only answers with text.")
+    return tr("This server only sends text, so there is no canvas.")
 
 
 def title_of_path(path: str) -> str:

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from engine.models.folder import ModelFolder
 
 EPILOG = """\
-The model's own tasks are run: Sudoku puzzles for the Sudoku model, held-out tasks for the skills model, and
-general questions for any other. The same seed asks the same.
+Runs the model's own tasks: Sudoku puzzles for the Sudoku model, held-out tasks for the skills model, general questions
+for any other. The same seed gives the same prompts.
 
-With --parallel N the prompts are answered by one run after the other, then by two runs at once and so on up to N, in
-turn and several times over: how much more several at once get done than one.
+--parallel N answers the prompts one at a time, then with two runs at once, and so on up to N. It repeats this several
+times and shows how much faster several runs at once are.
 
-With --shape no model is needed: a model of that shape is made of random packed weights, checked against the plain
-oracle, and 16 forced steps a canvas are timed, with their parts. On a CPU that is one canvas and one step more;
---steps takes fewer. With --parallel N steps of several runs are taken in one pass, too. What is done is told on
-standard error. A shape without denoising steps, wedlm-8b or nemotron-3b, is measured in passes of 1, 8, 16 and 32 rows.
+--shape needs no model. It makes a model of that shape from random packed weights, checks it against the plain oracle,
+and times 16 forced steps a canvas and their parts. A CPU takes one canvas and one step more; --steps takes fewer. With
+--parallel N, it also times steps of several runs in one pass. Progress goes to standard error. Shapes without denoising
+steps (wedlm-8b, nemotron-3b) are timed in passes of 1, 8, 16 and 32 rows.
 
 examples:
   safelight bench --model safelight-sudoku --runs 20
@@ -63,7 +63,7 @@ def add(commands: options.Commands) -> None:
         "--parallel",
         type=options.number("the runs at once", 1, 64),
         metavar="N",
-        help="compare up to N runs at once with one after the other",
+        help="compare up to N runs at once with one at a time",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument("--window", action="store_true", help="also time the window from launch to first paint")
@@ -74,7 +74,11 @@ def add(commands: options.Commands) -> None:
         metavar="ID_OR_DIR",
         help="26b-a4b, wedlm-8b, nemotron-3b, or a folder with a config.json",
     )
-    shape.add_argument("--random-weights", action="store_true", help="required with --shape: its answers mean nothing")
+    shape.add_argument(
+        "--random-weights",
+        action="store_true",
+        help="required with --shape: says that you know the answers mean nothing",
+    )
     shape.add_argument(
         "--context", type=options.number("the context", 0), default=1024, metavar="N", help="tokens (default: 1024)"
     )
@@ -144,9 +148,9 @@ def _run_parallel(args: argparse.Namespace, changes: dict[str, Any]) -> int:
 
 def _run_shape(args: argparse.Namespace) -> int:
     if args.adapter is not None:
-        raise SafelightError("--adapter goes on a model with weights of its own; leave out --shape")
+        raise SafelightError("--adapter needs a model with real weights; leave out --shape")
     if not args.random_weights:
-        raise SafelightError("--shape is measured with random weights; add --random-weights to say that you know")
+        raise SafelightError("--shape is measured with random weights; add --random-weights")
     folder = catalog.resolve(args.shape, shapes=True)
     # imports torch, so after the arguments are checked
     from engine.benchmarks.step import STEPS, measure_shape
@@ -177,7 +181,9 @@ def _run_shape(args: argparse.Namespace) -> int:
     mode = Mode.on_device(placement.device, placement.dtype, needed.precision)
     more = sum(further_run(config, mode, args.context, running) for running in range(1, parallel))
     if needed.total_bytes + more > needed.free_bytes:
-        raise SafelightError(f"{parallel} runs at once do not fit beside the weights; ask for fewer, or less --context")
+        raise SafelightError(
+            f"{parallel} runs at once do not fit in memory with the weights; give a lower --parallel or --context"
+        )
     with terminal.note(f"Measuring {folder.name} on {placement.device} …"):
         result = measure_shape(
             folder.name,
@@ -335,7 +341,7 @@ def _print_table(result: BenchResult, launch: float | None) -> None:
         ("denoising step, 95th percentile", f"{result.step_ms_p95:.1f}", "ms"),
         ("steps per canvas, mean", f"{result.steps_per_canvas_mean:.1f}", "steps"),
         ("steps per canvas, median", f"{result.steps_per_canvas_median:.1f}", "steps"),
-        ("tokens per forward", f"{result.tokens_per_forward:.2f}", "tokens/step"),
+        ("tokens per pass", f"{result.tokens_per_forward:.2f}", "tokens/pass"),
         ("tokens per second", f"{result.tokens_per_second:.1f}", "tokens/s"),
         ("peak memory", memory, f"MB, {result.peak_memory_note}" if result.peak_memory_mb else result.peak_memory_note),
         ("runs", str(result.runs), ""),

@@ -25,14 +25,15 @@ from engine.tasks.decisions.question_file import QuestionFile, write_question_fi
 from engine.tasks.decisions.questions import Score
 
 EPILOG = f"""\
-An answer is read from one denoising step, not written: a probability for each option. Confidence is that of the
-likeliest option times the label mass, the probability that the model answers with one of the options at all.
+The answers are probabilities, one for each option, read from one denoising step. Confidence is the probability of the
+likeliest option, times the share of all probability that is on the options (label_mass in JSON). A low share means that
+the model would rather answer with something else.
 
-A table is CSV with a header, as spreadsheets write it. --out gets its columns and those of the answers; it grows as
-OUT.part, and after Ctrl+C the same command goes on. Right answers stand in columns named as the questions, or
-QUESTION_label; --calibrate fits the temperature to them.
+A table is a CSV file with a header. --out gets its columns and those of the answers. It is written as OUT.part until it
+is complete; after Ctrl+C, the same command goes on. --calibrate fits the temperature to right answers: they are in a
+column named like the question, or QUESTION_label.
 
-The model may be on another machine: --model http://HOST:PORT/v1#MODEL, with its key in {options.KEY_VARIABLE}.
+For a model on another machine: --model http://HOST:PORT/v1#MODEL, with its key in {options.KEY_VARIABLE}.
 
 examples:
   safelight decide "Ann has 3 coins. Ben has 5." --yes-no "Does Ben have more coins than Ann?"
@@ -54,9 +55,9 @@ def add(commands: options.Commands) -> None:
         epilog=EPILOG,
     )
     parser.add_argument("text", metavar="TEXT", nargs="?", help="what the questions are about; - reads standard input")
-    parser.add_argument("--file", type=options.place, metavar="FILE", help="a file with it")
-    options.add_images(parser, "a picture that the questions are about, beside a text or alone")
-    parser.add_argument("--json", action="store_true", help="print one JSON object; of a table, one a row")
+    parser.add_argument("--file", type=options.place, metavar="FILE", help="read TEXT from a file")
+    options.add_images(parser, "a picture that the questions are about, with or without a text")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, or one for each row of a table")
     add_questions(parser)
     decide_table.add_options(parser)
     options.add_loading(parser, f"{DECIDER}; about images, {SIGHT}")
@@ -64,7 +65,7 @@ def add(commands: options.Commands) -> None:
         "--parallel",
         type=options.number("the runs", 1, MOST_PARALLEL),
         metavar="N",
-        help="most runs at a time (default: as many as suit the model)",
+        help="most runs at a time (default: depends on the model)",
     )
     parser.set_defaults(run=run)
 
@@ -93,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         _show(answers)
         doubtful = [answer.question.name for answer in answers if not answer.argmax_is_label]
         if doubtful:
-            terminal.say(f"the model would rather answer with something else; do not trust {', '.join(doubtful)}")
+            terminal.say(f"the model wanted to answer with something else; do not trust {', '.join(doubtful)}")
     return 0
 
 
@@ -104,7 +105,7 @@ def _state(args: argparse.Namespace, asked: QuestionFile) -> str:
         SafelightError: there is none, or two.
     """
     if args.text is not None and args.file is not None:
-        raise SafelightError("TEXT and --file both say what the questions are about; give one of them")
+        raise SafelightError("TEXT and --file exclude each other; give one of them")
     if args.text is None and args.file is None:
         if not asked.state and not args.image:
             raise SafelightError("say what the questions are about: TEXT, --file FILE, --image FILE or --csv FILE")
@@ -155,11 +156,11 @@ def _show(answers: tuple[TypedAnswer, ...]) -> None:
 
 def _summary(answer: TypedAnswer) -> str:
     """Describes in a line how far an answer can be trusted."""
-    words = f"confidence {100 * answer.confidence:.1f} %, label mass {answer.label_mass:.3f}"
+    words = f"confidence {100 * answer.confidence:.1f} %, {100 * answer.label_mass:.1f} % on the options"
     if isinstance(answer.question, Score):
         words = f"mean level {answer.score:.2f} of {len(answer.question.levels) - 1}, {words}"
     if answer.reads > 1:
-        words += f"; {answer.reads} reads, of which {100 * answer.agreement:.0f} % agree"
+        words += f"; read {answer.reads} times, {100 * answer.agreement:.0f} % agree"
     return words
 
 

@@ -27,12 +27,12 @@ def run(args: argparse.Namespace, asked: QuestionFile, table: CsvTable, states: 
     count = sum(labels[place] is not None for labels in known.values() for place in used)
     if count < LEAST_EXAMPLES:
         raise SafelightError(
-            f"{table.name} has {count} right answers; a temperature is fitted to at least {LEAST_EXAMPLES}. Label more"
+            f"{table.name} has {count} right answers; a temperature needs at least {LEAST_EXAMPLES}. Label more"
         )
     with stopping() as stop, deciding(args, asked, stop, args.image_column is not None) as decider:
         results = [] if decider is None else list(_shown(decider, [states[place] for place in used]))
         if stop.is_set() or decider is None:
-            terminal.say("stopped; a temperature is fitted to all labelled rows, so nothing is kept")
+            terminal.say("stopped; nothing is kept, since a temperature needs all labelled rows")
             return STOPPED
     examples = []
     for place, result in zip(used, results, strict=True):
@@ -68,4 +68,4 @@ def _print_calibration(found: Calibration) -> None:
     frame.add_row("Brier score", f"{found.brier_before:.3f}", f"{found.brier_after:.3f}")
     frame.add_row("negative log-likelihood", f"{found.nll_before:.3f}", f"{found.nll_after:.3f}")
     terminal.console(sys.stdout).print(frame)
-    print(f"Fitted to {found.examples} labelled answers, and measured on the same.")
+    print(f"Fitted to {found.examples} labelled answers, and measured on the same answers.")

@@ -39,29 +39,31 @@ class _InOrder(argparse.Action):
 
 def add_questions(parser: argparse.ArgumentParser) -> None:
     """Adds ``--yes-no`` and similar options, ``--questions``, and the settings of the questions."""
-    group = parser.add_argument_group("questions, any number of them, or a file with some")
+    group = parser.add_argument_group("questions: as options, any number of them, or as a file")
     parser.set_defaults(asked=None)
     for option, text, help in (
-        ("--yes-no", "QUESTION", "a question that is answered with yes or no"),
-        ("--choice", "QUESTION", "a question that is answered with one of the options that follow it"),
+        ("--yes-no", "QUESTION", "ask for yes or no"),
+        ("--choice", "QUESTION", "ask for one of the options that follow"),
         ("--option", "NAME", "an option of the --choice before it"),
-        ("--score", "QUESTION", "a question that is answered with one of the levels that follow it"),
+        ("--score", "QUESTION", "ask for one of the levels that follow"),
         ("--level", "NAME", "a level of the --score before it, the lowest first"),
-        ("--name", "NAME", "what the question before it is called in results (default: q1, q2, …)"),
+        ("--name", "NAME", "name of the question before it, in results (default: q1, q2, …)"),
     ):
         group.add_argument(option, action=_InOrder, dest="asked", metavar=text, help=help)
-    group.add_argument("--questions", type=options.place, metavar="FILE", help="questions as JSON, in place of options")
-    group.add_argument("--save", type=options.place, metavar="FILE", help="write the questions to a file as JSON")
-    how = parser.add_argument_group("how they are asked (default: as the file has it)")
-    how.add_argument("--instructions", metavar="TEXT", help="what the model is told before the text")
-    how.add_argument("--joint", action="store_true", help="all questions in one canvas, which is faster")
+    group.add_argument("--questions", type=options.place, metavar="FILE", help="read the questions from a JSON file")
+    group.add_argument("--save", type=options.place, metavar="FILE", help="write the questions to a JSON file")
+    how = parser.add_argument_group("how the questions are asked (default: as the file says)")
+    how.add_argument("--instructions", metavar="TEXT", help="a text that the model reads first")
+    how.add_argument("--joint", action="store_true", help="ask all questions in one canvas, which is faster")
     how.add_argument(
         "--repeat",
         type=options.number("the repeats", 0, MOST_REPEATS),
         metavar="N",
-        help=f"further reads with fresh noise where an answer is in doubt (default: {REPEATS})",
+        help=f"re-check unsure answers N times, with new noise (default: {REPEATS})",
     )
-    how.add_argument("--temperature", type=_temperature, metavar="T", help="of the probabilities (default: 1)")
+    how.add_argument(
+        "--temperature", type=_temperature, metavar="T", help="temperature of the probabilities (default: 1)"
+    )
 
 
 def questions_of(args: argparse.Namespace) -> QuestionFile:
@@ -71,7 +73,7 @@ def questions_of(args: argparse.Namespace) -> QuestionFile:
         SafelightError: there are none, or one is invalid.
     """
     if args.asked and args.questions is not None:
-        raise SafelightError("--questions has all questions; leave out the options that ask some, or --questions")
+        raise SafelightError("--questions and options that ask a question exclude each other; leave out one")
     if args.questions is not None:
         asked = read_question_file(Path(args.questions))
     else:
@@ -120,11 +122,11 @@ def asked_in_order(asked: Sequence[tuple[str, str]]) -> tuple[Question, ...]:
         if option in KINDS:
             drafts.append(_Draft(option, text, f"q{len(drafts) + 1}"))
         elif not drafts:
-            raise SafelightError(f"{option} {quoted(text)} comes before any question; put it behind its own")
+            raise SafelightError(f"{option} {quoted(text)} comes before any question; put it after its question")
         elif option == "--name":
             drafts[-1].name = text
         elif drafts[-1].kind != PARTS[option]:
-            raise SafelightError(f"{option} {quoted(text)} belongs behind a {PARTS[option]}")
+            raise SafelightError(f"{option} {quoted(text)} belongs after a {PARTS[option]}")
         else:
             drafts[-1].parts.append(Option(text))
     if not drafts:

@@ -46,9 +46,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--image-column",
         metavar="COLUMN",
-        help="the column with a picture of each row, as its path from the table's folder; it may be all there is",
+        help="the column with a picture for each row: its path from the table's folder",
     )
-    group.add_argument("--out", type=options.place, metavar="FILE", help="the table with its answers")
+    group.add_argument("--out", type=options.place, metavar="FILE", help="write the table with the answers here")
     group.add_argument("--calibrate", action="store_true", help="fit the temperature to the right answers in the table")
 
 
@@ -64,14 +64,12 @@ def check(args: argparse.Namespace) -> None:
                 raise SafelightError(f"--{name} is for tables; add --csv FILE")
         return
     if args.text is not None or args.file is not None:
-        raise SafelightError("--csv has the texts in it; leave out TEXT and --file")
+        raise SafelightError("with --csv the texts come from the table; leave out TEXT and --file")
     if args.image:
-        raise SafelightError("--image is about one text; name the column with the pictures of a table: --image-column")
+        raise SafelightError("--image is for a single text; for the pictures of a table give --image-column")
     if args.calibrate:
         if args.out is not None or args.temperature is not None:
-            raise SafelightError(
-                "--calibrate finds the temperature; leave out --out and --temperature, and use it then"
-            )
+            raise SafelightError("--calibrate only finds the temperature; leave out --out and --temperature")
         return
     if args.out is None and not args.json:
         raise SafelightError("say where the answers go: --out FILE, --json, or both")
@@ -80,7 +78,7 @@ def check(args: argparse.Namespace) -> None:
         if not out.absolute().parent.is_dir():
             raise SafelightError(f"there is no folder {out.absolute().parent}. Choose a folder that exists")
         if out.resolve() == Path(args.csv).resolve():
-            raise SafelightError("--out is the table itself; give it another name")
+            raise SafelightError("--out and --csv are the same file; give --out another name")
 
 
 def run(args: argparse.Namespace, asked: QuestionFile) -> int:
@@ -109,7 +107,7 @@ def run(args: argparse.Namespace, asked: QuestionFile) -> int:
                     job.report(lines)
     if done < len(states):
         kept = f"{done} of {len(states)} rows are done"
-        terminal.say(f"stopped; {kept}" + ("" if args.out is None else "; give the same command again to go on"))
+        terminal.say(f"stopped; {kept}" + ("" if args.out is None else "; run the same command again to go on"))
         return STOPPED
     if args.save is not None:
         write_question_file(Path(args.save), replace(asked, state=""))
@@ -148,7 +146,7 @@ class _Job:
                     if len(failed) == MOST_FAILURES:
                         raise SafelightError(
                             f"{MOST_FAILURES} rows in a row failed from row {failed[0][0].number} on: {result.problem} "
-                            "Mend it, then give the same command again to go on"
+                            "Fix it, then run the same command again to go on"
                         )
                     continue
                 for one in (*failed, (row, result)):

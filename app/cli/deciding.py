@@ -162,7 +162,7 @@ class Decider:
             reply = inbox.replies.get(timeout=POLL_SECONDS)
         except queue.Empty:
             if not self.scheduler.is_alive:
-                raise SafelightError("the engine ended by itself; give the command again") from None
+                raise SafelightError("the engine stopped unexpectedly; run the command again") from None
             return
         opened, reads = whose[reply.run_id]
         reads.add(reply)

@@ -12,12 +12,12 @@ from engine.doctor.examine import examine
 from engine.doctor.report import Report, SectionReport
 
 EPILOG = """\
-Each section runs in a process of its own; what fails or crashes is told, and the others go on. On a GPU every kernel
-is held against its oracle at the real model's shapes, replayed graphs against steps taken one by one, and steps of
-random weights are timed. Without one, kernels run in an interpreter at tiny shapes, and figures of the processor are
-taken. Everywhere, kernels are compiled for three kinds of card where Triton brings its tools.
+Each section runs in its own process; if one fails or crashes, the others go on. On a GPU, every kernel is compared with
+its oracle at the real model's shapes, replayed graphs with steps taken one by one, and steps with random weights are
+timed. Without a GPU, kernels run in an interpreter at tiny shapes, and the processor is measured. Everywhere, kernels
+are compiled for three kinds of card, if Triton has its tools here.
 
-Exit status: 0 if everything that was checked is right, 1 if not. Attach the output of --json to a report.
+Exit status: 0 if all checks are right, 1 if not. Attach the output of --json to a report.
 
 examples:
   safelight doctor --quick
@@ -33,10 +33,10 @@ def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "doctor",
         help="check kernels, steps and speed on this machine",
-        description="Check whether everything is right on this machine, and measure it.",
+        description="Check that kernels and steps are right on this machine, and measure its speed.",
         epilog=EPILOG,
     )
-    parser.add_argument("--quick", action="store_true", help=f"leave out what takes long ({QUICK})")
+    parser.add_argument("--quick", action="store_true", help=f"skip what takes long ({QUICK})")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the tables")
     parser.set_defaults(run=run)
 

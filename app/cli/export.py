@@ -36,7 +36,7 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("trace", type=place, metavar="TRACE", help="a recorded run, or one that was exported as JSON")
     parser.add_argument("out", type=place, metavar="OUT", help="the file to write; its ending chooses the format")
     parser.add_argument("--format", choices=tuple(FORMATS), help="(default: as OUT ends; .png is one step)")
-    parser.add_argument("--no-prompt", action="store_true", help="leave out what was asked")
+    parser.add_argument("--no-prompt", action="store_true", help="leave out the prompt")
     parser.add_argument(
         "--speed",
         type=_speed,
@@ -44,14 +44,16 @@ def add(commands: options.Commands) -> None:
         metavar="FPS",
         help=f"frames a second of a GIF or MP4, {FPS_LOW:g} to {FPS_HIGH:g} (default: {Options().fps:g})",
     )
-    parser.add_argument("--steps", metavar="LIST", help="what to draw, from 1, such as 1,4-8, noise or end")
-    parser.add_argument("--block", type=number("the block", 1), metavar="N", help="of which block, from 1")
+    parser.add_argument(
+        "--steps", metavar="LIST", help="which steps to draw, counted from 1, such as 1,4-8, noise or end"
+    )
+    parser.add_argument("--block", type=number("the block", 1), metavar="N", help="which block to draw, counted from 1")
     parser.add_argument("--theme", choices=("darkroom", "paper"), default="darkroom", help="(default: darkroom)")
     parser.add_argument("--scale", type=number("the scale", 1, 2), default=1, metavar="N", help="1 or 2 (default: 1)")
     parser.add_argument("--tokens", action="store_true", help="show a Sudoku by its tokens instead of as a board")
-    parser.add_argument("--raw", action="store_true", help="draw the noise instead of the best guesses")
+    parser.add_argument("--raw", action="store_true", help="show the noise instead of the best guesses")
     parser.add_argument("--entropy", action="store_true", help="colour the cells by their entropy")
-    parser.add_argument("--stacked", action="store_true", help="a strip from top to bottom")
+    parser.add_argument("--stacked", action="store_true", help="for a strip: from top to bottom")
     parser.set_defaults(run=run)
 
 

@@ -47,7 +47,7 @@ def add(commands: options.Commands) -> None:
         epilog=EPILOG,
     )
     parser.add_argument("prompt", metavar="PROMPT", help="what to answer; - reads it from standard input")
-    options.add_images(parser, "a picture that stands before the prompt")
+    options.add_images(parser, "a picture to show before the prompt")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the text")
     formats.add(parser)
     options.add_thinking(parser)
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     elif outcome.text:
         print(terminal.printable(outcome.text) if sys.stdout.isatty() else outcome.text, flush=True)
     if outcome.stopped:
-        draft = "stopped; the last canvas is an unfinished draft"
+        draft = "stopped; the last block is unfinished"
         terminal.say(draft if outcome.text and not config.grows else "stopped")
         return 130
     known = [share for share in outcome.causal if share is not None]
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
             f"{outcome.rewrites} rewrites, {outcome.kept_rewrites} kept"
         )
     if wanted is not None and outcome.reason == "length":
-        cut = "the answer was cut before it was whole; allow more with --max-new-tokens, or ask for less"
+        cut = "the answer is incomplete; raise --max-new-tokens, or ask for less"
         terminal.say(outcome.why or cut)
     elif not outcome.text.strip():
         terminal.say("the answer is empty: the model ended the text at once; try another seed or a longer question")
@@ -179,7 +179,7 @@ def _asked_to_think(model: Model, messages: list[Message], config: GenerationCon
         model.chat_ids(messages, image_tokens=config.image_tokens, enable_thinking=thinks) for thinks in (True, False)
     )
     if asked == plain:
-        raise SafelightError("this model's chat template knows no thinking; leave out --think")
+        raise SafelightError("this model cannot think before it answers; leave out --think")
     return asked
 
 

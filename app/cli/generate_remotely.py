@@ -58,7 +58,7 @@ def remotely(
         SafelightError: the server cannot be asked, or does not answer.
     """
     if args.adapter is not None:
-        raise SafelightError("adapters are put on by the server itself; leave out --adapter")
+        raise SafelightError("the server chooses its adapter; leave out --adapter")
     backend, trace = remote_backend(), None
 
     def events() -> Iterator[Event]:
@@ -75,9 +75,7 @@ def remotely(
     with stopping() as stop:
         model = _load(backend, args.model or args.window_model, stop)
         if args.watch and not model.capabilities.steps:
-            raise SafelightError(
-                "this server answers with text alone, and there is no canvas to watch; leave out --watch"
-            )
+            raise SafelightError("this server only sends text, so there is no canvas to watch; leave out --watch")
         _require_followed(args, model, changes)
         config, cost = options.settings(model.defaults, changes), model.image_cost
         own = next(iter(model.decoders), "")

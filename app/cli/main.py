@@ -62,17 +62,17 @@ examples:
   safelight sudoku --make 5 --givens 40-50 > puzzles.txt   fresh puzzles
   safelight sudoku --file puzzles.txt --json            solve them, one JSON object a line
   safelight sudoku --eval --bin easy --count 200        how often the answers are exactly right
-  safelight skills --count 20                           the same of small text tasks
-  safelight race "Reverse the word robot." --model safelight-masked    the same prompt by several ways of decoding
+  safelight skills --count 20                           how often answers to small text tasks are right
+  safelight race "Reverse the word robot." --model safelight-masked    the same prompt by several decoders
   safelight serve                                       an OpenAI-compatible server on this machine
   safelight train sudoku --out runs/adapter             teach a model Sudoku
   safelight plan 26b-a4b                                how much memory a model takes
   safelight quantize safelight-skills packed            pack a model into 4 bits
   safelight bench                                       how fast this machine is
-  safelight doctor                                      whether everything is right on it
+  safelight doctor                                      whether it computes right
   safelight export assets/traces/count.sltrace run.html    a recorded run as a page that replays anywhere
 
-safelight COMMAND --help tells more. Results go to standard output, everything else to standard error.
+safelight COMMAND --help shows its options. Results go to standard output, everything else to standard error.
 """
 
 

@@ -67,7 +67,7 @@ def place(text: str) -> str:
     except RuntimeError:
         raise argparse.ArgumentTypeError(f"there is no user whose folder {quoted(text)} could lie in") from None
     except UnicodeError:
-        raise argparse.ArgumentTypeError(f"{quoted(text)} cannot be a name here") from None
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a valid name") from None
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENOTDIR):  # the command itself reports or creates a missing path
             raise argparse.ArgumentTypeError(f"{quoted(text)} cannot be used: {error.strerror}") from None
@@ -87,28 +87,34 @@ class Knob:
 KNOBS = (
     Knob("--max-new-tokens", "max_new_tokens", int, "most tokens to write, rounded up to whole canvases"),
     Knob("--max-steps", "max_denoising_steps", int, "most denoising steps a canvas may take"),
-    Knob("--entropy-bound", "entropy_bound", float, "budget of the acceptance rule at each step, in nats"),
-    Knob("--t-max", "t_max", float, "temperature at a canvas's first step"),
-    Knob("--t-min", "t_min", float, "temperature towards a canvas's last step"),
     Knob(
-        "--stability", "stability_threshold", int, "earlier argmax canvases that must equal the current one, in steps"
+        "--entropy-bound",
+        "entropy_bound",
+        float,
+        "how many unsure tokens a step keeps, in nats of entropy (Boldness in the window)",
     ),
-    Knob("--confidence", "confidence_threshold", float, "mean entropy under which a canvas is confident, in nats"),
+    Knob("--t-max", "t_max", float, "temperature at a canvas's first step"),
+    Knob("--t-min", "t_min", float, "temperature at a canvas's last step"),
+    Knob("--stability", "stability_threshold", int, "a canvas may end once its best guess is unchanged for N steps"),
+    Knob("--confidence", "confidence_threshold", float, "a canvas may end once its mean entropy is below X nats"),
     Knob("--canvas-length", "canvas_length", int, "tokens in a canvas (default: the model's own)"),
 )
 DECODING = (
-    Knob("--decoder", "decoder", str, "how the text is written; another name lists those that the model has"),
-    Knob("--thought-decoder", "thought_decoder", str, "that of blocks which begin in a thought"),
-    Knob("--answer-decoder", "answer_decoder", str, "that of all other blocks"),
+    Knob("--decoder", "decoder", str, "how the text is written; an unknown name lists the model's decoders"),
+    Knob("--thought-decoder", "thought_decoder", str, "decoder of blocks that begin in a thought"),
+    Knob("--answer-decoder", "answer_decoder", str, "decoder of all other blocks"),
     Knob(
-        "--rescue-probability", "rescue_probability", float, "causal probability from which on --rescue keeps a token"
+        "--rescue-probability",
+        "rescue_probability",
+        float,
+        "--rescue keeps tokens up to the first with a lower causal probability",
     ),
-    Knob("--verify-probability", "verify_probability", float, "causal probability under which --verify doubts a token"),
-    Knob("--verify-rewrites", "verify_rewrites", int, "how often --verify may write doubtful spans of a block anew"),
+    Knob("--verify-probability", "verify_probability", float, "--verify doubts tokens with a lower causal probability"),
+    Knob("--verify-rewrites", "verify_rewrites", int, "how often --verify may rewrite doubtful tokens of a block"),
     Knob("--temperature", "sampling_temperature", float, "how freely tokens are drawn; 0 takes the likeliest"),
-    Knob("--top-k", "sampling_top_k", int, "draw among so many of the likeliest tokens; 0 allows all"),
-    Knob("--top-p", "sampling_top_p", float, "draw among the likeliest tokens that come to this probability"),
-    Knob("--min-p", "sampling_min_p", float, "draw among those with this share of the likeliest token's probability"),
+    Knob("--top-k", "sampling_top_k", int, "draw among the N likeliest tokens; 0 allows all"),
+    Knob("--top-p", "sampling_top_p", float, "draw among the likeliest tokens that have this probability together"),
+    Knob("--min-p", "sampling_min_p", float, "draw among tokens with this share of the likeliest one's probability"),
     Knob(
         "--repetition-penalty",
         "repetition_penalty",
@@ -116,15 +122,20 @@ DECODING = (
         "above 1 makes tokens of prompt and text less likely to be drawn again",
     ),
     Knob("--window", "window", int, "masks ahead of the text (causal parallel)"),
-    Knob("--entropy-threshold", "entropy_threshold", float, "under which a mask is written, in nats (causal parallel)"),
     Knob(
-        "--distance-penalty", "distance_penalty", float, "added for each place to the right, in nats (causal parallel)"
+        "--entropy-threshold", "entropy_threshold", float, "write masks with a lower entropy, in nats (causal parallel)"
+    ),
+    Knob(
+        "--distance-penalty",
+        "distance_penalty",
+        float,
+        "added to a mask's entropy for each place to its left, in nats (causal parallel)",
     ),
     Knob(
         "--accept-probability",
         "accept_probability",
         float,
-        "from which on a mask is written (masked diffusion, block-causal)",
+        "write masks whose likeliest token has this probability (masked diffusion, block-causal)",
     ),
     Knob("--remasking", "remasking", str, f"which masks a pass writes (block-causal): {', '.join(REMASKING)}"),
 )
@@ -151,7 +162,7 @@ def add_loading(parser: argparse.ArgumentParser, default: str) -> argparse._Argu
         "--adapter",
         type=place,
         metavar="DIR_OR_ID",
-        help="a LoRA adapter's folder, or an embedded one, which brings its model",
+        help="a LoRA adapter's folder, or the name of an embedded one, which also selects its model",
     )
     group.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto)")
     group.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="(default: auto)")
@@ -161,7 +172,7 @@ def add_loading(parser: argparse.ArgumentParser, default: str) -> argparse._Argu
         type=number("the number of threads", 0, MOST_THREADS),
         default=0,
         metavar="N",
-        help="threads of the processor (default: 0, one for a small model and all for a large one)",
+        help="CPU threads (default: 0: one for a small model, all for a large one)",
     )
     return group
 
@@ -171,7 +182,7 @@ def add_quantization(parser: argparse._ActionsContainer) -> None:
         "--quantization",
         default="auto",
         choices=("auto", *QUANTIZATIONS),
-        help="how weights are packed that are not packed yet (default: auto)",
+        help="how to pack weights that are not packed yet (default: auto)",
     )
 
 
@@ -192,13 +203,13 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
         "--rescue",
         action="store_const",
         const=True,
-        help="write a block on autoregressively where block diffusion does not converge",
+        help="finish blocks that run out of steps one token at a time",
     )
     group.add_argument(
         "--verify",
         action="store_const",
         const=True,
-        help="read each block of block diffusion causally, for a second opinion",
+        help="read each finished block from left to right, and mark the tokens that look unlikely",
     )
 
 
@@ -239,7 +250,7 @@ def add_thinking(parser: argparse._ActionsContainer) -> None:
         "--thinking-tokens",
         type=number("the number of thinking tokens", 0, MOST_POSITIONS),
         metavar="N",
-        help="end its thinking where so many tokens are written (default: no bound)",
+        help="the longest thought (default: no limit)",
     )
 
 

@@ -98,14 +98,16 @@ class PartFile:
 
     def _check(self, made_from: Mapping[str, str]) -> None:
         """Checks that the existing records depend on the same values."""
-        remove = f"remove {self.path} to begin anew"
+        remove = f"remove {self.path} to start again"
         if not files.is_plain_file(self.path) or not files.is_plain_file(self._note):
-            raise SafelightError(f"{self.path} is there, and not from this command; {remove}, or choose another place")
+            raise SafelightError(
+                f"{self.path} exists, and this command did not write it; {remove}, or choose another place"
+            )
         made = files.read_json(self._note)
         for name, value in made_from.items():
             if made.get(name) != value:
                 raise SafelightError(
-                    f"{self.path} was begun with another {name}; {remove}, or give the command as it was"
+                    f"{self.path} was started with another {name}; {remove}, or use the same options as before"
                 )
 
     def _whole(self, header: bytes) -> tuple[int, int]:
@@ -114,7 +116,7 @@ class PartFile:
         if not data.startswith(header):
             if header.startswith(data):
                 return 0, 0
-            raise SafelightError(f"{self.path} was changed by something else; remove it to begin anew")
+            raise SafelightError(f"{self.path} was changed by something else; remove it to start again")
         count, end, is_quoted = 0, len(header), False
         for line in data[end:].split(LINE_END)[:-1]:
             is_quoted ^= line.count(b'"') % 2 == 1

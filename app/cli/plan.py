@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from engine.memory.plan import Plan
 
 EPILOG = """\
-Nothing is loaded: config.json and the headers of the weights are enough, and config.json alone will do. Of a GGUF file
-the header is enough; one of DiffusionGemma has to be imported, and is counted as it will be then. Without a folder at
-hand, a shape stands for a model: 26b-a4b for DiffusionGemma 26B-A4B, wedlm-8b for WeDLM 8B, nemotron-3b for
-Nemotron-Labs-Diffusion 3B, qwen3-1.7b, qwen3-0.6b, qwen2.5-coder-1.5b, qwen2.5-coder-0.5b. Sizes are in decimal GB.
+Loads nothing: config.json and the headers of the weights are enough, or config.json alone. For a GGUF file the header is
+enough; one of DiffusionGemma is counted as imported. A shape can be given instead of a folder: 26b-a4b for DiffusionGemma
+26B-A4B, wedlm-8b for WeDLM 8B, nemotron-3b for Nemotron-Labs-Diffusion 3B, qwen3-1.7b, qwen3-0.6b, qwen2.5-coder-1.5b,
+qwen2.5-coder-0.5b. Sizes are in decimal GB.
 
 examples:
   safelight plan 26b-a4b --card rtx-4090
@@ -33,10 +33,10 @@ CONTENT = {
     "vision": "vision tower",
     "kv_cache": "keys and values",
     "activations": "one pass through the layers",
-    "workspace": "vocabulary stage, what steps keep",
+    "workspace": "vocabulary stage, values kept between steps",
     "process": "the program itself",
-    "cuda_context": "CUDA itself, code of kernels and libraries",
-    "reserve": "what allocators take besides",
+    "cuda_context": "CUDA, code of kernels and libraries",
+    "reserve": "room for the allocators",
 }
 NO_TENSORS = ("process", "cuda_context", "reserve")  # the first on a CPU alone, the second on a GPU
 
@@ -44,8 +44,8 @@ NO_TENSORS = ("process", "cuda_context", "reserve")  # the first on a CPU alone,
 def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "plan",
-        help="tell how much memory a model takes",
-        description="Tell how much memory a model takes, and whether it fits.",
+        help="show how much memory a model takes",
+        description="Show how much memory a model takes, and whether it fits.",
         epilog=EPILOG,
     )
     parser.add_argument(
@@ -55,13 +55,15 @@ def add(commands: options.Commands) -> None:
         "--context",
         type=options.number("the context", 1),
         metavar="N",
-        help="tokens of text to have room for (default: 32768, or as many as the model takes)",
+        help="tokens of context to plan for (default: 32768, or the most that the model takes)",
     )
     options.add_quantization(parser)
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto)")
     place.add_argument(
-        "--card", metavar="CARD", help=f"a card that is not here: {', '.join(CARDS)}, or its memory, such as 24GB"
+        "--card",
+        metavar="CARD",
+        help=f"plan for a card that is not in this machine: {', '.join(CARDS)}, or its memory, such as 24GB",
     )
     parser.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="(default: auto)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
@@ -99,12 +101,12 @@ def _print_table(plan: Plan, *, is_here: bool) -> None:
         )
     table.add_section()
     table.add_row("total", f"{plan.total_bytes / scale:.3f}", "", "fits" if plan.fits else "does not fit")
-    table.add_row("free now" if is_here else "it has", f"{plan.free_bytes / scale:.3f}", "", "")
+    table.add_row("free now" if is_here else "card has", f"{plan.free_bytes / scale:.3f}", "", "")
     console = terminal.console(sys.stdout)
     console.print(table)
     console.print()
     if plan.copy_bytes:
         size = f"{plan.copy_bytes / scale:.1f} {unit}"
-        console.print(f"Its import would write {size}: safelight quantize FILE FOLDER.", soft_wrap=True)
+        console.print(f"To import it (safelight quantize FILE FOLDER) writes {size}.", soft_wrap=True)
     for sentence in (plan.advice, *(f"Note: {note}." for note in plan.notes)):
         console.print(sentence, soft_wrap=True)

@@ -10,14 +10,14 @@ from app.cli import options, running, terminal
 from engine import SafelightError, catalog
 
 EPILOG = """\
-Experts go to 4 bits; attention, dense layers, the embedding and the vision tower to 8; the rest stays as it is. A
-conversion that was stopped goes on where it stood when the same command is given again.
+Packs experts in 4 bits; attention, dense layers, the embedding and the vision tower in 8; the rest is unchanged. If a
+conversion was stopped, the same command goes on from there.
 
-Of GGUF files those of DiffusionGemma, Llama, SmolLM3, Mistral, Qwen2, Qwen3 and Gemma 3 are imported, whatever their
-quantization; of a model in parts give any of them. One without experts and with fewer than two billion numbers goes
-to 8 bits, as four cost a small model much; --to int4 packs it all the same.
-What is packed again loses a little again, least from Q8_0. The relative error, by part, is what packing changed (root
-mean square) by what was packed. GGUF files hold text alone: images need the original checkpoint.
+GGUF files of DiffusionGemma, Llama, SmolLM3, Mistral, Qwen2, Qwen3 and Gemma 3 are imported, with any quantization. If
+the model is in several files, give any of them. Models without experts and with fewer than two billion parameters are
+packed in 8 bits, since 4 bits harm a small model; --to int4 packs them in 4 bits anyway. Each packing loses a little;
+files in Q8_0 lose least. The relative error of a part is the root mean square of what packing changed, divided by that
+of the part. GGUF files have no vision tower: images need the original checkpoint.
 
 examples:
   safelight quantize ~/models/diffusiongemma-26B-A4B-it ~/models/diffusiongemma-int4
@@ -47,10 +47,10 @@ def add(commands: options.Commands) -> None:
         "--tokenizer",
         type=options.place,
         metavar="FOLDER",
-        help="of a GGUF file: take tokenizer and chat template from this model folder, not from the file",
+        help="for a GGUF file: take tokenizer and chat template from this model folder",
     )
     parser.add_argument(
-        "--keep-vision", action="store_true", help="leave the vision tower in bf16: 1.1 GB at the 26B, in place of 0.6"
+        "--keep-vision", action="store_true", help="keep the vision tower in bf16: for the 26B, 1.1 GB instead of 0.6"
     )
     parser.add_argument("--device", default="auto", metavar="NAME", help="where to compute (default: auto)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a sentence")
@@ -102,5 +102,5 @@ def run(args: argparse.Namespace) -> int:
         if errors := [f"{part} {error:.2%}" for part, error in manifest.relative_error.items()]:
             print(f"relative error of packing: {', '.join(errors)}")
         if imports:
-            print("text only: of a model that sees, images need the original checkpoint")
+            print("text only: images need the original checkpoint")
     return 0

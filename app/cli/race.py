@@ -29,9 +29,9 @@ from engine.tasks.sudoku import BINS
 from engine.text.message import message_of
 
 EPILOG = f"""\
-A lane is MODEL:DECODER,setting=value with as many settings as you like; what is left out is the model's own. Without
-lanes the model of --model is raced by each of its decoders. Lanes take turns, a step each; times are each lane's alone,
-without the reading of the prompt. {FEWEST_LANES} to {MOST_LANES} lanes.
+A lane is MODEL:DECODER,setting=value, with any number of settings; what is left out is the model's default. Without
+--lane, each decoder of --model is a lane. Lanes take turns, one pass each; times are a lane's own, without reading the
+prompt. {FEWEST_LANES} to {MOST_LANES} lanes.
 
 examples:
   safelight race "Reverse the word robot." --model safelight-masked
@@ -46,8 +46,8 @@ examples:
 def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "race",
-        help="race models and ways of decoding",
-        description="Answer prompts in several ways beside each other: what each way takes, and what comes of it.",
+        help="compare models and decoders",
+        description="Answer the same prompts with several models or decoders, and compare speed and answers.",
         epilog=EPILOG,
     )
     parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="what to answer; - reads it from standard input")
@@ -55,12 +55,16 @@ def add(commands: options.Commands) -> None:
         "--lane", action="append", metavar="LANE", help="MODEL:DECODER,setting=value; give one for each lane"
     )
     count = options.number("the count", 1, MOST_PROMPTS)
-    parser.add_argument("--skills", type=count, metavar="N", help="so many small tasks held out of training instead")
-    parser.add_argument("--sudoku", type=count, metavar="N", help="so many fresh puzzles instead")
-    parser.add_argument("--bin", choices=BINS, help="with --sudoku, puzzles of this kind (default: all in turns)")
-    parser.add_argument("--drawings", type=count, metavar="N", help="so many questions about drawings instead")
-    parser.add_argument("--prompts", type=options.place, metavar="FILE", help="a file with a prompt a line instead")
-    options.add_images(parser, "a picture that stands before PROMPT")
+    parser.add_argument(
+        "--skills", type=count, metavar="N", help="instead of PROMPT, N small tasks held out of training"
+    )
+    parser.add_argument("--sudoku", type=count, metavar="N", help="instead of PROMPT, N fresh puzzles")
+    parser.add_argument("--bin", choices=BINS, help="with --sudoku: puzzles of this kind (default: all, in turns)")
+    parser.add_argument("--drawings", type=count, metavar="N", help="instead of PROMPT, N questions about drawings")
+    parser.add_argument(
+        "--prompts", type=options.place, metavar="FILE", help="instead of PROMPT, a file with one prompt on each line"
+    )
+    options.add_images(parser, "a picture to show before PROMPT")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     options.add_model(parser, SKILLS)
     parser.set_defaults(run=run)
@@ -154,12 +158,12 @@ def _prompts(args: argparse.Namespace, seed: int) -> tuple[Iterable[RacePrompt],
     }
     named = [name for name, value in given.items() if value is not None]
     if len(named) != 1:
-        said = " and ".join(named) + " exclude each other; give one of them" if named else "say what to answer: "
+        said = " and ".join(named) + " exclude each other; give one of them" if named else "give one of these: "
         raise SafelightError(said if named else said + ", ".join(given))
     if args.bin is not None and args.sudoku is None:
-        raise SafelightError("--bin says which puzzles; add --sudoku")
+        raise SafelightError("--bin is for puzzles; add --sudoku")
     if args.image and args.prompt is None:
-        raise SafelightError("--image shows a picture with a prompt; write one, or leave it out")
+        raise SafelightError("--image needs a PROMPT; write one, or leave out --image")
     if args.drawings is not None:
         return drawing_prompts(args.drawings, seed), args.drawings
     if args.skills is not None:
@@ -189,7 +193,7 @@ def _every_decoder(model: str) -> list[LaneSpec]:
 
     decoders = run_settings(model).decoders
     if len(decoders) < FEWEST_LANES:
-        raise SafelightError(f"{model} decodes in one way only; give --lane twice, with other settings or models")
+        raise SafelightError(f"{model} has only one decoder; give --lane twice, with different models or settings")
     return [LaneSpec(model, decoder) for decoder in decoders[:MOST_LANES]]
 
 
@@ -205,19 +209,19 @@ def _show_one(race: RaceRun, titles: Sequence[str]) -> None:
 def _figures(lane: LaneRun) -> str:
     found = lane.figures
     per = found.tokens_per_forward
-    ratio = "" if per is None else f", {per:.2f} tokens a forward"
-    return f"{found.tokens} tokens in {found.forwards} forwards{ratio}, {found.seconds:.3f} s"
+    ratio = "" if per is None else f", {per:.2f} tokens per pass"
+    return f"{found.tokens} tokens in {found.forwards} passes{ratio}, {found.seconds:.3f} s"
 
 
 def _agreement(race: RaceRun, place: int) -> str:
-    return f", {percent(race.agreement(place))} of the first lane's text" if place else ""
+    return f", {percent(race.agreement(place))} the same as lane 1" if place else ""
 
 
 def _show(scores: RaceScores, seed: int) -> None:
     """Prints a row for each lane and, if there are several groups, the number of right answers by group."""
     screen = terminal.console(sys.stdout)
     heading = f"{scores.count} prompts, seed {seed}; intervals of 95 %, times of each lane alone"
-    table = terminal.table(heading, "lane", "exact", "tokens/forward", "seconds", "tokens/s", "agreement")
+    table = terminal.table(heading, "lane", "exact", "tokens/pass", "seconds", "tokens/s", "agreement")
     table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
     for row in scores.rows():
         table.add_row(*_cells(row))

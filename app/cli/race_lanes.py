@@ -33,13 +33,13 @@ def read_lane(text: str, default: str) -> LaneSpec:
     model = model or default
     require_here(model)
     if "\0" in model:
-        raise SafelightError(f"{quoted(model)} cannot be a model's name; it holds a NUL character")
+        raise SafelightError(f"{quoted(model)} cannot be a model's name: it contains a NUL character")
     changes: dict[str, Any] = {}
     adapter = ""
     for one in given:
         name, sign, value = one.partition("=")
         if not sign:
-            raise SafelightError(f"{quoted(one)} is no setting of a lane; write it as name=value")
+            raise SafelightError(f"{quoted(one)} is not a setting of a lane; write it as name=value")
         if name == ADAPTER:
             adapter = value
         else:
@@ -59,7 +59,7 @@ def require_here(model: str) -> None:
         SafelightError: another machine runs the model.
     """
     if is_remote(model):
-        raise SafelightError(f"{quoted(model)} is run by another machine; a race is run on this one")
+        raise SafelightError(f"{quoted(model)} runs on another machine; choose a model on this one")
 
 
 def _change(name: str, value: str) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _change(name: str, value: str) -> dict[str, Any]:
     knob = _KNOBS.get(name.replace("_", "-"))
     if knob is None:
         known = ", ".join((*SWITCHES, ADAPTER, *_KNOBS))
-        raise SafelightError(f"{quoted(name)} is no setting of a lane; it has {known}")
+        raise SafelightError(f"{quoted(name)} is not a setting of a lane; use {known}")
     try:
         return {knob.field: knob.read(value)}
     except ValueError:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 MOST_PARALLEL = 16
 POLL_SECONDS = 0.5  # between checks of the flag: Windows cannot interrupt a wait without a timeout
 EPILOG = f"""\
-Programs that take an OpenAI-compatible server are given the address that is printed, and the key. Without --api-key
-and {options.KEY_VARIABLE} a key is made for this run; what is given on a command line, others on this machine can read.
-Ctrl+C ends the server and the answers under way.
+Enter the printed address and key in any program that takes an OpenAI-compatible server. Without --api-key and
+{options.KEY_VARIABLE}, a key is made for this run. Others on this machine can read a key that is given on the command
+line. Ctrl+C stops the server and all running answers.
 
 examples:
   safelight serve
@@ -35,7 +35,7 @@ def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "serve",
         help="serve a model to other programs",
-        description="Serve a model to other programs by OpenAI's API, on this machine unless told otherwise.",
+        description="Serve a model to other programs through OpenAI's API. By default, only this machine can reach it.",
         epilog=EPILOG,
     )
     parser.add_argument(
@@ -45,7 +45,7 @@ def add(commands: options.Commands) -> None:
         "--port", type=options.number("the port", 0, 65_535), default=0, metavar="N", help="(default: 0, a free one)"
     )
     parser.add_argument(
-        "--api-key", metavar="KEY", help=f"what clients must send (default: {options.KEY_VARIABLE}, or made)"
+        "--api-key", metavar="KEY", help=f"what clients must send (default: {options.KEY_VARIABLE}, or a new key)"
     )
     parser.add_argument(
         "--origin",
@@ -59,13 +59,13 @@ def add(commands: options.Commands) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a name besides localhost by which the server may be called; may be repeated",
+        help="another name, in addition to localhost, by which the server may be called; may be repeated",
     )
     parser.add_argument(
         "--parallel",
         type=options.number("the runs", 1, MOST_PARALLEL),
         metavar="N",
-        help="most answers at a time; others wait (default: as many as suit the model)",
+        help="most answers at a time; others wait (default: depends on the model)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object with url and api_key instead")
     options.add_loading(parser, SKILLS)
@@ -89,13 +89,13 @@ def run(args: argparse.Namespace) -> int:
                 return STOPPED
             if not settings.is_loopback:
                 terminal.say(
-                    f"{settings.host} can be reached from other machines: whoever has the key can use the model, "
-                    "and what is sent is not encrypted"
+                    f"{settings.host} can be reached from other machines: anyone with the key can use the model, "
+                    "and the connection is not encrypted"
                 )
             _print(args, settings, server.url, model)
             while not stop.wait(POLL_SECONDS):
                 if not server.is_running or not scheduler.is_alive:
-                    raise SafelightError("the server ended by itself; start it again")
+                    raise SafelightError("the server stopped unexpectedly; start it again")
         finally:
             server.stop()
             scheduler.close()
@@ -118,11 +118,11 @@ def _print(args: argparse.Namespace, settings: ServerOptions, url: str, model: L
     key = settings.api_key if is_made else "KEY" if args.api_key is not None else "$" + options.KEY_VARIABLE
     print(f"{model.name} is served at {url}/v1")
     if is_made:
-        print(f"The key, for this time: {key}")
+        print(f"Key (until the server stops): {key}")
     print(f"In a browser: {url}/" + (f"#key={key}" if is_made else ""))
     print()
     print(f"curl {url}/v1/chat/completions \\")
     print(f'  -H "Authorization: Bearer {key}" -H "Content-Type: application/json" \\')
     print("""  -d '{"messages": [{"role": "user", "content": "Reverse the word robot."}]}'""")
     print()
-    print("Ctrl+C ends it.", flush=True)
+    print("Ctrl+C stops the server.", flush=True)

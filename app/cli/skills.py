@@ -12,7 +12,7 @@ from engine.config import IMAGE_TOKENS
 from engine.tasks import skills
 
 EPILOG = """\
-The same seed asks the same tasks. An answer counts only if every character is right. Small talk has fixed
+The same seed gives the same tasks. An answer counts only if every character is right. Small talk has fixed
 answers and is not held out.
 
 examples:
@@ -47,7 +47,7 @@ def add(commands: options.Commands) -> None:
         "--decisions",
         action="store_true",
         help=f"score small decisions instead, N single and N joint (default model: {DECIDER}); "
-        "with --drawings those about drawings",
+        "with --drawings, those about drawings",
     )
     parser.add_argument(
         "--drawings",
@@ -57,7 +57,7 @@ def add(commands: options.Commands) -> None:
     parser.add_argument(
         "--proportions",
         action="store_true",
-        help="with --drawings: of all proportions from 1 : 3 to 3 : 1 in place of squares",
+        help="with --drawings: proportions from 1 : 3 to 3 : 1 instead of squares",
     )
     parser.add_argument(
         "--image-tokens",
@@ -68,7 +68,7 @@ def add(commands: options.Commands) -> None:
     parser.add_argument(
         "--sudoku-pictures",
         action="store_true",
-        help=f"score the reading of N photographed Sudokus instead (default model: {SIGHT})",
+        help=f"score how well N photographed Sudokus are read instead (default model: {SIGHT})",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     options.add_model(parser, SKILLS)
@@ -79,10 +79,10 @@ def add(commands: options.Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if (args.proportions or args.image_tokens) and (args.decisions or not args.drawings):
-        raise SafelightError("--proportions and --image-tokens go with --drawings alone")
+        raise SafelightError("--proportions and --image-tokens need --drawings without --decisions")
     if args.sudoku_pictures:
         if args.only or args.drawings or args.decisions:
-            raise SafelightError("--sudoku-pictures goes by itself; leave out --only, --drawings and --decisions")
+            raise SafelightError("--sudoku-pictures cannot be combined; leave out --only, --drawings and --decisions")
         return skills_sudoku.run(args)
     if args.decisions:
         if args.only or options.sampler_changes(args):
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         return skills_decisions.run(args)
     if args.drawings:
         if args.only:
-            raise SafelightError("--only is of the text skills; leave it out")
+            raise SafelightError("--only is for the text skills; leave it out")
         return skills_drawings.run(args)
     changes = options.sampler_changes(args)
     model = running.load(args, SKILLS)

@@ -130,7 +130,7 @@ def _show(
     terminal.console(sys.stdout).print(table)
     trust = terminal.table(
         f"At the temperature {temperature:.2f}, fitted to others",
-        "asked", "label mass", "Brier before", "Brier after", "ECE before", "ECE after",
+        "asked", "on the options", "Brier before", "Brier after", "ECE before", "ECE after",
     )  # fmt: skip
     for mode, scored in scores.items():
         before, after = scored.reliability(1.0), scored.reliability(temperature)

@@ -20,7 +20,7 @@ from engine.tasks import sudoku
 from engine.tasks.sudoku import GivenRange
 
 EPILOG = """\
-A puzzle is 81 characters: the digits 1-9, and . or 0 for a blank. In a file, one a line; # starts a comment.
+A puzzle is 81 characters: the digits 1-9, and . or 0 for a blank. A file has a puzzle on each line; # starts a comment.
 
 examples:
   safelight sudoku 53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79
@@ -59,7 +59,7 @@ def add(commands: options.Commands) -> None:
         "--givens",
         type=givens_range,
         metavar="LOW-HIGH",
-        help=f"givens of puzzles to make, {FEWEST} to {MOST} (default: 25-50); under 25 they take long to find",
+        help=f"number of givens, {FEWEST} to {MOST} (default: 25-50); under 25, making a puzzle takes long",
     )
     sudoku_scores.add_options(parser)
     options.add_watch(parser)

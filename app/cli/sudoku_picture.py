@@ -45,5 +45,5 @@ def _described(board: ReadBoard) -> str:
     """Returns the line above a board that was read."""
     count = len(board.doubts)
     places = ", ".join(f"row {cell // 9 + 1} column {cell % 9 + 1}" for cell in board.doubts)
-    doubts = f"{count} cell{'s are' if count != 1 else ' is'} in doubt: {places}" if count else "no cell is in doubt"
+    doubts = f"{count} cell{'s are' if count != 1 else ' is'} unsure: {places}" if count else "no cell is unsure"
     return f"Read {board.cells.replace('0', '.')}; {doubts}. Check it against the picture."

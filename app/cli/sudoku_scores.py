@@ -36,7 +36,9 @@ PLAIN_LINES = 10  # lines of progress in all, if a line cannot be overwritten
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("scoring a model on fresh puzzles that no model here was trained on")
-    group.add_argument("--eval", action="store_true", help="score the model instead; --givens or --bin say on what")
+    group.add_argument(
+        "--eval", action="store_true", help="score the model instead, on puzzles with --givens or of a --bin"
+    )
     spans = ", ".join(f"{name} {span}" for name, span in GIVENS.items())
     group.add_argument("--bin", choices=(*BINS, ALL), help=f"puzzles by their givens: {spans} (default: all)")
     group.add_argument(
@@ -45,7 +47,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"puzzles of each bin, or of --givens (default: {COUNT})",
     )
-    group.add_argument("--csv", type=options.place, metavar="FILE", help="write the single results to a file, too")
+    group.add_argument(
+        "--csv", type=options.place, metavar="FILE", help="also write the result of each puzzle to a file"
+    )
 
 
 def check(args: argparse.Namespace) -> None:
@@ -60,13 +64,13 @@ def check(args: argparse.Namespace) -> None:
                 raise SafelightError(f"--{name} is for scoring a model; add --eval")
         return
     if args.make is not None:
-        raise SafelightError("--make prints puzzles and --eval scores a model on some; give one of them")
+        raise SafelightError("--make and --eval exclude each other; give one of them")
     if args.puzzles or args.file is not None:
         raise SafelightError("--eval makes its own puzzles; leave out PUZZLE and --file")
     if args.watch or args.raw:
-        raise SafelightError("--eval runs many puzzles and shows no canvas; leave out --watch and --raw")
+        raise SafelightError("--eval shows no canvas; leave out --watch and --raw")
     if args.bin is not None and args.givens is not None:
-        raise SafelightError("--bin and --givens both say which puzzles; give one of them")
+        raise SafelightError("--bin and --givens exclude each other; give one of them")
     if args.csv is not None:
         folder = Path(args.csv).absolute().parent
         if args.csv == "-" or Path(args.csv).is_dir():

@@ -29,15 +29,14 @@ from engine.training.recipes.adapter import (
 )
 
 EPILOG = """\
-The model stays as it is; what is trained lies beside it, as LoRA matrices in PEFT's format. OUT gets the adapter, a
-log (log.jsonl), its plot (loss.png) and a checkpoint. A run that was stopped goes on when the same command is given
-again.
+The model's weights do not change: the adapter is a set of LoRA matrices in PEFT's format. FOLDER gets the adapter, a
+log (log.jsonl), its plot (loss.png) and a checkpoint. If a run was stopped, the same command goes on from there.
 
-With --states uniform, the default for large models, answers are corrupted at random, as in DiffusionGemma's public
-recipe. With walk, the default for small ones, the model learns on canvases on which the sampler is at work.
+--states uniform, the default for large models, corrupts answers at random, as in DiffusionGemma's public recipe. walk,
+the default for small models, trains on canvases in the middle of sampling.
 
-A data file has a puzzle and its solution on each line, 81 digits each, with 0 or . for a blank; CSV will do. Without
-one, puzzles are made, with one solution each.
+A data file has a puzzle and its solution on each line, 81 digits each, with 0 or . for a blank; CSV works, too. Without
+one, puzzles with a single solution are made.
 
 examples:
   safelight train sudoku --out runs/adapter
@@ -62,29 +61,48 @@ def add(commands: options.Commands) -> None:
         metavar="FOLDER",
         help="the adapter's folder; new, or of a stopped run",
     )
-    parser.add_argument("--steps", type=whole("the steps", 1), metavar="N", help="(default: as the recipe has it)")
-    parser.add_argument("--rank", type=whole("the rank", 1), metavar="N", help="of the matrices")
     parser.add_argument(
-        "--causal-rank", type=whole("the rank", 0), metavar="N", help="of those that read text (default: as --rank)"
+        "--steps", type=whole("the steps", 1), metavar="N", help="training steps (default: the recipe's)"
+    )
+    parser.add_argument("--rank", type=whole("the rank", 1), metavar="N", help="rank of the LoRA matrices")
+    parser.add_argument(
+        "--causal-rank",
+        type=whole("the rank", 0),
+        metavar="N",
+        help="rank of the matrices for reading the prompt (default: as --rank)",
     )
     parser.add_argument("--rate", type=_rate, metavar="X", help="highest learning rate")
     parser.add_argument("--batch", type=whole("the batch", 1), metavar="N", help="examples a step")
-    parser.add_argument("--states", choices=STATES, help="what it learns on (default: by the model's size)")
-    parser.add_argument("--format", choices=FORMS, default="rows", help="nine lines, or 81 digits (default: rows)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object a record")
+    parser.add_argument(
+        "--states", choices=STATES, help="how canvases for training are made (default: by the model's size)"
+    )
+    parser.add_argument(
+        "--format",
+        choices=FORMS,
+        default="rows",
+        help="how a solution is written: nine lines, or 81 digits (default: rows)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object for each record")
     data = parser.add_argument_group("data")
     data.add_argument("--data", type=options.place, metavar="FILE", help="puzzles and solutions (default: make some)")
     data.add_argument(
-        "--puzzles", type=whole("the puzzles", 1), metavar="N", help="how many to make and vary (default: 24000)"
+        "--puzzles",
+        type=whole("the puzzles", 1),
+        metavar="N",
+        help="how many puzzles to make and vary (default: 24000)",
     )
     measuring = parser.add_argument_group("measuring, on held-out puzzles")
     measuring.add_argument(
-        "--eval-every", type=whole("the steps", 0), default=500, metavar="N", help="in steps; 0: never (default: 500)"
+        "--eval-every",
+        type=whole("the steps", 0),
+        default=500,
+        metavar="N",
+        help="measure every N steps; 0: never (default: 500)",
     )
     measuring.add_argument(
-        "--eval-count", type=whole("the count", 1), metavar="N", help="puzzles each time (default: 20)"
+        "--eval-count", type=whole("the count", 1), metavar="N", help="puzzles in each measurement (default: 20)"
     )
-    parser.add_argument("--compile", action="store_true", help="walks twice as fast; needs a C++ compiler")
+    parser.add_argument("--compile", action="store_true", help="make --states walk twice as fast; needs a C++ compiler")
     model = parser.add_argument_group("model")  # without --adapter a new one is trained
     model.add_argument(
         "--model",
@@ -140,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
                 print(in_words(record), flush=True)
     if ended is None or not ended.is_finished:
         step = 0 if ended is None else ended.step
-        terminal.say(f"stopped at step {step} of {plan.steps}; give the same command again to go on")
+        terminal.say(f"stopped at step {step} of {plan.steps}; run the same command again to go on")
         return 130
     if not args.json:
         print(f"{ended.out} holds the adapter.")
@@ -153,9 +171,9 @@ def in_words(record: TrainingRecord) -> str:
         case PuzzlesMade():
             return f"{record.done} of {record.of} puzzles made"
         case TrainingStarted():
-            begun = f"going on at step {record.step}" if record.step else "beginning"
+            begun = f"going on at step {record.step}" if record.step else "starting"
             return (
-                f"training {record.parameters / 1e6:.2f} million numbers on {record.device}: takes about "
+                f"training {record.parameters / 1e6:.2f} million parameters on {record.device}: takes about "
                 f"{record.bytes_needed / 1e9:.1f} GB of {record.bytes_free / 1e9:.1f} GB free; {begun}"
             )
         case TrainingProgress():

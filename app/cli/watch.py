@@ -119,8 +119,8 @@ def status(block: BlockState, config: GenerationConfig, blocks: int) -> Text:
             parts.append(f"mean entropy {block.mean_entropy:.3f} nats")
         parts.append(f"temperature {block.temperature:.2f}")
         if block.committed and not block.has_masks:
-            ends = "rescued" if block.is_rescued else "step limit"
-            parts.append("converged" if block.reason == "converged" else ends)
+            ends = "rescued" if block.is_rescued else f"stopped at the limit of {config.max_denoising_steps} steps"
+            parts.append("finished" if block.reason == "converged" else ends)
     return Text(" · ".join(parts), style="dim", overflow="ellipsis", no_wrap=True)
 
 

@@ -186,7 +186,7 @@ class DecisionsController(QObject):
         self._example = _Asked(sheet, self._asked.state if shows_state else self._example.state)
         if own_sheet or (shows_state and own_state):
             said = tr("An example has replaced your questions.")
-            self._context.done.emit(said, tr("Put mine back"), functools.partial(self._put_back, self._own))
+            self._context.done.emit(said, tr("Restore mine"), functools.partial(self._put_back, self._own))
             one.column.offer_own()  # the message disappears after a moment
 
     @property

@@ -62,9 +62,9 @@ def facts(answer: TypedAnswer) -> str:
 def facts_meaning() -> str:
     """Returns the explanation of the line that ``facts`` returns."""
     return tr(
-        "On the options: how much of all probability; the rest is on other tokens. Confidence: the chosen option's "
-        "probability times that share. An unsure answer is read again with new noise; then the mean is shown, how "
-        "many reads choose the same option, and the standard error."
+        "On the options: their share of all probability; the rest is on other tokens. Confidence: the chosen option's "
+        "probability times that share. Unsure answers are re-checked with new noise. Then you see the mean, how many "
+        "reads agree, and the standard error."
     )
 
 
@@ -76,7 +76,7 @@ def warning(answer: TypedAnswer) -> str:
             share=share_words(answer.label_mass),
         )
     if not answer.argmax_is_label:
-        return tr("The likeliest token of all is none of the options.")
+        return tr("The likeliest token is not one of the options.")
     return ""
 
 
@@ -122,7 +122,7 @@ def unlearned(model: LoadedModel, text: str, sheet: QuestionSheet) -> str:
         "This small model never learned the word {words}: its answers are guesses.",
         "This small model never learned the words {words}: its answers are guesses.",
         len(unknown),
-        words=named if len(unknown) <= MOST_WORDS else tr("{words} and more", words=named),
+        words=named if len(unknown) <= MOST_WORDS else tr("{words} and others", words=named),
     )
 
 

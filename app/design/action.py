@@ -81,7 +81,7 @@ class Actions:
             for keys in action.keys:
                 written = QKeySequence(keys).toString(QKeySequence.SequenceFormat.PortableText)
                 if not written:
-                    raise ValueError(f"{keys!r} of {action.id!r} is no key")
+                    raise ValueError(f"{keys!r} of {action.id!r} is not a key")
                 for (page, known), owner in self._owner_of_key.items():
                     if known == written and (page == action.page or not page or not action.page):
                         raise ValueError(f"{keys!r} is a key of {owner!r} and of {action.id!r}")

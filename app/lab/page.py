@@ -31,17 +31,19 @@ class LabPage(ColumnPage):
         super().__init__()
         self.setObjectName("lab")
         self.setAccessibleName(tr("Lab"))
-        purpose = tr("Measure how a model works: race its ways of decoding, or read how sure it is of an answer.")
+        purpose = tr(
+            "Measure how a model works: compare its speed with different decodings, or see how sure it is of an answer."
+        )
         self.race = self._card(
             RACE,
             tr("Race"),
-            tr("Run one prompt in several ways at once. See which way is faster, and if the text is the same."),
+            tr("Run one prompt in several lanes at once. See which is faster, and if the text is the same."),
             BarPicture(examples.race()),
         )
         self.decisions = self._card(
             DECISIONS,
             tr("Decisions"),
-            tr("Ask a question with fixed answers, and see how likely each answer is. It takes a single pass."),
+            tr("Ask a question with fixed answers, and see how likely each answer is. One pass is enough."),
             BarPicture(examples.decision()),
         )
         self._row = row_of((self.race, 1), (self.decisions, 1), spacing=GAP)

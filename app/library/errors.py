@@ -25,7 +25,7 @@ class IndexDamagedError(LibraryError):
 
 _DISK_FULL = "the disk is full, so the library in {folder} cannot be written. Free some space, then try again"
 _NO_RIGHT = "the library in {folder} cannot be opened. Allow reading and writing there, then try again"
-_HELD = "another program holds the library in {folder}. Close that program, then try again"
+_HELD = "another program uses the library in {folder}. Close that program, then try again"
 _DAMAGED = "the library in {folder} is damaged. Restart Safelight: it sets the file aside and saves what can be read"
 _SAYINGS = {
     sqlite3.SQLITE_FULL: _DISK_FULL,
@@ -34,10 +34,10 @@ _SAYINGS = {
     sqlite3.SQLITE_CANTOPEN: _NO_RIGHT,
     sqlite3.SQLITE_BUSY: _HELD,
     sqlite3.SQLITE_LOCKED: _HELD,
-    sqlite3.SQLITE_IOERR: "the disk with the library in {folder} failed. See that it is connected, then try again",
+    sqlite3.SQLITE_IOERR: "the disk with the library in {folder} failed. Check that it is connected, then try again",
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
     sqlite3.SQLITE_NOTADB: _DAMAGED,
-    sqlite3.SQLITE_NOMEM: "memory is too short for the library in {folder}. Close other programs, then try again",
+    sqlite3.SQLITE_NOMEM: "too little memory is free for the library in {folder}. Close other programs, then try again",
 }
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _HINDRANCES = _SAYINGS.keys() - _DAMAGE

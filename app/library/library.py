@@ -308,7 +308,7 @@ class Library(Store):
         except LibraryError as error:
             if not (isinstance(error.__cause__, sqlite3.Error) and opening.is_held(error.__cause__)):
                 raise
-            held = tr("{problem}. What you write is saved as soon as that is possible.", problem=str(error))
+            held = tr("{problem}. What you write is saved as soon as possible.", problem=str(error))
             self.notice = f"{self.notice} {held}".strip()
             return
         with suppress(LibraryError):  # the next start purges, too

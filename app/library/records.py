@@ -116,7 +116,7 @@ def details_of(text: str, name: str) -> dict[str, Any]:
         raise LibraryError(f"{name} is longer than {LONGEST_DETAILS:,} characters")
     raw = parse_json(text, name) if text else {}
     if not isinstance(raw, dict):
-        raise LibraryError(f"{name} is no JSON object")
+        raise LibraryError(f"{name} is not a JSON object")
     return raw
 
 

@@ -46,14 +46,14 @@ def notice_of(salvaged: Salvaged, name: str) -> str:
     count = len(salvaged.wholes)
     if count:
         said = trn(
-            "The library was damaged. It was set aside as {name}; {count} conversation could be read and is here.",
-            "The library was damaged. It was set aside as {name}; {count} conversations could be read and are here.",
+            "The library was damaged. It is kept as {name}. {count} conversation could be read and is here.",
+            "The library was damaged. It is kept as {name}. {count} conversations could be read and are here.",
             count,
             name=name,
         )
     else:
         said = tr(
-            "The library was damaged and nothing in it could be read. It was set aside as {name}, a new one begun.",
+            "The library was damaged and nothing in it could be read. It is kept as {name}; a new one was made.",
             name=name,
         )
     if salvaged.is_all:

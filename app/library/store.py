@@ -151,7 +151,7 @@ class Store:
                 if getattr(fault, "sqlite_errorcode", None) not in INDEX_FAULTS:
                     raise
                 schema.index_again(self._connection)
-                raise IndexDamagedError("the index for search was damaged and is made anew. Try again") from fault
+                raise IndexDamagedError("the search index was damaged and has been rebuilt. Try again") from fault
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -185,9 +185,9 @@ def from_json(text: str, name: str = "this file") -> Whole:
         raw = parse_json(text, name, values=MOST_VALUES)
     except SafelightError as error:
         why = str(error).removeprefix(name).strip()
-        raise LibraryError(f"{name} is no conversation: it {why}. Choose a file that Safelight exported") from error
+        raise LibraryError(f"{name} is not a conversation: it {why}. Choose a file that Safelight exported") from error
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
-        raise LibraryError(f"{name} is no conversation of Safelight's. Choose one that it exported as JSON")
+        raise LibraryError(f"{name} is not a Safelight conversation. Choose one that was exported as JSON")
     version = raw.get("version")
     if type(version) is int and version > VERSION:
         raise LibraryError(f"{name} is from a newer Safelight. Update Safelight to import it")
@@ -203,7 +203,7 @@ def from_json(text: str, name: str = "this file") -> Whole:
         messages.append(message)
         pictures += len(message.pictures)
     if pictures > MOST_PICTURES:
-        raise fields.wrong("messages", f"show more than {MOST_PICTURES:,} pictures, the most that are read")
+        raise fields.wrong("messages", f"show more than {MOST_PICTURES:,} pictures")
     return Whole(summary, tuple(messages), _pictures(raw.get("pictures", {}), messages, fields))
 
 
@@ -213,7 +213,7 @@ def _message(fields: Fields, known: set[int]) -> StoredMessage:
         raise fields.wrong("id", "is used twice")
     parent = fields.whole_or_none("parent")
     if parent is not None and parent not in known:
-        raise fields.wrong("parent", "is no message before it")
+        raise fields.wrong("parent", "is not a message before it")
     return StoredMessage(
         parent=parent,
         **fields.all(MESSAGE_FIELDS),
@@ -232,7 +232,7 @@ def _attached(fields: Fields) -> tuple[AttachedPicture, ...]:
     try:
         return tuple(map(AttachedPicture.from_json, raw))
     except SafelightError as error:
-        raise fields.wrong("pictures", f"holds none: {error}") from None
+        raise fields.wrong("pictures", f"cannot be read: {error}") from None
 
 
 def _pictures(raw: object, messages: list[StoredMessage], fields: Fields) -> tuple[Picture, ...]:
@@ -247,7 +247,7 @@ def _pictures(raw: object, messages: list[StoredMessage], fields: Fields) -> tup
         except (ValueError, TypeError):
             raise fields.wrong("pictures", "must hold texts in base 64") from None
         if data and (len(data) > MOST_BYTES or hashlib.sha256(data).hexdigest() != digest):
-            raise fields.wrong("pictures", "holds another picture than it says")
+            raise fields.wrong("pictures", "holds a different picture than it says")
         if data:
             found.append(Picture(digest, data, picture.width, picture.height))
     return tuple(found)
@@ -258,7 +258,9 @@ def read_file(path: Path) -> Whole:
     try:
         text = read_bytes(path, LARGEST_FILE).decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise LibraryError(f"{path.name} is no text. Choose a conversation that Safelight exported as JSON") from None
+        raise LibraryError(
+            f"{path.name} is not a text file. Choose a conversation that Safelight exported as JSON"
+        ) from None
     except OSError as fault:
         raise LibraryError(f"{path} cannot be read ({fault.strerror}). Choose another file") from fault
     return from_json(text, path.name)

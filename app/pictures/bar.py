@@ -178,4 +178,4 @@ class PictureBar(ChipBar):
 
 
 def _too_many() -> str:
-    return tr("No more than {most} pictures can be sent; remove one first.", most=MOST_PICTURES)
+    return tr("At most {most} pictures can be sent; remove one first.", most=MOST_PICTURES)

@@ -34,7 +34,7 @@ class PictureFrame(QFrame):
         self.pictures.emptied.connect(field.setFocus)
         self.pictures.refused.connect(self._say_refused)
         self.choose = button(
-            tr("Picture…"), tr("Add pictures"), tip=tr("Add pictures; they can be dropped or pasted as well")
+            tr("Picture…"), tr("Add pictures"), tip=tr("Add pictures; you can also drop or paste them")
         )
         self.choose.clicked.connect(self.choose_files)
         self.inside = column_of(self.pictures, margins=(12, 8, 8, 8), spacing=8)

@@ -46,7 +46,7 @@ class PictureThumb(QPushButton):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(tr("{title}, {size} pixels", title=title_of(shown), size=size_of(shown)))
-        tip = tr("{name}, {size} pixels; opens it larger", name=name_of(shown), size=size_of(shown))
+        tip = tr("{name}, {size} pixels; a click enlarges it", name=name_of(shown), size=size_of(shown))
         self.setToolTip(tip)
         self.clicked.connect(self._open)
         self._loading = Background(self, self._loaded)

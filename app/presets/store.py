@@ -73,11 +73,13 @@ class PresetStore:
             theirs, is_whole = self._read()
             merged = _merged(self._own, own, theirs, keep if is_whole else {preset.id for preset in own})
             if len(merged) > MOST:
-                raise SafelightError(tr("There are {count} presets, and no room for more. Delete one.", count=MOST))
+                raise SafelightError(
+                    tr("There are already {count} presets, the most that are kept. Delete one first.", count=MOST)
+                )
             version = max((_version(preset.decoding) for preset in merged), default=1)
             text = json.dumps({"version": version, "presets": [_as_json(preset) for preset in merged]}, indent=2)
             if len(text) >= MOST_BYTES or count_signs(text) > MOST_VALUES:
-                raise SafelightError(tr("The presets are too long to be kept. Shorten the longest system prompt."))
+                raise SafelightError(tr("The presets are too long to save. Shorten the longest system prompt."))
             write_text(self.path, text + "\n", private=True)
         self._own = merged
 
@@ -118,7 +120,7 @@ class PresetStore:
             version = raw["version"]
             entries = raw["presets"]
             if not isinstance(version, int) or not isinstance(entries, list):
-                raise ValueError("it is not laid out as presets are")
+                raise ValueError("it does not contain presets")
         except (SafelightError, ValueError, KeyError, TypeError):
             return self._put_aside()
         if version > VERSION:

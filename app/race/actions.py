@@ -35,7 +35,7 @@ def actions(_context: AppContext, page: Lazy[RaceController]) -> list[Action]:
         RACE,
         tr("On the page"),
         lambda: page().enter(),
-        (tr("All lanes answer"), ("Return",)),
+        (tr("Run all lanes"), ("Return",)),
         (tr("Replay the race"), ("Space",)),
         (tr("Previous or next step of any lane"), ("Left", "Right")),
     )

@@ -173,7 +173,7 @@ class RaceController(QObject):
         mine, self._replaced = self._replaced, ()
         if mine:
             put_back = functools.partial(self.lanes.set_all, mine)
-            self._context.done.emit(tr("The race has replaced your lanes."), tr("Put mine back"), put_back)
+            self._context.done.emit(tr("The race has replaced your lanes."), tr("Restore mine"), put_back)
 
     @Slot()
     def stop(self) -> None:

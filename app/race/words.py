@@ -101,7 +101,7 @@ def group_title(group: str) -> str:
 def heads() -> list[tuple[str, str]]:
     """Returns the table's column titles, each with its explanation."""
     return [
-        (tr("Lane"), tr("A model with its adapter, and how it decodes")),
+        (tr("Lane"), tr("Model, adapter and decoding")),
         (tr("Right"), tr("Share of right answers, of those that a program can check, with its 95 % interval")),
         (
             tr("Tokens\nper pass"),
@@ -111,7 +111,7 @@ def heads() -> list[tuple[str, str]]:
             tr("Tokens\nper second"),
             tr("Tokens of the texts, divided by the lane's own seconds, with its 95 % interval"),
         ),
-        (tr("Seconds"), tr("Mean time of an answer without its prompt, with its 95 % interval")),
+        (tr("Seconds"), tr("Mean time of an answer, without reading the prompt, with its 95 % interval")),
         (tr("Same as\nlane 1"), tr("Mean share of the characters that lane 1 has in the same order")),
     ]
 

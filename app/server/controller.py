@@ -57,7 +57,9 @@ class ServerController(QObject):
         self.page.card.show_state(state)
         self.page.requests.teach(is_on=state.phase == "on")
         if state.problem:
-            self.page.notice.show_message(tr("The server is not on: {why}.", why=tr(state.problem).rstrip(".")))
+            self.page.notice.show_message(
+                tr("The server could not be started: {why}.", why=tr(state.problem).rstrip("."))
+            )
         elif state.phase == "on":
             self.page.notice.hide()
         self._show_model()

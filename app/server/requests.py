@@ -74,8 +74,8 @@ class RequestRow(QFrame):
         if self.request.trace is not None:
             return tr("The server that runs the model only sends text, so there is nothing to inspect")
         if is_unfinished(self.request):
-            return tr("Its run has not begun yet")
-        return tr("It ended before a run began, so there is nothing to inspect")
+            return tr("It waits for its turn")
+        return tr("It ended before the model began to answer, so there is nothing to inspect")
 
 
 class RequestList(QWidget):

@@ -31,7 +31,7 @@ def served_line(*, is_on: bool, model: str, loading: str, is_elsewhere: bool = F
     if not model:
         return tr("No model is loaded. Choose one at the top; until then, requests are refused.")
     if is_elsewhere:
-        return tr("{model} runs on another server. Requests are refused here: send them to that server.", model=model)
+        return tr("{model} runs on another server. Send requests to that server; this one refuses them.", model=model)
     if is_on:
         return tr("{model} answers this window and several requests at once.", model=model)
     return tr("Once it is on, {model} answers.", model=model)
@@ -40,7 +40,7 @@ def served_line(*, is_on: bool, model: str, loading: str, is_elsewhere: bool = F
 def reach_line(*, is_open: bool, offline: bool) -> str:
     """Says who can reach the server, if that needs a remark."""
     if offline:
-        return tr("The offline switch is on: the server is reached from this computer only.")
+        return tr("Offline is on: only programs on this computer reach the server.")
     if is_open:
         return tr(
             "⚠ Any machine in your network that has the key can use the model. The connection is not encrypted: use it "

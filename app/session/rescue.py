@@ -65,14 +65,14 @@ def bring_in(library: Library) -> str:
     if taken:
         messages.append(
             trn(
-                "{count} conversation that could not be saved when Safelight ended is here again, whole.",
-                "{count} conversations that could not be saved when Safelight ended are here again, whole.",
+                "{count} conversation that could not be saved when Safelight closed has been restored.",
+                "{count} conversations that could not be saved when Safelight closed have been restored.",
                 taken,
             )
         )
     if left:
         names = ", ".join(str(path) for path in left[:3])
-        messages.append(tr("What could not be saved when Safelight ended is in {names}. Import it.", names=names))
+        messages.append(tr("What could not be saved when Safelight closed is in {names}. Import it.", names=names))
     return " ".join(messages)
 
 

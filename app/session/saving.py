@@ -82,9 +82,7 @@ class Saving(QObject):
         if self.problem != before:
             self.problem_changed.emit(self.problem)
         if self.problem and not before:
-            self._report(
-                tr("{problem}. Until then nothing is lost: Safelight tries again by itself.", problem=self.problem)
-            )
+            self._report(tr("{problem}. Until then nothing is lost: Safelight keeps trying.", problem=self.problem))
 
     def _write(self, seconds: float) -> None:
         """Runs the queued writes, waiting ``seconds`` in total for another program's lock.
@@ -136,7 +134,7 @@ class Saving(QObject):
         except SafelightError as error:
             self._has_warned = True
             self._report(
-                tr("{problem}. Not all is saved yet: if you close Safelight once more, it is lost.", problem=error)
+                tr("{problem}. Not everything is saved: if you close Safelight again, the rest is lost.", problem=error)
             )
             return False
         return True

@@ -58,7 +58,7 @@ class _Removed:
 
 def cannot_see(model: str) -> str:
     """Returns the reason why a prompt with pictures is not sent to a model."""
-    return tr("{model} reads text alone. Load a model that sees pictures, or remove the picture.", model=model)
+    return tr("{model} only reads text. Load a model that sees pictures, or remove the picture.", model=model)
 
 
 def visible(messages: tuple[Message, ...], model: LoadedModel) -> tuple[Message, ...]:
@@ -168,8 +168,8 @@ class Session(QObject):
         if self._link.pacing.is_computed:
             return tr("An answer is still being shown; Esc skips to its end")
         if self.chat.active is None:
-            return tr("An answer in another conversation is developing; Esc stops it")
-        return tr("The answer is developing; Esc stops it")
+            return tr("An answer is being written in another conversation; Esc stops it")
+        return tr("The answer is being written; Esc stops it")
 
     def ask(
         self,
@@ -253,9 +253,7 @@ class Session(QObject):
         """Locks a conversation against writes from other windows. Returns the problem if this failed."""
         if chat.id is None or self.library.claim(chat.id):
             return ""
-        return tr(
-            "This conversation is being answered in another window. Wait until that has ended, then open it again."
-        )
+        return tr("This conversation is being answered in another window. Wait until it ends, then open it again.")
 
     def _release(self, chat: ChatState) -> None:
         """Unlocks a conversation, unless another run of it has begun; called once its answer is written."""
@@ -366,7 +364,7 @@ class Session(QObject):
 
     def _remove(self, branch: Versions[Any], item: Turn | Answer) -> None:
         if self.chat.active is not None:
-            raise SafelightError(tr("Stop the answer first; it may follow what you delete."))
+            raise SafelightError(tr("Stop the answer first; it may depend on what you delete."))
         chat = self.chat
         if problem := self._claim(chat):
             raise SafelightError(problem)

@@ -78,7 +78,7 @@ class Exporting(Transfer):
     def begin(self, conversation: int, form: str, path: Path) -> None:
         """Writes a conversation as "markdown", "json" or "html"; ``exported`` or ``failed`` follows."""
         if self._is_busy:
-            self.failed.emit(tr("Another conversation is still being exported. Try again once it is written."))
+            self.failed.emit(tr("Another conversation is still being exported. Try again once it is done."))
             return
         self._is_busy, self._form, self._path = True, form, path
         self._begin(self._library.reading(conversation))
@@ -122,7 +122,7 @@ class Importing(Transfer):
     def begin(self, path: Path) -> None:
         """Imports a JSON file that Safelight has exported; ``imported`` or ``failed`` follows."""
         if self._is_busy:
-            self.failed.emit(tr("Another conversation is still being imported. Try again once it is there."))
+            self.failed.emit(tr("Another conversation is still being imported. Try again once it is done."))
             return
         self._is_busy, self._is_import = True, True
         threading.Thread(target=self._read_file, args=(path,), name="import", daemon=True).start()

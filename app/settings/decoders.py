@@ -117,8 +117,8 @@ _WORDS = {
     ),
     "autoregressive": DecoderWords(
         "Autoregressive",
-        "One token after the other, from left to right, a pass each.",
-        "Answers are written from left to right, one token after the other.",
+        "One token at a time, from left to right, one pass for each.",
+        "Answers are written from left to right, one token at a time.",
         _DRAWING,
         "The models that come with Safelight were not trained for it.",
     ),

@@ -136,7 +136,7 @@ class SeedBox(QLineEdit):
             ValueError: it is not a seed. This is a bug in the caller, since such a text cannot be typed.
         """
         if not 0 <= value <= LARGEST_SEED:
-            raise ValueError(f"{value} is no seed")
+            raise ValueError(f"{value} is not a seed")
         self.setText(str(value))
         self._take()
 

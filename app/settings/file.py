@@ -50,7 +50,7 @@ def open_settings(path: Path) -> tuple[QSettings, str]:
     except (OSError, SafelightError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).rstrip(".")
         problem = tr(
-            "The settings in {path} cannot be used ({why}). Changes are kept for this session only.",
+            "The settings in {path} cannot be used ({why}). Changes last until Safelight is closed.",
             path=str(path),
             why=why,
         )

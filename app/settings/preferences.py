@@ -135,11 +135,11 @@ COPY_DIAGNOSTICS = Act(
 SHOW_SERVER = Act(
     "show_server",
     "Local server",
-    "Other programs can use the loaded model through OpenAI's interface. Off until you switch it on.",
+    "Other programs can use the loaded model through OpenAI's API. Off until you switch it on.",
     "Open the server",
 )
 SHOW_SHORTCUTS = Act(
-    "show_shortcuts", "Keyboard", "All keys. Ctrl+K finds everything else by name.", "Show the shortcuts"
+    "show_shortcuts", "Keyboard", "All shortcuts. Ctrl+K finds everything else by name.", "Show the shortcuts"
 )
 
 SECTIONS = (
@@ -160,7 +160,7 @@ SERVER_PORT = Setting(
     "server_port",
     "Port",
     "",
-    "Part of the address. 0 uses a free port, another one at each start.",
+    "Part of the address. 0 uses any free port, which can change at each start.",
     0,
     65_535,
     1,

@@ -197,7 +197,7 @@ SAMPLER = (
         "verify_rewrites",
         "Rewrites of a block",
         "rewrites",
-        "How often doubtful tokens may be written again; 0 only marks them. Otherwise the run cannot be forked.",
+        "How often doubtful tokens may be written again; 0 only marks them. Above 0, you cannot fork the run later.",
         0,
         MOST_REWRITES,
         1,
@@ -266,8 +266,8 @@ REMASKING = Choice(
 )
 RESCUE = "Rescue blocks"
 RESCUE_EXPLANATION = (
-    "A block that runs out of steps keeps its stable beginning, and the rest is written one token after the other. "
-    "Such a run cannot be forked. The models that come with Safelight were not trained for it."
+    "A block that runs out of steps keeps its stable beginning, and the rest is written one token at a time. "
+    "You cannot fork such a run later. The models that come with Safelight were not trained for it."
 )
 VERIFY = "Verify blocks"
 VERIFY_EXPLANATION = (

@@ -47,7 +47,7 @@ def actions(_context: AppContext, page: Lazy[SudokuController]) -> list[Action]:
         (tr("Redo"), ("Ctrl+Y", "Ctrl+Shift+Z")),
         (tr("Copy the puzzle"), ("Ctrl+C",)),
         (tr("Paste a puzzle, or a picture of one"), ("Ctrl+V",)),
-        (tr("Play the run under it"), ("Space",)),
+        (tr("Play the run"), ("Space",)),
     )
     return [
         *on_board,

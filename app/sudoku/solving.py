@@ -26,7 +26,7 @@ def obstacle(model: LoadedModel) -> str:
     """Returns why a model cannot solve puzzles, as a sentence; empty if it can."""
     if not model.capabilities.steps:
         return only_text(model) or tr(
-            "{model} reports no denoising steps, which a board is drawn from.", model=model.title
+            "{model} has no denoising steps, which the board shows. Load another model.", model=model.title
         )
     if model.canvas_length < ANSWER_TOKENS:
         return tr(

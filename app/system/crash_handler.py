@@ -101,6 +101,6 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, SafelightError):
         return str(error)
     return tr(
-        "Something went wrong: {text}. The app goes on; its diagnostics, under Settings, help a report.",
+        "Something went wrong: {text}. Safelight goes on. To report it, use Copy diagnostics in the settings.",
         text=spoken(error),
     )

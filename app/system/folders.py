@@ -51,14 +51,16 @@ def ensure(folder: Path) -> Path:
         SafelightError: it cannot be created or written to; the message says what to do.
     """
     if windows.reachable(folder, windows.BENEATH) != folder:
-        raise SafelightError(f"{folder} is too long for Windows with the names below it; choose a shorter path")
+        raise SafelightError(f"{folder} is too long for Windows; choose a shorter path")
     try:
         private_folder(folder)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except (OSError, ValueError) as error:  # ValueError: an invalid path
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise SafelightError(f"{folder} cannot be used ({why}); choose another folder or free it for writing") from None
+        raise SafelightError(
+            f"{folder} cannot be used ({why}); choose another folder, or allow writing there"
+        ) from None
     return folder
 
 

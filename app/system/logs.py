@@ -82,7 +82,9 @@ def start(folder: Path) -> Path:
             try:
                 set_aside(place)
             except OSError as error:
-                raise SafelightError(f"{place} is no file, and cannot be moved ({error.strerror}); remove it") from None
+                raise SafelightError(
+                    f"{place} is not a file and cannot be moved ({error.strerror}); remove it"
+                ) from None
     handler = _File(path, maxBytes=BYTES, backupCount=FILES - 1, encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log.addHandler(handler)

@@ -82,7 +82,7 @@ def _application(context: AppContext, topbar: TopBar, dialogs: Dialogs, close: C
     return [
         Action("model", tr("Choose a model"), section, topbar.open_chooser, ("Ctrl+M",)),
         Action("folder", tr("Open a model folder"), section, dialogs.open_folder, ("Ctrl+O",)),
-        Action("offline", tr("Switch offline on or off"), section, offline),
+        Action("offline", tr("Turn offline on or off"), section, offline),
         Action("settings", tr("Open the settings"), section, dialogs.open_settings, ("Ctrl+,",)),
         Action("palette", tr("Find an action"), section, dialogs.open_palette, _PALETTE_KEYS, in_palette=False),
         Action("shortcuts", tr("Show the shortcuts"), section, dialogs.open_shortcuts, ("?", "F1")),

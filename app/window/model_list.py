@@ -84,7 +84,7 @@ class ModelList(ChoiceBox):
 
     def __init__(self) -> None:
         super().__init__()
-        tip = tr("Which model answers (Ctrl+M)")
+        tip = tr("The model that answers (Ctrl+M)")
         self.setAccessibleName(tr("Model"))
         self.setAccessibleDescription(tip)
         self.setToolTip(tip)
@@ -139,7 +139,7 @@ class ModelList(ChoiceBox):
 def purpose_of(path: str, title: str) -> str:
     """Returns a line about a model that does not come with the app: what it is for, or where it is."""
     if is_remote(path):
-        return tr("answers from another program or machine")
+        return tr("use a model on another machine")
     known = next((model.purpose for model in PUBLISHED if model.title == title), "")
     if known:
         return tr(known)

@@ -212,7 +212,7 @@ class Palette(QDialog):
             self.field.setAccessibleDescription(self.hint.text())
             return
         reason = index.data(REASON)
-        self.hint.setText(reason or tr("Arrows choose, Enter runs, Esc closes."))
+        self.hint.setText(reason or tr("Arrow keys choose, Enter runs, Esc closes."))
         self.field.setAccessibleDescription(str(index.data(Qt.ItemDataRole.AccessibleTextRole)))
 
     @Slot()

@@ -64,7 +64,7 @@ class Reopening(QObject):
         store.write_loading(self._settings, None)
         self._context.say(
             tr(
-                "{model} is not loaded, since Safelight ended while loading it. Choose it above to try it again.",
+                "{model} is not loaded, since Safelight closed while loading it. To try again, choose it above.",
                 model=self._context.title_of(last[0]),
             )
         )
@@ -91,7 +91,10 @@ class Reopening(QObject):
             return
         if store.read_reopening(self._settings) == last:
             self._context.say(
-                tr("The last conversation is not shown, since Safelight ended while opening it. It is in the list.")
+                tr(
+                    "The last conversation is not shown, since Safelight closed while opening it. To try again, choose "
+                    "it in the list."
+                )
             )
             self.done()
             return

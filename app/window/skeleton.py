@@ -20,7 +20,7 @@ class Skeleton(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName(tr("The page is being opened"))
+        self.setAccessibleName(tr("The page is loading"))
 
     def show_now(self) -> None:
         """Paints now, before control returns to the event loop; does nothing in a hidden window."""

@@ -39,18 +39,17 @@ FIELDS = (
     Field(
         "unsaved",
         "Library",
-        "What is on the screen is saved as soon as possible. Make room on the disk, or close the program that uses the "
-        "library.",
+        "Changes are saved as soon as possible. Free some disk space, or close the program that uses the library.",
         -1,
     ),
     Field("offline", "Network", "The network is not used. To change it: Settings, Storage and privacy.", 0),
     Field("device", "Device", "Where the model computes, and on how many CPU threads.", 2),
-    Field("memory", "Memory", "Memory that Safelight uses, of all in this computer.", 4),
+    Field("memory", "Memory", "Memory that Safelight uses, of all the memory in this computer.", 4),
     Field("device_memory", "Graphics memory", "Memory in use on the graphics card, of all that it has.", 3),
     Field("model", "Model", "The model that answers.", 1),
     Field("server", "Local server", "Other programs can use the model. A click shows the server.", 6),
     Field("steps", "Steps", "Steps of this answer so far, in all its blocks.", 6),
-    Field("pace", "Time per block", "Average time of a block, however much text it holds.", 7),
+    Field("pace", "Time per block", "Average time for a block, full or not.", 7),
     Field("forward", "Tokens per pass", "Tokens of text for each pass of the model, on average.", 8),
     Field("speed", "Speed", "Tokens of text per second, without the time to read the prompt.", 5),
 )
@@ -167,8 +166,8 @@ class StatusBar(QWidget):
         where = device_text(device)
         on = trn("{device}, {count} thread", "{device}, {count} threads", threads, device=where) if threads else where
         self._texts["device"] = FigureText(on, where) if title and device else NOTHING
-        why = [tr("Why this device: {reason}.", reason=tr(reason))] if reason else []
-        how = [tr("What computes: {kernels}.", kernels=tr(kernels))] if kernels else []
+        why = [tr("Reason for this device: {reason}.", reason=tr(reason))] if reason else []
+        how = [tr("Computed by: {kernels}.", kernels=tr(kernels))] if kernels else []
         self._device_tip = " ".join((*why, *how))
         if not device.startswith("cuda"):
             self._texts["device_memory"] = NOTHING

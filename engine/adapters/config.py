@@ -28,8 +28,8 @@ OTHERS = {
     "monteclora_config": "MonteCLoRA",
     "arrow_config": "Arrow",
     "alora_invocation_tokens": "activated LoRA",
-    "lora_bias": "a bias beside the low-rank matrices",
-    "modules_to_save": "whole modules beside the low-rank matrices",
+    "lora_bias": "a bias in addition to the low-rank matrices",
+    "modules_to_save": "whole modules in addition to the low-rank matrices",
     "trainable_token_indices": "trained tokens",
     "target_parameters": "LoRA over parameters, such as experts,",
     "layer_replication": "layers that run twice",
@@ -101,7 +101,7 @@ def _pattern(path: Path, raw: dict[str, Any], name: str) -> Iterator[tuple[str, 
     """Yields the entries of ``rank_pattern`` or ``alpha_pattern``, after checking their keys."""
     found = raw.get(name) or {}
     if not isinstance(found, dict):
-        raise SafelightError(f"{path}: {name} is no object; save the adapter again")
+        raise SafelightError(f"{path}: {name} is not an object; save the adapter again")
     if fault := what_is_wrong(found):
         raise SafelightError(f"{path}: {name} has {fault}; save the adapter again with the modules' names in it")
     yield from found.items()

@@ -110,7 +110,7 @@ class AdapterFiles:
                 tensor_name(module, "A"), tensor_name(module, "B"), rank, self.config.scaling_of(module)
             )
         if not found:
-            raise SafelightError(f"{file} has no adapter in it; save the adapter again")
+            raise SafelightError(f"{file} contains no adapter; save the adapter again")
         return found
 
     def _require_room(self, device: torch.device, dtype: torch.dtype, free: int) -> None:
@@ -162,4 +162,4 @@ def _why_not(name: str) -> str:
             )
     if "lora_magnitude_vector" in name:
         return "belongs to DoRA, which is not supported; train the adapter without use_dora"
-    return "is not known here; use an adapter that PEFT made on DiffusionGemmaForBlockDiffusion"
+    return "is not known; use an adapter that PEFT made on DiffusionGemmaForBlockDiffusion"

@@ -45,7 +45,7 @@ def save_adapter(
             if part is not None:
                 parts[targets.peft_name(Place(path, mode))] = part
     if not parts:
-        raise SafelightError("there is no adapter to save: none was made")
+        raise SafelightError("there is no adapter to save")
     tensors = {}
     for name, part in parts.items():
         for letter, matrix in (("A", part.down), ("B", part.up)):

@@ -107,7 +107,7 @@ def measure_decoding(
     def timed_pass(rows: int) -> PassTime:
         ids = torch.arange(rows, device=device) % config.vocab_size
         if not network.decode(ids, cache, 0).isfinite().all():
-            raise SafelightError(f"a pass gave logits that are no numbers on {device}: a kernel is wrong")
+            raise SafelightError(f"a pass gave logits that are not numbers on {device}: a kernel is wrong")
         each = timed(device, lambda: network.decode(ids, cache, 0), passes)
         median, rate = statistics.median(each), weight_bytes / (statistics.median(each) / 1e3)  # ms, bytes/s
         report(f"took {passes} passes of {rows} rows, {median:.0f} ms each")

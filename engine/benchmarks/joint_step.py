@@ -74,7 +74,7 @@ def _step_ms(programs: Sequence[StepProgram], step: int) -> float:
     results = [program.collect(step) for program in programs]
     ms = 1e3 * (time.perf_counter() - started)
     if not all(result.finite for result in results):
-        raise SafelightError("a step of several runs gave logits that are no numbers: a kernel is wrong")
+        raise SafelightError("a step of several runs gave logits that are not numbers: a kernel is wrong")
     return ms
 
 

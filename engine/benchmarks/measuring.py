@@ -129,7 +129,7 @@ def peak_memory_mb(device: torch.device) -> tuple[float | None, str]:
     try:
         import resource  # not on every system
     except ImportError:
-        return None, f"{platform.system()} does not tell a process its peak memory"
+        return None, f"{platform.system()} does not report the peak memory of a process"
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak * (1 if sys.platform == "darwin" else 1024) / 1e6, "resident memory of this process"
 
@@ -153,10 +153,10 @@ def _windows_peak() -> tuple[float | None, str]:
         counters = Counters()
         counters.cb = ctypes.sizeof(counters)
         if not query(current(), ctypes.byref(counters), counters.cb):
-            return None, "Windows did not tell the peak working set"
+            return None, "Windows did not report the peak working set"
         return int(counters.peak_working_set) / 1e6, "peak working set of this process"
     except (AttributeError, OSError) as error:
-        return None, f"Windows did not tell the peak working set ({error})"
+        return None, f"Windows did not report the peak working set ({error})"
 
 
 def device_name(device: torch.device) -> str:

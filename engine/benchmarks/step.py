@@ -253,7 +253,7 @@ def _step_ms(program: StepProgram, step: int) -> float:
     result = program.collect(step)
     ms = 1e3 * (time.perf_counter() - started)
     if not result.finite:
-        raise SafelightError(f"a step gave logits that are no numbers on {program.network.device}: a kernel is wrong")
+        raise SafelightError(f"a step gave logits that are not numbers on {program.network.device}: a kernel is wrong")
     return ms
 
 

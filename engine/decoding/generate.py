@@ -192,9 +192,9 @@ def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], change
     config = run.config
     require_block_diffusion(run, "a fork")
     if config.rescue:
-        raise SafelightError("a run that rescues blocks cannot be forked; run it with rescue off, and fork that")
+        raise SafelightError("a run with rescued blocks cannot be forked; run it again without rescue, then fork it")
     if config.rewrites:
-        raise SafelightError("a run that rewrites doubtful spans cannot be forked; run it without, and fork that")
+        raise SafelightError("a run with rewritten spans cannot be forked; run it again without rewrites, then fork it")
     last = changes[-1] if changes else None
     known = len(committed) if last is None else min(len(committed), last.block)
     if len(steps) < known:
@@ -207,7 +207,7 @@ def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], change
     rows = checked_rows(run.model, committed[:known], config.canvas_length)
     for block, row in enumerate(rows):
         if any(token in config.eos_token_ids for token in row.tolist()):
-            raise SafelightError(f"the text ends in block {block}; no block comes after it. Fork that one")
+            raise SafelightError(f"the text ends in block {block}; no block follows. Fork that block")
     return block_diffusion(run, CommittedBlocks(rows, tuple(steps[:known])), changes)
 
 
@@ -215,10 +215,10 @@ def decode_infill(run: Run, committed: Sequence[Row], marks: Sequence[Mark]) -> 
     """Writes marked spans anew; the arguments are those of ``infill``."""
     require_block_diffusion(run, "an infill")
     if not marks:
-        raise SafelightError("nothing is marked; mark a span of settled text first")
+        raise SafelightError("nothing is marked; mark a part of the finished text first")
     rows = checked_rows(run.model, committed, run.config.canvas_length)
     if not rows:
-        raise SafelightError("there is no settled text yet; wait for a block to be committed")
+        raise SafelightError("no block is finished yet; wait for one")
     return infilling(run, rows, marks)
 
 
@@ -246,7 +246,7 @@ def answer_of(
     from engine.text.formatted_answer import FormattedAnswer  # imports a library that other runs do not need
 
     if not isinstance(model, Model):
-        raise SafelightError("a bare network has no tokenizer; answers cannot be held to a format")
+        raise SafelightError("a network without a tokenizer cannot follow a format")
     size, ends = model.config.vocab_size, config.eos_token_ids
     return FormattedAnswer.for_prompt(output_format, model.tokenizer, size, ends, prompt, cancel)
 

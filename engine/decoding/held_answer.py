@@ -57,7 +57,7 @@ def allowed_next(answer: AnswerReader, forbidden: Tensor | None, *, ends_here: b
     if ends_here:
         mask = answer.closing(mask)
     if not mask.any() and not answer.failure:
-        raise SafelightError("the answer cannot go on in its format: this model has no token for what must come next")
+        raise SafelightError("the answer cannot follow its format: this model has no token for what must come next")
     return mask
 
 
@@ -70,5 +70,5 @@ def take_chosen(answer: AnswerReader, token: int) -> list[int]:
     was_free = answer.is_free
     taken = answer.take([token])
     if not (taken or answer.failure or was_free):
-        raise SafelightError("the answer cannot go on in its format; make the format simpler")
+        raise SafelightError("the answer cannot follow its format; make the format simpler")
     return [token][:taken]

@@ -37,11 +37,11 @@ def infilling(run: Run, rows: Sequence[Tensor], marks: Sequence[Mark]) -> Decodi
     prompt, config, cache, length = run.prompt, run.config, run.cache, run.canvas_length
     room = room_for_blocks(run, length)
     if len(rows) > room:
-        raise SafelightError(f"the text has {len(rows)} blocks; only {room} of them fit behind this prompt")
+        raise SafelightError(f"the text has {len(rows)} blocks; only {room} of them fit after this prompt")
     marked = {block: _positions(marks, block) for block in sorted({mark.block for mark in marks})}
     for block, positions in marked.items():
         if block >= len(rows):
-            raise SafelightError(f"block {block} is not settled; the text has {len(rows)} blocks")
+            raise SafelightError(f"block {block} is not finished; the text has {len(rows)} blocks")
         if positions[-1] >= length:
             raise SafelightError(f"the marked position {positions[-1]} is outside the canvas of {length} tokens")
 

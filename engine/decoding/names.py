@@ -34,13 +34,12 @@ def names_of(config: GenerationConfig, decoders: Sequence[str], own: str) -> tup
     thought, answer = config.thought_decoder or whole, config.answer_decoder or whole
     if thought != answer and not {thought, answer} <= set(MIXABLE):
         raise SafelightError(
-            f"a run cannot change between the decoders {thought} and {answer}; only between {' and '.join(MIXABLE)}"
+            f"thinking and answer cannot use the decoders {thought} and {answer}; only {' and '.join(MIXABLE)}"
         )
     for flag in ("rescue", "verify"):
         if getattr(config, flag) and BLOCK_DIFFUSION not in (thought, answer):
             raise SafelightError(
-                f"{flag} is for blocks of the decoder {BLOCK_DIFFUSION}, and this run is decoded by {answer}; "
-                "leave it out"
+                f"{flag} needs the decoder {BLOCK_DIFFUSION}, and this run uses {answer}; leave it out"
             )
     return thought, answer
 
@@ -57,14 +56,12 @@ def formatting(config: GenerationConfig, decoders: Sequence[str], own: str) -> s
     can = [name for name in decoders if name in FORMATTING]
     thought, answer = names_of(config, decoders, own)
     if not can:
-        raise SafelightError("this model's answers cannot be held to a format; ask for it in the prompt")
+        raise SafelightError("this model cannot follow a format; describe it in the prompt")
     if not (config.decoder or config.thought_decoder or config.answer_decoder) and own not in can:
         return can[0]
     for name in (thought, answer):
         if name not in can or thought != answer:
-            raise SafelightError(
-                f"an answer in a format is written by {' or '.join(can)}, and this run asks for {name}"
-            )
+            raise SafelightError(f"a format needs the decoder {' or '.join(can)}, and this run uses {name}")
     return answer
 
 
@@ -85,11 +82,11 @@ def require_thoughts(
     for name in names_of(config, decoders, own):
         if name not in BOUNDING:
             known = ", ".join(BOUNDING)
-            raise SafelightError(f"the decoder {name} does not bound thinking, only {known} do; leave the bound out")
+            raise SafelightError(f"the decoder {name} cannot limit thinking, only {known} can; leave out the limit")
     if not has_end:
-        raise SafelightError("this model has no token that ends a thought; leave out the bound on its thinking")
+        raise SafelightError("this model has no token that ends a thought; leave out the limit of thinking")
     if not thinks:
-        raise SafelightError("this run does not think; ask the model to think, or leave out the bound on its thinking")
+        raise SafelightError("this run does not think; ask the model to think, or leave out the limit of thinking")
 
 
 def require_diffusion(config: GenerationConfig, decoders: Sequence[str], own: str, what: str) -> None:
@@ -100,4 +97,4 @@ def require_diffusion(config: GenerationConfig, decoders: Sequence[str], own: st
     """
     for name in names_of(config, decoders, own):
         if name != BLOCK_DIFFUSION:
-            raise SafelightError(f"{what} takes the decoder {BLOCK_DIFFUSION}, and this run asks for {name}")
+            raise SafelightError(f"{what} needs the decoder {BLOCK_DIFFUSION}, and this run uses {name}")

@@ -110,7 +110,7 @@ class Sampler:
         held = self.pinned_mask(block)
         for position, token, share in mixed:
             if held[position]:
-                raise SafelightError(f"position {position} is pinned; a share there would change nothing")
+                raise SafelightError(f"position {position} is pinned; a share there changes nothing")
             if share and self.forbidden is not None and bool(self.forbidden[token]):
                 raise SafelightError(f"position {position} is to be given token {token}, which is banned; release one")
 

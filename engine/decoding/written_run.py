@@ -34,7 +34,7 @@ def required_mask(run: Run) -> int:
     if mask is None:
         raise SafelightError("this model has no mask token, which this decoder needs; choose another one")
     if run.config.pinned or run.config.seed_canvas is not None:
-        raise SafelightError("this decoder does not begin with noise; leave out pinned and seed_canvas")
+        raise SafelightError("this decoder does not start from noise; leave out pinned and seed_canvas")
     return mask
 
 

@@ -63,7 +63,7 @@ class CodeBudget:
                 f"{min(code.products_in_flight)} products in flight, at least {self.products_in_flight} wanted"
             )
         if code.overwritten:
-            found.append(f"registers of products under way are written at {code.overwritten[0]:#x}")
+            found.append(f"registers of running products are written at {code.overwritten[0]:#x}")
         if code.loads_in_flight < self.loads_in_flight:
             found.append(f"{code.loads_in_flight} loads in flight, at least {self.loads_in_flight} wanted")
         found += [f"{text} in its PTX" for text in self.ptx_without if text in code.ptx]

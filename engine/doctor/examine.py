@@ -140,4 +140,4 @@ def _ending(code: int) -> str:
 def _last_line(errors: IO[bytes]) -> str:
     errors.seek(0)
     lines = errors.read().decode("utf-8", "replace").strip().splitlines()
-    return " ".join(lines[-1].split())[:300] if lines else "it said nothing"
+    return " ".join(lines[-1].split())[:300] if lines else "it printed nothing"

@@ -114,7 +114,7 @@ def used(usage: str) -> tuple[int, int]:
     """
     found = {name: int(value) for name, value in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", usage)}
     if "REG" not in found:
-        raise ValueError("the disassembler told no registers")
+        raise ValueError("the disassembler shows no registers")
     return found["REG"], found.get("STACK", 0) + found.get("LOCAL", 0)
 
 

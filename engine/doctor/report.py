@@ -80,7 +80,7 @@ class Report:
     def verdict(self) -> str:
         """The last line: says that everything is right, or what is not."""
         if not (failed := self.failed):
-            return "Everything checked is right."
+            return "All checks are right."
         return f"{len(failed)} check{'s' * (len(failed) != 1)} failed: {'; '.join(failed)}"
 
     def as_dict(self) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Hub:
 
     def __post_init__(self) -> None:
         if self.token and not is_token(self.token):
-            raise ClosedError("the access token holds characters that no token has; enter it again")
+            raise ClosedError("the access token contains invalid characters; enter it again")
         if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
             raise SafelightError("the environment variable HF_HUB_OFFLINE forbids downloads; unset it and start again")
 
@@ -132,7 +132,7 @@ class Hub:
         with self._get(url, {"Range": f"bytes={start}-"} if start else {}, counter) as answer:
             goes_on = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
             if answer.status == 206 and not goes_on:
-                raise BrokenError("another range than was asked for")
+                raise BrokenError("a different range than requested")
             with errors.explaining_disk(part), opened(part) as out:
                 if start and not goes_on:  # 200, or 416: the part is no beginning of the file
                     out.truncate(0)
@@ -173,7 +173,7 @@ class Hub:
                     if answer.status not in (200, 206) and (answer.status != 416 or "Range" not in headers):
                         raise errors.StatusError(answer.status, answer.headers.get("X-Error-Code", ""))
                     if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
-                        raise BrokenError("packed, which was not asked for")
+                        raise BrokenError("compressed, which was not requested")
                     yield answer
                     return
                 url = _next(url, answer.headers.get("Location", ""))
@@ -212,8 +212,8 @@ def parse_listing(data: bytes, address: str) -> tuple[Any, Any]:
     except (SafelightError, ValueError, KeyError, TypeError):
         pass
     raise SafelightError(
-        f"{address} answers with something else than a list of files; a network that asks for a password does so: open "
-        "a web page first, then try again"
+        f"{address} does not send a list of files. If this network asks for a password, open a web page first, then "
+        "try again"
     )
 
 

@@ -111,7 +111,7 @@ def download(
         SafelightError: the fault in one sentence, with the next step. Files stay.
     """
     if offline:
-        raise SafelightError("the offline switch is on, so nothing is downloaded; turn it off in the settings first")
+        raise SafelightError("offline is on, so nothing is downloaded; turn it off in the settings first")
     target = model_folder(repo, folder)
     if is_verified(target):
         return "ready"
@@ -147,7 +147,7 @@ def _find_earlier(target: Path, work: Path) -> bool:
     """
     begun = Record.read(target) if not os.path.lexists(work) else None
     if os.path.lexists(target) and begun is None:
-        raise SafelightError(f"{target} is there already and is no download of ours; move it away first")
+        raise SafelightError(f"{target} exists and is not a download of Safelight; move it away first")
     place = work if begun is None else target
     if os.path.lexists(place):
         _require_ours(place)
@@ -194,7 +194,7 @@ def verify(model: Path, progress: Report | None = None, cancel: Cancel | None = 
     """
     record = Record.read(model)
     if record is None and not os.path.lexists(model / MANIFEST):
-        raise SafelightError(f"{model} came without hashes, so there is nothing to verify it by")
+        raise SafelightError(f"{model} came without hashes, so it cannot be verified")
     files = record.files if record is not None else _manifest_files(model)
     flags = (cancel,) if cancel is not None else ()
     counter = ByteCounter(sum(file.bytes for file in files), 0, progress, flags, "checking")
@@ -268,9 +268,7 @@ def _fetch_file(hub: Hub, file: RemoteFile, revision: str, work: Path, counter: 
             return
         part.unlink()
         counter.add(-file.bytes)
-    raise SafelightError(
-        f"{file.name} of {hub.repo} came damaged twice and was removed; something on the way changes it. Resume later"
-    )
+    raise SafelightError(f"{file.name} of {hub.repo} arrived damaged twice and was removed. Resume later")
 
 
 def _require_ours(work: Path) -> Record | None:
@@ -282,13 +280,13 @@ def _require_ours(work: Path) -> Record | None:
     record = Record.read(work)
     if record is None and not is_begun(work):
         raise SafelightError(
-            f"{work} has no record of a download that Safelight could have written, so nothing in it is touched; move "
+            f"{work} has no record of a Safelight download, so nothing in it is touched; move "
             "it away, then download again"
         )
     names = [file.name + ending for file in record.files for ending in ("", PART)] if record is not None else []
     for path in (work / name for name in names):
         if os.path.lexists(path) and size_of(path) is None:
-            raise SafelightError(f"{path} is no file of this download; move it away, then try again")
+            raise SafelightError(f"{path} is not part of this download; move it away, then try again")
     return record
 
 

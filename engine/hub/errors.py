@@ -65,22 +65,20 @@ def explained(error: Exception, repo: str, endpoint: str, *, with_token: bool) -
         return SafelightError(f"there is no repository {repo} at {endpoint}; check the name")
     if status:
         return SafelightError(
-            f"{endpoint} answers with error {status}; try again later, the download goes on where it stood"
+            f"{endpoint} answers with error {status}; try again later; the download goes on from here"
         )
     if isinstance(error, RedirectError | httpx2.InvalidURL | httpx2.UnsupportedProtocol):
-        return SafelightError(f"{endpoint} leads nowhere that files can be had from; check the hub's address")
+        return SafelightError(f"{endpoint} redirects to an address without files; check the address of the hub")
     if isinstance(error, ABSENT_ERRORS):
         return SafelightError(
-            f"there is no connection to {endpoint}; check the network and resume, the download goes on where it stood"
+            f"there is no connection to {endpoint}; check the network and resume; the download goes on from here"
         )
-    return SafelightError(
-        f"the connection to {endpoint} keeps breaking; resume later, the download goes on where it stood"
-    )
+    return SafelightError(f"the connection to {endpoint} keeps breaking; resume later; the download goes on from here")
 
 
 def foreign(path: Path) -> SafelightError:
     """Returns the error that is shown if something else has the name of a file of ours."""
-    return SafelightError(f"{path} is no file of this download; move it away, then resume")
+    return SafelightError(f"{path} is not part of this download; move it away, then resume")
 
 
 @contextmanager
@@ -97,7 +95,7 @@ def explaining_disk(part: Path) -> Iterator[None]:
             raise foreign(part) from error
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise SafelightError(
-                f"{part.parent}: the disk is full; make room and resume, the download goes on where it stood"
+                f"{part.parent}: the disk is full; free some space and resume; the download goes on from here"
             ) from error
         raise SafelightError(
             f"{part.parent} cannot be written ({error.strerror or error}); check the data folder"

@@ -97,7 +97,7 @@ class Record:
         if "config.json" not in names or not any(name.endswith(".safetensors") for name in names):
             raise SafelightError(f"{self.repo} holds no model that Safelight reads: config.json with safetensors")
         if not is_repo(self.repo) or not is_revision(self.revision):
-            raise SafelightError(f"{quoted(self.repo)} is listed at {quoted(self.revision)}, which is no commit")
+            raise SafelightError(f"{quoted(self.repo)} is listed at {quoted(self.revision)}, which is not a commit")
 
     @property
     def total_bytes(self) -> int:

@@ -39,7 +39,5 @@ def card_of(text: str) -> AbsentCard:
         return AbsentCard(name, CARDS[name])
     size = _SIZE.fullmatch(name)
     if size is None or not 0.1 <= float(size[1]) <= 9999:
-        raise SafelightError(
-            f"{quoted(text)} is no card that is known here; give {', '.join(CARDS)}, or a size as 24GB"
-        )
+        raise SafelightError(f"{quoted(text)} is not a known card; give {', '.join(CARDS)}, or a size such as 24GB")
     return AbsentCard(f"a card of {float(size[1]):g} GB", round(float(size[1]) * 1e9))

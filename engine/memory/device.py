@@ -40,7 +40,9 @@ def choose(device: str | AbsentCard = "auto", dtype: str = "auto") -> Placement:
             chosen, reason = torch.device("cuda", 0), Sentence("{name} is available", name=name)
         else:
             chosen = torch.device("cpu")
-            reason = Sentence("no CUDA device is available") if _has_cuda() else Sentence("torch is here without CUDA")
+            reason = (
+                Sentence("no CUDA device is available") if _has_cuda() else Sentence("torch is installed without CUDA")
+            )
     else:
         try:
             chosen, reason = torch.device(device), Sentence("asked for")
@@ -51,7 +53,9 @@ def choose(device: str | AbsentCard = "auto", dtype: str = "auto") -> Placement:
         if chosen.type == "cuda" and not torch.cuda.is_available():
             if not _has_cuda():
                 get = "uv pip install --reinstall torch --torch-backend auto"
-                raise SafelightError(f"device {device!r} was asked for, but torch is here without CUDA; run: {get}")
+                raise SafelightError(
+                    f"device {device!r} was asked for, but torch is installed without CUDA; run: {get}"
+                )
             raise SafelightError(f"device {device!r} was asked for, but no CUDA device is available; use cpu or auto")
         if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
             raise SafelightError(f"device {device!r} does not exist; this machine has {torch.cuda.device_count()}")

@@ -259,7 +259,7 @@ def _of_place(is_cpu: bool, plain: str | None) -> list[str]:
         slow = "a step takes seconds" if is_cpu else "the plain path is slow and needs more workspace"
         notes.append(f"{plain}: with packed weights {slow}")
     if windows.IS_WINDOWS and not is_cpu:
-        notes.append(f"of the card, {_gb(DESKTOP)} are left to the desktop")
+        notes.append(f"{_gb(DESKTOP)} of the card are left for the desktop")
     return notes
 
 
@@ -272,9 +272,9 @@ def _of_images(vision: VisionConfig, tower: int, itemsize: int, others: int) -> 
     lent = footprint.lent_bytes(vision, tower, itemsize)
     least, all_in = (_gb(others + lent + footprint.image_pass(vision, itemsize, count)) for count in (few, most))
     return (
-        f"the vision tower, {_gb(tower)}, waits in the computer's memory. While an image is read its layers are on the "
-        f"card one by one, {least} in all with {few} tokens an image and {all_in} with {most}; where that does not "
-        "fit, the processor reads it"
+        f"the vision tower, {_gb(tower)}, stays in the computer's memory. To read an image, its layers go to the card "
+        f"one at a time: {least} in total with {few} tokens an image, {all_in} with {most}. If that does not fit, the "
+        "processor reads it"
     )
 
 
@@ -304,7 +304,7 @@ def _advice(choices: _Choices, name: str, context: int, longest: int) -> str:
     """Says how it fits, or what to change: the context, the quantization, both, or other programs."""
     spare = choices.free - choices.total(choices.precisions[name], context)
     if spare >= 0:
-        return f"It fits, with {_gb(spare)} to spare; a context of up to {longest} tokens would."
+        return f"It fits, with {_gb(spare)} to spare; up to {longest} tokens of context fit."
     changes = [f"reduce the context to {longest} tokens"] if longest else []
     others = [other for other in (DEFAULT, *choices.precisions) if other in choices.precisions and other != name]
     if other := next((other for other in others if choices.fits(other, context)), None):
@@ -316,8 +316,8 @@ def _advice(choices: _Choices, name: str, context: int, longest: int) -> str:
         changes.append(f"{also}reduce the context to {choices.longest(best) or choices.least} tokens")
         if not choices.longest(best):
             missing = choices.total(choices.precisions[best], choices.least) - choices.free
-            changes[0] += f", and close other programs until {_gb(missing)} more are free"
-    return f"It is {_gb(-spare)} short: {' or '.join(changes)}."
+            changes[0] += f", and close other programs to free {_gb(missing)} more"
+    return f"{_gb(-spare)} are missing: {' or '.join(changes)}."
 
 
 def _gb(count: int) -> str:

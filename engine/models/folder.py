@@ -105,7 +105,7 @@ class ModelFolder:
         precision = self.stored.precision_for(quantization, unpacked)
         if keep_vision:
             if self.stored_config.vision is None:
-                raise SafelightError(f"{self.path} has no vision tower that could be kept; pack it without that")
+                raise SafelightError(f"{self.path} has no vision tower to keep; leave out that option")
             precision = replace(precision, vision=None)
         with torch.device("meta"):
             network = self.family.build(self.stored_config)

@@ -87,7 +87,7 @@ class GGUFModel(ModelFolder):
             title = f" ({quoted(name)})" if isinstance(name, str) else ""
             raise SafelightError(
                 f"{path} holds a model of the architecture {quoted(found)}{title}; only {', '.join(ARCHITECTURES)} "
-                "are imported"
+                "can be imported"
             )
         files = _tokenizer_of(path, header) if tokenizer is None else _tokenizer_in(tokenizer)
         fast = Tokenizer.from_bytes(files["tokenizer.json"], f"the tokenizer of {tokenizer or path}")

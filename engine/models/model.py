@@ -119,7 +119,7 @@ class Model:
         """
         if not isinstance(self.network, DiffusionGemma):
             known = ", ".join(self.family.decoders)
-            raise SafelightError(f"{self.name} has no denoising steps from noise; it is decoded by {known}")
+            raise SafelightError(f"{self.name} does not start from noise; its decoders are {known}")
         self.take_threads()
         return self.network.denoise(torch.as_tensor(canvas), cache, self_conditioning_logits)
 
@@ -130,7 +130,7 @@ class Model:
             SafelightError: the family has no blocks to verify.
         """
         if not isinstance(self.network, DiffusionGemma):
-            raise SafelightError(f"{self.name} writes causally; there is nothing to verify")
+            raise SafelightError(f"{self.name} has no diffusion blocks, so there is nothing to verify")
         self.take_threads()
         return self.network.log_probabilities(hidden, ids)
 
@@ -249,7 +249,7 @@ class Model:
         named = named[max(0, len(named) - len(image_starts(ids, reader.config))) :]  # the template may leave out others
         missing = next((digest for digest in named if digest not in by_digest), None)
         if missing is not None:
-            raise SafelightError(f"the picture {missing[:12]}… of this conversation is missing; put it in again")
+            raise SafelightError(f"the picture {missing[:12]}… of this conversation is missing; add it again")
         rows = list[tuple[str, Tensor]]()
         for picture in (by_digest[digest] for digest in named):
             self.take_threads()

@@ -29,7 +29,7 @@ class Prompt(Sequence[int]):
     def __post_init__(self) -> None:
         edges = [0, *(edge for image in self.images for edge in (image.start, image.end)), len(self.ids) - 1]
         if self.images and any(first > second for first, second in pairwise(edges)):
-            raise SafelightError("images must lie in a prompt one behind the other, with a token behind the last")
+            raise SafelightError("images of a prompt must not overlap, and a token must follow the last")
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -91,5 +91,5 @@ def with_rows(ids: Sequence[int], vision: VisionConfig, rows: Sequence[tuple[str
     starts = image_starts(ids, vision)
     images = tuple(ImageRows(start, part, key) for start, (key, part) in zip(starts, rows, strict=False))
     if len(starts) != len(rows) or [place for image in images for place in range(image.start, image.end)] != soft:
-        raise SafelightError("the prompt's images are not those that it was made for; ask again with them")
+        raise SafelightError("the images have changed since the prompt was made; ask again")
     return Prompt(tuple(ids), images)

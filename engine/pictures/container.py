@@ -120,7 +120,7 @@ def _jpeg(data: bytes) -> Content:
             scans += 1
             end = len(data) if found is None else found.start()  # with the pixels after it
         elif kind not in _TABLES:
-            raise ValueError("no segment of a JPEG that is read here")
+            raise ValueError("an unsupported segment of a JPEG")
         kept.append(data[start:end])
     else:
         raise ValueError("too many segments")

@@ -100,7 +100,7 @@ def pixels(picture: Picture) -> NDArray[np.uint8]:
     with _opened(picture.data, "") as (image, orientation):
         found = _colours(image, orientation)
     if found.shape[:2] != (picture.height, picture.width):
-        raise SafelightError("the picture has another size than it says; put it in again")
+        raise SafelightError("the picture does not have the stated size; add it again")
     return found
 
 
@@ -148,7 +148,7 @@ def _opened(data: bytes, name: str) -> Iterator[tuple[Image.Image, int]]:
             _check_cost(found, called)
             with Image.open(io.BytesIO(found.data), formats=(format_name,)) as image:
                 if image.size != (found.width, found.height):
-                    raise ValueError("the decoder sees another size")
+                    raise ValueError("the decoder reads a different size")
                 yield image, found.orientation
         except SafelightError:
             raise
@@ -167,7 +167,7 @@ def _format_of(data: bytes, called: str) -> str:
         kind = "a HEIF, AVIF or video file"
     elif b"<svg" in data[:4096].lower():
         kind = "an SVG"
-    is_what = f"is {kind}, which is not read here" if kind else "is in no format that is read here"
+    is_what = f"is {kind}, which is not supported" if kind else "is in an unsupported format"
     raise SafelightError(f"{called} {is_what}; save it as PNG, JPEG or WebP")
 
 

@@ -30,7 +30,7 @@ ROUTES = (
 )
 SENTENCES = {
     404: "There is nothing at this path; the routes are those of OpenAI's API, under /v1.",
-    405: "This path is not asked with that method.",
+    405: "This path does not take that method.",
 }
 log = logging.getLogger("safelight.server")
 

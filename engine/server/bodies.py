@@ -157,7 +157,7 @@ async def _read(
 def _too_large(most: int, *, has_images: bool) -> str:
     size = f"{most / 2**20:g} MiB" if most >= 2**20 else f"{most:,} bytes"
     what = "send fewer images, or smaller ones" if has_images else "shorten it"
-    return f"The body has more than {size}, the most that is read here; {what}."
+    return f"The body has more than {size}, the most that is accepted; {what}."
 
 
 def in_words(error: ValidationError, raw: dict[str, Any]) -> ApiError:

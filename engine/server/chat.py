@@ -65,10 +65,10 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
         fields |= {"config": images.budget(body.image_tokens, fields["config"]), "pictures": images.pictures}
         request = RunRequest("chat", messages, think=thinks, tools=tools, **fields)
         if tools and not model.reads_tools:
-            raise unsupported("This model's chat template knows no tools.", "tools")
+            raise unsupported("This model's chat template does not support tools.", "tools")
         plain = dataclasses.replace(request, think=False)
         if thinks and prompt_of(model, request) == prompt_of(model, plain):
-            raise unsupported("This model's chat template knows no thinking.", "reasoning_effort")
+            raise unsupported("This model's chat template does not support thinking.", "reasoning_effort")
         return request
 
     settings = AnswerSettings(
@@ -116,9 +116,11 @@ def _format_of(body: ChatRequest, tools: Sequence[Mapping[str, Any]]) -> AskedFo
         case {"type": "function", "function": {"name": str(name)}}:
             forced = [tool for tool in tools if tool["function"]["name"] == name]
         case _:
-            raise ApiError(400, "tool_choice is none, auto, required, or the name of a function.", param="tool_choice")
+            raise ApiError(
+                400, "tool_choice must be none, auto, required, or the name of a function.", param="tool_choice"
+            )
     if not forced:
-        raise ApiError(400, "There is no such tool to call; give it in tools.", param="tool_choice")
+        raise ApiError(400, "There is no such tool; list it in tools.", param="tool_choice")
     if asked is not None:
         raise contradicting("tool_choice", asked.field)
     return read_calls(forced)
@@ -127,7 +129,7 @@ def _format_of(body: ChatRequest, tools: Sequence[Mapping[str, Any]]) -> AskedFo
 def _predicted(found: RunPlan, body: ChatRequest) -> RunPlan:
     assert body.prediction is not None
     if not found.request.config.is_block_diffusion:
-        raise unsupported(f"prediction takes the decoder {BLOCK_DIFFUSION}.", "prediction")
+        raise unsupported(f"prediction needs the decoder {BLOCK_DIFFUSION}.", "prediction")
     if found.request.config.seed_canvas is not None:
         raise ApiError(400, "prediction and diffusion_seed_canvas contradict each other.", param="prediction")
     content = body.prediction.content

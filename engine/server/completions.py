@@ -57,10 +57,10 @@ def _prompt(body: CompletionRequest, model: LoadedModel) -> str:
         return prompt[0]
     ids = [token for token in prompt if isinstance(token, int)]
     if not ids or len(ids) < len(prompt):
-        raise ApiError(400, "One prompt a request is answered; send the others by themselves.", param="prompt")
+        raise ApiError(400, "A request can have one prompt; send the others separately.", param="prompt")
     text = model.write(ids)
     if model.encode(text) != ids:
-        raise unsupported("These tokens are not what the tokenizer makes of their text; send the text.", "prompt")
+        raise unsupported("The tokenizer would not make these tokens from their text; send the text.", "prompt")
     return text
 
 

@@ -58,7 +58,7 @@ class ServerContext:
         adapted = {f"{model.name}:{adapter}": adapter for adapter in adapters_of(model)}
         if name in adapted:
             return model, adapted[name]
-        said = f"The model {quoted(name)} is not loaded; there is: {', '.join((model.name, *adapted))}."
+        said = f"The model {quoted(name)} is not loaded; available: {', '.join((model.name, *adapted))}."
         raise ApiError(404, said, param="model", code="model_not_found")
 
 

@@ -90,7 +90,7 @@ def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuesti
         raise ApiError(501, f"The model {model.name} cannot decide; load another one.", code=UNSUPPORTED)
     if asked.instructions and not model.reads_system:
         raise unsupported(
-            f"The model {model.name} reads no system message; write the instructions into the state or the questions.",
+            f"The model {model.name} reads no system message; put the instructions into the state or the questions.",
             asked.instructions_field,
         )
     images = SentImages(model, context.pictures)

@@ -108,7 +108,7 @@ class DecisionsRequest(AskedRequest):
         for place, item in enumerate(raw if isinstance(raw, list) else ()):
             if isinstance(item, dict) and item.get("type", "message") != "message":
                 raise unread(
-                    "Only messages can be read here; write what was called, and what came of it, into their text.",
+                    "Only messages are accepted; put calls and their results into the text.",
                     f"input.{place}.type",
                 )
         return raw
@@ -177,7 +177,7 @@ def read_systemone(body: SystemoneRequest) -> AskedQuestions:
     questions = []
     for name, question in body.questions.items():
         if not name:
-            raise ApiError(400, "A question has no name; name it.", param="questions")
+            raise ApiError(400, "A question has no name; give it one.", param="questions")
         with _refusing(f"questions.{name}"):
             questions.append(question_from_json(name, question))
     return AskedQuestions(state, tuple(questions), body.instructions or "", images, id=body.request_id)
@@ -211,7 +211,7 @@ def _refusing(where: str) -> AbstractContextManager[None]:
 def _check_number(count: int) -> None:
     if count > MOST_QUESTIONS:
         raise ApiError(
-            400, f"There are {count} questions; at most {MOST_QUESTIONS} are answered a request.", param="questions"
+            400, f"There are {count} questions; at most {MOST_QUESTIONS} are answered in a request.", param="questions"
         )
 
 
@@ -255,7 +255,7 @@ def _text_of(content: Content, where: str, images: list[SentImage] | None = None
             text = _written(part["data"])
         if not isinstance(text, str):
             raise unread(
-                f"A part of type {quoted(kind)} is not read here; send text, or an image in a user's message.",
+                f"A part of type {quoted(kind)} is not supported; send text, or an image in a user's message.",
                 f"{where}.{place}",
             )
         texts.append(text)

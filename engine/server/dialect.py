@@ -69,7 +69,7 @@ def routes(context: ServerContext) -> list[Route]:
         nonlocal measuring
         raw = await read_object(request, context, BODY_BYTES, MOST_VALUES)
         if measuring >= MOST_MEASUREMENTS:
-            raise too_many("Too many measurements wait already; try again later.")
+            raise too_many("Too many measurements are waiting; try again later.")
         measuring += 1
         try:
             return await _measure(context, raw)
@@ -102,7 +102,7 @@ def _tokenizer(model: LoadedModel, request: Request) -> Response:
     try:
         data = _packed(resolve(model.path_or_id) / "tokenizer.json", model.fingerprint)
     except (SafelightError, OSError):
-        raise ApiError(404, "The tokenizer of this model cannot be had here.") from None
+        raise ApiError(404, "The tokenizer of this model is not available here.") from None
     headers = {"ETag": tag, "Vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
         return Response(data, headers=headers | {"Content-Encoding": "gzip"}, media_type="application/json")
@@ -141,7 +141,7 @@ def _read_request(context: ServerContext, raw: object) -> RunRequest:
         request = request_from_json(raw, context.pictures.find)
     able = model.capabilities
     if (request.kind == "fork" and not able.forks) or (request.kind == "infill" and not able.infill):
-        raise unsupported(f"This model's runs cannot be gone on from by {request.kind}.")
+        raise unsupported(f"This model's runs do not support {request.kind}.")
     if request.kind == "decision" and not able.decisions:
         raise unsupported("This model cannot decide.")
     if request.source is not None:
@@ -150,7 +150,7 @@ def _read_request(context: ServerContext, raw: object) -> RunRequest:
     if adapter and model.adapter and adapter == Path(model.adapter).name:
         adapter = None  # it is loaded already
     elif adapter and adapter not in adapters_of(model):
-        raise ApiError(400, "That adapter is not on the server; leave it out, or give an empty text.", param="adapter")
+        raise ApiError(400, "That adapter is not on the server; leave it out, or send an empty text.", param="adapter")
     return dataclasses.replace(request, adapter=adapter, keep=False)
 
 
@@ -186,7 +186,7 @@ async def _measure(context: ServerContext, raw: object) -> Response:
         async with asyncio.timeout(context.options.request_seconds):
             reply = await channel.get()
     except TimeoutError:
-        raise ApiError(503, "The measurement's turn did not come in time; try again later.", code="timeout") from None
+        raise ApiError(503, "The measurement waited too long; try again later.", code="timeout") from None
     finally:
         channel.close()
     if not isinstance(reply, InfluenceMeasured) or reply.found is None:

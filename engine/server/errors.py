@@ -96,9 +96,9 @@ def too_many(message: str) -> ApiError:
 
 def elsewhere() -> ApiError:
     """Returns the error if the loaded model is itself remote."""
-    return ApiError(501, "The loaded model runs on another server; ask that one.", code=UNSUPPORTED)
+    return ApiError(501, "The loaded model runs on another server; send the request there.", code=UNSUPPORTED)
 
 
 def other_model() -> ApiError:
     """Returns the error if the model that the request was checked for is gone."""
-    return ApiError(503, "Another model was loaded meanwhile; ask again.", code="other_model")
+    return ApiError(503, "Another model was loaded in the meantime; ask again.", code="other_model")

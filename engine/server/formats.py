@@ -35,7 +35,7 @@ class ResponseFormat(Strict):
     @model_validator(mode="after")
     def _check_schema(self) -> Self:
         if (self.type == "json_schema") != (self.json_schema is not None):
-            raise ValueError("json_schema is given with the type json_schema, and with no other")
+            raise ValueError("json_schema is only for the type json_schema")
         return self
 
 
@@ -75,7 +75,7 @@ class AskedFormat:
             ApiError: the model's answers cannot be held to a format, or another field contradicts it.
         """
         if not model.capabilities.structured:
-            raise unsupported("This model's answers cannot be held to a format; ask for it in the prompt.", self.field)
+            raise unsupported("This model cannot follow a format; describe it in the prompt.", self.field)
         asked = config if names_decoder else config.replace(decoder="")
         with refusing(self.field, UNSUPPORTED):
             decoder = formatting(asked, model.decoders, next(iter(model.decoders), ""))

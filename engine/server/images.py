@@ -110,7 +110,7 @@ class SentImages:
         for sent in self._sent:
             wanted = BUDGETS[sent.detail]
             if wanted is not None and asked not in (None, wanted):
-                said = "All images are read with one budget: give them one detail, or image_tokens and no detail."
+                said = "All images must have the same detail; or give image_tokens and no detail."
                 raise unsupported(said, sent.where)
             asked = asked or wanted
         return config if asked is None else config.replace(image_tokens=asked)
@@ -120,7 +120,7 @@ def _sent(fields: Mapping[str, Any], name: str, where: str) -> SentImage:
     """Returns the image of an object with the URL under this name."""
     known = {name: value for name, value in fields.items() if value is not None}
     for other in known.keys() - {name, "detail"}:
-        said = f"The field {quoted(other)} of an image is not known here; send the image as {name}, a data: URL."
+        said = f"The field {quoted(other)} of an image is not known; send the image as {name}, a data: URL."
         raise unsupported(said, where)
     url, detail = known.get(name), known.get("detail", "auto")
     if not isinstance(url, str):
@@ -134,7 +134,7 @@ def _data_of(sent: SentImage) -> bytes:
     head = _HEAD.match(sent.url)
     if head is None:
         raise unsupported(
-            "An image is sent whole, as data:image/png;base64,…: this server fetches nothing and reads no files.",
+            "Send the image itself, as data:image/png;base64,…: this server fetches nothing and reads no files.",
             sent.where,
         )
     if len(sent.url) - head.end() > _MOST_BASE64:
@@ -142,7 +142,7 @@ def _data_of(sent: SentImage) -> bytes:
     try:
         return base64.b64decode(sent.url[head.end() :], validate=True)
     except ValueError:
-        raise ApiError(400, "What the image's URL holds is not base64.", param=sent.where) from None
+        raise ApiError(400, "The image's URL is not valid base64.", param=sent.where) from None
 
 
 class ServedPictures:
@@ -183,7 +183,7 @@ class ServedPictures:
             while self._recent and (len(self._recent) >= MOST_KEPT or self._size() + len(data) > self._most):
                 self._recent.popitem(last=False)
             if self._size() + len(data) > self._most:
-                raise too_many("The pictures of other requests leave no room for this one; try again later.")
+                raise too_many("Pictures of other requests use all the memory for pictures; try again later.")
             self._alive[picture.digest] = self._recent[picture.digest] = picture
         return picture
 

@@ -40,7 +40,7 @@ def read_messages(sent: Sequence[ChatMessage], open_image: OpenImage) -> tuple[M
         if message.role == "tool":
             call = message.tool_call_id
             if call is None or call not in names:
-                raise ApiError(400, "A tool's message must name a call before it.", param=f"{where}.tool_call_id")
+                raise ApiError(400, "A tool's message must name an earlier call.", param=f"{where}.tool_call_id")
             read |= {"tool_call_id": call, "name": names[call]}
         found.append(read)
     return tuple(found)
@@ -78,7 +78,7 @@ def _read_content(message: ChatMessage, where: str, open_image: OpenImage) -> di
         param = f"{where}.content.{place}"
         is_image = part.get("type") == "image_url"
         if is_image and message.role != "user":
-            raise unread("Only a user's message has images.", param)
+            raise unread("Only a user's message can have images.", param)
         if is_image:
             images.append(image_of(open_image(chat_image(part, param)), len(text)))
         else:
@@ -100,11 +100,11 @@ def _check_fields(message: ChatMessage, where: str) -> None:
     if message.role != "assistant":
         for name in ("tool_calls", "reasoning", "reasoning_content", "provider_specific_fields"):
             if getattr(message, name):
-                raise ApiError(400, f"Only an assistant's message has {name}.", param=f"{where}.{name}")
+                raise ApiError(400, f"Only an assistant's message can have {name}.", param=f"{where}.{name}")
     if message.role != "tool" and message.tool_call_id is not None:
-        raise ApiError(400, "Only a tool's message has a tool_call_id.", param=f"{where}.tool_call_id")
+        raise ApiError(400, "Only a tool's message can have a tool_call_id.", param=f"{where}.tool_call_id")
     if message.role not in ("tool", "assistant") and message.name is not None:
-        raise ApiError(400, "The model is not shown names; put the name into the content.", param=f"{where}.name")
+        raise ApiError(400, "Names are not shown to the model; put the name into the content.", param=f"{where}.name")
     if message.content is None and message.role != "assistant":
         raise ApiError(400, "The content is missing.", param=f"{where}.content")
     thoughts = {message.reasoning, message.reasoning_content} - {None, ""}

@@ -13,8 +13,8 @@ HELP = {
     "decisions_total": ("counter", "Questions decided."),
     "denoising_steps_total": ("counter", "Denoising steps."),
     "canvas_positions_total": ("counter", "Positions denoised, counted once a step."),
-    "runs_running": ("gauge", "Runs under way."),
-    "runs_waiting": ("gauge", "Runs that wait for their turn."),
+    "runs_running": ("gauge", "Runs in progress."),
+    "runs_waiting": ("gauge", "Runs that wait."),
     "request_seconds_sum": ("counter", "Seconds from request to end, of all runs together."),
     "request_seconds_count": ("counter", "Runs that ended."),
 }

@@ -66,7 +66,7 @@ class ServerOptions:
             raise SafelightError("the key must be 1 to 512 characters of ASCII without spaces")
         for origin in self.origins:
             if not _ORIGIN.fullmatch(origin):
-                raise SafelightError(f"{quoted(origin)} is no origin; write it as https://name or http://name:port")
+                raise SafelightError(f"{quoted(origin)} is not an origin; write it as https://name or http://name:port")
 
     @property
     def is_loopback(self) -> bool:

@@ -86,7 +86,7 @@ def _decoders(body: SampledRequest, model: LoadedModel) -> dict[str, str]:
     for field, name in asked.items():
         if name not in model.decoders:
             known = ", ".join(model.decoders)
-            raise ApiError(400, f"{quoted(name)} is no decoder of this model; it has {known}.", param=field)
+            raise ApiError(400, f"{quoted(name)} is not a decoder of this model; use {known}.", param=field)
     own = next(iter(model.decoders), "")
     with refusing(next(iter(asked), None), UNSUPPORTED):
         names_of(GenerationConfig(**asked), model.decoders, own)

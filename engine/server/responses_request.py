@@ -14,7 +14,7 @@ from engine.server.images import input_image
 from engine.server.schemas import MOST_MESSAGES, MOST_TOOLS, ChatRequest, ModelName, StreamOptions
 from engine.server.strict import NeutralFields, Strict
 
-_STATELESS = "answers are not kept; send the whole conversation as input"
+_STATELESS = "answers are not stored; send the whole conversation as input"
 _PARTS = ("input_text", "output_text", "text")
 _AS_IN_CHATS = (  # fields that are passed on unchanged
     "model temperature top_p decoder thought_decoder answer_decoder thinking_token_budget image_tokens seed "
@@ -101,7 +101,7 @@ class ResponsesRequest(NeutralFields):
         "background": ((False,), "wait for the answer, or stream it"),
         "include": (([],), "there is nothing to include"),
         "truncation": (("disabled",), "shorten the input yourself"),
-        "service_tier": (("auto", "default"), "there is one tier"),
+        "service_tier": (("auto", "default"), "there is only one tier"),
         "top_logprobs": ((0,), "ask /v1/chat/completions for them"),
         "max_tool_calls": ((), "every call is sent to you"),
         "prompt": ((), "put the prompt into input"),
@@ -203,7 +203,7 @@ def _messages(body: ResponsesRequest) -> list[dict[str, Any]]:
                 thought = _content(item.get("content") or item.get("summary") or "", where, "reasoning_text")
                 message = {"role": "assistant", "reasoning_content": thought}
             case kind:
-                raise ApiError(400, f"An item of type {str(kind)[:60]!r} cannot be read here.", param=f"{where}.type")
+                raise ApiError(400, f"An item of type {str(kind)[:60]!r} is not supported.", param=f"{where}.type")
         last = found[-1] if found else None
         if message["role"] == "assistant" and last is not None and _goes_on(last, message):
             last |= {**message, "tool_calls": [*last.get("tool_calls", ()), *message.get("tool_calls", ())] or None}
@@ -225,7 +225,7 @@ def _message(item: dict[str, Any], where: str) -> dict[str, Any]:
     known = {"type", "role", "content", "id", "status", "phase"}
     for name in item:
         if name not in known:
-            raise ApiError(400, "This field of a message is not known here.", param=f"{where}.{str(name)[:100]}")
+            raise ApiError(400, "This field of a message is not known.", param=f"{where}.{str(name)[:100]}")
     return {"role": _text(item, "role", where), "content": _shown(item.get("content"), where)}
 
 
@@ -275,5 +275,5 @@ def _part_text(part: Any, param: str, other: str = "input_text") -> str:
     kinds = (*_PARTS, other, "summary_text")
     text = part.get("text") if isinstance(part, dict) and part.get("type") in kinds else None
     if not isinstance(text, str) or part.keys() - _ANNOTATED:
-        raise unread("This is no text that is read here; send text, or an image in a user's message.", param)
+        raise unread("This content is not supported; send text, or an image in a user's message.", param)
     return text

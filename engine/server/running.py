@@ -76,7 +76,7 @@ class RunningServer:
             SafelightError: the port is taken or not allowed, or there is no such address.
         """
         if self._thread is not None:
-            raise SafelightError("this server has been started already; make a new one")
+            raise SafelightError("this server was already started; make a new one")
         options = self._context.options
         listener = _listen(options.host, options.port)
         host, port = listener.getsockname()[:2]
@@ -129,7 +129,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, number, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError):
-        raise SafelightError(f"{quoted(host)} is no address of this machine; try 127.0.0.1") from None
+        raise SafelightError(f"{quoted(host)} is not an address of this machine; try 127.0.0.1") from None
     listener = socket.socket(family, kind, number)
     try:
         if sys.platform == "win32":
@@ -142,10 +142,10 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.close()
         if error.errno == errno.EADDRINUSE:
             raise SafelightError(
-                f"the port {port} is taken by another program; give another one, or 0 for any that is free"
+                f"the port {port} is used by another program; give another one, or 0 for any free one"
             ) from None
         if error.errno == errno.EACCES:
-            raise SafelightError(f"the port {port} may not be used; give one from 1024 on") from None
-        raise SafelightError(f"{quoted(host)} cannot be listened on ({error.strerror}); try 127.0.0.1") from None
+            raise SafelightError(f"the port {port} is not allowed; give one from 1024 up") from None
+        raise SafelightError(f"{quoted(host)} cannot be used ({error.strerror}); try 127.0.0.1") from None
     listener.setblocking(False)
     return listener

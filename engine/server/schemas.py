@@ -33,7 +33,7 @@ ModelName = Annotated[str, Field(max_length=1_000), AfterValidator(_unless_unnam
 
 
 _SAMPLING = "the entropy bound chooses what is kept; leave it out, or use temperature"
-_ONE = "one answer a request is written; ask again with another seed"
+_ONE = "a request has one answer; ask again with another seed"
 OF_SAMPLING: dict[str, tuple[tuple[Any, ...], str]] = {  # neutral for block diffusion; other decoders use them
     "top_p": ((1, 1.0), _SAMPLING),
     "top_k": ((0, -1), _SAMPLING),
@@ -199,8 +199,8 @@ class ChatRequest(SampledRequest):
     modalities: list[str] | None = None
 
     NEUTRAL = NEUTRAL_SAMPLING | {
-        "store": ((False,), "answers are not kept for clients; leave it out"),
-        "service_tier": (("auto", "default"), "there is one tier"),
+        "store": ((False,), "answers are not stored; leave it out"),
+        "service_tier": (("auto", "default"), "there is only one tier"),
         "modalities": ((["text"],), "it writes text"),
     }
 
@@ -224,7 +224,7 @@ class CompletionRequest(SampledRequest):
 
     NEUTRAL = NEUTRAL_SAMPLING | {
         "echo": ((False,), "put the prompt before the answer yourself"),
-        "suffix": (("",), "text is written behind the prompt only"),
+        "suffix": (("",), "text is only written after the prompt"),
     }
 
 

@@ -62,7 +62,7 @@ class Gate:
 
         try:
             if "content-length" in headers and "transfer-encoding" in headers:
-                raise ApiError(400, "Say how long the body is, or send it in chunks, not both.")
+                raise ApiError(400, "Send Content-Length or chunks, not both.")
             self._check_place(scope, headers, origin)
             if scope["method"] == "OPTIONS" and listed is not None and "access-control-request-method" in headers:
                 await Response(status_code=204, headers=PREFLIGHT)(scope, receive, sending)
@@ -83,12 +83,12 @@ class Gate:
         if name not in self._hosts and not (self._takes_addresses and _is_address(name)):
             raise ApiError(
                 403,
-                "This server is not called by that name (Host); add it with --allow-host.",
+                "This name of the server (Host) is not allowed; add it with --allow-host.",
                 code="host_not_allowed",
             )
         if origin is not None and origin not in self._origins and origin != f"{scope['scheme']}://{host[0]}":
             raise ApiError(
-                403, "Pages of that origin may not use this server; add it with --origin.", code="origin_not_allowed"
+                403, "Pages of this origin may not use the server; add it with --origin.", code="origin_not_allowed"
             )
 
     def _check_key(self, headers: Headers) -> None:
@@ -98,7 +98,7 @@ class Gate:
         if not hmac.compare_digest(key.strip().encode(), self._key):
             raise ApiError(
                 401,
-                "The key is missing or wrong. Send the one that the server shows, as Authorization: Bearer KEY.",
+                "The key is missing or wrong. Send the key that the server shows, as Authorization: Bearer KEY.",
                 code="invalid_api_key",
                 headers={"WWW-Authenticate": "Bearer"},
             )

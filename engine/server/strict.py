@@ -49,4 +49,4 @@ def check_neutral(body: Strict, fields: Mapping[str, tuple[tuple[Any, ...], str]
     for name, (values, instead) in fields.items():
         value = getattr(body, name)
         if value is not None and value not in values:
-            raise unsupported(f"{name} can only be left at its neutral value here: {instead}.", name)
+            raise unsupported(f"{name} only takes its neutral value: {instead}.", name)

@@ -33,13 +33,13 @@ def apply_xargs(
     unknown = [name for name in xargs if name.removeprefix(PREFIX) not in NAMES or not name.startswith(PREFIX)]
     if unknown:
         known = ", ".join(PREFIX + name for name in NAMES)
-        raise ApiError(400, f"vllm_xargs: {quoted(unknown[0])} is not known; there are {known}.", param="vllm_xargs")
+        raise ApiError(400, f"vllm_xargs: {quoted(unknown[0])} is not known; use {known}.", param="vllm_xargs")
     values = {name.removeprefix(PREFIX): value for name, value in xargs.items()}
     taken = ("canvas_length", *FINISHING) if config.denoises else ("canvas_length",)
     if not config.is_block_diffusion and (not values.keys() <= set(taken) or allowed is not None):
         raise unsupported(
-            f"These decoders take {', '.join(PREFIX + name for name in taken)} alone of vllm_xargs, "
-            "and no logprob_token_ids.",
+            f"Of vllm_xargs, these decoders only take {', '.join(PREFIX + name for name in taken)}; "
+            "they take no logprob_token_ids.",
             "vllm_xargs" if values else "logprob_token_ids",
         )
     changes: dict[str, Any] = {}
@@ -56,14 +56,16 @@ def apply_xargs(
         changes["seed_canvas"] = seed
     if "pinned" in values:
         if "seed_canvas" not in changes:
-            raise _bad("pinned", "needs diffusion_seed_canvas, whose tokens it holds in place")
+            raise _bad("pinned", "needs diffusion_seed_canvas, whose tokens it keeps")
         places = _tokens(values, "pinned", length)
         changes["pinned"] = tuple((place, changes["seed_canvas"][place]) for place in sorted(set(places)))
     if _flag(values, "constrained"):
         if allowed is None:
             raise _bad("constrained", "needs logprob_token_ids, the tokens that are allowed")
         if max(allowed) >= model.vocab_size:
-            raise ApiError(400, "logprob_token_ids names a token that the model lacks.", param="logprob_token_ids")
+            raise ApiError(
+                400, "logprob_token_ids names a token that the model does not have.", param="logprob_token_ids"
+            )
         changes["allowed_tokens"] = tuple(sorted(set(allowed)))
     elif allowed is not None:
         raise ApiError(
@@ -131,7 +133,7 @@ def _tokens(values: Mapping[str, Any], name: str, below: int) -> tuple[int, ...]
         try:
             value = parse_json(value, PREFIX + name)
         except SafelightError as error:
-            raise _bad(name, f"is no list ({error})") from None
+            raise _bad(name, f"is not a list ({error})") from None
     if not isinstance(value, list) or not value:
         raise _bad(name, "must be a list of whole numbers")
     for one in value:

@@ -15,7 +15,7 @@ from engine.tasks.decisions.wording import Encode, Labels, user_text
 from engine.text.message import Message, message_of
 
 TURN_END = "<turn|>"
-NO_INSTRUCTIONS = "this model reads no system message; write the instructions into the state or the questions"
+NO_INSTRUCTIONS = "this model reads no system message; put the instructions into the state or the questions"
 MOST_KEPT = 1_024  # short texts whose tokens are in memory
 
 

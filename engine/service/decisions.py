@@ -225,7 +225,7 @@ class DecisionReads:
         if self.message:
             raise SafelightError(self.message)
         if not self._reads:
-            raise SafelightError("the decision was ended before it was read")
+            raise SafelightError("the decision was stopped before it was read")
         return tuple(
             tuple(LabelRead(tuple(read.logprobs[place].tolist()), read.argmax_is_label[place]) for read in self._reads)
             for place in range(len(self._questions))

@@ -17,5 +17,5 @@ def explained(error: Exception) -> tuple[str, str]:
 def in_words(error: Exception) -> Sentence:
     """Returns one line about an unexpected error, with what to do next."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, not imported here
-        return Sentence("Memory ran out. Close other programs, start a new chat, or load the model in fewer bits.")
-    return Sentence("Something went wrong: {text}. Try again; the details may tell why.", text=spoken(error))
+        return Sentence("Memory ran out. Close other programs, start a new chat, or load the model with fewer bits.")
+    return Sentence("Something went wrong: {text}. Try again; the details may say why.", text=spoken(error))

@@ -253,7 +253,7 @@ class LocalBackend:
             message, details = explained(error)
         except GeneratorExit:
             if record is not None:
-                record.end("The run was given up.")
+                record.end("The run was cancelled.")
             raise
         finally:
             self._admission.end(request.run_id)

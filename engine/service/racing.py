@@ -98,7 +98,12 @@ class Racing:
         for lane, runner in zip(request.lanes, runners, strict=True):
             run = _run_of(request, lane, runner.model)
             if request.pictures and not runner.model.capabilities.images:
-                put(RunEnded(run.run_id, Sentence("{model} reads text alone: it cannot race here.", model=lane.title)))
+                put(
+                    RunEnded(
+                        run.run_id,
+                        Sentence("{model} only reads text: it cannot answer about a picture.", model=lane.title),
+                    )
+                )
                 continue
             self._warm_up(lane, runner, run)
             starters.append((runner, run))
@@ -109,8 +114,8 @@ class Racing:
                 if not runner.backend.admits(run, others):
                     raise SafelightError(
                         Sentence(
-                            "There is no room for {count} runs of {model} at once. Race fewer lanes, or ask for fewer "
-                            "tokens.",
+                            "There is no room for {count} runs of {model} at once. Remove lanes, or choose a "
+                            "shorter answer.",
                             count=len(others) + 1,
                             model=runner.model.title,
                         )
@@ -154,7 +159,7 @@ class Racing:
         for lane in request.lanes:
             if is_remote(lane.model):
                 raise SafelightError(
-                    Sentence("{model} is run by another machine; a race is run on this one.", model=lane.title)
+                    Sentence("{model} runs on another machine; choose models on this one.", model=lane.title)
                 )
         for key in [key for key in self._siblings if key not in wanted]:
             self._siblings.pop(key).backend.unload()

@@ -78,7 +78,7 @@ class RunRequest:
         if self.source is not None:
             _check_source(self.source.header)
         if not set(image_digests(self.messages)) <= {picture.digest for picture in self.pictures}:
-            raise SafelightError("a picture of this conversation is missing or damaged; remove it, or put it in again")
+            raise SafelightError("a picture of this conversation is missing or damaged; remove it, or add it again")
 
     @property
     def departure(self) -> Fork:
@@ -112,11 +112,9 @@ def _check_source(header: TraceHeader) -> None:
         SafelightError: it cannot.
     """
     if header.decision is not None:
-        raise SafelightError("a decision is read, not written; there is no text to fork or to write anew")
+        raise SafelightError("a decision has no text to fork or rewrite; ask again instead")
     if header.output_format is not None:
-        raise SafelightError(
-            "this answer had to fit a format; a fork of it, or a span written anew, would not. Ask again instead"
-        )
+        raise SafelightError("an answer in a format cannot be forked or rewritten; ask again instead")
 
 
 FEWEST_LANES, MOST_LANES = 2, 4  # of a race

@@ -91,7 +91,7 @@ def _decision_task(
     if len(ids) + width > most:
         raise SafelightError(
             f"the state and its questions take {len(ids)} tokens and a canvas {width}; this model has {most} "
-            "positions. Shorten the state, or ask less at once"
+            "positions. Shorten the state, or ask fewer questions at once"
         )
     return RunTask(request, ids, layout)
 

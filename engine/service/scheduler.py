@@ -125,7 +125,9 @@ class Scheduler:
         with self._changed:
             clients = {id(item.outlet) for item in self._waiting if isinstance(item, _Run)}
             if most_waiting is not None and len(clients) >= most_waiting:
-                raise BusyError(Sentence("{count} requests wait already; try again in a moment.", count=len(clients)))
+                raise BusyError(
+                    Sentence("{count} requests are already waiting; try again in a moment.", count=len(clients))
+                )
             for request in requests:
                 if self._is_closing:
                     outlet.put(RunEnded(request.run_id))

@@ -61,7 +61,7 @@ class ChatTemplate:
             if source is None:
                 raise SafelightError(f"{settings_path} has no default among its templates; add chat_template.jinja")
         if source is not None and not isinstance(source, str):
-            raise SafelightError(f"{settings_path} has a chat template that is no text; download the model again")
+            raise SafelightError(f"{settings_path} has a chat template that is not text; download the model again")
         tokens = {}
         for name in ("bos_token", "eos_token", "pad_token", "unk_token"):
             token = settings.get(name)
@@ -94,8 +94,8 @@ class ChatTemplate:
         """
         if self._template is None:
             raise SafelightError(
-                "this is a base model: it has no chat template and goes on with texts only (/v1/completions); load the "
-                "model that was made from it for chat"
+                "this is a base model: it has no chat template and only continues texts (/v1/completions); for chat, "
+                "load the chat model made from it"
             )
         said = TemplateValues("the messages", MOST_VALUES, MOST_CHARACTERS)
         offered = TemplateValues("the tools", MOST_TOOL_VALUES, MOST_TOOL_CHARACTERS)
@@ -157,7 +157,7 @@ class TemplateValues:
 
     def _key(self, key: object) -> str:
         if not isinstance(key, str):
-            raise SafelightError(f"{self._what} have a key that is no text; write it as one")
+            raise SafelightError(f"{self._what} have a key that is not text; make it text")
         self.characters += len(key)
         return key
 

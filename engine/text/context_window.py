@@ -78,7 +78,7 @@ def _split(messages: Sequence[Message]) -> tuple[list[Message], list[list[Messag
 def _problem(tokens: int, limit: int, reserve: int) -> str:
     if reserve >= limit:
         return Sentence(
-            "An answer of {reserve} tokens does not fit into a context of {limit}. Lower “New tokens at most”.",
+            "An answer of {reserve} tokens does not fit into a context of {limit}. Choose a shorter answer.",
             reserve=f"{reserve:,}",
             limit=f"{limit:,}",
         )

@@ -187,7 +187,7 @@ def _merges(
 def _pair(merge: str, vocabulary: dict[str, int]) -> tuple[str, str]:
     left, _, right = merge.partition(" ")
     if left not in vocabulary or right not in vocabulary or left + right not in vocabulary:
-        raise SafelightError(f"has a tokenizer with the merge {quoted(merge)}, which is none of its tokens")
+        raise SafelightError(f"has a tokenizer with the merge {quoted(merge)}, which is not one of its tokens")
     return left, right
 
 

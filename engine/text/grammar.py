@@ -73,7 +73,7 @@ class GrammarState:
             self._matchers = matchers_of(format, tokens, process)
         except MatchingEndedError as error:
             self.close()
-            raise SafelightError(f"no answer can be held to this format: {error}") from None
+            raise SafelightError(f"this format cannot be followed: {error}") from None
         except BaseException:
             self.close()
             raise
@@ -169,7 +169,7 @@ class GrammarState:
         return bool(found)
 
     def _fail(self, why: str) -> int:
-        self.failure, self._matchers = f"the answer can no longer be held to its format: {why}", []
+        self.failure, self._matchers = f"the answer can no longer follow its format: {why}", []
         return 0
 
 
@@ -189,13 +189,13 @@ def matchers_of(format: OutputFormat, tokens: GrammarTokens, process: MatcherPro
         case "regex":
             check_pattern(format.pattern, "the regular expression")
             source = _regex_source(format.pattern, tokens.writable)
-            refused = f"no answer can be held to the regular expression {quoted(format.pattern)}"
+            refused = f"no answer can match the regular expression {quoted(format.pattern)}"
         case "choices":
             source = _choices_source(format.choices, tokens)
-            refused = "no answer can be held to these choices"
+            refused = "no answer can be one of these choices"
         case "tool_calls":
             source = tool_grammar(format.tools, tokens.token_id, tokens.written.lacks, tokens.writable)
-            refused = "no call of these tools can be held to"
+            refused = "calls of these tools cannot be checked"
     made = process.make("lark", source)
     problem = _problem(made, tokens)
     if problem:
@@ -227,7 +227,7 @@ def _named(schema: Mapping[str, Any], tokens: GrammarTokens, process: MatcherPro
                     place, here, problem, is_inner = f"{place}/{name}", inner, found, True
                     break
     where = f"the schema's {place}" if place else "the schema"
-    return f"{where} cannot be fulfilled: {problem}"
+    return f"{where} cannot be satisfied: {problem}"
 
 
 def _inner(schema: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:

@@ -30,7 +30,7 @@ class GrammarTokens:
     def __init__(self, tokenizer: Tokenizer, size: int, ends: Sequence[int]) -> None:
         self.size, self.ends = size, tuple(sorted({end for end in ends if end < size}))
         if not self.ends:
-            raise SafelightError("this model has no token that ends a text; an answer cannot be held to a format")
+            raise SafelightError("this model has no token that ends a text; so it cannot follow a format")
         self.written = TokenBytes(tokenizer, size)
         self._tags = {tag: tokenizer.token_id(tag) for tag in (CALL, CALL_END, MARK)}
         special = sorted(self.written.special | set(self.ends))

@@ -36,7 +36,7 @@ POLL_SECONDS = 0.05
 OPTION = "--match"
 """The argument with which the bundled program becomes this process."""
 TOO_COMPLEX = "it is too complex; make it simpler"
-NOT_READY = "the process that holds answers to formats does not start; try again, or start Safelight again"
+NOT_READY = "the process for formats does not start; try again, or restart Safelight"
 
 Encode = Callable[[bytes], list[int]]
 

@@ -77,7 +77,7 @@ class _Check:
             if name in _PLAIN or name.startswith("x-") or (name == "$id" and not depth):
                 continue
             if name not in _KNOWN:
-                raise _wrong(place, f"has {quoted(name)}, which answers cannot be held to; leave it out")
+                raise _wrong(place, f"has {quoted(name)}, which is not supported; leave it out")
             found[name] = self._keyword(name, value, f"{place}/{_escaped(name)}", depth)
         if self._only is not None and "pattern" in found:
             found["allOf"] = [*found.get("allOf", []), {"pattern": self._only}]
@@ -146,7 +146,7 @@ class _Check:
             for one in value:
                 self._writable(one, place)
         elif isinstance(value, float) and not math.isfinite(value):
-            raise _wrong(place, f"has {quoted(value)}, which is no JSON")
+            raise _wrong(place, f"has {quoted(value)}, which is not JSON")
 
     def _reference(self, value: Any, place: str) -> None:
         if not isinstance(value, str):
@@ -165,9 +165,7 @@ class _Check:
     def _follow(self, reference: str, path: list[str]) -> None:
         if reference in path:
             where = self._references.get(reference, reference)
-            raise _wrong(
-                where, f"refers to {quoted(reference)}, which contains itself; an answer cannot be held to that"
-            )
+            raise _wrong(where, f"refers to {quoted(reference)}, which contains itself; that is not supported")
         if reference in self._remainders:
             return
         if len(path) > MOST_DEPTH:
@@ -179,7 +177,9 @@ class _Check:
 
     def _target(self, reference: str) -> Any:
         if reference[1:] not in self._places:
-            raise _wrong(self._references.get(reference, ""), f"refers to {quoted(reference)}; no schema is there")
+            raise _wrong(
+                self._references.get(reference, ""), f"refers to {quoted(reference)}, where there is no schema"
+            )
         return found_at(self._root, reference)
 
     def count_remainders(self, schema: Any, place: str) -> int:
@@ -239,7 +239,7 @@ def _check_number(name: str, value: Any, place: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST_NUMBER:
         raise _wrong(place, f"must be a number within {MOST_NUMBER:.0e}, not {quoted(value)}")
     if value and abs(value) < 1 / MOST_NUMBER:
-        raise _wrong(place, f"is {quoted(value)}; numbers this near to 0 are not told apart")
+        raise _wrong(place, f"is {quoted(value)}; numbers so close to 0 are not supported")
     if name == "multipleOf" and (value <= 0 or _digits(value) > MOST_DIVISOR):
         raise _wrong(
             place, f"must be above 0 and of few digits, at most {MOST_DIVISOR} without point, not {quoted(value)}"

@@ -110,7 +110,7 @@ def _writer(fast: FastTokenizer) -> Callable[[str], bytes]:
             case {"type": "Metaspace"}:
                 spaces.append((part.get("replacement", SPACE), " "))
             case {"type": "Replace"}:
-                raise SafelightError("this model's tokenizer writes its tokens in a way that no format can be held to")
+                raise SafelightError("this model's tokenizer does not work with formats")
 
     def write(token: str) -> bytes:
         found = _BYTE.fullmatch(token) if has_bytes else None

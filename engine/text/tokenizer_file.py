@@ -95,7 +95,7 @@ def _rebuilt(raw: Any, bulk: list[bytes], composes: bool) -> TokenizerFile:
     if model.get("type", "BPE") != "BPE":
         raise SafelightError(f"has a {quoted(model['type'])} model; this engine runs byte-pair tokenizers (BPE)")
     if model.get("dropout"):
-        raise SafelightError("drops merges at random, so that a text has no one meaning; use another tokenizer")
+        raise SafelightError("drops merges at random, so a text has several meanings; use another tokenizer")
     vocabulary, merges = (_bulk(model, name, bulk) for name in ("vocab", "merges"))
     if max(map(len, _strings(vocabulary)), default=0) > TOKEN_BYTES:
         raise SafelightError(f"has a token of more than {TOKEN_BYTES} bytes")
@@ -168,7 +168,7 @@ def _ids(processor: dict[str, Any], pieces: list[dict[str, Any]]) -> tuple[int, 
         raise SafelightError(f"adds more than {MOST_AROUND} tokens to each text")
     found = tuple(token for ids in known for token in ids)
     if any(type(token) is not int or not 0 <= token < 2**32 for token in found):
-        raise SafelightError("adds tokens to each text that are none")
+        raise SafelightError("adds unknown tokens to each text")
     return found
 
 

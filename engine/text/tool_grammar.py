@@ -86,7 +86,7 @@ class _Rules:
             raise self._wrong(place, "allows nothing")
         unknown = [name for name in schema if name not in _HELD]
         if unknown:
-            raise self._wrong(place, f"has {quoted(unknown[0])}, which calls cannot be held to; leave it out")
+            raise self._wrong(place, f"has {quoted(unknown[0])}, which is not supported; leave it out")
         if "$ref" in schema:
             return self._reference(schema["$ref"], place)
         for name in ("anyOf", "oneOf"):
@@ -154,7 +154,7 @@ class _Rules:
     def _array(self, schema: Mapping[str, Any], place: str) -> str:
         items = schema.get("items", True)
         if isinstance(items, list):
-            raise self._wrong(place, "has a list of items, which calls cannot be held to; give one schema for all")
+            raise self._wrong(place, "has a list of items, which is not supported; give one schema for all")
         item = self._value(items, f"{place}/items")
         least, most = schema.get("minItems", 0), schema.get("maxItems")
         if most is not None and most < least:
@@ -168,7 +168,7 @@ class _Rules:
         """Returns the rule of an object: members in their order, required and optional ones."""
         unknown = [name for name in schema if name not in _HELD]
         if unknown:
-            raise self._wrong(place, f"has {quoted(unknown[0])}, which calls cannot be held to; leave it out")
+            raise self._wrong(place, f"has {quoted(unknown[0])}, which is not supported; leave it out")
         members, required = schema.get("properties", {}), set(schema.get("required", ()))
         missing = required - members.keys()
         if missing:

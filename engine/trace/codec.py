@@ -272,7 +272,7 @@ def _decode_slots(reading: _Reading, block: int, wanted: tuple[int, ...] | None)
     if not 1 <= count <= MOST_QUESTIONS or any(not 2 <= n <= MOST_OPTIONS or said > 1 for n, said in figures):
         raise PayloadError("it contradicts itself")
     if wanted is not None and tuple(options for options, _ in figures) != wanted:
-        raise PayloadError("it does not go with the questions")
+        raise PayloadError("it does not match the questions")
     whole = reading.reals(sum(options for options, _ in figures))
     if (whole > 0).any():
         raise PayloadError("it has a probability over 1")
@@ -327,7 +327,7 @@ class _Reading:
         try:
             return self._take(len(self._payload) - self._place).decode()
         except UnicodeDecodeError:
-            raise PayloadError("its text is no UTF-8") from None
+            raise PayloadError("its text is not UTF-8") from None
 
     @property
     def is_over(self) -> bool:

@@ -141,7 +141,7 @@ def unpack(head: Head, stored: bytes, most: int) -> bytes:
         PayloadError: too large, a wrong checksum, or another size than the head says.
     """
     if head.size > most:
-        raise PayloadError("it is larger than anything of its kind")
+        raise PayloadError("it is too large")
     if len(stored) != head.stored or zlib.crc32(stored) != head.crc:
         raise PayloadError("its checksum is wrong")
     try:
@@ -150,5 +150,5 @@ def unpack(head: Head, stored: bytes, most: int) -> bytes:
     except zlib.error:
         raise PayloadError("it cannot be unpacked") from None
     if len(payload) != head.size or not inflate.eof or inflate.unused_data:
-        raise PayloadError("it has another size than it says")
+        raise PayloadError("it does not have the stated size")
     return payload

@@ -158,7 +158,7 @@ class TraceHeader:
         raw = read_object(payload)
         model, parent = raw.get("model"), raw.get("parent")
         if not isinstance(model, dict) or not isinstance(parent, dict | None):
-            raise PayloadError("its header lacks the model")
+            raise PayloadError("its header has no model")
         config, unknown = read_config(raw.get("config"))
         canvas_length = whole(model, "canvas_length", 0, MOST_POSITIONS)
         header = TraceHeader(
@@ -188,7 +188,7 @@ class TraceHeader:
         except ValueError:
             is_dated = False
         if not is_dated:
-            raise PayloadError("its date is none")
+            raise PayloadError("its date is not a date")
         return header, unknown
 
 
@@ -211,7 +211,7 @@ def text(raw: Mapping[str, Any], name: str, most: int | None = None) -> str:
     """Reads a text of ``most`` characters at most. Lone surrogates, which no file or screen accepts, are replaced."""
     value = raw.get(name)
     if not isinstance(value, str):
-        raise PayloadError(f"its {name} is no text")
+        raise PayloadError(f"its {name} is not a text")
     if most is not None and len(value) > most:
         raise PayloadError(f"its {name} is longer than {most:,} characters")
     return storable(value)
@@ -228,14 +228,14 @@ def whole(raw: Mapping[str, Any], name: str, low: int, high: int = MOST_WHOLE) -
 def _id(raw: Mapping[str, Any]) -> str:
     value = text(raw, "id")
     if not ID.fullmatch(value):  # it becomes a file's name
-        raise PayloadError("its id is none")
+        raise PayloadError("its id is not valid")
     return value
 
 
 def read_tokens(raw: Mapping[str, Any], name: str) -> tuple[int, ...]:
     value = raw.get(name)
     if not isinstance(value, list) or len(value) > MOST_ANSWER or not all(map(_is_token, value)):
-        raise PayloadError(f"its {name} are no tokens")
+        raise PayloadError(f"its {name} are not tokens")
     return tuple(value)
 
 
@@ -275,21 +275,21 @@ def _read_task(raw: Mapping[str, Any], canvas_length: int) -> dict[str, Any]:
 def _read_slots(raw: Any, decision: Decision, canvas_length: int) -> tuple[Slot, ...]:
     """Reads the slots of a decision's canvas: one a question, or none if no canvas was reported."""
     if not isinstance(raw, list) or len(raw) not in (0, len(decision.questions)):
-        raise PayloadError("its slots do not go with its questions")
+        raise PayloadError("its slots do not match its questions")
     slots = []
     for slot, question in zip(raw, decision.questions, strict=False):
         if not isinstance(slot, dict) or not isinstance(slot.get("labels"), list):
-            raise PayloadError("its slots are none")
+            raise PayloadError("its slots are not valid")
         labels = tuple(read_tokens({"labels": ids}, "labels") for ids in slot["labels"])
         if len(labels) != len(question.options) or not all(1 <= len(ids) <= MOST_LABEL for ids in labels):
-            raise PayloadError("its slots do not go with its questions")
+            raise PayloadError("its slots do not match its questions")
         slots.append(Slot(whole(slot, "position", 0, canvas_length - 1), labels))
     return tuple(slots)
 
 
 def _read_messages(raw: Any) -> tuple[Message, ...]:
     if not isinstance(raw, list) or not all(isinstance(message, dict) for message in raw):
-        raise PayloadError("its messages are none")
+        raise PayloadError("its messages are not valid")
     return tuple(map(_read_message, raw))
 
 
@@ -305,15 +305,15 @@ def _read_message(raw: Mapping[str, Any]) -> Message:
 
 def read_changes(raw: Any) -> tuple[Fork, ...]:
     if not isinstance(raw, list):
-        raise PayloadError("its changes are none")
+        raise PayloadError("its changes are not valid")
     try:
         changes = tuple(Fork.from_dict(change) for change in raw)
     except SafelightError as error:
-        raise PayloadError(f"its changes are none: {error}") from None
+        raise PayloadError(f"its changes are not valid: {error}") from None
     for change in changes:
         numbers = [value for _, value in change.settings]
         if not all(type(value) in (int, float) and abs(value) <= MOST_WHOLE for value in numbers):
-            raise PayloadError("its changes have settings that are no numbers")
+            raise PayloadError("its changes have settings that are not numbers")
         is_within = change.block <= MOST_BLOCKS and change.step <= MOST_STEPS and all(map(_is_token, change.banned))
         fed = [(position, token) for position, token, _ in change.mixed]
         if not (is_within and _are_cells((*change.pinned, *change.edits, *fed))):

@@ -85,7 +85,7 @@ def read_beginning(path: Path, file: BinaryIO) -> Head:
         _, version, crc = OPENING.unpack(raw)
         if crc == zlib.crc32(raw[:-4]) and version > VERSION:
             raise TraceError(
-                f"{path} was written by a newer Safelight (format {version}, this one reads {VERSION}); update this"
+                f"{path} was written by a newer Safelight (format {version}, this one reads {VERSION}); update it"
             )
         raise TraceError(f"{path} is damaged at its beginning; nothing of it can be shown")
     head = _Heads(file).at(OPENING.size)

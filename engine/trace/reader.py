@@ -85,7 +85,7 @@ def _read_header(path: Path, file: BinaryIO, head: Head, most: int) -> tuple[Tra
 
 def _payload(file: BinaryIO, head: Head, most: int) -> bytes:
     if max(head.size, head.stored) > most + SLACK:  # checked before memory is allocated
-        raise PayloadError("it is larger than anything of its kind")
+        raise PayloadError("it is too large")
     file.seek(head.start)
     return unpack(head, read_exactly(file, head.stored), most)
 

@@ -66,7 +66,7 @@ class NewTokens:
             return []
         largest = int(tokens.max())
         if tokens.min() < 0 or largest >= MOST_TOKENS:
-            raise ValueError(f"token {largest} is in no vocabulary")
+            raise ValueError(f"token {largest} is not in the vocabulary")
         if largest >= len(self._known):
             self._known = np.concatenate([self._known, np.zeros(largest + 1, dtype=np.bool_)])
         fresh = tokens[~self._known[tokens]]
@@ -180,7 +180,7 @@ class AnswerText:
         """Applies the next payload.
 
         Raises:
-            PayloadError: it does not go with the text before.
+            PayloadError: it does not match the text before.
         """
         raw = read_object(payload)
         for name, part in self._texts.items():
@@ -201,10 +201,10 @@ class _EditedText:
 
     def change(self, change: Any) -> None:
         if not isinstance(change, list) or len(change) != 2 or type(change[0]) is not int:
-            raise PayloadError("it does not go with the text before")
+            raise PayloadError("it does not match the text before")
         kept, added = change[0], text({"text": change[1]}, "text")
         if not 0 <= kept <= self._length:
-            raise PayloadError("it does not go with the text before")
+            raise PayloadError("it does not match the text before")
         while self._length > kept:
             part, count = self._parts.pop()
             self._length -= count

@@ -112,7 +112,7 @@ class TraceWriter:
                 self._write(text + self._frame(b"FAIL", json.dumps({"why": failure[:MOST_FAILURE]}).encode()))
             except OSError as error:
                 self._give_up()
-                raise TraceError(f"the trace {self.path} cannot be ended ({error.strerror or error})") from error
+                raise TraceError(f"the trace {self.path} cannot be closed ({error.strerror or error})") from error
         self._closed = True
         if self._file is not None:
             self._file.close()
@@ -130,7 +130,7 @@ class TraceWriter:
         """Returns a record, after checking that a reader will accept it."""
         fits = len(payload) <= self._codec.most[kind] and self._budget.allows(kind, len(payload), block, step)
         if not fits:
-            raise TraceError(f"the run is longer than a trace can be; {self.path} holds its beginning")
+            raise TraceError(f"the run is too long for a trace; {self.path} holds its beginning")
         return frame(kind, payload, block, step)
 
     def _head(self) -> bytes:

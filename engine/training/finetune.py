@@ -179,7 +179,7 @@ class AdapterTrainer:
         found = loss.denoise.item(), None if loss.causal is None else loss.causal.item()
         if not all(math.isfinite(value) for value in found if value is not None):
             raise SafelightError(
-                f"the loss is not finite at step {self.step + 1}; go on from the last checkpoint in {self.run.out}, "
+                f"the loss is not finite at step {self.step + 1}; continue from the last checkpoint in {self.run.out}, "
                 f"with a rate below {recipe.rate:g}"
             )
         loss.total.backward()  # type: ignore[no-untyped-call]

@@ -199,7 +199,7 @@ class TrainingLoop(ABC):
         """
         sums = {key: round(value.item(), 5) for key, value in self.sums.items()}
         if not all(map(math.isfinite, sums.values())):
-            raise SafelightError(f"the loss is not finite at step {self.step}; go on from the last checkpoint")
+            raise SafelightError(f"the loss is not finite at step {self.step}; continue from the last checkpoint")
         record = {"step": self.step, "seconds": round(self.seconds, 1), "rate": round(factor, 4)} | sums
         return record | {"waited": round(self.rows.waited, 1)}
 

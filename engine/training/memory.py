@@ -70,7 +70,7 @@ def require_training_memory(run: AdapterRun) -> tuple[int, int]:
     folder = ModelFolder.open(catalog.resolve(run.model))
     config = folder.config
     if not config.denoises:
-        raise SafelightError(f"{folder.path} has no denoising steps to train an adapter for; take a DiffusionGemma")
+        raise SafelightError(f"{folder.path} has no denoising steps to train an adapter for; use a DiffusionGemma")
     context = min(PROMPT + config.canvas_length, config.max_position_embeddings)
     found = folder.plan(context, run.quantization, run.device, run.dtype)
     itemsize = getattr(torch, found.dtype).itemsize
@@ -81,6 +81,6 @@ def require_training_memory(run: AdapterRun) -> tuple[int, int]:
         raise SafelightError(
             f"training takes about {total / 1e9:.1f} GB ({found.total_bytes / 1e9:.1f} for the model, "
             f"{for_training / 1e9:.1f} for the step) and {found.device} has {found.free_bytes / 1e9:.1f} GB free;"
-            f"{smaller} take a smaller batch than {run.recipe.batch}, or close other programs"
+            f"{smaller} use a smaller batch than {run.recipe.batch}, or close other programs"
         )
     return total, found.free_bytes

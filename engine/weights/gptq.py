@@ -58,7 +58,7 @@ def tensors(state: State, matrix: Matrix, checkpoint: TensorSource, scheme: Sche
     def check_zeros(words: Tensor) -> None:
         if not any(bool((words == zero).all()) for zero in ZEROS):
             raise SafelightError(
-                f"tensor {name}.qzeros holds other zeros than symmetric codes have; use a checkpoint quantised "
+                f"tensor {name}.qzeros has zeros that symmetric codes do not have; use a checkpoint quantised "
                 "symmetrically"
             )
 

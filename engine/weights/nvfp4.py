@@ -74,7 +74,7 @@ def tensors(state: State, matrix: Matrix, checkpoint: TensorSource, names: Numbe
     def put_scales(tensor: Tensor) -> None:
         if not tensor.view(torch.uint8).any() or (tensor.view(torch.uint8) > LARGEST_SCALE).any():
             raise SafelightError(
-                f"tensor {scale} holds scales that are no positive numbers, or only zeros; the checkpoint is damaged, "
+                f"tensor {scale} holds scales that are not positive numbers, or only zeros; the checkpoint is damaged, "
                 "download it again"
             )
         put("scales", NVFP4.store_scales(tensor))

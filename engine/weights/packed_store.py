@@ -113,7 +113,7 @@ class Manifest:
 def _shard(path: Path, name: str, facts: object) -> Shard:
     """Reads an entry of a manifest's files."""
     if not is_bare_name(name):
-        raise SafelightError(f"{path} names {quoted(name)}, no file beside it; convert the model again")
+        raise SafelightError(f"{path} names {quoted(name)}, which is not a file in its folder; convert the model again")
     known = facts if isinstance(facts, dict) else {}
     count, sha256 = known.get("bytes"), known.get("sha256")
     if type(count) is not int or not isinstance(sha256, str) or not HASH.fullmatch(sha256):
@@ -200,7 +200,7 @@ def fill_verified(
         for name, shard in manifest.files.items():
             if hashes[name].result() != shard.sha256:
                 raise SafelightError(
-                    f"{checkpoint.folder / name} is damaged: it is not what was written; convert the model again"
+                    f"{checkpoint.folder / name} is damaged: its content has changed; convert the model again"
                 )
             inside = {n: layout[n] for n, h in checkpoint.headers.items() if h.file.name == name and n in layout}
             fill(checkpoint, inside, cancel=cancel)
@@ -293,7 +293,7 @@ def write_store(
     for done, (file, group) in enumerate(sorted(groups.items()), 1):
         if file not in manifest.files:
             if cancel is not None and cancel.is_set():
-                raise SafelightError(f"the conversion was cancelled; run it again to go on from layer file {file}")
+                raise SafelightError(f"the conversion was cancelled; run it again to continue from layer file {file}")
             state.errors = {}
             fill(checkpoint, group)
             manifest.files[file] = _save_shard(destination / file, state)
@@ -383,6 +383,6 @@ def _save_shard(path: Path, state: State) -> Shard:
     try:
         save_whole(path, tensors)
     except SafelightError as error:
-        raise SafelightError(f"{error}. Run the conversion again: it goes on from here") from error
+        raise SafelightError(f"{error}. Run the conversion again: it continues from here") from error
     state.tensors.clear()
     return Shard(path.stat().st_size, digest(path), state.errors or {})

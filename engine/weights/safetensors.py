@@ -34,7 +34,9 @@ def shards(folder: Path) -> list[Path]:
             raise SafelightError(f"{index} has no weight_map; download the model again")
         for name in weight_map.values():
             if not is_bare_name(name):
-                raise SafelightError(f"{index} names {quoted(name)}, no file beside it; download the model again")
+                raise SafelightError(
+                    f"{index} names {quoted(name)}, which is not a file in its folder; download the model again"
+                )
         files = [folder / name for name in sorted(set(weight_map.values()))]
     else:
         files = sorted(folder.glob("*.safetensors"))
@@ -116,7 +118,7 @@ def _check_header(file: Path) -> None:
     except OSError as error:
         raise SafelightError(f"{file} cannot be read: {error.strerror or error}") from error
     if (size > HEADER_BYTES and size <= file.stat().st_size) or header.count(b",") > HEADER_VALUES:
-        raise SafelightError(f"{file} has a header out of all proportion; download the model again")
+        raise SafelightError(f"{file} has a header that is too large; download the model again")
 
 
 def _damaged(file: Path, error: Exception) -> SafelightError:

@@ -100,7 +100,7 @@ def test_a_model_that_cannot_be_loaded_leaves_the_one_before(qtbot: QtBot, open_
     assert context.choice == ModelChoice(SUDOKU)
     assert said == [
         "missing cannot be loaded: there is no model at missing. Safelight Sudoku stays loaded.",
-        "crash cannot be loaded: Something went wrong: unexpected. Try again; the details may tell why. "
+        "crash cannot be loaded: Something went wrong: unexpected. Try again; the details may say why. "
         "Safelight Sudoku is loaded instead.",
     ]
 
@@ -192,9 +192,9 @@ def test_an_answer_under_way_is_the_reason(qtbot: QtBot, open_context: Open, fak
     fake.hold = True
     assert context.model is not None
     context.session.ask("hello", (), context.model)
-    assert context.reason_to_wait() == "The answer is developing; Esc stops it"
+    assert context.reason_to_wait() == "The answer is being written; Esc stops it"
     context.session.begin()
-    assert context.reason_to_wait().startswith("An answer in another conversation")
+    assert context.reason_to_wait().startswith("An answer is being written in another conversation")
     context.stop()
     fake.gate.release(10)
     qtbot.waitUntil(lambda: not context.is_busy)

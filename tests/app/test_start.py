@@ -61,7 +61,7 @@ def test_a_conversation_that_ended_the_app_is_not_shown_again_by_itself(
             window.reopening.reopen()
     window.reopening.reopen()
     assert window.context.session.conversation is None
-    assert "ended while opening it" in said(window)
+    assert "closed while opening it" in said(window)
     monkeypatch.setattr("app.window.reopening.REOPENING_MS", 0)
     window.reopening.reopen()  # as the next start: once is enough
     assert window.context.session.conversation == id
@@ -90,7 +90,7 @@ def test_a_library_that_cannot_be_opened_for_whatever_reason_is_left_alone(
     open_window: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Library, "open", fails(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "in the schema")))
-    assert "conversations are not kept" in said(open_window(None))
+    assert "conversations are not saved" in said(open_window(None))
 
 
 def test_a_library_that_cannot_be_purged_is_the_library_all_the_same(
@@ -308,7 +308,7 @@ def test_settings_are_their_users_alone(file: Path) -> None:
 def test_settings_that_cannot_be_kept_hold_for_the_session(tmp_path: Path) -> None:
     (tmp_path / "config").touch()
     settings, problem = open_settings(tmp_path / "config" / "Safelight.conf")
-    assert "kept for this session only" in problem
+    assert "last until Safelight is closed" in problem
     settings.setValue("window/theme", "paper")
     assert store.read_preferences(settings).theme == "paper"
 
@@ -356,7 +356,7 @@ def test_a_log_that_cannot_be_written_stops_nobody(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
-    assert "There is no log of faults" in app.main.start_log(tmp_path / "file")
+    assert "Errors are not logged" in app.main.start_log(tmp_path / "file")
     logs.start(tmp_path / "log")
     try:
         monkeypatch.setattr(os, "open", fails(OSError(28, "No space left on device")))

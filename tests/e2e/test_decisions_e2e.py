@@ -218,13 +218,13 @@ def test_a_picture_alone_is_decided_about_by_a_model_that_sees(
     one = page.page.one
     (drawing,) = circles("r", tmp_path)
     assert not one.column.frame.choose.isEnabled()
-    assert "reads text alone" in one.column.frame.choose.toolTip()
+    assert "only reads text" in one.column.frame.choose.toolTip()
     one.column.examples.activated.emit(len(samples()))
     shown = one.column.frame.pictures
     qtbot.waitUntil(lambda: bool(shown.chips))
     assert one.column.state.toPlainText() == ""
     assert not one.decide.isEnabled()
-    assert "reads text alone" in one.message.text()
+    assert "only reads text" in one.message.text()
     page.decide()
     assert not page.is_busy
     one.load.click()
@@ -285,7 +285,7 @@ def test_a_table_of_pictures_is_decided_calibrated_and_written(
     qtbot.waitUntil(lambda: rows.table is not None)
     assert not view.pictures.isEnabled()
     assert view.wanted_pictures is None
-    assert "reads text alone" in view.message.text()
+    assert "only reads text" in view.message.text()
 
     window.context.load(SIGHT)
     qtbot.waitUntil(view.pictures.isEnabled, timeout=RUN_MS)

@@ -127,6 +127,6 @@ def test_a_torch_without_cuda_is_not_mistaken_for_a_missing_card(monkeypatch: py
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert choose().reason == "no CUDA device is available"
     monkeypatch.setattr(torch.version, "cuda", None)
-    assert choose().reason == "torch is here without CUDA"
+    assert choose().reason == "torch is installed without CUDA"
     with pytest.raises(SafelightError, match="--torch-backend auto"):
         choose("cuda")

@@ -109,8 +109,8 @@ class ReliabilityPlot(QWidget):
 def legend() -> str:
     """Returns the explanation of the plots."""
     return tr(
-        "Bars: the share of answers that is right, by the probability that they were given; over each, how many there "
-        "are. On the dashed line probabilities are true; bars below it are too sure of themselves."
+        "Bars: the share of right answers, by their probability; over each bar, the number of answers. On the dashed "
+        "line probabilities are right; below it the model is too sure."
     )
 
 

@@ -42,9 +42,8 @@ class CalibrationView(ColumnPage):
 
     def _lay_out(self) -> None:
         purpose = tr(
-            "A probability of 80 % is honest if eight of ten such answers are right. One temperature, fitted to rows "
-            "whose right answers are known, makes a model's probabilities more honest. The likeliest option stays the "
-            "same."
+            "A probability of 80 % is right if eight of ten such answers are right. One temperature, fitted to rows "
+            "whose right answers are known, corrects a model's probabilities. The likeliest option stays the same."
         )
         plots = QGridLayout()
         plots.setHorizontalSpacing(32)

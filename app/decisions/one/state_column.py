@@ -42,7 +42,7 @@ class StateColumn(QWidget):
         self.frame.setMinimumHeight(px(LEAST_STATE))
         self.instruct = button(tr("Instructions"), tr("Show or hide the instructions"))
         self.instruct.setCheckable(True)
-        self.instructions = _text(tr("Instructions"), tr("What the model is told before the text (optional)."))
+        self.instructions = _text(tr("Instructions"), tr("Read by the model before the text (optional)."))
         self.instructions.setFixedHeight(px(64))
         self.instructions.hide()
         self.problem = label("", "error", wrap=True)
@@ -144,7 +144,7 @@ class StateColumn(QWidget):
     def show_blind(self, reason: str) -> None:
         """Disables pictures with a reason; empty enables them."""
         self.frame.choose.setEnabled(not reason)
-        tip = reason or tr("Add pictures; they can be dropped or pasted as well")
+        tip = reason or tr("Add pictures; you can also drop or paste them")
         self.frame.choose.setToolTip(tip)
         self.frame.choose.setAccessibleDescription(tip)
 

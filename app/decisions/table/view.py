@@ -79,8 +79,8 @@ class DecisionTable(BatchPanel):
         controls = flow_of(*parts, gap=16)
         lead = tr(
             "Ask the same questions about each row of a table: open a CSV file, choose the column with the text, "
-            "and decide. A column named like a question holds its right answers, if you have them: then you see the "
-            "accuracy, and under Calibration how far to trust the probabilities."
+            "and decide. If a column named like a question holds the right answers, you see the accuracy, and under "
+            "Calibration how far to trust the probabilities."
         )
         self.sample = button(tr("Try an example"), tr("Open an example table with right answers"))
         self.add_pages(teaching(lead, self.sample), boxed(column_of((self.rows, 1), self.detail, spacing=8)))

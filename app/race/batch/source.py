@@ -24,7 +24,7 @@ from engine.tasks.sudoku import BINS
 SOURCE = Choice(
     "source",
     "Prompts",
-    "Skills, puzzles and drawings are none that a model was trained on, and a program checks the answers. Of your own "
+    "No model was trained on these skills, puzzles and drawings, and a program checks the answers. Of your own "
     "prompts it checks those that it can.",
     (("skills", "Skills"), ("sudoku", "Sudoku puzzles"), ("drawings", "Drawings"), ("own", "Own prompts")),
 )
@@ -48,7 +48,7 @@ class PromptSource(QWidget):
         self.count = whole_box(tr("Number of prompts"), MOST_PROMPTS, USUAL, 88)
         self.seed = SeedBox()
         self.seed.setAccessibleName(tr("Seed of prompts and noise"))
-        self.seed.setToolTip(tr("The same seed gives the same prompts, whichever lanes answer them."))
+        self.seed.setToolTip(tr("The same seed gives the same prompts to all lanes."))
         self.seed.setFixedWidth(px(168))
         self.own = TextField()
         self.own.setAccessibleName(tr("Own prompts"))
@@ -104,10 +104,10 @@ class PromptSource(QWidget):
                     return self._fault
                 return "" if self.own.toPlainText().strip() else tr("Write a prompt on each line, or open a file.")
             case "sudoku":
-                return "" if _ticked(self.bins) else tr("Choose a kind of puzzle to ask.")
+                return "" if _ticked(self.bins) else tr("Choose a kind of puzzle.")
             case "drawings":
                 return ""
-        return "" if _ticked(self.skills) else tr("Choose a skill to ask for.")
+        return "" if _ticked(self.skills) else tr("Choose a skill.")
 
     @Slot()
     def _change(self) -> None:

@@ -71,8 +71,8 @@ class BatchView(BatchPanel):
             wrap=True,
         )
         self.answers, self.detail = AnswersView(), AnswerDetail()
-        self.csv = button(tr("Save CSV…"), tr("Save the single answers as CSV"))
-        self.json = button(tr("Save JSON…"), tr("Save rows and single answers as JSON"))
+        self.csv = button(tr("Save CSV…"), tr("Save each answer as CSV"))
+        self.json = button(tr("Save JSON…"), tr("Save the table and each answer as JSON"))
         self.png = button(tr("Save the plot…"), tr("Save the plot as PNG"), clicked=self._save_plot)
         self.source.changed.connect(self._show_state)
         self.run.clicked.connect(self._ask)
@@ -86,7 +86,7 @@ class BatchView(BatchPanel):
     def _lay_out(self) -> None:
         self.source.flow.addWidget(self.buttons)
         lead = tr(
-            "All lanes answer the same prompts, one after the other. You see how often each is right and how fast "
+            "All lanes answer the same prompts in turn. You see how often each is right and how fast "
             "it is. A 95 % interval follows each figure; it narrows as more prompts are answered."
         )
         self.add_pages(teaching(lead), self._results())

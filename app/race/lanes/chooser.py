@@ -44,7 +44,7 @@ class LaneBar(QWidget):
             tr("+ Lane"),
             tr("Add a lane"),
             role="chip",
-            tip=tr("The last lane with its next way of decoding, or another model"),
+            tip=tr("A copy of the last lane, with the next decoding or another model"),
         )
         flow.addWidget(self.add)
 
@@ -133,7 +133,7 @@ class LaneChooser(QWidget):
         if facts is None or facts.problem:
             return "" if facts is None else facts.problem
         if lane.decoder and lane.decoder not in facts.decoders:
-            return tr("{model} does not decode so.", model=self._context.title_of(lane.model))
+            return tr("{model} does not have this decoding.", model=self._context.title_of(lane.model))
         try:
             facts.defaults.replace(**lane.changes)
         except SafelightError as error:
@@ -145,7 +145,7 @@ class LaneChooser(QWidget):
         """A sentence about the first lane whose model is known to take no pictures; empty if there is none."""
         known = [self._facts.of(lane.model) for lane in self._store.specs]
         blind = next((place for place, facts in enumerate(known, start=1) if facts is not None and not facts.sees), 0)
-        return tr("Lane {lane} reads text alone: it cannot race on a picture.", lane=blind) if blind else ""
+        return tr("Lane {lane} only reads text: it cannot answer about a picture.", lane=blind) if blind else ""
 
     def _models(self) -> list[tuple[str, str]]:
         """Returns path and title of the models that may race: those on this machine."""

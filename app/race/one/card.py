@@ -28,10 +28,12 @@ class FigureRow(QWidget):
         super().__init__(parent)
         self._row = row_of(spacing=8)
         self.setLayout(self._row)
-        self.tokens = self._add(tr("tokens"), tr("Written so far; in an unfinished block, the accepted ones"))
+        self.tokens = self._add(
+            tr("tokens"), tr("Tokens written so far; in an unfinished block, those that are accepted")
+        )
         self.forwards = self._add(tr("passes"), tr("Passes after the prompt, with those that only commit text"))
         self.ratio = self._add(tr("tokens\nper pass"), tr("Tokens of the text, divided by the passes"))
-        self.seconds = self._add(tr("seconds"), tr("Of this lane alone, without the prompt and the other lanes"))
+        self.seconds = self._add(tr("seconds"), tr("This lane's own time, without reading the prompt"))
         self.agreement = self._add(
             tr("same as\nlane 1"), tr("Share of the characters that lane 1 has in the same order")
         )
@@ -104,7 +106,7 @@ class LaneCard(QFrame):
         self._is_puzzle = False  # the prompt is a Sudoku
         self.title, self.facts = Elided("side"), Elided("caption")
         self.verdict = label("", "verdict")
-        self.verdict.setAccessibleName(tr("{lane}: whether the answer is right", lane=name))
+        self.verdict.setAccessibleName(tr("{lane}: right or wrong", lane=name))
         self.canvas = CanvasView()
         self.canvas.setAccessibleName(tr("{lane}: canvas", lane=name))
         self.canvas.set_legend(False)

@@ -107,7 +107,7 @@ class QuestionDraft:
     def problem(self) -> DraftProblem | None:
         """The first problem that prevents asking the question; None if it is complete."""
         if not self.instructions.strip():
-            return DraftProblem("instructions", tr("Write what is asked."))
+            return DraftProblem("instructions", tr("Write a question."))
         names = [option.name.strip() for option in self.options]
         for place, name in enumerate(names):
             if not name:

@@ -163,21 +163,21 @@ def check(board: Board) -> BoardCheck:
     if board.conflicts:
         return BoardCheck("contradiction", contradiction(board))
     if givens == SIZE:
-        return BoardCheck("full", tr("The board is full: clear some cells, so that there is something to solve."))
+        return BoardCheck("full", tr("The board is full: clear some cells to solve them."))
     found = solutions(board.cells)
     if found is not None and not found:
         return BoardCheck("none", tr("This puzzle has no solution: change or clear a digit."))
     if givens < FEWEST_UNIQUE:
         text = trn(
-            "Too few givens ({count}) for a single solution, which takes 17 or more; any valid grid will do.",
-            "Too few givens ({count}) for a single solution, which takes 17 or more; any valid grid will do.",
+            "Too few givens ({count}) for a single solution, which takes 17 or more; any valid grid counts.",
+            "Too few givens ({count}) for a single solution, which takes 17 or more; any valid grid counts.",
             givens,
         )
         return BoardCheck("few", text)
     if found is None:
-        return BoardCheck("unsettled", tr("The solver gave up before it knew whether there is a single solution."))
+        return BoardCheck("unsettled", tr("It is not known if there is a single solution: checking took too long."))
     if len(found) > 1:
-        return BoardCheck("many", tr("This puzzle has more than one solution: add a given for a single one."))
+        return BoardCheck("many", tr("This puzzle has more than one solution; more givens can make it unique."))
     return BoardCheck("one", tr("One solution, {givens} givens: {bin}.", givens=givens, bin=bin_name(board.bin)))
 
 
@@ -186,11 +186,11 @@ def contradiction(board: Board) -> str:
     a, b = board.conflicts[0]
     digit = board[a]
     if a // 9 == b // 9:
-        return tr("{digit} stands twice in row {row}: clear one of them.", digit=digit, row=a // 9 + 1)
+        return tr("{digit} is twice in row {row}: clear one of them.", digit=digit, row=a // 9 + 1)
     if a % 9 == b % 9:
-        return tr("{digit} stands twice in column {column}: clear one of them.", digit=digit, column=a % 9 + 1)
+        return tr("{digit} is twice in column {column}: clear one of them.", digit=digit, column=a % 9 + 1)
     box = 3 * (a // 27) + a % 9 // 3 + 1
-    return tr("{digit} stands twice in box {box}: clear one of them.", digit=digit, box=box)
+    return tr("{digit} is twice in box {box}: clear one of them.", digit=digit, box=box)
 
 
 def bin_name(bin: str) -> str:

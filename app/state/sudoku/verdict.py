@@ -35,7 +35,7 @@ def verdict(puzzle: str, answer: str) -> SolveVerdict:
     known = solutions(puzzle)
     if judged.valid:
         if known is None:
-            return SolveVerdict("other", True, tr("Valid; it is not known whether there is another solution."))
+            return SolveVerdict("other", True, tr("Valid; it is not known if there is another solution."))
         if len(known) == 1:
             return SolveVerdict("solved", True, tr("Solved: the puzzle's only solution."))
         return SolveVerdict("other", True, tr("Valid: one of several solutions."))

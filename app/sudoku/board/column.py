@@ -81,8 +81,8 @@ class Column(QWidget):
             tr("Paste"), tr("Paste a puzzle"), tip=tr("81 digits, 0 or . for a blank, or a picture (Ctrl+V)")
         )
         tip = tr(
-            "Safelight Sight reads it. It was trained on printed grids that Safelight drew, so check what it has read. "
-            "A picture can be pasted or dropped on the board as well."
+            "Safelight Sight reads it. It was trained on printed grids that Safelight drew, so check the result. "
+            "You can also paste a picture or drop it on the board."
         )
         self.picture = button(tr("From a picture…"), tr("Read a puzzle from a picture"), role="chip", tip=tip)
         self.note = PictureNote()
@@ -95,7 +95,7 @@ class Column(QWidget):
         self.solve = button(tr("Solve"), tr("Solve the puzzle"), role="primary")
         self.stop = button(tr("Stop"), role="plain")
         self.reason = label("", "caption", wrap=True)
-        self.reason.setAccessibleName(tr("Why nothing can be solved now"))
+        self.reason.setAccessibleName(tr("Why the puzzle cannot be solved now"))
         tip = tr("Opens the Race page, where two models solve this puzzle side by side")
         self.race = button(tr("Race this"), tr("Race two models on this puzzle"), role="plain", tip=tip)
         self.keep = QCheckBox(tr("Keep the given digits"))

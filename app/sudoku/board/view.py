@@ -84,7 +84,7 @@ class BoardView(FrameView):
     def cell_name(self, index: int) -> str:
         name = super().cell_name(index)
         is_doubtful = index in self._doubts and self._run is None
-        return tr("{cell}, in doubt", cell=name) if is_doubtful else name
+        return tr("{cell}, unsure", cell=name) if is_doubtful else name
 
     def set_read_only(self, read_only: bool) -> None:
         """Locks or unlocks the board, for instance while a run is being started."""

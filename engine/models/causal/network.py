@@ -112,7 +112,7 @@ class CausalNetwork(Network):
         masks = dict[int | None, Tensor]()
         if block is not None and count > 1:
             windows = {self.config.sliding_window if layer.is_sliding else None for layer in self.config.layers}
-            assert block == 1 or windows == {None}, "blocks are of models whose layers all see everything"
+            assert block == 1 or windows == {None}, "only models with full attention in all layers have blocks"
             masks = {window: causal_mask(start, count, window, self.device) for window in windows - {None}}
             masks[None] = block_causal_mask(start, count, block, self.device)
         near = masks.get(self.config.sliding_window)

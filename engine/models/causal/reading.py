@@ -177,7 +177,7 @@ def _full_kinds(raw: dict[str, Any], has_window: bool) -> tuple[LayerKind, ...]:
     else:
         slides = not isinstance(kinds, list) or any(kind != "full_attention" for kind in kinds)
     if slides:
-        raise SafelightError("config.json: a sliding window is not supported here, only full attention in every layer")
+        raise SafelightError("config.json: a sliding window is not supported, only full attention in every layer")
     return (FULL,) * count
 
 
@@ -192,7 +192,7 @@ def _read_rope(raw: dict[str, Any], theta: float) -> tuple[float, RopeScaling | 
         raise SafelightError(f"config.json: rope_parameters must be an object, not {quoted(rope)}")
     theta = _or(rope.get("rope_theta"), _or(raw.get("rope_theta"), theta))
     if _or(rope.get("partial_rotary_factor"), 1.0) != 1.0:
-        raise SafelightError("config.json: partial_rotary_factor is not supported here")
+        raise SafelightError("config.json: partial_rotary_factor is not supported")
     beta, original = rope.get("llama_4_scaling_beta"), rope.get("original_max_position_embeddings")
     query_scaling = None if beta is None or original is None else QueryScaling(beta, original)
     return theta, _read_scaling(raw, rope), query_scaling

@@ -124,7 +124,7 @@ def read_config(header: GGUFHeader, divisors: list[float] | None) -> ModelConfig
     if not all(isinstance(flag, bool) for flag in is_sliding):
         raise SafelightError(f"has {ARCHITECTURE}.attention.sliding_window_pattern {quoted(is_sliding)}")
     if values.get(f"{ARCHITECTURE}.attention.causal", False):
-        raise SafelightError("is made for a causal model alone, which does not denoise")
+        raise SafelightError("is for a causal model, which does not denoise")
     if (hidden := need("embedding_length")) != width:
         table = (vocabulary, width)
         raise SafelightError(f"has a token table of shape {table} for an embedding length of {quoted(hidden)}")

@@ -10,7 +10,7 @@ const CHARACTERS = 1000; // tokens of a vocabulary whose pieces are about one ch
 const PACE = 60; // milliseconds that a step is shown at least, so that it is seen
 const BEHIND = 50; // frames that wait; beyond, none is held up
 const isStill = matchMedia("(prefers-reduced-motion: reduce)");
-const GONE = "The server cannot be reached. See whether it is still on in Safelight, then try again.";
+const GONE = "The server cannot be reached. Check in Safelight that it is on, then try again.";
 
 let model = null;
 let run = null; // the one under way
@@ -55,7 +55,7 @@ async function asked(path, options) {
   if (response.ok) return response;
   if (response.status === 401) {
     askForKey();
-    throw new Refusal("That is not this server’s key. Copy it from Safelight once more.");
+    throw new Refusal("That is not this server’s key. Copy it from Safelight again.");
   }
   const said = await response.json().catch(() => null);
   throw new Refusal(said?.error?.message || `The server answered with ${response.status}. Try again.`);
@@ -125,9 +125,9 @@ function paint() {
   });
   const isNoise = frame.filler === null;
   const begun = isNoise ? `step ${frame.step} of at most ${frame.total}` : `step ${frame.step}`;
-  const steps = frame.step > 0 ? begun : isNoise ? "noise" : "nothing is written yet";
+  const steps = frame.step > 0 ? begun : isNoise ? "noise" : "nothing written yet";
   view.place.textContent = isCommitted
-    ? `Block ${frame.block} · committed after ${counted(frame.step, "step")}`
+    ? `Block ${frame.block} · finished after ${counted(frame.step, "step")}`
     : `Block ${frame.block} · ${steps}`;
   const count = isNoise ? `${accepted.size} of ${frame.ids.length} accepted` : `${accepted.size} written`;
   view.count.textContent = isCommitted ? "" : count;
@@ -182,7 +182,7 @@ async function read(response, chunks) {
   let rest = "";
   for (;;) {
     const { value, done } = await reader.read();
-    if (done) throw new Refusal("The connection broke off before the answer had ended. Try again.");
+    if (done) throw new Refusal("The connection was lost before the answer ended. Try again.");
     const parts = (rest + value).split("\n\n");
     rest = parts.pop();
     for (const part of parts) {
@@ -248,7 +248,7 @@ async function send() {
       signal: run.stopping.signal,
     }));
     const tokens = run.tokens === null ? "" : `${counted(run.tokens, "token")} in `;
-    const cut = run.reason === "length" ? " The answer was cut at its longest length." : "";
+    const cut = run.reason === "length" ? " The answer was cut: it reached the longest length." : "";
     end(`${tokens}${counted(run.steps, "step")}.${cut}`);
   } catch (error) {
     if (error.name === "AbortError") return end(`Stopped after ${counted(run.steps, "step")}.`);

@@ -36,10 +36,10 @@ class RemoteAddress:
         text = text.strip()
         if not is_remote(text):
             raise SafelightError(
-                f"a server's address begins with http:// or https://, as http://127.0.0.1:8000, not {quoted(text)}"
+                f"a server's address begins with http:// or https://, such as http://127.0.0.1:8000, not {quoted(text)}"
             )
         if len(text) > LONGEST or not text.isprintable() or (not text.isascii() and "#" not in text):
-            raise SafelightError("the address is too long, or has characters that no address has; enter it again")
+            raise SafelightError("the address is too long, or contains invalid characters; enter it again")
         where, _, model = text.partition("#")
         try:
             parts = urlsplit(where)
@@ -47,14 +47,14 @@ class RemoteAddress:
         except ValueError:
             raise SafelightError(f"the address {quoted(where)} has no valid host and port") from None
         if "@" in parts.netloc:
-            raise SafelightError("an address has no name or password in it; enter the key in its own field")
+            raise SafelightError("an address must not contain a name or password; enter the key in its own field")
         if parts.query or "?" in where:
-            raise SafelightError("a server's address has no question mark; leave out what follows it")
+            raise SafelightError("a server's address must not contain a question mark; remove it and what follows")
         if not _is_host(host) or port == 0:
             raise SafelightError(f"the address {quoted(where)} has no valid host and port")
         prefix = parts.path.rstrip("/") or PREFIX
         if not _PREFIX.fullmatch(prefix) or ".." in prefix:
-            raise SafelightError(f"the address {quoted(where)} has no valid path; as a rule it ends with /v1")
+            raise SafelightError(f"the address {quoted(where)} has no valid path; usually it ends with /v1")
         name = f"[{host}]" if ":" in host else host
         origin = f"{parts.scheme}://{name}" + ("" if port is None else f":{port}")
         return RemoteAddress(origin, host, prefix).with_model(model)
@@ -66,7 +66,7 @@ class RemoteAddress:
             SafelightError: no model has such a name.
         """
         if len(model) > LONGEST_MODEL or not model.isprintable() or model != model.strip():
-            raise SafelightError(f"{quoted(model)} is no name of a model; choose one that the server lists")
+            raise SafelightError(f"{quoted(model)} is not a name of a model; choose one that the server lists")
         return replace(self, model=model)
 
     def __str__(self) -> str:

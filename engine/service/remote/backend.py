@@ -158,7 +158,7 @@ class RemoteBackend:
             yield from run.steps()
         except GeneratorExit:
             if run is not None:
-                run.end("The run was given up.")
+                run.end("The run was cancelled.")
             raise
         except Exception as error:  # as in ``load``
             message, details = _explained(error)

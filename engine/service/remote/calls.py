@@ -86,7 +86,7 @@ class Calls:
         with self.asking(url, body, "application/json", check, seconds) as answer, self._in_words():
             found = answer.whole(most, ends - time.monotonic())
         if found is None:
-            raise RemoteError("The server at {where} sends more than can be read.", where=self.address.origin)
+            raise RemoteError("The server at {where} sends too much data.", where=self.address.origin)
         return found
 
     def json(self, url: str, body: Any = None, check: Check = no_check, seconds: float | None = None) -> Any:
@@ -169,7 +169,7 @@ class Calls:
         if self.key:
             if len(self.key) > LONGEST_KEY or not self.key.isascii() or not self.key.isprintable() or " " in self.key:
                 raise problems.KeyRefusedError(
-                    "The key of {where} has characters that no key has. Enter it again.", where=self.address.origin
+                    "The key of {where} contains invalid characters. Enter it again.", where=self.address.origin
                 )
             sent["Authorization"] = f"Bearer {self.key}"
         return sent

@@ -133,7 +133,7 @@ def _format_fields(asked: OutputFormat, kind: ServerKind, tools: Sequence[Mappin
             functions = [{"type": "function", "function": dict(tool)} for tool in asked.tools]
             return {"tools": offered or functions, "tool_choice": "required"}
     if kind != "vllm":
-        raise RemoteError("This server holds an answer to JSON alone, not to a pattern or to choices.")
+        raise RemoteError("This server only supports JSON as a format, not a pattern or choices.")
     is_pattern = asked.kind == "regex"
     return {"structured_outputs": {"regex": asked.pattern} if is_pattern else {"choice": list(asked.choices)}}
 
@@ -207,7 +207,7 @@ class ChatReader:
             raise RemoteError("The server's filter ended the answer.")
         if self._strange_call:
             raise RemoteError(
-                "The server's call of {name} cannot be used: its arguments are no JSON object. Try again, or use a "
+                "The server's call of {name} cannot be used: its arguments are not a JSON object. Try again, or use a "
                 "model that was trained to call tools.",
                 name=quoted(self._strange_call),
             )
@@ -245,7 +245,7 @@ class ChatReader:
             raw = None
         if not isinstance(raw, dict):
             raise RemoteError(
-                "The server at {where} sends what cannot be read. What had come stays.", where=self._address.origin
+                "The server at {where} sends unreadable data. The text so far is kept.", where=self._address.origin
             )
         error = raw if raw.get("object") == "error" else raw.get("error")
         if error:
@@ -280,7 +280,9 @@ class ChatReader:
     def _grow(self, characters: int) -> None:
         self._length += characters
         if self._length > MOST_TEXT:
-            raise RemoteError("The answer is longer than {count} characters, the most that is taken.", count=MOST_TEXT)
+            raise RemoteError(
+                "The answer is longer than {count} characters, the most that is accepted.", count=MOST_TEXT
+            )
 
     def _usage(self, raw: Any) -> None:
         """Stores the token counts so far. vLLM sends the cached tokens only with the last of them."""

@@ -56,7 +56,7 @@ class ForeignModel:
             raise RemoteError("The server at {where} can only chat.", where=self._calls.address.origin)
         if request.output_format is not None and not self.loaded.capabilities.structured:
             where = self._calls.address.origin
-            raise RemoteError("The server at {where} holds no answer of this model to a format.", where=where)
+            raise RemoteError("The server at {where} supports no format with this model.", where=where)
         messages = self._fitting(request, check)
         yield self._header(request, messages)
         body = chat.body_of(request, messages, self._model)
@@ -68,7 +68,7 @@ class ForeignModel:
         except RefusedError as error:
             if self._model.sees or not image_digests(messages):
                 raise
-            pattern = "{why} Perhaps its model sees no pictures, which it does not tell: begin a conversation without."
+            pattern = "{why} Perhaps its model cannot see pictures: start a conversation without them."
             raise RemoteError(pattern, why=_sentence(error.sentence)) from error
 
     def _decide(
@@ -115,7 +115,7 @@ class ForeignModel:
         return count_tokens(self._calls, self._model.kind, messages)
 
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
-        message = Sentence("Adapters are put on by the server itself; choose one of its models instead.")
+        message = Sentence("The server chooses its adapters; choose one of its models instead.")
         return AdapterChanged(request.path_or_id, message="" if request.path_or_id is None else message)
 
     def measure(self, _request: InfluenceRequest) -> Influence:
@@ -171,7 +171,7 @@ def _describe(model: RemoteModel, title: str, count: functools.partial[int], *, 
 
 
 def _no_tokens(_given: object) -> list[int]:
-    raise SafelightError("this model's tokens are not known here: a server runs it and sends text alone")
+    raise SafelightError("this model's tokens are not known: it runs on a server that only sends text")
 
 
 def estimate(messages: Sequence[Message]) -> int:

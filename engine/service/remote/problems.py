@@ -35,14 +35,14 @@ class RefusedError(RemoteError):
 
 def broken_off() -> RemoteError:
     """Returns the error for a stream that ended before the answer did."""
-    return RemoteError("The connection to the server broke off in the middle of the answer. Try again.")
+    return RemoteError("The connection to the server was lost during the answer. Try again.")
 
 
 def in_the_midst(error: Exception, address: RemoteAddress) -> RemoteError:
     """Returns the error for one of ``WIRE_ERRORS`` after an answer had begun."""
     if not _is_slow(error):
         return broken_off()
-    return RemoteError("The server at {where} has sent nothing for long. What had come stays.", where=address.origin)
+    return RemoteError("The server at {where} stopped sending. The text so far is kept.", where=address.origin)
 
 
 def ended(said: str, address: RemoteAddress) -> RemoteError:
@@ -63,7 +63,7 @@ def crashed(address: RemoteAddress) -> RemoteError:
 def strange(address: RemoteAddress) -> RemoteError:
     """Returns the error for an answer that is none."""
     return RemoteError(
-        "What answers at {address} is not a server of OpenAI's kind. Check the address; as a rule it ends with /v1.",
+        "There is no OpenAI-compatible server at {address}. Check the address; usually it ends with /v1.",
         address=address.base,
     )
 
@@ -71,7 +71,7 @@ def strange(address: RemoteAddress) -> RemoteError:
 def offline(address: RemoteAddress) -> RemoteError:
     """Returns the error for an address that must not be reached."""
     return RemoteError(
-        "The offline switch is on: servers on this computer are reached, {host} is not. Switch it off in the settings.",
+        "Offline is on: only servers on this computer are reached, not {host}. Turn it off in the settings.",
         host=address.host,
     )
 
@@ -81,7 +81,7 @@ def of_wire(error: Exception, address: RemoteAddress) -> RemoteError:
     where = address.origin
     if _certificate(error):
         return RemoteError(
-            "The certificate of {where} is not valid or not trusted here. Ask who runs the server, or use http:// "
+            "The certificate of {where} is not valid or not trusted. Ask the owner of the server, or use http:// "
             "within your own network.",
             where=where,
         )
@@ -92,9 +92,9 @@ def of_wire(error: Exception, address: RemoteAddress) -> RemoteError:
     if _is_slow(error):
         return RemoteError("The server at {where} does not answer in time. Try again later.", where=where)
     if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
-        return RemoteError("{where} is no valid address. Check it.", where=where)
+        return RemoteError("{where} is not a valid address. Check it.", where=where)
     return RemoteError(
-        "The connection to {where} broke off before it answered. Check that a server runs there.", where=where
+        "The connection to {where} was lost before it answered. Check that the server is running.", where=where
     )
 
 
@@ -106,16 +106,14 @@ def of_status(status: int, body: bytes, address: RemoteAddress) -> RemoteError:
         return KeyRefusedError("The server at {where} refuses the key. Enter another one.", where=where)
     if 300 <= status < 400:
         return RemoteError(
-            "{where} sends on to another address, which is not followed. Enter that address.", where=where
+            "{where} redirects to another address, which is not followed. Enter that address.", where=where
         )
     if status == 404 and address.model and said:
         return RemoteError("The server at {where} has no model {model}: {said}", **known)
     if status in (404, 405):
         return strange(address)
     if status == 413:
-        return RemoteError(
-            "The prompt is larger than {where} takes. Shorten it, or show smaller pictures.", where=where
-        )
+        return RemoteError("The prompt is too large for {where}. Shorten it, or use smaller pictures.", where=where)
     if status >= 500 and _is_crash(said):
         return crashed(address)
     if status == 429:

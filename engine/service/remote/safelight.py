@@ -148,7 +148,7 @@ class SafelightModel:
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
         if request.path_or_id == self.loaded.adapter:
             return AdapterChanged(request.path_or_id, self.loaded.adapter_title)
-        message = Sentence("Adapters are put on by the server itself; choose one of its models instead.")
+        message = Sentence("The server chooses its adapters; choose one of its models instead.")
         return AdapterChanged(request.path_or_id, message=message)
 
 
@@ -158,4 +158,4 @@ def _options(decision: Decision | None) -> list[int]:
 
 
 def _no_prompt(_request: RunRequest) -> list[int]:
-    raise RemoteError("The prompt's tokens are known to the server alone.")
+    raise RemoteError("Only the server knows the prompt's tokens.")

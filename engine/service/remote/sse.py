@@ -57,4 +57,4 @@ class EventReader:
 
     def _check(self) -> None:
         if len(self._rest) > LONGEST_LINE or self._held > LONGEST_LINE or self._read > MOST_BYTES:
-            raise RemoteError("The server sends a line without an end. What had come stays.")
+            raise RemoteError("The server sends an endless line. The text so far is kept.")

@@ -100,7 +100,7 @@ def _top_from_json(raw: Any, length: int) -> tuple[Tokens, NDArray[np.float32]]:
     count = len(rows[0]) if rows and isinstance(rows[0], list) else 0
     is_table = all(isinstance(row, list) and len(row) == count for row in (*rows, *shares))
     if not is_table or len(rows) != length or len(shares) != length or count > MOST_TOP:
-        raise SafelightError("the likeliest tokens are no table of one row a position")
+        raise SafelightError("the likeliest tokens must be a table with one row for each position")
     found = [tokens({"tokens": row}, "tokens", MOST_TOP) for row in rows]
     values = [_reals(row) for row in shares]
     return (

@@ -54,7 +54,7 @@ def model_from_json(raw: Any, path_or_id: str) -> LoadedModel:
     """
     raw = fields(raw, "the model", None, ("dialect",))
     if raw["dialect"] != DIALECT:
-        raise SafelightError("the server speaks another dialect of Safelight's; update both")
+        raise SafelightError("the server is another version of Safelight; update both")
     raw = fields(raw, "the model", None, _FIELDS)
     able, cost = _capabilities(raw["capabilities"]), _image_cost(raw)
     with reading("the model"):
@@ -98,7 +98,7 @@ def _decoders(raw: dict[str, Any]) -> tuple[str, ...]:
     """Returns the names; older servers send none."""
     names = items(raw, "decoders", MOST_DECODERS) if "decoders" in raw else []
     if not all(isinstance(name, str) and name and is_decoder(name) for name in names):
-        raise SafelightError("the model's decoders are no names")
+        raise SafelightError("the model's decoders are not names")
     return tuple(names)
 
 
@@ -107,7 +107,7 @@ def _traits(raw: Any) -> Traits:
     raw = fields(raw, "traits", None, names)
     columns = raw["canvas_columns"]
     if raw["prompt_format"] not in get_args(PromptFormat) or raw["taught"] not in get_args(Taught):
-        raise SafelightError("the model's traits are not known here; update Safelight")
+        raise SafelightError("the model's traits are not known; update Safelight")
     return Traits(
         raw["prompt_format"],
         raw["taught"],

@@ -102,7 +102,7 @@ def request_from_json(raw: Any, find: FindPicture = none_sent) -> RunRequest:
             return dataclasses.replace(RunRequest.infill(source, marks, seed), adapter=adapter)
         config, unknown = read_config(raw["config"])
     if unknown:
-        raise SafelightError(f"the settings {quoted(', '.join(unknown), 200)} are not known here; leave them out")
+        raise SafelightError(f"the settings {quoted(', '.join(unknown), 200)} are not known; leave them out")
     if kind == "decision":
         decision, pictures = decision_from_json(raw["decision"]), sent_before(digests_from_json(raw, "pictures"), find)
         return RunRequest(kind, (), config, seed, adapter=adapter, decision=decision, pictures=pictures)

@@ -59,7 +59,7 @@ def sent_before(digests: Iterable[str], find: FindPicture) -> tuple[Picture, ...
     """
     found = tuple(map(find, digests))
     if None in found:
-        raise SafelightError("a picture of this run is not on the server, or not any more; send the run again")
+        raise SafelightError("a picture of this run is not on the server; send the run again")
     return tuple(picture for picture in found if picture is not None)
 
 
@@ -72,7 +72,7 @@ def shown_in(messages: Iterable[Message], find: FindPicture) -> tuple[Picture, .
     images = [image for message in messages for image in message.get("images", ())]
     pictures = {picture.digest: picture for picture in sent_before((image["digest"] for image in images), find)}
     if any(image_of(pictures[image["digest"]], image["at"]) != image for image in images):
-        raise SafelightError("an image of a message has another size than its picture")
+        raise SafelightError("an image of a message and its picture differ in size")
     return tuple(pictures.values())
 
 
@@ -84,7 +84,7 @@ def source_to_json(source: Recording) -> dict[str, Any]:
     """
     committed = source.committed
     if [event.block_index for event in committed] != list(range(len(committed))):
-        raise SafelightError("this run was recorded without its first blocks; it cannot be gone on from elsewhere")
+        raise SafelightError("this run was recorded without its first blocks, so no other machine can go on from it")
     blocks = [
         {"tokens": event.tokens.tolist(), **{name: getattr(event, name) for name in _FIELDS[1:]}} for event in committed
     ]
@@ -122,7 +122,7 @@ def _header(raw: Any) -> TraceHeader:
         header, unknown = TraceHeader.from_json(payload)
     if unknown:
         raise SafelightError(
-            f"the source was made with settings that are not known here ({', '.join(unknown)[:200]}); update Safelight"
+            f"the source was made with settings that are not known ({', '.join(unknown)[:200]}); update Safelight"
         )
     return header
 

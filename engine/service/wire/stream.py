@@ -114,7 +114,7 @@ class ReplyReader:
                 found += [] if part is None else [part]
                 place = head.end
             if self.is_over and len(self._bytes) > place:
-                raise PayloadError("it goes on behind its end")
+                raise PayloadError("it continues after its end")
         except PayloadError as error:
             raise SafelightError(f"the server's answer cannot be read: {error}; try again") from None
         del self._bytes[:place]
@@ -127,7 +127,7 @@ class ReplyReader:
             SafelightError: the connection ended before the run did.
         """
         if not self.is_over:
-            raise SafelightError("the connection to the server broke off before the run had ended; try again")
+            raise SafelightError("the connection to the server was lost before the run ended; try again")
 
     def _most(self, kind: bytes) -> int:
         own = {_BEGIN: MOST_HEADER, _END: MOST_WHY}
@@ -137,7 +137,7 @@ class ReplyReader:
         """Checks a record's header before its payload is read."""
         most = self._most(head.kind)
         if self.is_over or max(head.size, head.stored - SLACK) > most:
-            raise PayloadError("a record is larger than anything of its kind, or behind the end")
+            raise PayloadError("a record is too large, or after the end")
 
     def _part(self, head: Head, stored: bytes) -> TraceHeader | Event | Ended | None:
         if not self._budget.allows(head.kind, head.size, head.block, head.step):

@@ -148,8 +148,7 @@ def fit_temperature(examples: Sequence[LabelledRead]) -> float:
     """
     if len(examples) < LEAST_EXAMPLES:
         raise SafelightError(
-            f"a temperature is fitted to at least {LEAST_EXAMPLES} labelled answers; there are {len(examples)}. "
-            "Label more"
+            f"a temperature needs at least {LEAST_EXAMPLES} labelled answers; there are {len(examples)}. Label more"
         )
 
     nll = _nll_of(examples)

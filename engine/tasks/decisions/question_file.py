@@ -63,7 +63,7 @@ def question_file_from_json(raw: Any) -> QuestionFile:
     if unknown:
         raise SafelightError(f"there is no field {quoted(unknown[0])}; there are {', '.join(OWN)}")
     if raw.get("images"):
-        raise SafelightError("images in a file of questions are not read; leave them out, and give them beside it")
+        raise SafelightError("images in a file of questions are not read; remove them, and give them separately")
     temperature, joint = raw.get("temperature", 1.0), raw.get("joint")
     if joint is not None:
         check_flag("joint", joint)

@@ -113,7 +113,7 @@ def _check_texts(name: str, instructions: str, options: tuple[Option, ...]) -> N
             raise SafelightError(f"{_said(name)} has a text of {len(text)} characters; at most {MOST_TEXT} are taken")
     for one in names:
         if not one.strip():
-            raise SafelightError(f"{_said(name)} has an option without a name; name it")
+            raise SafelightError(f"{_said(name)} has an option without a name; give it one")
         if names.count(one) > 1:
             raise SafelightError(f"{_said(name)} has the option {quoted(one)} twice; give each another name")
 

@@ -104,7 +104,7 @@ def table_from(data: bytes, name: str) -> CsvTable:
         cells = row.cells[: len(columns)] + ("",) * (len(columns) - len(row.cells))
         rows.append(TableRow(row.number, cells))
     if not rows:
-        raise SafelightError(f"{name} has no row below its header")
+        raise SafelightError(f"{name} has only a header; add rows")
     return CsvTable(name, columns, tuple(rows), _shown(delimiter), hashlib.sha256(data).hexdigest())
 
 
@@ -175,7 +175,7 @@ def _pieces_of(table: CsvTable, wanted: str | None, pictures: int | None) -> Seq
             return []
         if len(table.columns) > 1:
             raise SafelightError(
-                f"{table.name} has no column state or text; say which one the questions are about: "
+                f"{table.name} has no column state or text; choose the one that the questions are about: "
                 f"{', '.join(map(quoted, table.columns[:20]))}"
             )
         return [0]
@@ -209,7 +209,7 @@ def labels_of(table: CsvTable, question: Question) -> tuple[int | None, ...]:
         if text and found is None:
             options = ", ".join(quoted(option.name) for option in question.options)
             raise SafelightError(
-                f"{table.name}, row {row.number}: {quoted(text)} is no answer to {quoted(question.name)}; "
+                f"{table.name}, row {row.number}: {quoted(text)} is not an answer to {quoted(question.name)}; "
                 f"there are {options}"
             )
         labels.append(found)
@@ -240,7 +240,7 @@ def _decoded(data: bytes, name: str) -> str:
     except UnicodeDecodeError:
         raise SafelightError(f"{name} is neither UTF-8 nor UTF-16 text; save it as CSV in UTF-8") from None
     if "\0" in text:
-        raise SafelightError(f"{name} holds characters that no table has; save it as CSV in UTF-8")
+        raise SafelightError(f"{name} contains binary data; save it as CSV in UTF-8")
     return text
 
 

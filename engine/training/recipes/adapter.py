@@ -83,7 +83,7 @@ class AdapterRecipe:
         if not (math.isfinite(self.rate) and self.rate > 0):
             raise SafelightError(f"rate must be a number above 0, not {self.rate!r}")
         if self.states == "walk" and self.rank_causal:
-            raise SafelightError("walks train the canvas alone, as their prompts are read once; set rank_causal to 0")
+            raise SafelightError("walks train only the canvas, not the prompt; set rank_causal to 0")
         if self.compiled and self.states != "walk":
             raise SafelightError("only walks can be compiled; leave compiled out, or use the states walk")
 

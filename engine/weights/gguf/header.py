@@ -87,7 +87,7 @@ class GGUFHeader:
         values, tensors = found.values, dict[str, TensorInfo]()
         for number, other in enumerate(parts):
             if not other.exists():
-                raise SafelightError(f"{other} is missing, part {number + 1} of {count}. Download it, too")
+                raise SafelightError(f"{other} is missing, part {number + 1} of {count}. Download it too")
             part = _read(other)
             if (part.values.get("split.no"), part.values.get("split.count")) != (number, count):
                 raise SafelightError(f"{other} is not part {number + 1} of {count}. Download it again")
@@ -181,7 +181,7 @@ class _Cursor:
 
 def _parsed(path: Path, cursor: _Cursor, size: int) -> GGUFHeader:
     if cursor.data[:4] != b"GGUF":
-        raise _HeaderError("is no GGUF file. Choose another one")
+        raise _HeaderError("is not a GGUF file. Choose another one")
     cursor.skip(4)
     version = cursor.count("<I")
     if version not in VERSIONS:

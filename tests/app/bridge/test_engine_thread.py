@@ -183,7 +183,7 @@ def test_a_run_that_fails_leaves_the_worker_usable(qtbot: QtBot, link: EngineLin
     qtbot.waitUntil(lambda: reader.has(RunEnded))
     assert (
         reader.messages[-1].message
-        == "Something went wrong: the graphics card fell out. Try again; the details may tell why."
+        == "Something went wrong: the graphics card fell out. Try again; the details may say why."
     )
     assert "Traceback" in reader.messages[-1].details
     assert reader.count(StepFinished) == 1

@@ -78,7 +78,7 @@ def test_an_answer_is_the_canvas_and_settles_into_text(qtbot: QtBot, open_chat: 
     assert view.text.text() == answer.settled[0].text
     assert view.stop.isVisible()
     assert view.status.line.text().startswith("Block 2, step 1, up to 48 · 1 of 8 sure")
-    assert chat.page.composer.hint.text() == "The answer is developing; Esc stops it"
+    assert chat.page.composer.hint.text() == "The answer is being written; Esc stops it"
     fake.gate.release(10)
     idle(qtbot, chat)
     assert view.text.isVisible()
@@ -101,7 +101,7 @@ def test_an_answer_is_the_canvas_and_settles_into_text(qtbot: QtBot, open_chat: 
     [
         (SKILLS, ("block_diffusion",), "A very small model for small text tasks."),
         ("other", ("block_diffusion",), "Answers begin as noise, and all of their places develop at once."),
-        ("other", ("autoregressive",), "Answers are written from left to right, one token after the other."),
+        ("other", ("autoregressive",), "Answers are written from left to right, one token at a time."),
         (
             WEDLM,
             ("autoregressive", "causal_parallel"),
@@ -121,7 +121,7 @@ def test_an_introduction_says_how_the_decoder_writes(
     if len(decoders) > 1:
         chat.context.values.decoding = DecodingChoice(decoders[0])
         chat.context.settings_changed.emit()
-        assert introduction.text().endswith("Answers are written from left to right, one token after the other.")
+        assert introduction.text().endswith("Answers are written from left to right, one token at a time.")
 
 
 def test_stop_is_skip_while_a_computed_answer_is_shown(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
@@ -222,7 +222,7 @@ def test_a_failed_run_is_told_with_details_and_the_app_goes_on(qtbot: QtBot, ope
     idle(qtbot, chat)
     notice = chat.page.notice
     assert notice.message.text() == (
-        "Something went wrong: the graphics card fell out. Try again; the details may tell why."
+        "Something went wrong: the graphics card fell out. Try again; the details may say why."
     )
     notice.details.click()
     dialog = chat.page.findChild(DetailsDialog)

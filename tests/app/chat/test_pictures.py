@@ -147,7 +147,7 @@ def test_twice_the_same_and_too_many_are_refused(composer: Composer, red: str, t
         (tmp_path / f"{number}.png").write_bytes(picture("white", 10 + number, 10).data)
     put(qtbot, composer, *(str(tmp_path / f"{number}.png") for number in range(11)))
     assert len(composer.pictures.chips) == 10
-    assert "No more than 10 pictures" in composer.hint.text()
+    assert "At most 10 pictures" in composer.hint.text()
 
 
 def test_of_a_folder_no_more_is_read_than_can_be_sent(
@@ -157,7 +157,7 @@ def test_of_a_folder_no_more_is_read_than_can_be_sent(
     monkeypatch.setattr(bar, "read_picture", lambda source: read.append(source) or ("a.png", RED))
     put(qtbot, composer, *[red] * 500)
     assert len(read) == 10
-    assert "No more than 10 pictures" in composer.hint.text()
+    assert "At most 10 pictures" in composer.hint.text()
 
 
 def test_a_prompt_waits_for_its_pictures(composer: Composer, red: str, qtbot: QtBot) -> None:
@@ -319,10 +319,10 @@ def test_a_model_that_cannot_see_says_so_and_the_draft_stays(
     qtbot.addWidget(chat.page)
     composer = chat.page.composer
     put(qtbot, composer, red)
-    assert "reads text alone" in composer.hint.text()
+    assert "only reads text" in composer.hint.text()
     composer.set_text("What is it?")
     composer.send.click()
-    assert "reads text alone" in composer.hint.text()
+    assert "only reads text" in composer.hint.text()
     assert (composer.text, len(composer.pictures.chips)) == ("What is it?", 1)
     assert [choice.text() for choice in chat.notice.choices] == ["Ask Safelight Sight"]
     assert chat.notice.message.text().startswith("Safelight Skills reads text alone.")

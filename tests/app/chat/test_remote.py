@@ -136,7 +136,7 @@ def test_a_server_that_dies_leaves_its_words_and_a_sentence(
     qtbot.waitUntil(lambda: session.active is None)
     answer = session.chat.turns[0].answer
     assert (answer.status, answer.text) == ("failed", "It is **so**")
-    assert "broke off" in chat.page.turns[0].answer.remarks.text()
+    assert "was lost" in chat.page.turns[0].answer.remarks.text()
 
 
 def test_it_is_read_from_the_library_as_it_was(qtbot: QtBot, context: AppContext, slow: Slow) -> None:

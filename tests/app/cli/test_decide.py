@@ -166,7 +166,7 @@ def test_one_text_for_people(capsys: Capture, backend: DecidingBackend, tmp_path
         ["Is", "it", "urgent?"],
         ["→", "yes", "█" * 18, "75.0", "%"],
         ["no", "█" * 6, "25.0", "%"],
-        ["confidence", "37.5", "%,", "label", "mass", "0.500"],
+        ["confidence", "37.5", "%,", "50.0", "%", "on", "the", "options"],
     ]
     assert lines[4] == ["Which", "team?"]
     assert "\x1b" not in out
@@ -270,7 +270,7 @@ def test_ctrl_c_and_going_on(capsys: Capture, backend: DecidingBackend, tmp_path
     done = part.read_bytes()
     count = done.count(b"mail ")
     assert 1 <= count <= 11  # of those before it, as many as were handed out
-    assert f"stopped; {count} of 30 rows are done; give the same command again to go on" in one_line(err)
+    assert f"stopped; {count} of 30 rows are done; run the same command again to go on" in one_line(err)
     assert whole.startswith(done)
 
     part.write_bytes(done[:-9])  # as if the program had been killed in the middle of a row
@@ -281,7 +281,7 @@ def test_ctrl_c_and_going_on(capsys: Capture, backend: DecidingBackend, tmp_path
     ):
         code, _, err = run(capsys, *changed)
         assert code == 2, changed
-        assert f"{part} was begun with {what}" in one_line(err)
+        assert f"{part} was started with {what}" in one_line(err)
     backend.states, backend.interrupt_at = [], 0
     code, said, err = run(capsys, *command)
     assert code == 0
@@ -295,7 +295,7 @@ def test_a_part_that_is_none_of_ours(capsys: Capture, backend: DecidingBackend, 
     given, out = write_table(tmp_path / "in.csv", 2), tmp_path / "out.csv"
     part = tmp_path / "out.csv.part"
     part.write_text("mine")
-    assert "is there, and not from this command" in one_line(run(capsys, "--csv", given, "--out", out, *ASK)[2])
+    assert "exists, and this command did not write it" in one_line(run(capsys, "--csv", given, "--out", out, *ASK)[2])
     assert part.read_text() == "mine"
     part.unlink()
     backend.interrupt_at = 2
@@ -352,18 +352,18 @@ def case(said: str, *arguments: object) -> Any:
         case("ask something with --yes-no", "x"),
         case("say what the questions are about", *ASK),
         case("the text is empty", " ", *ASK),
-        case("TEXT and --file both", "x", "--file", "y", *ASK),
+        case("TEXT and --file exclude", "x", "--file", "y", *ASK),
         case("none.txt is missing", "--file", "none.txt", *ASK),
         case("not valid UTF-8", "a\udcff", *ASK),
         case("a question is not valid UTF-8", "x", "--yes-no", "\udcff"),
         case("--option 'a' comes before any question", "x", "--option", "a"),
-        case("--level 'a' belongs behind a --score", "x", *ASK, "--level", "a"),
+        case("--level 'a' belongs after a --score", "x", *ASK, "--level", "a"),
         case("two questions have the name 'urgent'", "x", *ASK, *ASK),
         case("--name needs a name", "x", "--yes-no", "a?", "--name", ""),
         case("the question 'q1' has 1 options; give 2 to 26", "x", "--choice", "a?", "--option", "b"),
         case("the question 'q1' asks nothing", "x", "--yes-no", " "),
         case("there are 65 questions", "x", *["--yes-no", "a?"] * 65),
-        case("--questions has all questions", "x", "--questions", "q.json", *ASK),
+        case("--questions and options that ask", "x", "--questions", "q.json", *ASK),
         case("q.json is missing", "x", "--questions", "q.json"),
         case("the temperature must be a number from 0.05 to 20, not 'hot'", "x", *ASK, "--temperature", "hot"),
         case("the repeats must be a whole number from 0 to 64", "x", *ASK, "--repeat", 65),
@@ -372,13 +372,13 @@ def case(said: str, *arguments: object) -> Any:
         case("--calibrate is for tables", "x", *ASK, "--calibrate"),
         case("none.png cannot be read", "--image", "none.png", *ASK),
         case("--image-column is for tables", "x", *ASK, "--image-column", "image"),
-        case("--image is about one text", "--csv", "in.csv", "--image", "a.png", "--json", *ASK),
+        case("--image is for a single text", "--csv", "in.csv", "--image", "a.png", "--json", *ASK),
         case("no column 'image'", "--csv", "in.csv", "--image-column", "image", "--json", *ASK),
         case("leave out TEXT and --file", "x", "--csv", "in.csv", "--json", *ASK),
         case("say where the answers go", "--csv", "in.csv", *ASK),
         case("none.csv is missing", "--csv", "none.csv", "--json", *ASK),
         case("there is no folder", "--csv", "in.csv", "--out", "none/o.csv", *ASK),
-        case("--out is the table itself", "--csv", "in.csv", "--out", "./in.csv", *ASK),
+        case("--out and --csv are the same file", "--csv", "in.csv", "--out", "./in.csv", *ASK),
         case("folder is not a file", "--csv", "in.csv", "--out", "folder", *ASK),
         case("no column 'note'", "--csv", "in.csv", "--out", "o.csv", "--state", "note", *ASK),
         case("column 'urgent_answer' twice", "--csv", "taken.csv", "--json", *ASK),
@@ -386,7 +386,7 @@ def case(said: str, *arguments: object) -> Any:
         case("leave out --out and --temperature", "--csv", "in.csv", "--calibrate", "--out", "o.csv", *ASK),
         case("no right answers to 'urgent'", "--csv", "in.csv", "--calibrate", *ASK),
         case("has 1 right answers; a temperature", "--csv", "few.csv", "--calibrate", *ASK),
-        case("row 2: 'perhaps' is no answer to 'team'", "--csv", "few.csv", "--calibrate", *TEAM),
+        case("row 2: 'perhaps' is not an answer to 'team'", "--csv", "few.csv", "--calibrate", *TEAM),
     ],
 )
 def test_bad_input(

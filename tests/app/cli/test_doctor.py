@@ -74,7 +74,7 @@ def test_tables_tell_what_was_found(stood_in: Callable[[bool], None], capsys: Ca
     stood_in(True)
     assert main(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == "Everything checked is right."
+    assert lines[-1] == "All checks are right."
     assert any(line.split() == ["memory", "25.3", "GB"] for line in lines)
     assert any(line.split() == ["driver", "none"] for line in lines)
     assert any(line.split() == ["a", "card", "not", "checked", "no", "CUDA", "device"] for line in lines)
@@ -106,4 +106,4 @@ def test_bad_arguments_are_one_line(wrong: list[str], capsys: Capture) -> None:
 
 def test_help_says_what_it_does(capsys: Capture) -> None:
     assert main(["doctor", "--help"]) == 0
-    assert "0 if everything that was checked is right, 1 if not" in " ".join(capsys.readouterr().out.split())
+    assert "0 if all checks are right, 1 if not" in " ".join(capsys.readouterr().out.split())

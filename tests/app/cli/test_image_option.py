@@ -83,7 +83,7 @@ def test_what_is_none_is_one_line(capsys: Capture, tmp_path: Path) -> None:
     (tmp_path / "good.png").write_bytes(picture(5, 5).data)
     for name, message in (
         ("nowhere.png", "cannot be read: No such file"),
-        ("drawing.svg", "is an SVG, which is not read here"),
+        ("drawing.svg", "is an SVG, which is not supported"),
         ("good.png", f"{SKILLS} cannot see images; remove them, or choose a model that can"),
     ):
         code, out, err = run(capsys, "--image", str(tmp_path / name))

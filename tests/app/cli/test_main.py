@@ -204,7 +204,7 @@ def test_an_answer_fits_its_format(capsys: Capture, options: list[str], wanted: 
     ("options", "message"),
     [
         (["--json-schema", "gone.json"], "gone.json is missing"),
-        (["--json-schema", '{"type": "array", "minItems": 2, "maxItems": 1}'], "the schema cannot be fulfilled"),
+        (["--json-schema", '{"type": "array", "minItems": 2, "maxItems": 1}'], "the schema cannot be satisfied"),
         (["--json-schema", '{"a'], "--json-schema cannot be read as JSON"),
         (["--regex", "("], "unclosed group"),
         (["--regex", "a", "--json-object"], "not allowed with"),
@@ -224,7 +224,7 @@ def test_an_answer_that_can_no_longer_be_held_to_its_format_says_so(
         raise MatchingEndedError("it is too complex; make it simpler")
 
     monkeypatch.setattr(Matcher, "take", ends)
-    why = "the answer can no longer be held to its format: it is too complex; make it simpler"
+    why = "the answer can no longer follow its format: it is too complex; make it simpler"
     code, out, err = run(capsys, "generate", "hello", "--regex", "[a-z]{9}", "--json")
     assert (code, json.loads(out)["reason"], json.loads(out)["why"]) == (0, "length", why)
     assert err == f"safelight: {why}\n"
@@ -526,7 +526,7 @@ BAD_INPUT = {
     "no such decoder": (["generate", "x", "--decoder", "other"], "unknown decoder 'other'; this model has block_"),
     "nothing to verify": (
         ["generate", "x", "--model", engine.WEDLM, "--verify"],
-        "verify is for blocks of the decoder block_diffusion, and this run is decoded by causal_parallel",
+        "verify needs the decoder block_diffusion, and this run uses causal_parallel",
     ),
     "a decoder that is no name": (["generate", "x", "--decoder", "A b"], "--decoder must be a name of at most 64"),
     "more than all": (["generate", "x", "--top-p", "2"], "--top-p must be at most 1, not 2"),
@@ -536,10 +536,10 @@ BAD_INPUT = {
     "a seed of 5 000 digits": (["generate", "x", "--seed", "9" * 5_000], f"not '{'9' * 60}'… (see"),
     "a command of 5 000 letters": (["z" * 5_000], f"invalid choice: '{'z' * 79}… (choose from"),
     "a long model": (["generate", "x", "--model", "x" * 300], "cannot be used: File name too long"),
-    "no name of a model": (["generate", "x", "--model", ""], "--model: give a name"),
+    "not a name of a model": (["generate", "x", "--model", ""], "--model: give a name"),
     "a model with NUL": (["--model", "a\0b", "generate", "x"], "--model: give a name"),
     "a model of nobody": (["plan", "~nosuchuser/x"], "there is no user whose folder '~nosuchuser/x' could lie in"),
-    "a model with half a character": (["plan", "\ud800"], "cannot be a name here"),
+    "a model with half a character": (["plan", "\ud800"], "is not a valid name"),
     "a place of nobody": (["quantize", engine.SKILLS, "~nosuchuser/x"], "DST: there is no user"),
     "a place without a name": (["quantize", engine.SKILLS, ""], "DST: give a name"),
     "an endless file": (["sudoku", "--file", "/dev/zero"], "is not a regular file"),

@@ -54,7 +54,7 @@ def test_a_gguf_file_is_imported(tmp_path: Path, capsys: Capture) -> None:
     assert "packed holds tiny.gguf with experts in int4-g32: 0.6 MB in" in first
     parts = r"attention 0\.\d\d%, dense 0\.\d\d%, experts \d+\.\d\d%, embedding 0\.\d\d%"
     assert re.fullmatch(f"relative error of packing: {parts}", second)
-    assert third == "text only: of a model that sees, images need the original checkpoint"
+    assert third == "text only: images need the original checkpoint"
     code, out, err = run(capsys, "generate", "hello", "--model", file)
     assert (code, out) == (2, "")
     assert "is a GGUF file; import it first: safelight quantize FILE FOLDER" in err
@@ -65,7 +65,7 @@ def test_a_gguf_file_is_imported(tmp_path: Path, capsys: Capture) -> None:
     [
         (["quantize", "nowhere.gguf", "packed"], "there is no file nowhere.gguf"),
         (["quantize", SKILLS, "packed", "--tokenizer", SKILLS], "--tokenizer is for GGUF files"),
-        (["quantize", SKILLS, "packed", "--keep-vision"], "has no vision tower that could be kept"),
+        (["quantize", SKILLS, "packed", "--keep-vision"], "has no vision tower to keep"),
         (["quantize", "nowhere", "packed"], "there is no model at nowhere"),
         (["quantize", SKILLS], "the following arguments are required: DST"),
         (["quantize", SKILLS, "packed", "--to", "q3"], "invalid choice: 'q3'"),

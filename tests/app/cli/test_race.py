@@ -34,8 +34,8 @@ def test_one_prompt_shows_each_lane_with_its_figures(capsys: Capture) -> None:
     assert first.splitlines()[:2] == ["Safelight Skills · block_diffusion", "tobor"]
     assert "5 tokens in " in first
     assert "Safelight Skills · autoregressive, max_new_tokens=4, sampling_top_k=3" in second
-    assert "4 tokens in 4 forwards, 1.00 tokens a forward" in second
-    assert "of the first lane's text" in second
+    assert "4 tokens in 4 passes, 1.00 tokens per pass" in second
+    assert "the same as lane 1" in second
 
 
 def test_without_lanes_a_model_is_raced_by_each_of_its_decoders(capsys: Capture) -> None:
@@ -83,22 +83,22 @@ def test_ctrl_c_leaves_the_table_of_what_was_run(capsys: Capture, monkeypatch: p
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "say what to answer: PROMPT, --skills"),
+        ((), "give one of these: PROMPT, --skills"),
         (("hi", "--skills", "2"), "PROMPT and --skills exclude each other"),
         (("hi", "--bin", "hard"), "add --sudoku"),
         ((" ",), "the prompt is empty"),
         (("hi", "--lane", "a"), "a race has 2 to 4 lanes, not 1"),
         (("hi", *["--lane", "a"] * 2), "two lanes are a;"),
-        (("hi", "--lane", "a,b", "--lane", "c"), "'b' is no setting of a lane; write it as name=value"),
+        (("hi", "--lane", "a,b", "--lane", "c"), "'b' is not a setting of a lane; write it as name=value"),
         (
             ("hi", "--lane", "a,speed=2", "--lane", "c"),
-            "'speed' is no setting of a lane; it has rescue, verify",
+            "'speed' is not a setting of a lane; use rescue, verify",
         ),
         (("hi", "--lane", "a,top-k=x", "--lane", "c"), "top-k of a lane must be a whole number, not 'x'"),
         (("hi", "--lane", "a,t-max=0", "--lane", "c"), "--t-min must be above 0"),
         (("hi", "--lane", "a,rescue=1", "--lane", "c"), "rescue must be true or false"),
-        (("hi", "--lane", "http://x/v1", "--lane", "c"), "is run by another machine"),
-        (("hi", "--model", "http://x/v1#m"), "'http://x/v1#m' is run by another machine"),
+        (("hi", "--lane", "http://x/v1", "--lane", "c"), "runs on another machine"),
+        (("hi", "--model", "http://x/v1#m"), "'http://x/v1#m' runs on another machine"),
         (("hi", "--adapter", "sudoku-lora", *LANES), "give it there, as adapter=NAME"),
         (("hi", "--lane", "nowhere", "--lane", ":x"), "nowhere cannot be loaded: there is no model at nowhere"),
         (("hi", "--lane", "", "--lane", ":x"), "Safelight Skills · x: unknown decoder 'x'"),
@@ -138,9 +138,9 @@ def test_a_picture_is_raced_with_budgets_and_a_lane_that_cannot_see_says_so(caps
     assert (first["text"], first["exact"]) == (answer, None)
     code, out, err = run(capsys, question, *shown, "--lane", "", "--lane", "safelight-skills:")
     assert (code, out) == (2, "")
-    assert "Safelight Skills reads text alone" in err
+    assert "Safelight Skills only reads text" in err
     assert "write one" in run(capsys, *shown, "--skills", "2")[2]
-    assert "is no setting" in run(capsys, "hi", "--lane", ":,image-token=70", "--lane", "")[2]
+    assert "is not a setting" in run(capsys, "hi", "--lane", ":,image-token=70", "--lane", "")[2]
     assert "must be one of 70" in run(capsys, "hi", "--lane", ":,image-tokens=7", "--lane", "")[2]
 
 

@@ -78,11 +78,11 @@ def test_bad_options_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         for options, said in (
-            (["--port", port], "is taken by another program"),
+            (["--port", port], "is used by another program"),
             (["--port", "70000"], "the port must be"),
-            (["--origin", "somewhere"], "is no origin"),
+            (["--origin", "somewhere"], "is not an origin"),
             (["--api-key", ""], "the key must be"),
-            (["--host", "no such host"], "is no address of this machine"),
+            (["--host", "no such host"], "is not an address of this machine"),
             (["--model", "nowhere"], "there is no model at"),
             (["--adapter", "nowhere"], "there is no adapter at"),
         ):
@@ -108,7 +108,7 @@ def test_a_server_that_ends_by_itself_is_an_error(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(serve, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(serve, "load", lambda *_: object())
     monkeypatch.setattr(serve, "_print", lambda *_: None)
-    with pytest.raises(SafelightError, match="ended by itself"):
+    with pytest.raises(SafelightError, match="stopped unexpectedly"):
         serve.run(parse(["serve"]))
 
 

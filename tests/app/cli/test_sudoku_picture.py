@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> str:
 
 
 def reads(monkeypatch: pytest.MonkeyPatch, board: str) -> None:
-    """Whatever the picture shows, this is read, in doubt of each row's last cell."""
+    """Whatever the picture shows, this is read, unsure of each row's last cell."""
 
     def rows(*_given: Any) -> Iterator[ReadRow]:
         yield from (ReadRow(board[start : start + 9], (0.99,) * 8 + (0.2,)) for start in range(0, 81, 9))
@@ -38,7 +38,7 @@ def test_what_was_read_is_printed_and_solved(capsys: Capture, file: str, monkeyp
     reads(monkeypatch, PUZZLE)
     assert main(["sudoku", "--image", file]) == 0
     said = capsys.readouterr().out
-    assert said.startswith(f"Read {PUZZLE.replace('0', '.')}; 9 cells are in doubt: row 1 column 9, row 2 column 9,")
+    assert said.startswith(f"Read {PUZZLE.replace('0', '.')}; 9 cells are unsure: row 1 column 9, row 2 column 9,")
     assert "\nsolved (medium, 30 givens; " in said
     assert main(["sudoku", "--image", file, "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
@@ -59,7 +59,7 @@ def test_a_misread_puzzle_is_printed_to_be_corrected(
 def test_what_is_no_picture_is_one_line(capsys: Capture, tmp_path: Path, file: str) -> None:
     (tmp_path / "notes.txt").write_text("no picture")
     for arguments, said in (
-        (["--image", str(tmp_path / "notes.txt")], "is in no format that is read here"),
+        (["--image", str(tmp_path / "notes.txt")], "is in an unsupported format"),
         (["--image", str(tmp_path / "none.png")], "cannot be read"),
         (["--image", file, PUZZLE], "leave out PUZZLE, --file and --eval"),
     ):

@@ -166,7 +166,7 @@ def test_remelted_and_settled_cells() -> None:
 
 def test_a_committed_canvas_hides_its_padding() -> None:
     assert watch.canvas(block(4), Letters(), 72, None, calm=True).plain == "cano  "
-    assert "converged" in watch.status(block(4), GenerationConfig(), 1).plain
+    assert "finished" in watch.status(block(4), GenerationConfig(), 1).plain
     assert "block 0" in watch.status(block(4), GenerationConfig(), 2).plain
 
 

@@ -85,10 +85,10 @@ def test_what_is_in_vain_is_refused(thinker: Path, capsys: Capture) -> None:
     own = ("generate", "Spell cat.", "--model", thinker, "--device", "cpu", "--thinking-tokens", BUDGET)
     wedlm = ("generate", "Spell cat.", "--model", "safelight-wedlm", "--thinking-tokens", BUDGET)
     for arguments, message in (
-        ((*plain, "--think"), "this model's chat template knows no thinking; leave out --think"),
+        ((*plain, "--think"), "this model cannot think before it answers; leave out --think"),
         (plain, "this model has no token that ends a thought"),
         (own, "this run does not think; ask the model to think"),
-        (wedlm, "the decoder causal_parallel does not bound thinking"),
+        (wedlm, "the decoder causal_parallel cannot limit thinking"),
         ((*own[:-1], -1), "the number of thinking tokens must be a whole number from 0"),
     ):
         code, out, err = run(capsys, *arguments)

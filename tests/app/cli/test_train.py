@@ -48,7 +48,7 @@ def test_the_command(base: Path, data: Path, tmp_path: Path, capsys: Capture) ->
     assert safelight(*tiny_run(base, out, *rest, "--steps", 2, "--states", "uniform", "--rate", "1e-3")) == 0
     first, *others = capsys.readouterr().out.splitlines()
     assert first.startswith("training 0.0")
-    assert first.endswith("GB free; beginning")
+    assert first.endswith("GB free; starting")
     assert others[0].startswith("step 2 of 2: loss ")
     assert "causal " in others[0]
     assert others[1].startswith("step 2, 1 held-out puzzles: 0.0 % solved, ")
@@ -73,7 +73,7 @@ def test_ctrl_c_keeps_what_was_learnt(
     before = signal.getsignal(signal.SIGINT)
     out = tmp_path / "out"
     assert safelight(*tiny_run(base, out, "--data", data, "--steps", 3, "--eval-every", 0)) == 130
-    assert "stopped at step 1 of 3; give the same command again to go on" in capsys.readouterr().err
+    assert "stopped at step 1 of 3; run the same command again to go on" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGINT) is before
     monkeypatch.undo()
     assert safelight(*tiny_run(base, out, "--data", data, "--steps", 3, "--eval-every", 0)) == 0

@@ -229,7 +229,7 @@ def test_an_example_never_costs_one_s_own_questions(opened: Callable[..., Decisi
     page.page.table.sample.click()
     assert page.page.one.questions.sheet.questions != own
     [(said, title, _)] = done
-    assert (said, title) == ("An example has replaced your questions.", "Put mine back")
+    assert (said, title) == ("An example has replaced your questions.", "Restore mine")
     page.page.one.column.examples.activated.emit(1)  # takes the place of the text, too
     assert len(done) == 2
     done[1][2]()

@@ -140,7 +140,7 @@ def test_a_value_of_another_kind_is_mended(file, folder, table, column, value):
     change(file, f"UPDATE {table} SET {column} = ? WHERE id = {row}", values=(value,))
     change(file, "UPDATE sqlite_master SET sql = replace(sql, '         ', ' NOT NULL')")
     library = Library.open(folder)
-    assert "set aside" in library.notice
+    assert "kept as" in library.notice
     assert whole_places(library) >= set(range(COUNT)) - {2}
     assert len(library.summaries()) >= COUNT  # none is missing, whatever was mended in it
     library.create(title="goes on")
@@ -235,7 +235,7 @@ def test_what_was_deleted_stays_deleted(file, folder):
     library.close()
     change(file, "UPDATE conversations SET pinned = 'x' WHERE id = 5")
     library = Library.open(folder)
-    assert "set aside" in library.notice
+    assert "kept as" in library.notice
     assert whole_places(library) == set(range(COUNT)) - {0, 1}
     assert len(library.summaries()) == COUNT - 1
     library.close()
@@ -257,7 +257,7 @@ def test_what_was_deleted_stays_deleted(file, folder):
 def test_no_schema_but_ours_is_used(file, folder, statement):
     change(file, statement)
     library = Library.open(folder)
-    assert "set aside" in library.notice
+    assert "kept as" in library.notice
     assert whole_places(library) == set(range(COUNT))
     library.delete(1)
     library.purge()

@@ -173,7 +173,7 @@ def test_another_programs_database_is_set_aside(folder):
     folder.mkdir(parents=True)
     run(folder, "CREATE TABLE recipes (name)")
     library = Library.open(folder)
-    assert "set aside" in library.notice
+    assert "kept as" in library.notice
     library.close()
     (aside,) = folder.glob("library-damaged-*.sqlite")
     with closing(sqlite3.connect(aside)) as other:
@@ -274,11 +274,11 @@ def test_another_program_at_the_file_is_said(folder, monkeypatch):
     library = Library.open(folder)
     with closing(sqlite3.connect(folder / "library.sqlite", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(LibraryError, match="another program holds the library"):
+        with pytest.raises(LibraryError, match="another program uses the library"):
             library.create()
         assert len(library.summaries()) == 3  # reading goes on
         late = Library.open(folder)
-        assert "another program holds the library" in late.notice
+        assert "another program uses the library" in late.notice
         assert len(late.summaries()) == 3
         other.execute("COMMIT")
     late.create()
@@ -303,7 +303,7 @@ def test_what_is_no_file_in_the_place_of_the_library_is_set_aside(folder):
             inner.parent.mkdir(parents=True, exist_ok=True)
             make(inner)
             library = Library.open(inner.parent)
-            assert "set aside" in library.notice
+            assert "kept as" in library.notice
             library.create(title="goes on")
             library.close()
             assert len(names(inner.parent, f"library-damaged-*{name.removeprefix('library')}")) >= 1

@@ -130,7 +130,7 @@ def test_a_library_that_was_set_aside_keeps_its_pictures(folder: Path, clock: Ca
         connection.execute("DROP TABLE message_index")
     connection.close()
     salvaged = Library.open(folder, clock)
-    assert "set aside" in salvaged.notice
+    assert "kept as" in salvaged.notice
     messages = [message for one in salvaged.summaries() for message in salvaged.messages(one.id)]
     assert salvaged.pictures.of(messages) == (RED,)
     salvaged.purge()

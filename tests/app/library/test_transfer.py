@@ -64,7 +64,7 @@ def test_json_there_and_back(library, whole, tmp_path):
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [
-        (("format",), "other-chat", "no conversation of Safelight"),
+        (("format",), "other-chat", "not a Safelight conversation"),
         (("version",), 2, "newer Safelight"),
         (("version",), True, "version"),
         (("version",), "1", "version"),

@@ -274,7 +274,7 @@ def test_a_wrong_hash_is_told_and_never_ready(qtbot: QtBot, hub: Hub, models: Mo
     hub.flips[WEIGHTS] = 2
     row = models.page.rows[REPO]
     press(qtbot, row, "download")
-    qtbot.waitUntil(lambda: "came damaged twice" in row.notice.message.text(), timeout=SOON)
+    qtbot.waitUntil(lambda: "arrived damaged twice" in row.notice.message.text(), timeout=SOON)
     assert offered(row) == ["resume", "cancel"]
     assert not (models._folder / "someone--skills").exists()
 

@@ -134,7 +134,7 @@ def test_tab_goes_from_a_server_to_the_field_that_adds_another(qtbot: QtBot, ope
 def test_what_only_a_canvas_allows_is_off_and_says_why(qtbot: QtBot, open_window: Open, server: Rude) -> None:
     window = open_window()
     load(qtbot, window, add(qtbot, window, server.endpoint))
-    why = "This remote engine only answers with text."
+    why = "This server only sends text, so there is no canvas."
     assert [name for name, row in window.strip._rows.items() if not row.isHidden()] == [
         "sampling_temperature",
         "sampling_top_k",
@@ -196,7 +196,7 @@ def test_offline_only_this_machine_is_asked(qtbot: QtBot, open_window: Open, ser
     assert near.status.text().startswith("✓ Reachable")
     far = add(qtbot, window, "http://elsewhere.invalid:8000")
     assert far.status.text() == "✕ Not reachable"
-    assert "offline switch is on" in far.detail.text()
+    assert "Offline is on" in far.detail.text()
     assert not far.test.isEnabled()
     load(qtbot, window, near)
     window.context.set_offline(False)
@@ -212,4 +212,4 @@ def test_a_model_elsewhere_is_let_go_offline(
     monkeypatch.setattr("engine.service.remote.address.is_loopback", lambda _host: False)
     window.context.set_offline(True)
     qtbot.waitUntil(lambda: window.context.model is None, timeout=SOON)
-    assert "is on another machine" in window.pages.chat().page.notice.message.text()
+    assert "runs on another machine" in window.pages.chat().page.notice.message.text()

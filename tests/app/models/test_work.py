@@ -94,7 +94,7 @@ def test_cancelling_a_conversion_removes_what_it_wrote(folder: Path) -> None:
     half = (".layer-01.safetensors.0a1b2c3d.part", ".tmpN8djV0")  # what a kill leaves
     for name in ("layer-00.safetensors", "rest.safetensors", "rest.safetensors.tmp", "thesis.txt", *half):
         (place / name).write_text("x")
-    with pytest.raises(SafelightError, match=r"holds 'thesis.txt', which is none of ours and stays"):
+    with pytest.raises(SafelightError, match=r"holds 'thesis.txt', which Safelight did not write"):
         do(tasks.discard(only(folder), folder))
     assert [path.name for path in place.iterdir()] == ["thesis.txt"]
     entry = ModelEntry("k", "stored", "unpacked", "x", "", place)

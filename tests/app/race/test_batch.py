@@ -66,7 +66,7 @@ def test_what_is_asked_is_chosen_and_bounded(qtbot: QtBot, tmp_path: Path) -> No
     assert source.which.text() == "1 skill…"
     assert {prompt.group for prompt in source.request.prompts()} == {next(iter(TASKS))}
     source.skills[next(iter(TASKS))].click()
-    assert (source.request, source.problem) == (None, "Choose a skill to ask for.")
+    assert (source.request, source.problem) == (None, "Choose a skill.")
     source.source.setCurrentIndex(1)
     source.bins["easy"].click()
     assert source.request == BatchRequest("sudoku", ("medium", "hard"), 3, 7)

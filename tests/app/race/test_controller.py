@@ -304,14 +304,14 @@ def test_a_lane_that_cannot_see_says_so(qtbot: QtBot, page: RaceController, tmp_
     one = page.page.one
     one.prompt.frame.add([str(tmp_path / "red.png")])
     qtbot.waitUntil(lambda: bool(one.prompt.pictures.chips))
-    assert one.prompt.message.text() == "Lane 1 reads text alone: it cannot race on a picture."
+    assert one.prompt.message.text() == "Lane 1 only reads text: it cannot answer about a picture."
     page.race()
     assert one.prompt.fault.text() == "Write what to do with the picture."
     one.prompt.field.setPlainText("What is it?")
     page.race()
     idle(qtbot, page)
     assert [card.problem.text() for card in one.cards] == 2 * [
-        "Safelight Skills reads text alone: it cannot race here."
+        "Safelight Skills only reads text: it cannot answer about a picture."
     ]
 
 

@@ -144,7 +144,7 @@ def test_a_port_that_is_taken_is_said(qtbot: QtBot, open_window: Open) -> None:
         page.card.port.setValue(other.getsockname()[1])
         page.card.switch.click()
         qtbot.waitUntil(lambda: page.notice.isVisible(), timeout=SOON)
-        assert "is taken by another program" in page.notice.message.text()
+        assert "is used by another program" in page.notice.message.text()
         assert (page.card.status.text(), window.status.text("server")) == ("○ Off", "")
     page.card.port.setValue(0)
     qtbot.waitUntil(lambda: window.context.server.is_on, timeout=SOON)
@@ -198,7 +198,7 @@ def test_offline_it_stays_on_this_machine(qtbot: QtBot, open_window: Open) -> No
     window.context.set_offline(True)
     qtbot.waitUntil(lambda: window.context.server.is_on and not window.context.server.state.is_open, timeout=SOON)
     assert window.context.server.state.url.startswith("http://127.0.0.1:")
-    assert "offline switch is on" in page.card.reach.text()
+    assert "Offline is on" in page.card.reach.text()
     assert not page.card.open.isEnabled()
 
 

@@ -68,7 +68,7 @@ def test_an_answer_that_ends_under_a_lock_is_saved_when_the_lock_goes(
     lock.hold()
     fake.gate.release(10)
     qtbot.waitUntil(lambda: desk.session.active is None)
-    assert "another program holds the library" in desk.problems[-1]
+    assert "another program uses the library" in desk.problems[-1]
     assert len(desk.failures) == 1
     lock.let_go()
     qtbot.waitUntil(lambda: desk.problems[-1] == "")  # by the timer alone
@@ -158,7 +158,7 @@ def test_a_conversation_deleted_while_something_waits(qtbot: QtBot, desk: Desk, 
     assert chat.id is not None
     lock.hold()
     ask(qtbot, desk, "two")
-    with pytest.raises(LibraryError, match="another program holds"):  # before anything is deleted
+    with pytest.raises(LibraryError, match="another program uses"):  # before anything is deleted
         desk.session.saving.require_saved()
     lock.let_go()
     other = Library.open(library.folder)
@@ -280,7 +280,7 @@ def test_a_start_under_a_lock_shows_what_there_is_and_saves_later(
     monkeypatch.setattr(opening, "OPENING_SECONDS", 0.01)
     lock.hold()
     late = Library.open(library.folder)
-    assert "another program holds the library" in late.notice
+    assert "another program uses the library" in late.notice
     second = Desk(fake, late)
     second.model = desk.model
     second.session.open(late.summaries()[0].id)

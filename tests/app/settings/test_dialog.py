@@ -265,7 +265,7 @@ def test_the_strip_shows_what_the_chosen_decoder_goes_by(qtbot: QtBot, settings:
         "thinking_tokens",
         "max_new_tokens",
     }
-    assert strip.decoding.about_decoder.text().startswith("One token after the other")
+    assert strip.decoding.about_decoder.text().startswith("One token at a time")
     strip.boxes["sampling_temperature"].setValue(0.7)
     assert values.config(defaults) == defaults.replace(decoder="autoregressive", sampling_temperature=0.7)
     store.write_values(settings, values, False, keep_seed=False)

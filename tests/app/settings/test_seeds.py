@@ -82,7 +82,7 @@ def test_what_is_no_seed_cannot_be_entered(qtbot: QtBot, box: SeedBox) -> None:
         box.paste()
         qtbot.keyClick(box, Qt.Key.Key_Return)
         assert box.value() == 1
-    with pytest.raises(ValueError, match="is no seed"):
+    with pytest.raises(ValueError, match="is not a seed"):
         box.setValue(LARGEST_SEED + 1)
 
 

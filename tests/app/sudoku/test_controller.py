@@ -151,7 +151,7 @@ def test_kept_digits_are_pinned_in_their_places(qtbot: QtBot, open_sudoku: Open,
     ("cells", "said"),
     [
         ("0" * 81, "Type or paste a puzzle, or generate one."),
-        ("55" + "0" * 79, "5 stands twice in row 1: clear one of them."),
+        ("55" + "0" * 79, "5 is twice in row 1: clear one of them."),
     ],
 )
 def test_what_is_no_puzzle_is_not_run(

@@ -54,7 +54,7 @@ def test_a_chosen_picture_becomes_the_puzzle(
     assert note.isVisible()
     assert note.thumb is not None
     assert note.words.text() == "3 cells are unsure: check them."
-    assert one.board.cell_name(8) == "Row 1, column 9: 2, given, in doubt"
+    assert one.board.cell_name(8) == "Row 1, column 9: 2, given, unsure"
     assert (fake.beside, opened.context.model) == ([SIGHT, "let go"], model)
     for cell, digit in ((8, "2"), (3, "5")):  # confirmed, corrected
         one.board.selected = cell
@@ -146,7 +146,7 @@ def test_what_is_no_picture_is_a_sentence(qtbot: QtBot, open_sudoku: Open, fake:
     one = opened.page
     path = tmp_path / "notes.txt"
     path.write_text("no picture")
-    for source, said in ((path, "in no format that is read here"), (tmp_path / "none.png", "cannot be read")):
+    for source, said in ((path, "in an unsupported format"), (tmp_path / "none.png", "cannot be read")):
         opened.controller.read_picture(str(source))
         idle(qtbot, opened)
         assert said in one.column.check.text()

@@ -145,7 +145,7 @@ def test_an_uncaught_fault_is_told_and_the_hooks_go_back(told: Told) -> None:
     fault = raised(RuntimeError("the graphics card\nfell out."))
     sys.excepthook(type(fault), fault, fault.__traceback__)
     assert told.messages == [one_line(fault)]
-    assert told.messages[0].startswith("Something went wrong: the graphics card fell out. The app goes on")
+    assert told.messages[0].startswith("Something went wrong: the graphics card fell out. Safelight goes on")
     assert "Traceback" in told.details[0]
     told.faults.remove()
     told.faults.remove()
@@ -154,8 +154,8 @@ def test_an_uncaught_fault_is_told_and_the_hooks_go_back(told: Told) -> None:
 
 def test_no_object_of_the_program_is_shown_to_a_person(told: Told) -> None:
     told.faults.take(raised(KeyError(told)), "in a slot")
-    said = "Something went wrong: an unexpected fault, KeyError. The app goes on; its diagnostics, under Settings, help"
-    assert told.messages == [f"{said} a report."]
+    said = "Something went wrong: an unexpected fault, KeyError. Safelight goes on."
+    assert told.messages == [f"{said} To report it, use Copy diagnostics in the settings."]
     assert "KeyError" in told.details[0]
 
 

@@ -34,7 +34,7 @@ def test_ids_and_keys_are_unique(ran: Ran) -> None:
         actions.add(ran.action("one"))
     with pytest.raises(ValueError, match="a key of 'one' and of 'two'"):
         actions.add(ran.action("two", "ctrl+k"))
-    with pytest.raises(ValueError, match="is no key"):
+    with pytest.raises(ValueError, match="is not a key"):
         actions.add(ran.action("three", "Nokey+"))
 
 

@@ -51,7 +51,7 @@ def test_a_backend_without_steps_is_given_no_puzzle(open_window: Open, fake: Fak
     window = opened(open_window, fake, steps=False)
     window.show_page(SUDOKU)
     column = window.pages["sudoku"].page.column
-    assert "reports no denoising steps" in column.reason.text()
+    assert "has no denoising steps" in column.reason.text()
 
 
 @pytest.mark.parametrize("adapters", [False, True])

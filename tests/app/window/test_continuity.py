@@ -111,7 +111,7 @@ def test_a_model_whose_loading_ended_the_app_is_not_loaded_again_by_itself(
     window.reopening.expect_model()
     assert window.context.loading is not None
     assert window.context.loading.path_or_id == SKILLS
-    assert "ended while loading it" in said(window)
+    assert "closed while loading it" in said(window)
     window.reopening.expect_model()  # once is enough
     assert window.context.loading.path_or_id == str(tmp_path)
 

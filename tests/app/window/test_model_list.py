@@ -41,7 +41,7 @@ def test_each_entry_says_what_it_is_for(listed: ModelList) -> None:
     assert purposes == [
         "Solves Sudoku puzzles",
         PUBLISHED[0].purpose[:1].upper() + PUBLISHED[0].purpose[1:],
-        "Answers from another program or machine",
+        "Use a model on another machine",
     ]
 
 

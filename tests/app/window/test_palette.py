@@ -63,7 +63,7 @@ class Opened:
 
     def __init__(self, qtbot: QtBot) -> None:
         self.ran: list[str] = []
-        self.blocked = "The answer is developing; Esc stops it."
+        self.blocked = "The answer is being written; Esc stops it."
         actions = Actions()
         for title in TITLES:
             why = (lambda: self.blocked) if title.startswith("Rename") else (lambda: "")

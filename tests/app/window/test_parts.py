@@ -152,7 +152,7 @@ def test_diagnostics_tell_no_prompt(qtbot: QtBot, open_window: Open) -> None:
     assert "Safelight Skills" in told
     assert "Device: cpu (no CUDA device is available)" in told.splitlines()
     assert "Kernels: plain torch: the weights are not packed" in told.splitlines()
-    assert "Why this device: no CUDA device is available." in window.status.labels["device"].toolTip()
+    assert "Reason for this device: no CUDA device is available." in window.status.labels["device"].toolTip()
     assert "secret" not in told
     assert str(Path.home()) not in told
 
@@ -218,7 +218,7 @@ def test_a_library_of_a_newer_version_is_left_alone_and_the_app_works(qtbot: QtB
     connection.close()
     written = (folder / "library.sqlite").read_bytes()
     window = open_window()
-    assert window.pages.chat().page.notice.message.text().endswith("Until then, conversations are not kept.")
+    assert window.pages.chat().page.notice.message.text().endswith("Until then, conversations are not saved.")
     ask(qtbot, window, "hello")
     assert len(window.context.session.library.summaries()) == 1
     assert (folder / "library.sqlite").read_bytes() == written
@@ -227,7 +227,7 @@ def test_a_library_of_a_newer_version_is_left_alone_and_the_app_works(qtbot: QtB
 def test_a_data_folder_that_cannot_be_made_stops_nobody(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     library = open_library(tmp_path / "file" / "inside")
-    assert "conversations are not kept" in library.notice
+    assert "conversations are not saved" in library.notice
     assert library.summaries() == []
     library.close()
 

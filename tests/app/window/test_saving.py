@@ -22,7 +22,7 @@ def test_the_window_says_as_long_as_something_is_not_saved(open_window: Callable
     window.pages.chat().send("hello")
     notice = window.pages.chat().page.notice
     assert window.status.text("unsaved") == "Not saved yet"
-    assert "Safelight tries again by itself" in notice.message.text()
+    assert "Safelight keeps trying" in notice.message.text()
     notice.hide()
     assert window.status.labels["unsaved"].isVisible()
     lock.let_go()
@@ -51,7 +51,7 @@ def test_closing_is_put_off_once_where_nothing_can_be_saved(
         patched.setattr(rescue, "write_text", full)
         assert not window.close()
         assert window.isVisible()
-        assert "if you close Safelight once more, it is lost" in notice.message.text()
+        assert "if you close Safelight again, the rest is lost" in notice.message.text()
     assert window.close()
     lock.close()
     assert list(stored(folder)) == ["hello"]

@@ -66,10 +66,10 @@ def test_the_device_says_why_it_was_chosen_and_what_computes(bar: StatusBar) -> 
     bar.show_model("Skills", "cpu", 4, "no CUDA device is available", "packed CPU kernels")
     tip = bar.labels["device"].toolTip()
     assert tip.startswith("Device, CPU, 4 threads. ")
-    assert tip.endswith(" Why this device: no CUDA device is available. What computes: packed CPU kernels.")
-    assert "Why this device" not in bar.labels["model"].toolTip()
+    assert tip.endswith(" Reason for this device: no CUDA device is available. Computed by: packed CPU kernels.")
+    assert "Reason for this device" not in bar.labels["model"].toolTip()
     bar.show_model("Skills", "cpu", 4)
-    assert "Why this device" not in bar.labels["device"].toolTip()
+    assert "Reason for this device" not in bar.labels["device"].toolTip()
 
 
 def test_nothing_known_shows_nothing(bar: StatusBar) -> None:

@@ -72,7 +72,7 @@ def test_race_this_starts_a_race_of_two_models_and_one_s_own_lanes_come_back(qtb
     assert race.page.one.shown.prompt == sudoku.to_prompt(SAMPLE)
     assert race.lanes.specs == (LaneSpec(BASE), LaneSpec(BASE, adapter="sudoku-lora"))
     [(_, title, put_back)] = done
-    assert title == "Put mine back"
+    assert title == "Restore mine"
     put_back()
     assert race.lanes.specs == mine
     assert window.context.choice == ModelChoice(SKILLS)  # the chat's own, which a race leaves alone

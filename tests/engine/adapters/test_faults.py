@@ -86,7 +86,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a rank near 2^62": (config(r=2**62), "the rank r must be a whole number from 1 to 65536, not 4611686018427387904"),
     "a rank in words": (config(rank_pattern={"q_proj": "four"}), "the rank q_proj must be a whole number"),
     "no alpha": (config(lora_alpha=None), "the alpha lora_alpha must be a number"),
-    "an endless alpha": (config(lora_alpha=float("inf")), "Infinity is no number"),
+    "an endless alpha": (config(lora_alpha=float("inf")), "Infinity is not a number"),
     "no pattern": (config(alpha_pattern={"(": 3}), "alpha_pattern has the key '\\(', which is neither a name nor"),
     "a pattern that works for ever": (
         config(rank_pattern={"((.*)*)*Z": 3}),
@@ -101,15 +101,18 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "many patterns": (config(rank_pattern={f".*{n}": 3 for n in range(17)}), "has more than 16 keys that are patterns"),
     "a deep list for a rank": (config(r=[[[[]]]]), "the rank r must be a whole number from 1 to"),
     "a pipe": (lambda f: instead(f / "adapter_model.safetensors", os.mkfifo), "is missing$"),
-    "a huge header": (lambda f: (f / "adapter_model.safetensors").write_bytes(huge_header()), "header out of all"),
-    "a list of ranks": (config(rank_pattern=[3]), "rank_pattern is no object; save the adapter again"),
+    "a huge header": (
+        lambda f: (f / "adapter_model.safetensors").write_bytes(huge_header()),
+        "header that is too large",
+    ),
+    "a list of ranks": (config(rank_pattern=[3]), "rank_pattern is not an object; save the adapter again"),
     "another rank": (config(r=5), "has rank 4, adapter_config.json says 5; save the adapter again"),
     "no config": (lambda folder: (folder / "adapter_config.json").unlink(), "it has no adapter_config.json"),
     "half a config": (lambda f: (f / "adapter_config.json").write_text('{"r"'), "cannot be read as JSON"),
     "no tensors": (lambda f: (f / "adapter_model.safetensors").unlink(), "adapter_model.safetensors is missing$"),
     "a pickle": (pickled, "adapter_model.bin is a pickle, which is never opened; save the adapter as safetensors"),
     "half a file": (truncated, "adapter_model.safetensors is damaged or truncated"),
-    "nothing in it": (lambda f: save_file({}, f / "adapter_model.safetensors"), "has no adapter in it"),
+    "nothing in it": (lambda f: save_file({}, f / "adapter_model.safetensors"), "contains no adapter"),
     "half a pair": (lambda f: set_tensors(f, {OTHER: None}), f"tensor {OTHER} is missing; save the adapter again"),
     "a wide one": (
         lambda f: set_tensors(f, {NAME: torch.zeros(4, 33)}),
@@ -125,8 +128,8 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "the head": (add("base_model.model.lm_head.lora_A.weight"), "over the token table, which is not supported"),
     "images": (add("base_model.model.model.encoder.vision_tower.q_proj.lora_A.weight"), "over the vision tower"),
     "a magnitude": (add(f"{MODULE}layers.0.mlp.up_proj.lora_magnitude_vector"), "belongs to DoRA"),
-    "another library": (add("transformer.layers.0.q_proj.lora_A.weight"), "is not known here; use an adapter that"),
-    "a bias": (add(f"{MODULE}layers.0.mlp.up_proj.lora_B.bias"), "up_proj.lora_B.bias is not known here"),
+    "another library": (add("transformer.layers.0.q_proj.lora_A.weight"), "is not known; use an adapter that"),
+    "a bias": (add(f"{MODULE}layers.0.mlp.up_proj.lora_B.bias"), "up_proj.lora_B.bias is not known"),
     "one layer more": (add(f"{MODULE}layers.3.mlp.up_proj.lora_A.weight"), "belongs to a layer that this model lacks"),
     "values of a full layer": (
         add(f"{MODULE}layers.2.self_attn.v_proj.lora_A.weight"),
@@ -134,7 +137,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "conditioning of text": (
         add("base_model.model.model.encoder.language_model.self_conditioning.up_proj.lora_A.weight"),
-        "is not known here",
+        "is not known",
     ),
     "another base by name": (
         config(base_model_name_or_path=f"C:\\models\\{SKILLS}"),

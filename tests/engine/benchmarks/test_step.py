@@ -195,7 +195,7 @@ def test_a_step_that_is_no_number_is_told(placement: Placement, monkeypatch: pyt
     made = random_network(CONFIG, PRECISION, placement)
     list(packed_weights(made))[-1].scales.fill_(float("nan"))
     monkeypatch.setattr(step, "random_network", lambda *_: made)
-    with pytest.raises(SafelightError, match="logits that are no numbers on cpu"):
+    with pytest.raises(SafelightError, match="logits that are not numbers on cpu"):
         measure_shape("tiny", CONFIG, PRECISION, placement, steps=1, rounds=1)
 
 

@@ -367,7 +367,7 @@ def test_a_fork_ends_at_an_end_token(model: Counting) -> None:
     rows, counts = [event.tokens for event in done], [event.steps for event in done]
     again = list(fork(model, PROMPT, config, SEED, rows, counts, [Fork(1, 2, pinned=((4, 111),)), Fork(1, 4)]))
     assert facts(again[1:]) == facts(found[1:])
-    with pytest.raises(SafelightError, match="the text ends in block 1; no block comes after it"):
+    with pytest.raises(SafelightError, match="the text ends in block 1; no block follows"):
         list(fork(model, PROMPT, config, SEED, rows, counts, [Fork(2, 0)]))
 
 
@@ -447,7 +447,7 @@ def test_a_fork_can_be_cancelled(model: Counting) -> None:
         (lambda: Fork(0, 1.5), "not 1.5"),  # type: ignore[arg-type]
         (lambda: Fork(0, 0, pinned=((1, 2), (1, 3))), "names a position twice"),
         (lambda: Fork(0, 0, pinned=((1, 2),), edits=((1, 3),)), "names a position twice"),
-        (lambda: Fork(0, 0, mixed=((1, 2, 0.5),)), "nothing is fed back into a block's first step"),
+        (lambda: Fork(0, 0, mixed=((1, 2, 0.5),)), "a block's first step has no previous prediction"),
         (lambda: Fork(0, 1, mixed=((1, 2, 1.5),)), "a number from 0 to 1, not 1.5"),
         (lambda: Fork(0, 1, mixed=((1, 2, float("nan")),)), "a number from 0 to 1, not nan"),
         (lambda: Fork(0, 1, mixed=((1, 2, 0.5), (1, 3, 0.5))), "two shares at one position"),

@@ -148,9 +148,9 @@ def test_which_decoder_holds_an_answer(asked: dict[str, str], decoders: tuple[st
 @pytest.mark.parametrize(
     ("asked", "decoders", "message"),
     [
-        ({"decoder": "causal_parallel"}, ("causal_parallel", "autoregressive"), "by autoregressive, and this run asks"),
-        ({"thought_decoder": "autoregressive"}, ("block_diffusion", "autoregressive"), "by block_diffusion or autoreg"),
-        ({}, ("masked_diffusion",), "this model's answers cannot be held to a format; ask for it in the prompt"),
+        ({"decoder": "causal_parallel"}, ("causal_parallel", "autoregressive"), "autoregressive, and this run uses"),
+        ({"thought_decoder": "autoregressive"}, ("block_diffusion", "autoregressive"), "block_diffusion or autoreg"),
+        ({}, ("masked_diffusion",), "this model cannot follow a format; describe it in the prompt"),
     ],
 )
 def test_what_holds_no_answer_is_refused(asked: dict[str, str], decoders: tuple[str, ...], message: str) -> None:

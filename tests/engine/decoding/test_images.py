@@ -143,9 +143,9 @@ def test_what_cannot_be_is_refused(model: DiffusionGemma) -> None:
     given = prompt()
     with pytest.raises(SafelightError, match="this model cannot see images"):
         list(generate(network(1), given, CONFIG))
-    with pytest.raises(SafelightError, match="one behind the other, with a token behind the last"):
+    with pytest.raises(SafelightError, match="must not overlap, and a token must follow the last"):
         Prompt(given.ids[: given.images[1].end], given.images)
-    with pytest.raises(SafelightError, match="one behind the other"):
+    with pytest.raises(SafelightError, match="must not overlap"):
         Prompt(given.ids, given.images[::-1])
     wrong = ImageRows(2, torch.zeros(3, 31), "of another model")
     with pytest.raises(SafelightError, match=r"rows of the shape \(3, 31\); they stand for 3 tokens of 32 numbers"):

@@ -199,9 +199,9 @@ def test_infilling_by_programs() -> None:
     ("marks", "blocks", "message"),
     [
         ([], 3, "nothing is marked"),
-        ([(3, 0, 1)], 3, "block 3 is not settled; the text has 3 blocks"),
+        ([(3, 0, 1)], 3, "block 3 is not finished; the text has 3 blocks"),
         ([(1, 5, 11)], 3, "the marked position 10 is outside the canvas of 10 tokens"),
-        ([(0, 0, 1)], 0, "there is no settled text yet"),
+        ([(0, 0, 1)], 0, "no block is finished yet"),
         ([(0, 3, 3)], 3, "the marked span is empty"),
         ([(0, -1, 3)], 3, "must be whole numbers, not -1"),
     ],

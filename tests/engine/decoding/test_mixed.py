@@ -240,7 +240,7 @@ def test_bad_calls(model: DiffusionGemma, changes: dict[str, Any], message: str)
 
 
 def test_what_forks_do_not_do(model: DiffusionGemma) -> None:
-    with pytest.raises(SafelightError, match="a run that rescues blocks cannot be forked"):
+    with pytest.raises(SafelightError, match="a run with rescued blocks cannot be forked"):
         list(fork(model, [1], CONFIG.replace(rescue=True), 0, [], [], []))
-    with pytest.raises(SafelightError, match="a fork takes the decoder block_diffusion"):
+    with pytest.raises(SafelightError, match="a fork needs the decoder block_diffusion"):
         list(fork(model, [1], CONFIG.replace(answer_decoder="autoregressive"), 0, [], [], []))

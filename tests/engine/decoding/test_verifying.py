@@ -180,7 +180,7 @@ def test_beside_other_decoders_and_rescue(model: DiffusionGemma) -> None:
     shares = causal(model, text, seen[0].canvas.tolist())
     np.testing.assert_allclose(seen[0].probabilities, shares, atol=1e-6)
     assert not told(generate(model, prompt, LOOK.replace(rescue=True), 3), CanvasVerified)  # none converges
-    with pytest.raises(SafelightError, match="verify is for blocks"):
+    with pytest.raises(SafelightError, match="verify needs the decoder"):
         list(generate(model, prompt, LOOK.replace(decoder="autoregressive"), 3))
 
 
@@ -227,5 +227,5 @@ def test_bad_calls(model: DiffusionGemma, changes: dict[str, Any], message: str)
 
 def test_runs_that_look_can_be_forked_and_those_that_rewrite_cannot(model: DiffusionGemma) -> None:
     assert told(fork(model, tokens(5), LOOK, 0, [], [], []), CanvasCommitted)
-    with pytest.raises(SafelightError, match="a run that rewrites doubtful spans cannot be forked"):
+    with pytest.raises(SafelightError, match="a run with rewritten spans cannot be forked"):
         list(fork(model, tokens(5), REWRITE, 0, [], [], []))

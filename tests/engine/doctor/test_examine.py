@@ -125,7 +125,7 @@ def test_quick_leaves_out_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ran == [("environment", "cpu"), ("kernels", "cuda:0"), ("steps", "cuda:0"), ("speed", "cuda:0")]
     assert report.sections[-1].checks == [CheckResult("machine code", None, "left out by --quick")]
     assert report.sections[-1].status == "not checked"
-    assert report.verdict == "Everything checked is right."
+    assert report.verdict == "All checks are right."
     assert report.as_dict()["ok"] is True
 
 

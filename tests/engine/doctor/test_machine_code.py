@@ -107,7 +107,7 @@ def test_registers_of_products_under_way_are_followed() -> None:
     assert pipelined(1).products_in_flight == [1, 1]
     assert pipelined(0).overwritten == pipelined(1).overwritten == []
     assert pipelined(2).overwritten == [0x00, 0x30]
-    assert CodeBudget().faults(pipelined(2), 90, 0.0) == ["registers of products under way are written at 0x0"]
+    assert CodeBudget().faults(pipelined(2), 90, 0.0) == ["registers of running products are written at 0x0"]
 
 
 def test_registers_and_spills_are_read() -> None:

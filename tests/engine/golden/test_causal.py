@@ -249,9 +249,9 @@ def test_a_model_is_loaded_with_template_ends_and_sampling_of_its_checkpoint(tmp
     logits = model.decode(ids, model.new_cache(), 0, first_logits=len(ids) - 1)
     expected = logits_of(theirs, ids, torch.arange(len(ids)), torch.ones(len(ids), len(ids), dtype=torch.bool).tril())
     torch.testing.assert_close(logits, expected[-1:], atol=TOLERANCE, rtol=0)
-    with pytest.raises(SafelightError, match="has no denoising steps from noise; it is decoded by"):
+    with pytest.raises(SafelightError, match="does not start from noise; its decoders are"):
         model.denoise(ids, model.new_cache())
-    with pytest.raises(SafelightError, match="a fork takes the decoder block_diffusion"):
+    with pytest.raises(SafelightError, match="a fork needs the decoder block_diffusion"):
         list(fork(model, ids, model.generation_defaults, 0, (), (), ()))
     with pytest.raises(SafelightError, match="this model has causal_parallel, autoregressive"):
         list(generate(model, ids, model.generation_defaults.replace(decoder="block_diffusion")))
@@ -323,7 +323,7 @@ def test_sdar_is_decoded_in_its_own_blocks_alone(tmp_path: Path) -> None:
         ids += [*last.tokens.tolist(), 9, 8]
     with pytest.raises(SafelightError, match="unknown decoder 'autoregressive'; this model has block_causal"):
         list(generate(model, ids, config.replace(decoder="autoregressive")))
-    with pytest.raises(SafelightError, match="this model's answers cannot be held to a format"):
+    with pytest.raises(SafelightError, match="this model cannot follow a format"):
         list(generate(model, ids, config, output_format=OutputFormat("json_object")))
 
 

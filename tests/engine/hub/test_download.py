@@ -178,7 +178,7 @@ def test_a_damaged_file_is_fetched_once_more(hub: Hub, get: Callable[..., str], 
 
 def test_a_file_damaged_twice_is_no_model(hub: Hub, get: Callable[..., str], model: Path) -> None:
     hub.flips[WEIGHTS] = 2
-    with pytest.raises(SafelightError, match=r"model.safetensors of someone/a-model came damaged twice"):
+    with pytest.raises(SafelightError, match=r"model.safetensors of someone/a-model arrived damaged twice"):
         get()
     assert not model.exists()
     assert not part(model).exists()
@@ -312,7 +312,7 @@ def test_offline_makes_no_socket(get: Callable[..., str], model: Path, monkeypat
         raise AssertionError("a socket was made")
 
     monkeypatch.setattr(socket, "socket", refuse)
-    with pytest.raises(SafelightError, match="offline switch is on"):
+    with pytest.raises(SafelightError, match="offline is on"):
         get(offline=True)
     assert not model.parent.exists()
 
@@ -345,7 +345,7 @@ def test_verify_needs_hashes() -> None:
 def test_what_is_in_the_way_is_not_touched(get: Callable[..., str], model: Path) -> None:
     model.mkdir(parents=True)
     (model / "thesis.txt").write_text("mine")
-    with pytest.raises(SafelightError, match="is no download of ours"):
+    with pytest.raises(SafelightError, match="is not a download of Safelight"):
         get()
     assert (model / "thesis.txt").read_text() == "mine"
 

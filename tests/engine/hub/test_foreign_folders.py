@@ -110,9 +110,9 @@ def test_a_record_that_we_did_not_write_is_none(what: str, models: Path, tmp_pat
     assert hub.requests == 0
     whole = work.rename(models / NAME)
     assert not is_verified(whole)
-    with pytest.raises(SafelightError, match="nothing to verify it by"):
+    with pytest.raises(SafelightError, match="cannot be verified"):
         verify(whole)
-    with pytest.raises(SafelightError, match="is no download of ours; move it away"):
+    with pytest.raises(SafelightError, match="is not a download of Safelight; move it away"):
         download(REPO, models, endpoint=hub.endpoint)
     whole.rename(work)
     assert everything(tmp_path) == before
@@ -121,7 +121,7 @@ def test_a_record_that_we_did_not_write_is_none(what: str, models: Path, tmp_pat
 def test_cancelling_removes_what_a_download_wrote_and_nothing_else(models: Path) -> None:
     work = planted(models / f"{NAME}.partial", record(), **{f"{WEIGHTS}.part": b"half", "thesis.txt": b"mine"})
     (work / "inside").mkdir()
-    with pytest.raises(SafelightError, match=r"holds 'thesis.txt', which is none of ours and stays"):
+    with pytest.raises(SafelightError, match=r"holds 'thesis.txt', which Safelight did not write"):
         discard(REPO, models)
     assert {path.name for path in work.iterdir()} == {"thesis.txt", "inside"}
     (work / "thesis.txt").unlink()
@@ -164,7 +164,7 @@ def test_links_in_a_folder_are_not_followed(name: str, models: Path, tmp_path: P
     (work / WEIGHTS).unlink()
     (work / name).unlink(missing_ok=True)
     (work / name).symlink_to(tmp_path / "thesis.txt")
-    with pytest.raises(SafelightError, match=r"is no file of this download; move it away"):
+    with pytest.raises(SafelightError, match=r"is not part of this download; move it away"):
         download(REPO, models, endpoint=hub.endpoint)
     assert hub.requests == 0
     assert (tmp_path / "thesis.txt").read_text() == "mine"
@@ -177,7 +177,7 @@ def test_a_finished_folder_with_a_link_in_it_stays_as_it_is(models: Path, tmp_pa
     (whole / WEIGHTS).unlink()
     (whole / WEIGHTS).symlink_to(tmp_path / "thesis.txt")
     for attempt in (lambda: discard(REPO, models), lambda: download(REPO, models, endpoint=hub.endpoint)):
-        with pytest.raises(SafelightError, match=r"is no file of this download; move it away"):
+        with pytest.raises(SafelightError, match=r"is not part of this download; move it away"):
             attempt()
     assert (whole / WEIGHTS).is_symlink()
     (whole / WEIGHTS).unlink()
@@ -191,7 +191,7 @@ def test_a_part_that_is_another_name_of_a_file_elsewhere_is_not_written_to(
     work = planted(models / f"{NAME}.partial", record())
     (work / WEIGHTS).unlink()
     os.link(tmp_path / "thesis.txt", work / f"{WEIGHTS}.part")
-    with pytest.raises(SafelightError, match="is no file of this download"):
+    with pytest.raises(SafelightError, match="is not part of this download"):
         download(REPO, models, endpoint=hub.endpoint, patience=Patience(1))
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
@@ -200,7 +200,7 @@ def test_a_pipe_in_a_folder_is_not_waited_for(models: Path, hub: Hub) -> None:
     work = planted(models / f"{NAME}.partial", record())
     (work / WEIGHTS).unlink()
     os.mkfifo(work / f"{WEIGHTS}.part")
-    with pytest.raises(SafelightError, match="is no file of this download"):
+    with pytest.raises(SafelightError, match="is not part of this download"):
         download(REPO, models, endpoint=hub.endpoint)
     (work / RECORD).unlink()
     os.mkfifo(work / RECORD)

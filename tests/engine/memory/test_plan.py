@@ -105,7 +105,7 @@ def test_an_independent_count_agrees_within_two_percent(
     assert found.parts["reserve"] > 0.3e9
     assert (found.parts["process"] > 0) == (not on_card)
     assert found.parts["vision"] == (0 if on_card else pytest.approx(573e6, rel=0.06))  # parked on the host
-    assert any("the vision tower, 0.6 GB, waits in" in note for note in found.notes) == on_card
+    assert any("the vision tower, 0.6 GB, stays in" in note for note in found.notes) == on_card
 
 
 def test_the_real_shape_takes_eighteen_gb_at_most_on_a_card_with_kernels(free: Any, monkeypatch: Any) -> None:
@@ -154,7 +154,7 @@ def test_the_shape_is_the_published_one() -> None:
     assert (config.layers[0].num_key_value_heads, config.layers[5].num_key_value_heads) == (8, 2)
     counted = sum(footprint.weights(DiffusionGemma, config, Precision(), torch.bfloat16).values()) / 2
     assert counted == pytest.approx(25.82e9, rel=0.001)
-    with pytest.raises(SafelightError, match="there is no shape '9b'; use one of: 26b-a4b"):
+    with pytest.raises(SafelightError, match="there is no shape '9b'; choose one of: 26b-a4b"):
         catalog.shape("9b")
     with pytest.raises(SafelightError, match="26b-a4b is a shape without weights"):
         catalog.resolve(REAL)
@@ -443,7 +443,7 @@ def test_an_embedded_model_fits_and_stays_as_it_is() -> None:
     assert found.context == 512
     assert 0 < found.free_bytes < 10**14
     assert found.advice.startswith("It fits, with ")
-    assert "a context of up to 512 tokens" in found.advice
+    assert "up to 512 tokens of context" in found.advice
     require_room(found)
 
 
@@ -452,7 +452,7 @@ def test_advice_where_a_shorter_context_would_do(free: Any) -> None:
     free(need - 10**9)
     found = plan(REAL, 100_000, "int4")
     assert not found.fits
-    assert found.advice.startswith("It is 1.0 GB short: reduce the context to ")
+    assert found.advice.startswith("1.0 GB are missing: reduce the context to ")
     longest = int(found.advice.split("reduce the context to ")[1].split()[0])
     assert plan(REAL, longest, "int4").fits
     assert not plan(REAL, longest + 600, "int4").fits  # buffers grow in steps of 512
@@ -461,7 +461,7 @@ def test_advice_where_a_shorter_context_would_do(free: Any) -> None:
 def test_advice_where_another_quantization_would_do(free: Any) -> None:
     free(25 * GB)
     found = plan(REAL, 4096, "none")
-    assert found.advice.endswith("GB short: use quantization int4.")
+    assert found.advice.endswith("GB are missing: use quantization int4.")
     assert plan(REAL, 4096, "int4").fits
     free(plan(REAL, 4096, "int4-g64").total_bytes)
     found = plan(REAL, 4096, "int4")
@@ -479,11 +479,11 @@ def test_advice_where_both_must_change_and_where_nothing_helps(free: Any) -> Non
     assert plan(REAL, longest, name).fits
     free(2 * GB)
     found = plan(REAL, 32_768)
-    missing = float(found.advice.split("close other programs until ")[1].split()[0])
+    missing = float(found.advice.split("close other programs to free ")[1].split()[0])
     least = min(plan(REAL, 256, name).total_bytes for name in ("nf4", "int4", "int4-g64"))
     assert missing == pytest.approx((least - 2 * GB) / GB, abs=0.06)
     with pytest.raises(
-        SafelightError, match=r"26b-a4b needs \d+\.\d GB .*cpu has 2\.0 GB free\. It is .* short"
+        SafelightError, match=r"26b-a4b needs \d+\.\d GB .*cpu has 2\.0 GB free\. .* are missing"
     ) as error:
         require_room(found)
     assert "\n" not in str(error.value)
@@ -565,5 +565,5 @@ def test_cards_are_known_by_name_or_by_size() -> None:
     assert 25.3e9 < card_of("RTX-4090").total_bytes < 25.4e9
     assert card_of("16 gb").total_bytes == 16 * GB
     for text in ("", "24", "0GB", "99999GB", "rtx", "24GB\n;"):
-        with pytest.raises(SafelightError, match="is no card that is known here; give rtx-3090"):
+        with pytest.raises(SafelightError, match="is not a known card; give rtx-3090"):
             card_of(text)

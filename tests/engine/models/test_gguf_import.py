@@ -123,7 +123,7 @@ def answer(model: Model, question: str) -> str:
 def test_a_stopped_import_goes_on_where_it_stood(whole: Path, tmp_path: Path) -> None:
     meant = import_gguf(whole, tmp_path / "whole", "int4", CPU)
     cancel, seen = threading.Event(), list[float]()
-    with pytest.raises(SafelightError, match=r"run it again to go on from layer file layer-01"):
+    with pytest.raises(SafelightError, match=r"run it again to continue from layer file layer-01"):
         import_gguf(whole, tmp_path / "half", "int4", CPU, lambda _: cancel.set(), cancel)
     first = (tmp_path / "half" / "layer-00.safetensors").stat().st_mtime_ns
     assert import_gguf(whole, tmp_path / "half", "int4", CPU, seen.append) == meant
@@ -196,7 +196,7 @@ PREFIX = "diffusion-gemma."
         ({PREFIX + "block_count": 3}, r"has 2 values of .*sliding_window_pattern for 3 layers"),
         ({PREFIX + "block_count": 10**6}, "block_count must be a whole number between 1 and 160"),
         ({PREFIX + "embedding_length": 128}, r"a token table of shape \(128, 256\) for an embedding length of 128"),
-        ({PREFIX + "attention.causal": True}, "is made for a causal model alone"),
+        ({PREFIX + "attention.causal": True}, "is for a causal model"),
         ({PREFIX + "attention.sliding_window_pattern": [True, True]}, "one sort of sliding and one sort of full"),
         ({PREFIX + "attention.head_count": "4"}, "num_attention_heads must be a whole number"),
         ({PREFIX + "rope.freq_base": [1.0]}, "has a list under the key diffusion-gemma.rope.freq_base"),

@@ -115,7 +115,7 @@ def test_a_bound_on_thinking_reaches_the_run_or_is_refused(served: Served) -> No
         assert engine.configs[-1].thinking_tokens == 9
         for fields, said in (
             ({}, "this run does not think; ask the model to think"),
-            ({"reasoning_effort": "low", "decoder": "block_diffusion"}, "block_diffusion does not bound thinking"),
+            ({"reasoning_effort": "low", "decoder": "block_diffusion"}, "block_diffusion cannot limit thinking"),
         ):
             status, param, message = bounded.refusal(**{field: 5}, **fields)
             assert (status, param) == (400, field)

@@ -239,7 +239,7 @@ def choice_of(count: int) -> dict[str, Any]:
         ({"questions": [{**PREDICATE, "instructions": " "}]}, "questions.0", "asks nothing"),
         ({"questions": [{**PREDICATE, "type": "guess"}]}, "questions.0", None),
         ({"questions": [{**PREDICATE, "mood": 1}]}, "questions.0.mood", "not known"),
-        ({"questions": [{**PREDICATE, "instructions": [{"type": "x"}]}]}, "questions.0.instructions.0", "not read"),
+        ({"questions": [{**PREDICATE, "instructions": [{"type": "x"}]}]}, "questions.0.instructions.0", "supported"),
         ({"input": "x" * 2_000}, "input", "shorten the state"),
         ({"repeats": 17}, "repeats", None), ({"repeats": -1}, "repeats", None), ({"joint": "yes"}, "joint", None),
         ({"temperature": 0}, "temperature", None), ({"stream": True}, "stream", "not known"),
@@ -345,7 +345,7 @@ def test_a_request_waits_as_one_however_many_questions_it_has() -> None:
         threads[1].start()
         assert within(lambda: served.scheduler.waiting == 9)
         status, _, sentence = refused(decide(served))
-        assert (status, sentence) == (429, "2 requests wait already; try again in a moment.")
+        assert (status, sentence) == (429, "2 requests are already waiting; try again in a moment.")
         engine.hold = False
         engine.gate.release(20)
         for thread in threads:

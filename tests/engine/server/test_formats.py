@@ -124,7 +124,7 @@ def test_a_format_that_no_text_fits_is_refused_before_the_run_begins(served: Ser
     assert refused(served.http.post("/v1/responses", json={"input": "Hi", "text": text}))[:2] == (400, "text.format")
 
 
-WHY = "the answer can no longer be held to its format: it is too complex; make it simpler"
+WHY = "the answer can no longer follow its format: it is too complex; make it simpler"
 
 
 class CutEngine(FormattedEngine):

@@ -223,11 +223,11 @@ def test_what_browsers_must_not_do_is_said(served: Served) -> None:
 
 def test_a_taken_port_is_one_clear_line(served: Served) -> None:
     port = urlsplit(served.server.url).port
-    with pytest.raises(SafelightError, match=rf"port {port} is taken"):
+    with pytest.raises(SafelightError, match=rf"port {port} is used"):
         RunningServer(served.scheduler, ServerOptions(port=port)).start()
-    with pytest.raises(SafelightError, match="no address of this machine"):
+    with pytest.raises(SafelightError, match="not an address of this machine"):
         RunningServer(served.scheduler, ServerOptions(host="no such host")).start()
-    with pytest.raises(SafelightError, match="cannot be listened on"):
+    with pytest.raises(SafelightError, match="cannot be used"):
         RunningServer(served.scheduler, ServerOptions(host="192.0.2.1")).start()
 
 

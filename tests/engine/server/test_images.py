@@ -153,7 +153,7 @@ def bomb() -> str:
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
-SENT = "sent whole, as data:image/png;base64,…: this server fetches nothing"
+SENT = "Send the image itself, as data:image/png;base64,…: this server fetches nothing"
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ SENT = "sent whole, as data:image/png;base64,…: this server fetches nothing"
     [
         (image("https://example.org/a.png"), SENT), (image("file:///etc/passwd"), SENT), (image("/etc/passwd"), SENT),
         (image("data:application/pdf;base64,JVBERi0="), SENT), (image("data:image/png,abc"), SENT),
-        (image("data:image/png;base64,ab*c"), "not base64"), (image("data:image/png;base64,abc"), "not base64"),
-        (image("data:image/png;base64,ü"), "not base64"), (image("data:image/png;base64,"), "no format"),
+        (image("data:image/png;base64,ab*c"), "valid base64"), (image("data:image/png;base64,abc"), "valid base64"),
+        (image("data:image/png;base64,ü"), "valid base64"), (image("data:image/png;base64,"), "unsupported"),
         (image("data:image/png;base64," + base64.b64encode(b"<svg>").decode()), "is an SVG"),
         (image(url_of(WIDE)[:-400]), "damaged"), (image(bomb()), "make it smaller"),
         (image(WIDE, detail="fine"), "detail is auto, low, high, original"), (image(WIDE, detail=[]), "detail is"),
@@ -194,12 +194,12 @@ def test_budgets_and_numbers_of_images_are_bounded(served: Served, monkeypatch: 
     assert refusal(image(WIDE), image(WIDE), image(TALL))[1] == "messages.0.content.2"
     monkeypatch.undo()
     assert refusal(image("data:image/png;base64," + "A" * MOST_BODY)) == (
-        413, None, "The body has more than 3 MiB, the most that is read here; send fewer images, or smaller ones.",
+        413, None, "The body has more than 3 MiB, the most that is accepted; send fewer images, or smaller ones.",
     )  # fmt: skip
     for role in ("system", "assistant"):
         other = {"messages": [{"role": role, "content": [image(WIDE)]}, {"role": "user", "content": "x"}]}
         assert refused(served.http.post(CHAT, json=other))[1:] == (
-            "messages.0.content.0", "Only a user's message has images.",
+            "messages.0.content.0", "Only a user's message can have images.",
         )  # fmt: skip
 
 
@@ -218,7 +218,7 @@ def test_a_response_s_images_are_refused_at_their_items(served: Served) -> None:
         served.http.post("/v1/responses", json={"input": [{"role": "user", "content": [kept]}]})
     )
     assert (status, param) == (400, "input.0.content.0")
-    assert "'file_id' of an image is not known here" in sentence
+    assert "'file_id' of an image is not known" in sentence
     told = {"input": [{"role": "assistant", "content": [bad]}, *items[:1]]}
     assert refused(served.http.post("/v1/responses", json=told))[:2] == (400, "input")
 
@@ -240,7 +240,7 @@ def test_pictures_of_requests_under_way_have_bounds() -> None:
     kept.take(shown[2].data)  # in place of the one that nobody holds
     assert [kept.find(one.digest) is not None for one in shown] == [True, False, True]
     other = kept.take(shown[2].data)
-    with pytest.raises(ApiError, match="leave no room") as refused:
+    with pytest.raises(ApiError, match="use all the memory for pictures") as refused:
         kept.take(shown[1].data)
     assert refused.value.status == 429
     assert (held.data, other.data) == (shown[0].data, shown[2].data)

@@ -88,12 +88,12 @@ def test_refusals_are_the_client_s_own_errors(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as refusal:
         ask(model=SKILLS, messages=QUESTION, top_p=0.5)
     assert refusal.value.param == "top_p"
-    with pytest.raises(openai.NotFoundError, match=f"there is: {SKILLS}"):
+    with pytest.raises(openai.NotFoundError, match=f"available: {SKILLS}"):
         ask(model="other", messages=QUESTION)
     with pytest.raises(openai.BadRequestError) as refusal:
         ask(model=SKILLS, messages=[{"role": "user", "content": "word " * 200}])
     assert refusal.value.code == "context_length_exceeded"
-    with pytest.raises(openai.BadRequestError, match="knows no tools"):
+    with pytest.raises(openai.BadRequestError, match="does not support tools"):
         ask(model=SKILLS, messages=QUESTION, tools=[TOOL])
     with pytest.raises(openai.InternalServerError, match="no embeddings"):
         client.embeddings.create(model=SKILLS, input="x")

@@ -198,7 +198,7 @@ def test_a_stopped_decision_has_no_answer(backend: LocalBackend, model: LoadedMo
     request.cancel.set()
     reads, replies = ran(backend, request)
     assert not any(isinstance(reply, RunAdvanced) and isinstance(reply.event, SlotsRead) for reply in replies)
-    with pytest.raises(SafelightError, match="ended before"):
+    with pytest.raises(SafelightError, match="stopped before"):
         reads.answers()
 
 

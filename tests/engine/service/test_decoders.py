@@ -62,12 +62,12 @@ def test_a_run_s_record_names_its_decoder_unless_that_is_block_diffusion() -> No
         assert replies[-1].message == ""  # type: ignore[union-attr]
         if wanted != "block_diffusion":
             again = RunRequest.fork(trace, (Fork(0, 0, seed=1),))
-            assert "takes the decoder block_diffusion, and this run asks for" in refusal(run(engine, again))
+            assert "needs the decoder block_diffusion, and this run uses" in refusal(run(engine, again))
     other = RunRequest("chat", MESSAGES, GenerationConfig(decoder="other"), 7)
     assert refusal(run(engine, other)).startswith("unknown decoder 'other'; this model has autoregressive, ")
     config, fits = GenerationConfig(decoder="causal_parallel"), OutputFormat("json_object")
     held = RunRequest("chat", MESSAGES, config, 7, output_format=fits)
-    assert "by autoregressive or block_diffusion, and this run asks for causal_parallel" in refusal(run(engine, held))
+    assert "autoregressive or block_diffusion, and this run uses causal_parallel" in refusal(run(engine, held))
 
 
 def test_a_model_that_does_not_denoise_offers_nothing_of_it() -> None:
@@ -90,8 +90,8 @@ def test_a_format_is_held_by_a_decoder_that_can_unless_another_is_asked_for() ->
     assert decoder("autoregressive", "block_diffusion") == ""
     assert decoder("autoregressive", "block_diffusion", decoder="autoregressive") == "autoregressive"
     for decoders, fields, message in (
-        (("autoregressive", "causal_parallel"), {"decoder": "causal_parallel"}, "this run asks for causal_parallel."),
-        (("block_causal",), {}, "cannot be held to a format; ask for it in the prompt."),
+        (("autoregressive", "causal_parallel"), {"decoder": "causal_parallel"}, "this run uses causal_parallel."),
+        (("block_causal",), {}, "cannot follow a format; describe it in the prompt."),
     ):
         with pytest.raises(ApiError) as refused:
             decoder(*decoders, **fields)

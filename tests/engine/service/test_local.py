@@ -149,7 +149,7 @@ def test_an_adapter_comes_with_its_model() -> None:
 def test_an_unforeseen_failure_is_one_line_with_details() -> None:
     failed = loaded(FakeEngine(), "crash")[-1]
     assert isinstance(failed, LoadFailed)
-    assert failed.message == "Something went wrong: unexpected. Try again; the details may tell why."
+    assert failed.message == "Something went wrong: unexpected. Try again; the details may say why."
     assert "RuntimeError: unexpected" in failed.details
 
 
@@ -293,7 +293,7 @@ def test_a_model_says_whether_it_reads_tools(fake: FakeEngine, skills: LocalBack
 
 def test_a_prompt_that_does_not_fit_is_refused_in_a_sentence_that_can_be_translated(fake: FakeEngine) -> None:
     found = ended(fake, chat(fake.defaults, reserve=1000))
-    assert "Lower “New tokens at most”" in found.message
+    assert "Choose a shorter answer" in found.message
     assert isinstance(found.message, Sentence)
     assert found.message.values == {"reserve": "1,000", "limit": "1,000"}
     assert fake.prompts == []
@@ -307,7 +307,7 @@ def test_a_run_that_is_not_read_to_its_end_is_given_up(tmp_path: Path) -> None:
     assert isinstance(started, RunStarted)
     next(run)
     run.close()  # type: ignore[attr-defined]
-    assert started.trace.failure == "The run was given up."
+    assert started.trace.failure == "The run was cancelled."
     assert ended(fake, chat(fake.defaults)).message == ""
     assert len(list(tmp_path.iterdir())) == 2
 

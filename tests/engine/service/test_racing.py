@@ -141,7 +141,7 @@ def test_what_no_race_can_be_run_on_is_said(backend: Performing, present: Loaded
         return heard[-1].message
 
     assert "nowhere cannot be loaded: there is no model at nowhere" in ends((SKILLS, WRITING), ("nowhere", WRITING))
-    assert "run by another machine" in ends((SKILLS, WRITING), ("http://127.0.0.1:1/v1", WRITING))
+    assert "runs on another machine" in ends((SKILLS, WRITING), ("http://127.0.0.1:1/v1", WRITING))
     assert "unknown generation setting: speed" in ends((SKILLS, WRITING), (SKILLS, {"speed": 9}))
     backend.budget = 0
     try:
@@ -236,7 +236,11 @@ def test_lanes_that_see_race_on_a_picture_and_the_others_say_why_not(tmp_path: P
     backend._caches.clear()
     racing.run(request, model, heard.append)
     ends = {reply.run_id: reply.message for reply in heard if isinstance(reply, RunEnded)}
-    assert [ends[lane.run_id] for lane in lanes] == ["", "Skills reads text alone: it cannot race here.", ""]
+    assert [ends[lane.run_id] for lane in lanes] == [
+        "",
+        "Skills only reads text: it cannot answer about a picture.",
+        "",
+    ]
     for lane in (lanes[0], lanes[2]):
         backend._caches.clear()
         config = model.defaults.replace(**lane.changes)

@@ -213,7 +213,7 @@ def test_several_runs_of_a_client_wait_as_one(backend: Worded, scheduler: Schedu
     ear, other = Ear(), Ear()
     several = [RunRequest("chat", MESSAGES, GenerationConfig(), 1) for _ in range(4)]
     scheduler.run_all(several, ear, most_waiting=1)
-    with pytest.raises(BusyError, match="1 requests wait already"):
+    with pytest.raises(BusyError, match="1 requests are already waiting"):
         scheduler.run_all(several[:1], other, most_waiting=1)
     assert backend.gate is not None
     backend.gate.release(100)
@@ -224,7 +224,7 @@ def test_several_runs_of_a_client_wait_as_one(backend: Worded, scheduler: Schedu
 def test_too_many_waiting_are_refused(backend: Worded, scheduler: Scheduler) -> None:
     held(backend, scheduler, 5, 5, 5)
     asked(scheduler, 1)
-    with pytest.raises(BusyError, match="1 requests wait already"):
+    with pytest.raises(BusyError, match="1 requests are already waiting"):
         scheduler.run(RunRequest("chat", MESSAGES, GenerationConfig(), 1), Ear(), most_waiting=1)
     assert scheduler.waiting == 1
 

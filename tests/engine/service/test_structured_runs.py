@@ -46,7 +46,7 @@ def test_a_run_is_recorded_with_its_format_and_cannot_be_changed(tmp_path: Path)
     stored = open_trace(trace.path)
     assert stored.header.output_format == FORMAT
     assert [type(stored.event(at)) for at in range(len(stored.entries))] == [type(event) for event in found]
-    with pytest.raises(SafelightError, match="had to fit a format"):
+    with pytest.raises(SafelightError, match="an answer in a format"):
         RunRequest.infill(trace, (Mark(0, 0, 2),), 1)
 
 
@@ -73,7 +73,7 @@ def test_what_cannot_be_held_to_ends_before_it_has_begun() -> None:
     assert not any(isinstance(reply, RunStarted) for reply in replies)
     (ended,) = replies
     assert isinstance(ended, RunEnded)
-    assert ended.message.startswith("the schema's /properties/a cannot be fulfilled")
+    assert ended.message.startswith("the schema's /properties/a cannot be satisfied")
 
 
 def held_up(monkeypatch: pytest.MonkeyPatch) -> threading.Event:

@@ -61,14 +61,14 @@ def test_one_column_may_hold_what_else_separates() -> None:
     [
         (b"", "is empty"),
         (b"\n\n", "is empty"),
-        (b"text\n", "no row below its header"),
+        (b"text\n", "has only a header"),
         (b"a,b,a\n1,2,3\n", "column 'a' twice"),
         (b"a,b\n1,2\n\n1,2,3\n", "row 4: it has 3 cells, the header 2"),
         (b'a,b\n1,"x\n', "row 2: it cannot be read"),
         (b'a,b\n1,"x"y\n', "row 2: it cannot be read"),
         (b"text\nk\xe4se\n", "neither UTF-8 nor UTF-16"),
         (b"\xff\xfea", "neither UTF-8 nor UTF-16"),
-        (b"text\n\0\n", "characters that no table has"),
+        (b"text\n\0\n", "contains binary data"),
         (b"a,b\n1," + b"x" * 100_001, "row 2: a cell has 100,001 characters"),
         (b"a,b\n1," + b"x" * 200_000, "row 2: it cannot be read"),
         (b"a," * 256 + b"\n", "columns; at most 256"),
@@ -108,7 +108,7 @@ def test_states() -> None:
     ):
         with pytest.raises(SafelightError, match=message):
             states_of(found, wanted)
-    with pytest.raises(SafelightError, match="no column state or text; say which one"):
+    with pytest.raises(SafelightError, match="no column state or text; choose the one"):
         states_of(table("a,b\n1,2\n"))
     with pytest.raises(SafelightError, match=r"row 2: the state is empty \('a' and 'b'\)"):
         states_of(table("a,b,c\n ,,2\n"), "a is {a}, b {b}")
@@ -141,7 +141,7 @@ def test_states_with_pictures(tmp_path: Path) -> None:
         ("none.png", "none.png cannot be read: No such file"),
         ("folder", "is not a regular file"),
         ("broken.png", "'broken.png' is damaged"),
-        ("note.txt", "'note.txt' is in no format"),
+        ("note.txt", "'note.txt' is in an unsupported format"),
         ("large.png", "larger than"),
         ("a" * 9_000, "cannot be read: File name too long"),
         ("../secret.png", "is not below the table's folder; put it there"),
@@ -177,7 +177,7 @@ def test_labels() -> None:
     assert label_column(found, ANGER) is None
     with pytest.raises(SafelightError, match="no right answers to 'anger'; name their column so, or 'anger_label'"):
         labels_of(found, ANGER)
-    with pytest.raises(SafelightError, match="row 3: 'perhaps' is no answer to 'urgent'; there are 'yes', 'no'"):
+    with pytest.raises(SafelightError, match="row 3: 'perhaps' is not an answer to 'urgent'; there are 'yes', 'no'"):
         labels_of(table("text,urgent\na,yes\nb,perhaps\n"), URGENT)
 
 

@@ -73,7 +73,7 @@ def test_a_prompt_that_is_too_long_is_a_problem_and_nothing_is_lost() -> None:
 
 
 def test_an_answer_larger_than_the_context_says_which_setting_to_lower() -> None:
-    assert "Lower “New tokens at most”" in fit(conversation(0), Counter(), 64, 64).problem
+    assert "Choose a shorter answer" in fit(conversation(0), Counter(), 64, 64).problem
 
 
 def test_odd_orders_lose_nothing() -> None:

@@ -137,7 +137,7 @@ def test_without_merges_the_scores_are_taken(tmp_path: Path) -> None:
         ),
         ({PREFIX + "model": "gpt2", PREFIX + "pre": ["a"]}, "splits by the rules"),
         ({PREFIX + "token_type": [1]}, "whose tokens have no types"),
-        ({PREFIX + "merges": ["he llo!"]}, "the merge 'he llo!', which is none of its tokens"),
+        ({PREFIX + "merges": ["he llo!"]}, "the merge 'he llo!', which is not one of its tokens"),
         ({PREFIX + "merges": None}, "with neither merges nor scores"),
     ],
 )

@@ -217,7 +217,7 @@ def test_a_format_that_takes_too_long_is_refused_in_a_line(
 ) -> None:
     monkeypatch.setattr(matching, "ANSWER_SECONDS", 0.01)
     large = {"type": "object", "properties": {f"a{at}": {"type": "string"} for at in range(1_500)}}
-    with pytest.raises(SafelightError, match="no answer can be held to this format: it is too complex"):
+    with pytest.raises(SafelightError, match="this format cannot be followed: it is too complex"):
         GrammarState(OutputFormat("json_schema", large), tokens)
 
 
@@ -228,7 +228,7 @@ def test_an_answer_whose_process_ends_says_why_and_goes_no_further(tokens: Gramm
         with closing(GrammarState(wanted, tokens)) as state:
             state._matchers[0]._process.close()
             ask(state)
-            assert state.failure == "the answer can no longer be held to its format: it is too complex; make it simpler"
+            assert state.failure == "the answer can no longer follow its format: it is too complex; make it simpler"
             assert state.take([11, 1]) == 0
             assert state.forced() == []
             assert not state.allowed().any()

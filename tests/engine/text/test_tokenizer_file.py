@@ -149,7 +149,7 @@ def test_a_class_that_composes_characters(name: str, tmp_path: Path) -> None:
         (lambda raw: raw.update(post_processor={"type": "BertProcessing"}), "BertProcessing"),
         (lambda raw: raw.update(post_processor=around("<bos>", 2, 9)), "more than 8 tokens"),
         (lambda raw: raw.update(post_processor=around("<bos>", 2**31)), "damaged"),
-        (lambda raw: raw.update(post_processor=around("<bos>", -1)), "that are none"),
+        (lambda raw: raw.update(post_processor=around("<bos>", -1)), "adds unknown tokens"),
         (lambda raw: raw.update(normalizer=replaced("a", "b" * 1_000)), "more than 16 characters"),
         (
             lambda raw: raw.update(normalizer={"type": "Sequence", "normalizers": [replaced("a", "a" * 16)] * 6}),

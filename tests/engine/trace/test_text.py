@@ -66,7 +66,7 @@ def test_it_is_read_as_it_was_written(tmp_path: Path, failure: str) -> None:
 
 
 def test_why_a_run_ended_is_kept_within_bounds(tmp_path: Path) -> None:
-    why = "the answer can no longer be held to its format: größer"
+    why = "the answer can no longer follow its format: größer"
     events = [*EVENTS[:-1], dataclasses.replace(EVENTS[-1], reason="length", why=why)]
     trace = write(tmp_path / "a.sltrace", events)
     list(exported.write(trace, tmp_path / "a.json", Options()))

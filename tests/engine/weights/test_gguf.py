@@ -74,8 +74,8 @@ def made(*keys: bytes, tensors: tuple[bytes, ...] = (), version: int = 3, counts
 
 ENDLESS = 2**63
 BAD = {
-    "no GGUF": (b"PK\x03\x04" + bytes(40), "is no GGUF file"),
-    "empty": (b"", "is no GGUF file"),
+    "no GGUF": (b"PK\x03\x04" + bytes(40), "is not a GGUF file"),
+    "empty": (b"", "is not a GGUF file"),
     "version 1": (made(version=1), "is of GGUF version 1"),
     "big-endian": (made(version=3 << 24), "is written for big-endian machines"),
     "tensors without end": (made(counts=(ENDLESS, 0)), "says that it has 9,223,372,036,854,775,808 tensors"),
@@ -129,7 +129,7 @@ def test_wherever_it_is_cut_off(whole: Path, tmp_path: Path) -> None:
     data = whole.read_bytes()
     for size in (*range(0, 12_000, 487), len(data) - 1):
         (tmp_path / "cut.gguf").write_bytes(data[:size])
-        with pytest.raises(SafelightError, match=r"is truncated|is no GGUF"):
+        with pytest.raises(SafelightError, match=r"is truncated|is not a GGUF"):
             GGUFHeader.read(tmp_path / "cut.gguf")
 
 

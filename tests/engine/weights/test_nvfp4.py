@@ -168,7 +168,7 @@ def without_scales(folder: Path) -> None:
     change_weights(folder, {name: None for name in names if name.endswith(".weight_scale")})
 
 
-NO_NUMBERS = f"{EXPERT}.weight_scale holds scales that are no positive numbers"
+NO_NUMBERS = f"{EXPERT}.weight_scale holds scales that are not positive numbers"
 BAD = {
     "missing scales": ("modelopt", changed(weight_scale=None), f"tensor {EXPERT}.weight_scale is missing"),
     "no scales": ("modelopt", without_scales, "nvfp4 weights are declared, and no tensor holds scales (.weight_scale)"),

@@ -137,7 +137,7 @@ LAYER = "model.layers.1.mlp.up_proj"
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"qzeros": torch.full((4, 48), 0x12345678)}, "qzeros holds other zeros"),
+        ({"qzeros": torch.full((4, 48), 0x12345678)}, "qzeros has zeros"),
         ({"g_idx": torch.arange(256).flip(0).int() // 64}, "g_idx puts inputs in another order"),
         ({"scales": torch.ones(2, 384)}, "scales has shape (2, 384)"),
     ],

@@ -256,9 +256,12 @@ BAD_STORE = {
     "no files": (rewritten(lambda raw: raw.pop("files")), "is damaged"),
     "odd precision": (rewritten(lambda raw: raw.update(precision={"experts": "q2"})), "'experts' as 'q2'"),
     "no JSON": (lambda folder: (folder / store_files.MANIFEST).write_text("{"), "cannot be read as JSON"),
-    "a file elsewhere": (renamed("../layer-00.safetensors"), "names '../layer-00.safetensors', no file beside it"),
-    "a file by its path": (renamed("/etc/passwd"), "names '/etc/passwd', no file beside it"),
-    "a name with NUL": (renamed("a\0b"), "no file beside it"),
+    "a file elsewhere": (
+        renamed("../layer-00.safetensors"),
+        "names '../layer-00.safetensors', which is not a file in its folder",
+    ),
+    "a file by its path": (renamed("/etc/passwd"), "names '/etc/passwd', which is not a file in its folder"),
+    "a name with NUL": (renamed("a\0b"), "which is not a file in its folder"),
     "a pipe": (piped, "layer-00.safetensors is missing"),
     "an endless size": (sized("1e999"), "cannot be read as JSON"),
     "a size in words": (sized('"many"'), "is damaged: of rest.safetensors it knows"),
@@ -295,7 +298,7 @@ def test_vision_tensors_in_a_store_are_skipped(packed_store: Path, tmp_path: Pat
 
 def test_a_cancelled_conversion_goes_on_where_it_stood(source: Path, packed_store: Path, tmp_path: Path) -> None:
     folder, cancel = tmp_path / "store", threading.Event()
-    with pytest.raises(SafelightError, match=r"cancelled; run it again to go on from layer file layer-01"):
+    with pytest.raises(SafelightError, match=r"cancelled; run it again to continue from layer file layer-01"):
         quantize(source, folder, "nf4", CPU, lambda _: cancel.set(), cancel)
     with pytest.raises(SafelightError, match="is an unfinished conversion; run safelight quantize again"):
         load_model(folder, device="cpu")
@@ -409,7 +412,7 @@ def test_nothing_goes_from_a_folder_of_another_conversion(source: Path, tmp_path
     (tmp_path / store_files.PARTIAL).write_text(
         json.dumps(raw | {"files": {"../x": {"bytes": 1, "sha256": "00" * 32}}})
     )
-    with pytest.raises(SafelightError, match="no file beside it"):
+    with pytest.raises(SafelightError, match="which is not a file in its folder"):
         quantize(source, tmp_path, "int4", CPU)
     assert half.exists()
 
@@ -440,7 +443,7 @@ def test_a_disk_that_fills_up_loses_nothing(
         real(tensors, path, metadata)
 
     monkeypatch.setattr(saving, "save_file", filling)
-    with pytest.raises(SafelightError, match=r"disk is full, so .*layer-01.safetensors was not written.* it goes on"):
+    with pytest.raises(SafelightError, match=r"disk is full, so .*layer-01.safetensors was not written.* it continues"):
         quantize(source, tmp_path / "store", "nf4", CPU)
     assert not calls[1].exists()
     quantize(source, tmp_path / "store", "nf4", CPU)

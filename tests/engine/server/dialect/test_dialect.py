@@ -211,5 +211,5 @@ def test_who_leaves_ends_the_run(served: Served) -> None:
     assert within(lambda: served.scheduler.running == 0)
     newest = served.server.live.snapshot()[0]
     assert within(lambda: served.server.live.snapshot()[0].state == "cancelled"), newest
-    with pytest.raises(SafelightError, match="broke off"):
+    with pytest.raises(SafelightError, match="was lost"):
         reader.finish()

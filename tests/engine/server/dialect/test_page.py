@@ -45,7 +45,7 @@ def test_a_remote_canvas_develops(served: Served, browser: Browser) -> None:
     browser.call("Input.insertText", text=LONG)
     browser.press("Enter")
     browser.wait("document.documentElement.dataset.runs === '1'")
-    browser.wait("view.place.textContent.includes('committed')")
+    browser.wait("view.place.textContent.includes('finished')")
     answer = browser.value("document.querySelector('#answer').textContent")
     assert re.match(r"\d+, \d+, ", answer)
     assert re.fullmatch(r"\d+ tokens in \d+ steps\.", browser.value("document.querySelector('#end').textContent"))

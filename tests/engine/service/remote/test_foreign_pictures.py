@@ -114,7 +114,7 @@ def test_who_turns_out_to_be_blind_is_one_line_that_says_what_to_do() -> None:
     with serving(v1_models=models("m"), v1_chat_completions=refusing) as server:
         backend = loaded(server)
         said = ask(backend, asking(RED)).ended.message
-        assert "failed: image input is not supported. Perhaps its model sees no pictures" in said
+        assert "failed: image input is not supported. Perhaps its model cannot see pictures" in said
         assert "Perhaps" not in ask(backend).ended.message
     with serving(v1_models=models("m", **VISION), v1_chat_completions=refusing) as server:
         assert "Perhaps" not in ask(loaded(server), asking(RED)).ended.message

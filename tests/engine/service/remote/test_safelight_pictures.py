@@ -158,4 +158,4 @@ def test_what_was_not_sent_or_is_another_is_refused(served: Served, monkeypatch:
     assert (status, "not on the server" in said) == (400, True)
     served.http.post("/safelight/v1/pictures", content=absent.data, headers=file)
     asked["messages"][0]["images"][0]["width"] = 8  # type: ignore[index]
-    assert refusal("run", json=asked) == (400, "an image of a message has another size than its picture.")
+    assert refusal("run", json=asked) == (400, "an image of a message and its picture differ in size.")

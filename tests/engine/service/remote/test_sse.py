@@ -36,5 +36,5 @@ def test_every_byte_by_itself() -> None:
 def test_what_never_ends_is_refused(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "LONGEST_LINE", 150)
     reader = EventReader()
-    with pytest.raises(RemoteError, match="without an end"):
+    with pytest.raises(RemoteError, match="endless line"):
         list(map(reader.feed, [line] * 10))

@@ -249,7 +249,9 @@ def test_a_call_without_an_object_is_shown_and_questioned() -> None:
     with plain_vllm(calling) as server:
         ran = ask(loaded(server, "smollm2"))
     assert 'get_weather("Paris")' in ran.text
-    assert ran.ended.message.startswith("The server's call of 'get_weather' cannot be used: its arguments are no JSON")
+    assert ran.ended.message.startswith(
+        "The server's call of 'get_weather' cannot be used: its arguments are not a JSON"
+    )
 
 
 def test_calls_of_tools_are_shown_and_sent_back_as_the_wire_has_them() -> None:
