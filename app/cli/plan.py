@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from engine.memory.plan import Plan
 
 EPILOG = """\
-Loads nothing: config.json and the headers of the weights are enough, or config.json alone. For a GGUF file the header is
-enough; one of DiffusionGemma is counted as imported. A shape can be given instead of a folder: 26b-a4b for DiffusionGemma
-26B-A4B, wedlm-8b for WeDLM 8B, nemotron-3b for Nemotron-Labs-Diffusion 3B, qwen3-1.7b, qwen3-0.6b, qwen2.5-coder-1.5b,
-qwen2.5-coder-0.5b. Sizes are in decimal GB.
+Loads nothing: config.json and the headers of the weights are enough, or config.json alone. For a GGUF file the
+header is enough; one of DiffusionGemma is counted as imported. A shape can be given instead of a folder: 26b-a4b
+for DiffusionGemma 26B-A4B, wedlm-8b for WeDLM 8B, nemotron-3b for Nemotron-Labs-Diffusion 3B, qwen3-1.7b,
+qwen3-0.6b, qwen2.5-coder-1.5b, qwen2.5-coder-0.5b. Sizes are in decimal GB.
 
 examples:
   safelight plan 26b-a4b --card rtx-4090
