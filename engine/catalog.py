@@ -237,7 +237,7 @@ PUBLISHED = (
         "wedlm-8b",
         quantization="auto",
         model_type="wedlm",
-        licence="Apache-2.0; the licence file beside its weights leaves out the European Union",
+        licence="Apache-2.0; the licence file next to its weights leaves out the European Union",
     ),
     PublishedModel(
         "nvidia/Nemotron-Labs-Diffusion-3B",

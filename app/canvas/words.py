@@ -92,9 +92,9 @@ def of_block(block: BlockState | None) -> str:
     if block.step < 0:
         return tr("Canvas block {block}, before the first step: {length} tokens of noise.", **facts)
     return tr(
-        "Canvas block {block}, step {step}: {accepted} of {length} accepted, {remelted} taken back.",
+        "Canvas block {block}, step {step}: {accepted} of {length} accepted, {back} taken back.",
         step=step_number(block.step),
-        remelted=block.remelted_count,
+        back=block.remelted_count,
         **facts,
     )
 

@@ -58,7 +58,7 @@ class FirstRun(QWidget):
         )
         self.captions = [label(text, "moment", wrap=True) for text in captions]
         self.figures = label("", "caption", wrap=True)
-        self.figures.setAccessibleName(tr("Step on show"))
+        self.figures.setAccessibleName(tr("Step shown"))
         self.source = label("", "caption", wrap=True)
         self.again = button(tr("Play again"), tr("Play the run again"), clicked=self.play)
         policy = self.again.sizePolicy()

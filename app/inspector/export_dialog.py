@@ -64,7 +64,7 @@ class ExportDialog(QDialog):
             [
                 ("fitting", tr("As suits the format")),
                 ("block", tr("All of block {block}", block=block)),
-                ("here", tr("The step on show")),
+                ("here", tr("The step shown")),
                 ("named", tr("Steps of block {block} by number", block=block)),
             ],
         )

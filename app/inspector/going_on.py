@@ -102,7 +102,7 @@ class GoingOn(QObject):
         if context.loading is not None:
             return tr("{loading}.", loading=context.loading.text)
         if context.is_busy:
-            return tr("A run is under way; Esc stops it.")
+            return tr("A run is in progress; Esc stops it.")
         if context.model is None:
             return tr("Load a model to change this run.")
         if not self._has_its_model:
@@ -182,7 +182,7 @@ class GoingOn(QObject):
         if trace is None:
             return
         if change.block in {mark.block for mark in trace.header.marks}:
-            self._forks.say(tr("A part of this block was written anew; change the run that it comes from."))
+            self._forks.say(tr("A part of this block was rewritten; change the run that it comes from."))
             return
         try:
             changes = engine.chain(trace.header.changes, change)

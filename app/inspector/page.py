@@ -209,7 +209,7 @@ class InspectorPage(QWidget):
         if title != prompt:
             parts.append(prompt)
         if self._live:
-            parts.append(tr("under way"))
+            parts.append(tr("in progress"))
         elif self.overview.order is not None and trace.header.decision is None:
             parts += end_in_short(trace.result, self.overview.order)
         self.title.set_whole(title)

@@ -346,7 +346,7 @@ def _kinship(one: TraceHeader, other: TraceHeader, piece: Piece | None) -> list[
             continue
         if header.marks:
             which = (tr("left"), tr("right")) if header is one else (tr("right"), tr("left"))
-            return [tr("The {one} run writes parts of the {other} one anew.", one=which[0], other=which[1])]
+            return [tr("The {one} run rewrites parts of the {other} one.", one=which[0], other=which[1])]
         place = {"block": of.block + 1, "step": step_number(of.step)}
         if header is one:
             said = tr("The left run goes on from the right one at block {block}, step {step}", **place)
@@ -362,7 +362,7 @@ def made_in_words(header: TraceHeader, piece: Piece | None = None) -> str:
     if header.marks:
         blocks = ", ".join(str(block) for block in sorted({mark.block + 1 for mark in header.marks}))
         spans = tr(", ").join(_span(mark) for mark in header.marks)
-        return tr("Block {blocks}, written anew: {spans}", blocks=blocks, spans=spans)
+        return tr("Block {blocks}, rewritten: {spans}", blocks=blocks, spans=spans)
     if not header.changes:
         return prompt_in_line(header)
     newest = header.changes[-1]

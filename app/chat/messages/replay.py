@@ -100,7 +100,7 @@ class AnswerReplay(QWidget):
             self.said = Prose(tr("Answer before this block"))
             self.said.rebuilt.connect(self._rebuilt)
             self.canvas, self.board = CanvasView(), AnswerBoard(self._rebuilt)
-            self.canvas.setAccessibleName(tr("Canvas of the step on show"))
+            self.canvas.setAccessibleName(tr("Canvas of the step shown"))
             inside = row_of(self.canvas, margins=(PAD, 0, PAD, 0))
             self.stage.setLayout(column_of(self.said, self.board, inside, spacing=8))
             self._options.apply(self.canvas)

@@ -1,4 +1,4 @@
-// A decision's questions with what its reads up to the frame on show came to. Knows no canvas but its slots.
+// A decision's questions with what its reads up to the shown frame found. Knows no canvas but its slots.
 
 const slots = told.decision ? told.decision.slots : [];
 

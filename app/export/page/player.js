@@ -1,4 +1,4 @@
-// Which frame is on show, playing, keys, and all views together.
+// Which frame is shown, playing, keys, and all views together.
 
 const FRAME_MS = 200;
 const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4];

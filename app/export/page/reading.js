@@ -132,7 +132,7 @@ function figures(block, step) {
 const glyphOf = (token) => told.glyphs[token] || [told.pieces[token].replaceAll(" ", "\u00b7"), "text"];
 const spelled = (token) => told.names[token] || glyphOf(token)[0];
 
-// The text at a frame: finished blocks, then the best guesses of the one under way. [token, block, position, draft]
+// The text at a frame: finished blocks, then the best guesses of the open one. [token, block, position, draft]
 function textAt(frame) {
   const found = [];
   for (let index = told.decision ? frame.block : 0; index <= frame.block; index += 1) { // reads are of one prompt

@@ -138,10 +138,10 @@ class MapArea(StepsArea):
         if 0 <= frame.step < record.steps:
             said.append(
                 tr(
-                    "Step {step}: {accepted} accepted, {remelted} taken back, entropy {entropy} nats a cell.",
+                    "Step {step}: {accepted} accepted, {back} taken back, entropy {entropy} nats a cell.",
                     step=step_number(frame.step),
                     accepted=int(record.accepted_counts[frame.step]),
-                    remelted=int(record.remelt_counts[frame.step]),
+                    back=int(record.remelt_counts[frame.step]),
                     entropy=f"{record.mean_entropy[frame.step]:.3f}",
                 )
             )

@@ -35,17 +35,17 @@ class Spans(QWidget):
         self._player = player
         self._marks: list[Mark] = []
         self._blocked = self._offer = ""
-        self.setAccessibleName(tr("Parts to write anew"))
+        self.setAccessibleName(tr("Parts to rewrite"))
         self.first, self.last = QSpinBox(), QSpinBox()
         self.first.setAccessibleName(tr("First position"))
         self.last.setAccessibleName(tr("Last position"))
-        self.add = button(tr("Add"), tr("Add this part to those that are written anew"), clicked=self._add)
+        self.add = button(tr("Add"), tr("Add this part to those that are rewritten"), clicked=self._add)
         self.text = label("", "caption", wrap=True)
         self.text.setAccessibleName(tr("The text of this part"))
         self.list = QListWidget()
-        self.list.setAccessibleName(tr("Parts to write anew"))
+        self.list.setAccessibleName(tr("Parts to rewrite"))
         self.remove = button(tr("Remove"), tr("Remove the selected part"), clicked=self._remove)
-        self.run = button(tr("Write anew"), tr("Write these positions anew and keep all others"), role="plain")
+        self.run = button(tr("Rewrite"), tr("Rewrite these positions and keep all others"), role="plain")
         self._lay_out()
         self.run.clicked.connect(self._ask)
         for box in (self.first, self.last):
@@ -69,7 +69,7 @@ class Spans(QWidget):
         hint = tr("All else stays as it is. Select a cell, and another with Shift, or type the positions.")
         self.setLayout(
             column_of(
-                label(tr("Write a part of the text anew"), "setting", wrap=True),
+                label(tr("Rewrite a part of the text"), "setting", wrap=True),
                 label(hint, "caption", wrap=True),
                 row,
                 self.text,

@@ -109,7 +109,7 @@ class InfluenceView(QWidget):
         """
         snapshot, frame = self._player.snapshot, self._player.frame
         if snapshot is None or frame is None or kl.shape != (snapshot.length,):
-            raise ValueError(f"a measurement of shape {kl.shape} is not of the canvas on show")
+            raise ValueError(f"a measurement of shape {kl.shape} is not of the canvas shown")
         left_out = position if excluded is None else excluded
         clean = np.nan_to_num(np.maximum(kl.astype(np.float64), 0.0))
         self.influence = ShownInfluence(position, before, after, clean, left_out)

@@ -66,7 +66,7 @@ class Noising(QObject):
         if not order.answering.any():
             return tr("This run has a thought, and no answer behind it.")
         if trace.header.marks:
-            return tr("A part of this run was written anew; test the run that it comes from.")
+            return tr("A part of this run was rewritten; test the run that it comes from.")
         return self._going_on.refusal_to_fork(can=model is not None and model.capabilities.forks)
 
     @Slot()

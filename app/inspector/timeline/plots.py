@@ -62,7 +62,7 @@ class Plots(QWidget):
         self._graph: GraphicsLayoutWidget | None = None  # made when first needed
         self._rows: list[PlotItem] = []
         self.whole = button(tr("Whole run"), tr("Plot the whole run"))
-        self.one = button(tr("This block"), tr("Plot the block on show"))
+        self.one = button(tr("This block"), tr("Plot this block"))
         self.missing = label("", "caption")
         self._block = -1  # the block drawn; -1 for all
         for made in (self.whole, self.one):

@@ -314,4 +314,4 @@ class ChatState:
 
     def _require_idle(self) -> None:
         if self.active is not None:
-            raise RuntimeError("an answer is under way; stop it first")
+            raise RuntimeError("an answer is being written; stop it first")

@@ -13,7 +13,7 @@ const isStill = matchMedia("(prefers-reduced-motion: reduce)");
 const GONE = "The server cannot be reached. Check in Safelight that it is on, then try again.";
 
 let model = null;
-let run = null; // the one under way
+let run = null; // the current one
 
 // --- the key -------------------------------------------------------------------------------------------------------
 

@@ -260,7 +260,7 @@ def test_the_button_has_one_name_and_stands_still(panel, player, qtbot):
     player.select(6)
     panel.pin.click()
     qtbot.waitUntil(panel.changes.isVisible)
-    for reason, model in (("A run is under way; Esc stops it.", ""), ("", "Safelight Skills"), ("", "")):
+    for reason, model in (("A run is in progress; Esc stops it.", ""), ("", "Safelight Skills"), ("", "")):
         panel.block(reason, model)
         panel.say("a problem of some length")
         qtbot.wait(1)
