@@ -253,7 +253,7 @@ def _thought_and_answer(order: RunOrder) -> list[str]:
         return []
     answer, thought = order.settled(order.answering), order.settled(order.thinking)
     if answer is None:
-        return [tr("There is a thought, and no answer behind it.")]
+        return [tr("There is a thought, and no answer after it.")]
     if thought is None:
         return [tr("The thought was given; the answer settled at {when}.", when=_when(answer, order))]
     if answer == thought:

@@ -125,7 +125,7 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0
     if frame.step >= steps:
         lines = [tr("Block {block}, finished", block=frame.block + 1), trn("{count} step", "{count} steps", steps)]
         if figures is not None and figures.is_rescued:
-            lines.append(tr("Rescued: written on behind its stable beginning"))
+            lines.append(tr("Rescued: continued after its stable beginning"))
         elif figures is not None and not figures.has_masks:
             lines.append(
                 tr("Stopped early: sure enough") if figures.stopped_early else tr("Stopped at the limit of steps")
@@ -188,7 +188,7 @@ def history_in_words(bio: History, piece: Piece) -> str:
         ]
         sentence += " " + tr("Causal probability: {list}.", list=tr(", ").join(read))
     if bio.padding:
-        sentence += " " + tr("It is padding behind the end of the text.")
+        sentence += " " + tr("It is padding after the end of the text.")
     return sentence
 
 

@@ -41,7 +41,7 @@ class ModelsPage(ColumnPage):
         self.hero, self.small, self.bar = Hero(), SmallModels(), CatalogBar()
         self.servers = RemoteSection()
         self.add_server = button(
-            tr("Add a remote engine…"), role="plain", tip=tr("Lets a model answer that another program or machine runs")
+            tr("Add a remote engine…"), role="plain", tip=tr("Use a model on another machine or in another program")
         )
         self.add = button(tr("Add a folder…"), role="plain", tip=tr("Lists a model folder where it is; copies nothing"))
         tip = tr("Lists a file in llama.cpp's format: most load as they are, DiffusionGemma is imported")

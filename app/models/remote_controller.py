@@ -153,7 +153,7 @@ class RemoteController(QObject):
 
         def work(_control: Control) -> object:
             if not (key.isascii() and key.isprintable() and " " not in key):
-                raise SafelightError(tr("This is no key: it holds characters that no key has. Enter it again."))
+                raise SafelightError(tr("This key has invalid characters. Enter it again."))
             return access.keep(origin, key)
 
         self._saves += 1  # each job has its own key, so that all run, in order

@@ -29,8 +29,8 @@ class RemoteSection(QWidget):
         self.address.setMinimumWidth(FIELD_WIDTH)
         self.address.setPlaceholderText("http://127.0.0.1:8000")
         self.address.setAccessibleName(tr("Address of a server"))
-        self.key = key_field(tr("Key of the server, if it wants one"))
-        self.key.setPlaceholderText(tr("Key, if it wants one"))
+        self.key = key_field(tr("Key of the server, if it asks for one"))
+        self.key.setPlaceholderText(tr("Key, if it asks for one"))
         self.add_button = button(tr("Add and test"), role="plain", tip=tr("Asks the server which models it has"))
         self.help = button(tr("How to run DiffusionGemma on vLLM"), clicked=self._open_guide)
         if not VLLM_GUIDE.is_file():  # shown with its parent: shown before it has one, it would be a window

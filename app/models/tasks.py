@@ -176,7 +176,7 @@ def keep_token(tokens: Secret, token: str) -> Work:
 
     def work(_control: Control) -> object:
         if token and not is_token(token):
-            raise SafelightError(tr("This is no access token: it holds characters that no token has. Enter it again."))
+            raise SafelightError(tr("This access token has invalid characters. Enter it again."))
         return tokens.write(token)
 
     return work
@@ -205,9 +205,7 @@ def _discard_conversion(folder: Path) -> None:
     if not os.path.lexists(folder):
         return
     if not is_plain_file(folder / PARTIAL) or folder.is_symlink():
-        raise SafelightError(
-            tr("{folder} is no conversion of ours, so nothing in it is removed; remove it by hand", folder=folder)
-        )
+        raise SafelightError(tr("Safelight did not make the conversion in {folder}; remove it yourself", folder=folder))
     clear(folder, is_of_a_conversion, PARTIAL)
 
 

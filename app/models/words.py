@@ -65,10 +65,10 @@ def action_tip(action: Action) -> str:
     return {
         "load": tr("Loads this model in place of the one that answers now"),
         "unload": tr("Frees the memory that the model takes"),
-        "download": tr("Can be paused; goes on where it stood, also after a restart"),
-        "resume": tr("Goes on where it stood"),
+        "download": tr("Can be paused and continued, also after a restart"),
+        "resume": tr("Continues where it stopped"),
         "pause": tr("Keeps what is here"),
-        "cancel": tr("Leaves nothing of it behind"),
+        "cancel": tr("Removes all of it"),
         "verify": tr("Reads all files and compares their hashes"),
         "convert": tr("Writes a smaller copy to the data folder, most of it in 4 bits; the original stays"),
         "convert_but_vision": tr("Writes a 4-bit copy; the part that reads pictures stays in 16 bits instead of 8"),
@@ -81,7 +81,7 @@ def blocked(entry: ModelEntry, *, offline: bool, loaded: bool) -> dict[Action, s
     """Returns why buttons are disabled, by action."""
     found: dict[Action, str] = {}
     if offline and entry.state in ("absent", "unfinished"):
-        found["download"] = found["resume"] = tr("The offline switch is on; turn it off in the settings first")
+        found["download"] = found["resume"] = tr("Offline is on; turn it off in the settings first")
     if loaded:
         found["delete"] = found["remove"] = tr("Unload it first")
     return found
@@ -146,7 +146,7 @@ def progress_line(progress: JobProgress) -> str:
 def place_line(folder: Path, free: int, offline: bool) -> str:
     """Names the folder of downloads, or says that there are none while offline."""
     if offline:
-        return tr("The offline switch is on: nothing is downloaded.")
+        return tr("Offline is on: nothing is downloaded.")
     place = shortened(str(folder))
     return tr("Downloads go to {folder}, which has {free} free.", folder=place, free=amount(free))
 
@@ -336,9 +336,9 @@ def server_purpose(found: Reachability | None) -> str:
     if "safelight" in kinds:
         return tr("Another Safelight: the canvas, forks and the inspector work as with a model here")
     if "vllm" in kinds:
-        return tr("A vLLM server: answers with text alone, so there is no canvas to watch")
+        return tr("A vLLM server: sends only text, so there is no canvas to watch")
     if kinds:
-        return tr("A server of OpenAI's kind: answers with text alone, so there is no canvas to watch")
+        return tr("A server with OpenAI's protocol: sends only text, so there is no canvas to watch")
     return ""
 
 
@@ -354,6 +354,6 @@ def server_detail(found: Reachability | None, *, is_key_kept: bool = True) -> st
 def server_offline(name: str) -> str:
     """Explains that a server cannot be asked while the offline switch is on."""
     return tr(
-        "The offline switch is on, and {host} is not this computer. Turn it off in the settings first.",
+        "Offline is on, and {host} is not this computer. Turn it off in the settings first.",
         host=name,
     )

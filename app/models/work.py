@@ -34,7 +34,7 @@ class ModelWork:
     def download(self, entry: ModelEntry) -> str:
         """Begins or resumes a download. Returns why it may not be; empty if it may."""
         if self.offline.is_set():
-            return tr("The offline switch is on, so nothing is downloaded. Turn it off in the settings first.")
+            return tr("Offline is on, so nothing is downloaded. Turn it off in the settings first.")
         self.submit(
             entry.key, "download", tasks.download(entry, self._folder, self._endpoint, self._tokens, self.offline)
         )

@@ -64,7 +64,7 @@ class Noising(QObject):
         if not order.has_thought:
             return tr("This run has no thought: it was made by a model that does not think, or with thinking off.")
         if not order.answering.any():
-            return tr("This run has a thought, and no answer behind it.")
+            return tr("This run has a thought, and no answer after it.")
         if trace.header.marks:
             return tr("A part of this run was rewritten; test the run that it comes from.")
         return self._going_on.refusal_to_fork(can=model is not None and model.capabilities.forks)

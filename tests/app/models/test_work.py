@@ -98,7 +98,7 @@ def test_cancelling_a_conversion_removes_what_it_wrote(folder: Path) -> None:
         do(tasks.discard(only(folder), folder))
     assert [path.name for path in place.iterdir()] == ["thesis.txt"]
     entry = ModelEntry("k", "stored", "unpacked", "x", "", place)
-    with pytest.raises(SafelightError, match="is no conversion of ours"):
+    with pytest.raises(SafelightError, match="did not make the conversion"):
         do(tasks.discard(entry, folder))
     (place / "thesis.txt").rename(place / "safelight-store.partial.json")
     do(tasks.discard(only(folder), folder))
