@@ -223,7 +223,7 @@ def _remove(folder: Path) -> None:
             folder.rename(going)
             shutil.rmtree(going)
     except OSError as error:
-        raise SafelightError(f"{folder} cannot be removed ({error.strerror or error}); remove it by hand") from error
+        raise SafelightError(f"{folder} cannot be removed ({error.strerror or error}); remove it yourself") from error
 
 
 def sweep(folder: Path) -> Work:
