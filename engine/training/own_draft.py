@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from engine.adapters.draft import BranchMasks, save_branch_draft
 from engine.adapters.targets import attach, new_adapters
 from engine.layers.attention import Extend
 from engine.layers.branches import Branches
@@ -99,6 +100,13 @@ class OwnDraftTrainer:
 
     def save(self) -> None:
         write_state(self.folder, gather(self.named, self.average, {"adam": self.optimizer}), {"step": str(self.step)})
+
+    def export(self, folder: Path, model: Model) -> None:
+        """Writes the averaged draft, which ``adapters.draft.read_branch_draft`` reads."""
+        for name, param in self.named.items():
+            param.data.copy_(self.average[name])
+        masks = BranchMasks(self.recipe.mask, self.recipe.size)
+        save_branch_draft(folder, self.adapters, model.family.targets, masks, model.name)
 
     def _take_step(self) -> list[float]:
         """Returns the loss, and for each mask of a branch the share of likeliest tokens that are the model's."""
