@@ -30,7 +30,7 @@ MOST_PENALTY = 100  # of a repetition; checkpoints have 1.0 to 1.3
 MOST_REWRITES = 16  # of a block's doubtful spans
 IMAGE_TOKENS = (70, 140, 280, 560, 1120)  # budgets of an image that the published model was trained with
 BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
-GROWING = frozenset({"autoregressive", "causal_parallel", "self_speculation"})
+GROWING = frozenset({"autoregressive", "causal_parallel", "self_speculation", "drafting"})
 """Decoders whose text grows from left to right: a block is a part of the text as recorded, and is never filled in."""
 REMASKING = ("low_confidence_dynamic", "low_confidence_static", "sequential", "entropy_bounded")
 """Rules, by SDAR's names, for which masks of a block a pass of block-causal decoding writes."""

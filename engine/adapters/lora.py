@@ -20,7 +20,8 @@ class LowRank(nn.Module):
         self.up = nn.Parameter(torch.zeros(outputs, rank))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(F.linear(x, self.down), self.up) * self.scaling
+        out = F.linear(F.linear(x, self.down), self.up)
+        return out if self.scaling == 1.0 else out * self.scaling
 
 
 class LayerAdapter(nn.Module):

@@ -14,6 +14,7 @@ from engine.decoding.autoregressive import autoregressive
 from engine.decoding.block_causal import block_causal
 from engine.decoding.block_diffusion import CommittedBlocks, Usage, block_diffusion, finished
 from engine.decoding.causal_parallel import causal_parallel
+from engine.decoding.drafting import drafting
 from engine.decoding.infilling import infilling
 from engine.decoding.masked_diffusion import masked_diffusion
 from engine.decoding.mixed import mixed
@@ -42,6 +43,7 @@ DECODERS: dict[str, Decoder] = {
     "block_causal": block_causal,
     "masked_diffusion": masked_diffusion,
     "self_speculation": self_speculation,
+    "drafting": drafting,
 }
 """The decoders by name. Forks, infills and decisions use block diffusion; formats use that or autoregressive."""
 

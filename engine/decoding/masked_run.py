@@ -20,6 +20,7 @@ from engine.decoding.written_blocks import Predicted
 from engine.decoding.written_run import blocks_of, required_mask, room_behind
 from engine.errors import SafelightError
 from engine.events import Event, GenerationFinished
+from engine.layers.branches import Branches
 
 Choose: TypeAlias = Callable[[Tensor, int], tuple[Tensor, Sequence[int]]]
 """Logits (M, V) of a block's masks and the number of the pass -> the tokens drawn (M,), and the rows to write."""
@@ -31,14 +32,17 @@ class MaskedRun:
     Args:
         in_order: see ``WrittenBlocks``. Otherwise a predicted mask stays a mask.
         order: of temperature and cuts.
+        mask: stands where nothing is written; None: the model's own.
 
     Raises:
         SafelightError: the model has no mask token, or allows no other one; the prompt fills all its positions;
             settings of a canvas of noise.
     """
 
-    def __init__(self, run: Run, *, in_order: bool = False, order: SamplingOrder = TRANSFORMERS) -> None:
-        self.mask, self.run = required_mask(run), run
+    def __init__(
+        self, run: Run, *, in_order: bool = False, order: SamplingOrder = TRANSFORMERS, mask: int | None = None
+    ) -> None:
+        self.mask, self.run = required_mask(run) if mask is None else mask, run
         self.prompt, self.config, self.cache = run.prompt, run.config, run.cache
         self.limit = min(run.config.max_new_tokens, room_behind(run))  # tokens
         self.length = 0  # tokens of the text up to the first unwritten place, or up to its end
@@ -120,16 +124,18 @@ class MaskedRun:
         first_logits: int = 0,
         is_causal: bool = True,
         draft: DraftAdapter | None = None,
+        branches: Branches | None = None,
     ) -> Passes[Tensor]:
         """Reads ids (T,) behind the cache's text in one pass; the first ``commit`` of them are appended to it.
 
         Returns:
             Logits (T - first_logits, V), those of forbidden tokens at minus infinity.
         """
-        wanted = Decode(torch.tensor(ids), self.cache, commit, first_logits, None, is_causal, draft)
+        wanted = Decode(torch.tensor(ids), self.cache, commit, first_logits, None, is_causal, draft, branches)
         yield wanted
         self.cache.record_ids(ids[:commit])
-        return self.drawing.allowed(wanted.take(), ids[first_logits:] if is_causal else ())
+        text = ids[first_logits : len(ids) if branches is None else branches.text_rows]
+        return self.drawing.allowed(wanted.take(), text if is_causal else ())
 
     def predicted(self, places: Sequence[int], logits: Tensor, drawn: Tensor) -> dict[int, Predicted]:
         """Returns predictions by place, from logits (R, V) and drawn tokens (R,) at R places."""

@@ -65,7 +65,13 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
         case Decode():
             with nullcontext() if wanted.draft is None else wanted.draft.on():
                 wanted.logits = model.decode(
-                    wanted.ids, wanted.cache, wanted.commit, wanted.first_logits, wanted.positions, wanted.is_causal
+                    wanted.ids,
+                    wanted.cache,
+                    wanted.commit,
+                    wanted.first_logits,
+                    wanted.positions,
+                    wanted.is_causal,
+                    wanted.branches,
                 )
         case LaunchStep():
             wanted.program.launch(wanted.index)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from engine import catalog, store_files
-from engine.adapters.draft import draft_numbers
+from engine.adapters.draft import DraftAdapter, draft_numbers, read_draft
 from engine.config import ModelConfig
 from engine.errors import SafelightError
 from engine.files import read_json
@@ -61,6 +61,14 @@ class ModelFolder:
     def drafts(self) -> bool:
         """True if its family drafts its own text, by the checkpoint's adapter if there is one."""
         return "self_speculation" in self.family.decoders
+
+    def read_draft(self, network: Network, device: torch.device, dtype: torch.dtype, free: int) -> DraftAdapter | None:
+        """Returns the adapter with which the model drafts its own text; None if it has none.
+
+        Raises:
+            SafelightError: as ``adapters.draft.read_draft``.
+        """
+        return read_draft(self.path, network, device, dtype, free) if self.drafts else None
 
     @cached_property
     def stored(self) -> StoredWeights:

@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from engine import kernels
-from engine.adapters.draft import DraftAdapter, read_draft
+from engine.adapters.draft import DraftAdapter
 from engine.adapters.slot import Adapter, AdapterSlot
 from engine.config import GenerationConfig, ModelConfig
 from engine.errors import SafelightError, Sentence
+from engine.layers.branches import Branches
 from engine.layers.kv_cache import KVCache
 from engine.layers.packed_linear import for_processor, packed_weights
 from engine.memory.device import Placement, choose
@@ -142,10 +143,11 @@ class Model:
         first_logits: int = 0,
         positions: Tensor | None = None,
         is_causal: bool = True,
+        branches: Branches | None = None,
     ) -> Tensor:
         """Reads and predicts as ``Network.decode``."""
         self.take_threads()
-        return self.network.decode(torch.as_tensor(ids), cache, commit, first_logits, positions, is_causal)
+        return self.network.decode(torch.as_tensor(ids), cache, commit, first_logits, positions, is_causal, branches)
 
     def take_threads(self) -> None:
         """Sets torch's threads to the model's for this thread's passes."""
@@ -314,7 +316,7 @@ def load_model(
         precision=weights.precision,
         threads=counted if placement.device.type == "cpu" else 0,
         most_threads=(threads or available_threads()) if placement.device.type == "cpu" else 0,
-        draft=read_draft(folder, network, placement.device, placement.dtype, free) if opened.drafts else None,
+        draft=opened.read_draft(network, placement.device, network.dtype, free),
     )
 
 

@@ -59,7 +59,7 @@ class Family:
     @property
     def has_masks(self) -> bool:
         """True if it was trained with a token for positions that are not written yet."""
-        return not {BLOCK_DIFFUSION, "autoregressive"}.issuperset(self.decoders)
+        return not {BLOCK_DIFFUSION, "autoregressive", "drafting"}.issuperset(self.decoders)
 
     def read_in(self, folder: Path, raw: dict[str, Any]) -> ModelConfig:
         """Returns the shape of a model in a folder, by its parsed ``config.json``.
@@ -80,9 +80,9 @@ def _autoregressive(
     layout: tuple[Names, Targets] = TEXT,
     tried: str = LAYOUT_ONLY,
 ) -> Family:
-    """Returns a family of dense causal models that write a token at a time."""
-    decoder = "autoregressive"
-    return Family(model_type, read_config, build_causal, *layout, (decoder,), decoder, _ANSWER, tried)
+    """Returns a family of dense causal models that were trained to write a token at a time."""
+    decoders = ("autoregressive", "drafting")
+    return Family(model_type, read_config, build_causal, *layout, decoders, decoders[0], _ANSWER, tried)
 
 
 FAMILIES = {

@@ -41,19 +41,23 @@ class CausalAttention(nn.Module):
         mask: Tensor | None,
         extend: Extend,
         query_scale: Tensor | None = None,
+        text_rows: int | None = None,
     ) -> Tensor:
         """Attends: x (B, T, H), rope two of (T, D), mask (T, S) True where allowed, query_scale (T, 1) -> (B, T, H)."""
         batch, length, _ = x.shape
+        text_rows = length if text_rows is None else text_rows
 
         def heads(layer: nn.Module) -> Tensor:
-            return linear(layer, x, length).view(batch, length, -1, self.head_dim).transpose(1, 2)  # (B, heads, T, D)
+            return (
+                linear(layer, x, text_rows).view(batch, length, -1, self.head_dim).transpose(1, 2)
+            )  # (B, heads, T, D)
 
         queries = rotate(self.q_norm(heads(self.q_proj)), *rope) * self.scale
         if query_scale is not None:
             queries = queries * query_scale
         keys, values = extend(rotate(self.k_norm(heads(self.k_proj)), *rope), heads(self.v_proj))
         mixed = attend(queries, keys, values, mask)
-        return linear(self.o_proj, mixed.transpose(1, 2).reshape(batch, length, -1), length)
+        return linear(self.o_proj, mixed.transpose(1, 2).reshape(batch, length, -1), text_rows)
 
 
 class CausalBlock(nn.Module):
@@ -73,16 +77,18 @@ class CausalBlock(nn.Module):
         mask: Tensor | None,
         extend: Extend,
         query_scale: Tensor | None = None,
+        text_rows: int | None = None,
     ) -> Tensor:
-        """Runs the layer: x (B, T, H) -> (B, T, H)."""
-        x = x + self._normed(self.self_attn(self.input_layernorm(x), rope, mask, extend, query_scale))
-        return x + self._feed_forward(x)
+        """Runs the layer: x (B, T, H) -> (B, T, H). The first ``text_rows`` of the T are text; None: all."""
+        text_rows = x.shape[1] if text_rows is None else text_rows
+        x = x + self._normed(self.self_attn(self.input_layernorm(x), rope, mask, extend, query_scale, text_rows))
+        return x + self._feed_forward(x, text_rows)
 
     def _normed(self, attended: Tensor) -> Tensor:
         return attended
 
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.mlp(self.post_attention_layernorm(x), x.shape[1])
+    def _feed_forward(self, x: Tensor, text_rows: int) -> Tensor:
+        out: Tensor = self.mlp(self.post_attention_layernorm(x), text_rows)
         return out
 
 
@@ -98,7 +104,7 @@ class SandwichBlock(CausalBlock):
         out: Tensor = self.post_attention_layernorm(attended)
         return out
 
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        inner = self.mlp(self.pre_feedforward_layernorm(x), x.shape[1])
+    def _feed_forward(self, x: Tensor, text_rows: int) -> Tensor:
+        inner = self.mlp(self.pre_feedforward_layernorm(x), text_rows)
         out: Tensor = self.post_feedforward_layernorm(inner)
         return out

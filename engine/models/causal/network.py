@@ -7,11 +7,15 @@ separate, known text can come before masks, wherever it stands, and its keys are
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor, nn
 
 from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
+from engine.layers.attention import Extend
+from engine.layers.branches import Branches
 from engine.layers.embedding import TokenTable
 from engine.layers.kv_cache import KVCache
 from engine.layers.masks import block_causal_mask, causal_mask
@@ -20,6 +24,13 @@ from engine.layers.segments import unextended
 from engine.models.causal.block import CausalBlock, SandwichBlock, norm
 from engine.models.causal.config import CausalConfig, LinearScaling, Llama3Scaling, Yarn
 from engine.models.network import Network
+
+
+class Writers(Protocol):
+    """Keeps the keys and values of a pass: a ``KVCache``, or one of training."""
+
+    def writer(self, index: int) -> Extend:
+        """Returns ``extend`` for a layer."""
 
 
 class CausalNetwork(Network):
@@ -54,10 +65,11 @@ class CausalNetwork(Network):
         first_logits: int = 0,
         positions: Tensor | None = None,
         is_causal: bool = True,
+        branches: Branches | None = None,
     ) -> Tensor:
-        if not 0 <= commit <= len(ids):
+        if not 0 <= commit <= (len(ids) if branches is None else branches.text_rows):
             raise SafelightError(f"{commit} of {len(ids)} rows cannot become text")
-        hidden = self._read(self.checked(ids), cache, commit, positions, 1 if is_causal else None)
+        hidden = self._read(self.checked(ids), cache, commit, positions, 1 if is_causal else None, branches)
         return self.head(hidden[first_logits:])
 
     def head(self, hidden: Tensor) -> Tensor:
@@ -67,13 +79,20 @@ class CausalNetwork(Network):
         logits: Tensor = self.lm_head(hidden)
         return logits.float()
 
+    @property
+    def head_weight(self) -> Tensor:
+        """The head's matrix (V, H) of a network that is not packed."""
+        weight: Tensor = self.embed_tokens.weight if self.lm_head is None else self.lm_head.weight
+        return weight
+
     def run(
         self,
         ids: Tensor,
         positions: Tensor,
         mask: Tensor | None,
-        cache: KVCache | None = None,
+        cache: Writers | None = None,
         near_mask: Tensor | None = None,
+        text_rows: int | None = None,
     ) -> Tensor:
         """Runs all layers and the final norm.
 
@@ -82,6 +101,7 @@ class CausalNetwork(Network):
             positions: (T,) or (B, 1, T).
             mask: of full layers, (T, S) or (B, 1, T, S), True where allowed; None allows all.
             near_mask: the mask of sliding layers.
+            text_rows: the first rows that are text, for adapters of the other rows alone; None: all.
 
         Returns:
             Hidden states (B, T, H).
@@ -93,30 +113,46 @@ class CausalNetwork(Network):
         scale = self._query_scale(positions, x.dtype)
         for index, (block, layer) in enumerate(zip(self.layers, self.config.layers, strict=True)):
             extend = unextended if cache is None else cache.writer(index)
-            x = block(x, ropes[layer], near_mask if layer.is_sliding else mask, extend, query_scale=scale)
+            x = block(x, ropes[layer], near_mask if layer.is_sliding else mask, extend, scale, text_rows)
         out: Tensor = self.norm(x)
         return out
 
-    def _read(self, ids: Tensor, cache: KVCache, commit: int, positions: Tensor | None, block: int | None) -> Tensor:
+    def _read(
+        self,
+        ids: Tensor,
+        cache: KVCache,
+        commit: int,
+        positions: Tensor | None,
+        block: int | None,
+        branches: Branches | None = None,
+    ) -> Tensor:
         """Reads rows (T,) after the cache's text -> hidden states (T, H).
 
         Args:
             block: as ``block_causal_mask`` takes it; None: each row sees all.
+            branches: as ``decode`` takes it.
         """
         start, count = cache.length, len(ids)
-        if positions is None:
+        if branches is not None:
+            if len(ids) != branches.rows or any(layer.is_sliding for layer in self.config.layers):
+                raise SafelightError("branches are for models whose layers all see everything; choose another decoder")
+            positions = branches.positions(start, self.device)
+        elif positions is None:
             positions = torch.arange(start, start + count, device=self.device)
         if count > 0 and int(positions.max()) >= self.config.max_position_embeddings:
             most = self.config.max_position_embeddings
             raise SafelightError(f"the text grows beyond the {most} positions of this model. Shorten it")
         masks = dict[int | None, Tensor]()
-        if block is not None and count > 1:
+        if branches is not None:
+            masks[None] = branches.mask(start, self.device)
+        elif block is not None and count > 1:
             windows = {self.config.sliding_window if layer.is_sliding else None for layer in self.config.layers}
             assert block == 1 or windows == {None}, "only models with full attention in all layers have blocks"
             masks = {window: causal_mask(start, count, window, self.device) for window in windows - {None}}
             masks[None] = block_causal_mask(start, count, block, self.device)
         near = masks.get(self.config.sliding_window)
-        hidden = self.run(ids[None], positions.to(self.device), masks.get(None), cache, near)[0]
+        text_rows = None if branches is None else branches.text_rows
+        hidden = self.run(ids[None], positions.to(self.device), masks.get(None), cache, near, text_rows)[0]
         cache.advance(commit)
         return hidden
 

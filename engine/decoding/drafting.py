@@ -1,0 +1,157 @@
+"""Drafting: each pass verifies the tokens that the pass before has guessed, and guesses the next ones.
+
+The rows of a pass are the last token, the guesses behind it, and branches of masks. The model's own weights decide at
+the first rows, causally, so that the text is that of autoregressive decoding: token for token at temperature 0, else in
+distribution. (If two tokens are equally likely to rounding, a pass of many rows may choose the other.) A branch of
+masks, which alone have the draft adapter's additions, guesses the tokens behind one of those rows; the branch behind
+the row where the verified text ends is the next pass's guess.
+
+Where the text repeats itself or its prompt, the guess is what came behind the same tokens before, which needs no
+adapter. Sources: arXiv 2507.11851 for masks in the verifying pass, github.com/apoorvumang/prompt-lookup-decoding.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.adapters.draft import DraftAdapter
+from engine.decoding.masked_run import MaskedRun
+from engine.decoding.protocols import Decoding
+from engine.decoding.run import Run
+from engine.decoding.sampling import verified
+from engine.layers.branches import Branches
+from engine.models.model import Model
+
+MOST_ROWS = 16  # of a pass
+MOST_FOUND = 7  # tokens of a guess that was found in the text
+MATCH = 3  # last tokens that must have come before
+FOUND_SHARE = 0.8  # probability at which a token that was found is taken to stand
+LEAST_SHARE = 0.1  # probability under which a guess is not worth its row
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Guessed tokens behind the text's last one, and how probable each is if those before it stand."""
+
+    tokens: Sequence[int] = ()
+    shares: Sequence[float] = ()
+
+    def cut(self, most: int) -> Guess:
+        """Returns the first tokens, at most ``most``, up to the first that is hardly reached."""
+        count, reached = 0, 1.0
+        for share in self.shares[: max(0, most)]:
+            reached *= share
+            if reached < LEAST_SHARE:
+                break
+            count += 1
+        return Guess(self.tokens[:count], self.shares[:count])
+
+    def likeliest_ends(self, most: int) -> tuple[int, ...]:
+        """Returns after how many of the tokens the verified text is likeliest to end: ``most`` counts, in order."""
+        ends, reached = list[float](), 1.0
+        for share in self.shares:
+            ends.append(reached * (1 - share))
+            reached *= share
+        ends.append(reached)
+        likeliest = sorted(range(len(ends)), key=ends.__getitem__, reverse=True)
+        return tuple(sorted(likeliest[: max(0, most)]))
+
+
+@torch.inference_mode()  # as a decorator it is off while the generator is suspended
+def drafting(run: Run, draft: DraftAdapter | None = None) -> Decoding[None]:
+    """Generates text after the prompt. A cancelled run ends within one pass.
+
+    At the end the cache holds the prompt and the text without its last token.
+
+    Args:
+        draft: adds to the masks; None takes the model's own, if it has one of this kind.
+
+    Raises:
+        SafelightError: settings of a canvas of noise.
+    """
+    if draft is None and isinstance(run.model, Model):
+        draft = run.model.draft
+    state = MaskedRun(run, in_order=True, mask=run.config.pad_token_id)
+    can_cut = not any(layer.is_sliding for layer in run.model.config.layers)  # else a cache may not shrink
+    found = _Found(run.prompt.tolist())
+    token, guess = int(run.prompt[-1]), Guess()
+    yield from state.begin(unread=1)
+    while state.goes_on():
+        before = state.length
+        guess = yield from _pass(state, token, guess if can_cut else Guess(), draft if can_cut else None)
+        new = [state.text[place] for place in range(before, state.length)]
+        if new:
+            token = new[-1]
+            found.add(new)
+            guess = found.guess() or guess
+    yield from state.finish()
+
+
+def _pass(state: MaskedRun, token: int, guess: Guess, draft: DraftAdapter | None) -> Decoding[Guess]:
+    """Reads the last token and the guess, and writes what stands and one token more; returns the next guess."""
+    clock, held = time.perf_counter(), state.cache.length
+    guess = guess.cut(min(MOST_ROWS, state.limit - state.length) - 1)
+    ids = [token, *guess.tokens]
+    count, branches = len(ids), None
+    masks = None if draft is None else draft.masks
+    if masks is not None and held + count + masks.size <= state.run.model.config.max_position_embeddings:
+        most = (MOST_ROWS - count) // masks.size
+        branches = Branches(count, guess.likeliest_ends(most), masks.size)
+        ids += [masks.token] * (branches.rows - count)
+    logits = yield from state.read(ids, count, draft=draft if branches else None, branches=branches)
+    tokens = state.budget.ending(_verified(state, guess, logits[:count]))
+    written = len(tokens)
+    state.cache.truncate(held + written)
+    places = range(state.length, state.length + written)
+    predicted = state.predicted(places, logits[:written], tokens)
+    following = Guess()
+    if branches is not None and written - 1 in branches.behind:
+        first = count + branches.behind.index(written - 1) * branches.size
+        ahead = logits[first : first + branches.size]
+        best = ahead.softmax(dim=-1).max(dim=-1)
+        following = Guess(best.indices.tolist(), best.values.tolist())
+        beyond = range(places.stop, min(state.limit, places.stop + branches.size))
+        predicted |= state.predicted(beyond, ahead[: len(beyond)], best.indices[: len(beyond)])
+    text = dict(zip(places, tokens.tolist(), strict=True))
+    yield from state.write(text, predicted, time.perf_counter() - clock)
+    return following
+
+
+def _verified(state: MaskedRun, guess: Guess, logits: Tensor) -> Tensor:
+    """Returns the guessed tokens that stand, and one more, from logits (D + 1, V) behind the last token and each."""
+    if not guess.tokens:
+        return state.drawing.draw(logits)
+    drafted = torch.tensor(guess.tokens, device=logits.device)
+    certain = torch.zeros_like(logits[:-1]).scatter_(-1, drafted[:, None], 1.0)  # a guess is not drawn
+    return verified(drafted, certain, state.drawing.shares(logits), state.drawing.generator)
+
+
+class _Found:
+    """Guesses the text's next tokens from an earlier place with the same last tokens."""
+
+    def __init__(self, ids: Sequence[int]) -> None:
+        self._ids: list[int] = []
+        self._behind: dict[tuple[int, ...], int] = {}  # MATCH tokens -> the place behind their last occurrence
+        self._earlier: int | None = None  # place of the guess
+        self.add(ids)
+
+    def add(self, ids: Sequence[int]) -> None:
+        """Adds tokens to the text."""
+        for token in ids:
+            self._ids.append(token)
+            key = tuple(self._ids[-MATCH:])
+            self._earlier = self._behind.get(key)
+            self._behind[key] = len(self._ids)
+
+    def guess(self) -> Guess | None:
+        """Returns a guess; None if the last tokens are new."""
+        if self._earlier is None or len(self._ids) < MATCH:
+            return None
+        period = len(self._ids) - self._earlier
+        tokens = [self._ids[self._earlier + place % period] for place in range(MOST_FOUND)]
+        return Guess(tokens, [FOUND_SHARE] * len(tokens))
