@@ -2,20 +2,21 @@
 
 ``python -m tests.bench.drafting [--model safelight-talk] [--draft FOLDER] [--tokens 128] [--dtype float32] [--llama]``.
 Greedy, without a repetition penalty unless one is given. A pass is a forward; a run of one token a pass has one more
-than tokens, for the end. With ``--llama``, llama.cpp answers the same prompts (``llama-cpp-python`` must be installed).
-Prints a line for each kind as JSON.
+than tokens, for the end. With ``--llama FOLDER``, llama.cpp answers the same prompts, one after the other; in that
+folder ``npm install node-llama-cpp`` was run. Prints a line for each kind as JSON.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from engine import GenerationFinished, Model, generate, load_model
 from engine.adapters.draft import read_branch_draft
@@ -57,24 +58,32 @@ def answer(model: Model, ids: list[int], decoder: str, tokens: int, penalty: flo
     sums.texts.append(end.tokens.tolist())
 
 
-def llama(path: Path, threads: int) -> Callable[[list[int], int, float, Sum], None]:
-    """Returns a function that answers as ``answer`` does, by llama.cpp."""
-    import llama_cpp  # not a dependency of ours
+@dataclass(frozen=True)
+class Llama:
+    """llama.cpp in a process, which answers in turn."""
 
-    other: Any = llama_cpp.Llama(str(path), n_ctx=2048, n_threads=threads, n_threads_batch=threads, verbose=False)
+    process: subprocess.Popen[str]
 
-    def ask(ids: list[int], tokens: int, penalty: float, sums: Sum) -> None:
-        begun, text = time.perf_counter(), list[int]()
-        other.reset()
-        for token in other.generate(ids, temp=0.0, top_k=1, repeat_penalty=penalty):
-            if token == other.token_eos() or len(text) == tokens:
-                break
-            text.append(token)
-        sums.seconds += time.perf_counter() - begun
-        sums.tokens, sums.passes = sums.tokens + len(text), sums.passes + len(text) + 1
-        sums.texts.append(text)
+    def ask(self, ids: list[int], tokens: int, penalty: float, sums: Sum) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps({"ids": ids, "tokens": tokens, "penalty": penalty}) + "\n")
+        self.process.stdin.flush()
+        found = json.loads(self.process.stdout.readline())
+        sums.seconds += found["seconds"]
+        sums.tokens, sums.passes = sums.tokens + len(found["tokens"]), sums.passes + len(found["tokens"]) + 1
+        sums.texts.append(found["tokens"])
 
-    return ask
+
+@contextmanager
+def llama(folder: Path, model: Path, threads: int) -> Iterator[Llama]:
+    script = Path(__file__).with_name("llama_cpp.mjs").read_text(encoding="utf-8")
+    command = ["node", "--input-type=module", "--eval", script, str(model), str(threads)]
+    with subprocess.Popen(
+        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        yield Llama(process)
+        process.kill()
 
 
 def row(kind: str, sums: dict[str, Sum]) -> dict[str, object]:
@@ -100,7 +109,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--every", type=int, default=1, help="take each N-th prompt")
-    parser.add_argument("--llama", action="store_true")
+    parser.add_argument("--llama", type=Path, metavar="FOLDER")
     options = parser.parse_args()
     model = load_model(options.model, device="cpu", dtype=options.dtype, threads=options.threads)
     if options.without:
@@ -109,14 +118,18 @@ def main() -> None:
         network, targets = model.network, model.family.targets
         draft = read_branch_draft(options.draft, network, targets, model.device, network.dtype, 2**30)
         model = replace(model, draft=draft)
-    other = llama(model.folder, model.threads) if options.llama else None
+    with nullcontext() if options.llama is None else llama(options.llama, model.folder, model.threads) as other:
+        compare(model, options, other)
+
+
+def compare(model: Model, options: argparse.Namespace, other: Llama | None) -> None:
     by_kind: dict[str, dict[str, Sum]] = defaultdict(lambda: defaultdict(Sum))
     for kind, prompt in list(prompts())[:: options.every]:
         ids = model.chat_ids([{"role": "user", "content": prompt}])
         for name in WAYS:
             answer(model, ids, name, options.tokens, options.penalty, by_kind[kind][name])
         if other is not None:
-            other(ids, options.tokens, options.penalty, by_kind[kind]["llama.cpp"])
+            other.ask(ids, options.tokens, options.penalty, by_kind[kind]["llama.cpp"])
     whole: dict[str, Sum] = defaultdict(Sum)
     for kind, sums in by_kind.items():
         print(json.dumps(row(kind, sums)), flush=True)
