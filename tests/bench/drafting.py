@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import time
 from collections import defaultdict
@@ -77,8 +78,9 @@ class Llama:
 
 @contextmanager
 def llama(folder: Path, model: Path, threads: int) -> Iterator[Llama]:
-    script = Path(__file__).with_name("llama_cpp.mjs").read_text(encoding="utf-8")
-    command = ["node", "--input-type=module", "--eval", script, str(model), str(threads)]
+    script = Path(__file__).with_name("llama_cpp.mjs")
+    shutil.copy(script, folder)  # packages are found from the script's folder
+    command = ["node", script.name, str(model), str(threads)]
     with subprocess.Popen(
         command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
