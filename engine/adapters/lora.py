@@ -38,6 +38,11 @@ class LayerAdapter(nn.Module):
         if text_rows == x.shape[-2]:
             return out if self.causal is None else out + self.causal(x)
         text, canvas = (slice(None, text_rows), slice(text_rows, None))
+        if not torch.is_grad_enabled():
+            for adapter, rows in ((self.causal, text), (self.denoise, canvas)):
+                if adapter is not None:
+                    out[..., rows, :] += adapter(x[..., rows, :])
+            return out
         parts = [
             out[..., rows, :] if adapter is None else out[..., rows, :] + adapter(x[..., rows, :])
             for adapter, rows in ((self.causal, text), (self.denoise, canvas))

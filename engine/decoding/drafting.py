@@ -23,7 +23,7 @@ from engine.adapters.draft import DraftAdapter
 from engine.decoding.masked_run import MaskedRun
 from engine.decoding.protocols import Decoding
 from engine.decoding.run import Run
-from engine.decoding.sampling import verified
+from engine.decoding.sampling import verified_guess
 from engine.layers.branches import Branches
 from engine.models.model import Model
 
@@ -124,11 +124,11 @@ def _pass(state: MaskedRun, token: int, guess: Guess, draft: DraftAdapter | None
 
 def _verified(state: MaskedRun, guess: Guess, logits: Tensor) -> Tensor:
     """Returns the guessed tokens that stand, and one more, from logits (D + 1, V) behind the last token and each."""
-    if not guess.tokens:
-        return state.drawing.draw(logits)
-    drafted = torch.tensor(guess.tokens, device=logits.device)
-    certain = torch.zeros_like(logits[:-1]).scatter_(-1, drafted[:, None], 1.0)  # a guess is not drawn
-    return verified(drafted, certain, state.drawing.shares(logits), state.drawing.generator)
+    drafted, drawing = torch.tensor(guess.tokens, dtype=torch.long, device=logits.device), state.drawing
+    if drawing.config.sampling_temperature == 0.0:
+        best = logits.argmax(dim=-1)
+        return best[: 1 + int((best[:-1] == drafted).cumprod(dim=0).sum())]
+    return verified_guess(drafted, drawing.shares(logits), drawing.generator)
 
 
 class _Found:

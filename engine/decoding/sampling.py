@@ -66,6 +66,22 @@ def verified(drafted: Tensor, drafted_shares: Tensor, shares: Tensor, generator:
     return torch.cat((drafted[:agreed], torch.multinomial(rest, 1, generator=generator)))
 
 
+def verified_guess(guessed: Tensor, shares: Tensor, generator: torch.Generator) -> Tensor:
+    """Returns the guessed tokens that stand, and one more, as ``verified`` does for drafts that were not drawn.
+
+    Args:
+        guessed: (D,).
+        shares: (D + 1, V).
+    """
+    places = torch.arange(len(guessed), device=guessed.device)
+    chances = torch.rand(len(guessed), generator=generator, device=guessed.device)
+    agreed = int((chances < shares[places, guessed]).cumprod(dim=0).sum())
+    rest = shares[agreed]
+    if agreed < len(guessed):
+        rest = rest.index_fill(0, guessed[agreed], 0.0)
+    return torch.cat((guessed[:agreed], torch.multinomial(rest, 1, generator=generator)))
+
+
 def accept_mask(entropy: Tensor, entropy_bound: float | Tensor) -> Tensor:
     """Entropy-bound acceptance: (..., C) entropies in nats -> (..., C) True where the candidate is kept.
 

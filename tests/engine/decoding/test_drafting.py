@@ -16,6 +16,7 @@ from engine.decoding.drafting import Guess, drafting
 from engine.decoding.performing import perform_all
 from engine.decoding.protocols import Decode
 from engine.decoding.run import Run
+from engine.decoding.sampling import verified_guess
 from engine.decoding.shares import TRANSFORMERS, shares_of
 from engine.layers.branches import Branches
 from engine.models.causal.layout import targets
@@ -129,6 +130,18 @@ def test_the_distribution_above_temperature_0_is_that_of_the_model() -> None:
     statistic, freedom = chi_squared(counts, expected)
     assert statistic < freedom + 3.5 * (2 * freedom) ** 0.5
     assert min(stood[True], stood[False]) > 40
+
+
+def test_a_guess_that_is_verified_leaves_the_distribution() -> None:
+    draws, shares = torch.Generator().manual_seed(5), torch.tensor([[0.5, 0.3, 0.2, 0.0], [0.1, 0.2, 0.3, 0.4]])
+    counts, lengths = Counter[tuple[int, ...]](), Counter[int]()
+    for _ in range(4000):
+        tokens = verified_guess(torch.tensor([1]), shares, draws)
+        counts[int(tokens[0]),] += 1
+        lengths[len(tokens)] += 1
+    statistic, freedom = chi_squared(counts, {(token,): share for token, share in enumerate(shares[0].tolist())})
+    assert statistic < freedom + 3.5 * (2 * freedom) ** 0.5
+    assert abs(lengths[2] / 4000 - 0.3) < 0.03
 
 
 def shares_behind(network: CausalNetwork, text: list[int], config: GenerationConfig) -> list[float]:
