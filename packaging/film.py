@@ -1,4 +1,4 @@
-"""Films the real window as a GIF: a chat answer as it develops, what a first start shows, a decision, or a race.
+"""Films the real window as a GIF: a chat answer as it develops, a talk, a first start, a decision, or a race.
 
 ``python packaging/film.py OUT.gif --scene answer``. The scale comes from QT_SCALE_FACTOR in the environment.
 """
@@ -21,6 +21,7 @@ from app.export.gif import as_pillow
 from app.state.race.lanes import LaneSpec
 from app.window.main_window import MainWindow
 from engine import BASE, DECIDER, SKILLS, WEDLM
+from engine.catalog import AUTO
 
 FRAME_MS = 80
 FILL_FRAME_MS = 30  # of bars that fill
@@ -28,6 +29,8 @@ LEAST_MS, LAST_MS = 20, 2500  # GIF counts in hundredths of a second; the last p
 COLORS = 128
 SAMPLES = 8  # pictures of which the palette is made
 PROMPT = "Times table of 9 up to 8."
+TALK_PROMPTS = ("hi", "What is the capital of France?", "Write a short poem about the sea.", "Sort 9 4 7 2 6.")
+TALK_TOKENS = 90
 T_MAX = 1.8  # hotter than usual, as for the gallery's: the small model is sure of all at once otherwise
 
 
@@ -81,6 +84,26 @@ def answer(window: MainWindow, film: Film, prompt: str) -> None:
     film.take(lambda: True, "the prose")
 
 
+def talk(window: MainWindow, film: Film, _prompt: str) -> None:
+    """First words of a fresh install, to the model that each prompt is for."""
+    window.context.load(AUTO)
+    wait_for(lambda: window.context.model is not None and window.context.loading is None, "the model")
+    window.context.values.overrides["max_new_tokens"] = TALK_TOKENS
+    window.context.apply_values()
+    settle()
+    chat = window.pages.chat()
+    for prompt in TALK_PROMPTS:
+        chat.page.composer.edit.setPlainText(prompt)
+        film.take(lambda: True, "the prompt")
+        settle(500)
+        chat.send(prompt)
+        chat.page.composer.edit.clear()
+        film.take(lambda: window.context.session.active is None, "the answer")
+        settle(600)
+        film.take(lambda: True, "the prose")
+        settle(900)
+
+
 def first_run(window: MainWindow, film: Film, _prompt: str) -> None:
     """The run that an empty chat plays by itself, from its first noise on."""
     load(window, SKILLS)
@@ -131,7 +154,7 @@ def race(window: MainWindow, film: Film, prompt: str) -> None:
     film.take(lambda: True, "the verdicts")
 
 
-SCENES = {"answer": answer, "first-run": first_run, "decision": decision, "race": race}
+SCENES = {"answer": answer, "talk": talk, "first-run": first_run, "decision": decision, "race": race}
 
 
 def main() -> int:
