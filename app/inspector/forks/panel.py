@@ -44,6 +44,15 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Held:
+    """What was chosen in the panel: changes, settings by name, and the seed."""
+
+    changes: tuple[Change, ...]
+    settings: tuple[tuple[str, float], ...]
+    seed: int
+
+
+@dataclass(frozen=True)
 class RunItem:
     """A run in the tree. ``parent`` is the id of the run it was forked from, empty for a root.
 
@@ -245,6 +254,19 @@ class ForkPanel(QWidget):
         fit_rows(self.changes)
         self.changes.setVisible(bool(self._changes))
         self.remove.setVisible(bool(self._changes))
+
+    def held(self) -> Held:
+        """Returns what was chosen."""
+        settings = tuple((name, box.value()) for name, box in self.boxes.items())
+        return Held(tuple(self._changes), settings, self.seed.value())
+
+    def hold(self, held: Held) -> None:
+        """Chooses again what was chosen, after the same run was opened again."""
+        self._changes = list(held.changes)
+        for name, value in held.settings:
+            self.boxes[name].setValue(value)
+        self.seed.setValue(held.seed)
+        self._show_changes()
 
     def draft(self) -> Fork | None:
         """Returns the fork with the chosen changes at the current frame; None without a run.
