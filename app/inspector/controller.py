@@ -33,7 +33,7 @@ class InspectorController(QObject):
     """Opens runs in the inspector. A run's key is its file's path, or its id if it is only in memory."""
 
     notice = None  # the window shows problems
-    export_closed = Signal()
+    _export_closed = Signal()
 
     def __init__(self, context: AppContext) -> None:
         super().__init__()
@@ -99,7 +99,9 @@ class InspectorController(QObject):
     def _make_guide(self) -> Guide:
         from app.inspector.guide.guide import Guide  # needed by those who ask for it only
 
-        return Guide(self._context, self)
+        made = Guide(self._context, self.page, self.going_on, self.open_key)
+        self._export_closed.connect(made.note_export)
+        return made
 
     def _listed_gallery(self) -> tuple[GalleryTrace, ...]:
         try:
@@ -192,7 +194,7 @@ class InspectorController(QObject):
     def _export(self, player: Player) -> None:
         dialog = ExportDialog(player, self.page.window())
         dialog.exported.connect(self._context.confirm_export)
-        dialog.finished.connect(self.export_closed)
+        dialog.finished.connect(self._export_closed)
         dialog.open()
 
     @Slot(str)

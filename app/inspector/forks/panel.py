@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import (
@@ -48,7 +49,7 @@ class Held:
     """What was chosen in the panel: changes, settings by name, and the seed."""
 
     changes: tuple[Change, ...]
-    settings: tuple[tuple[str, float], ...]
+    settings: tuple[tuple[str, Any], ...]  # names and values
     seed: int
 
 

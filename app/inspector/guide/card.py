@@ -6,16 +6,13 @@ from collections.abc import Iterable
 
 from PySide6.QtCore import QRect, Qt, Signal, Slot
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFrame
+from PySide6.QtWidgets import QFrame
 
 from app.design import themes
 from app.design.controls import button, label
-from app.design.fonts import px
-from app.design.layouts import STRETCH, column_of, row_of
+from app.design.layouts import column_of, row_of
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_4
 from app.system.i18n import tr
-
-WIDE = 620  # pixels at 100 %; from this width on the buttons are next to the sentence
 
 
 class GuideCard(QFrame):
@@ -33,11 +30,8 @@ class GuideCard(QFrame):
         self.next = button(tr("Next"), role="primary", clicked=self.next_asked)
         self.leave = button(tr("Leave"), tr("Leave the guided minute"), tip=tr("Esc"), clicked=self.left)
         self._reserved: tuple[str, ...] = ()
-        self._words = column_of(self.title, self.sentence, spacing=SPACE_1)
-        buttons = row_of(STRETCH, self.back, self.next, self.leave, spacing=SPACE_4)
-        margins = (SPACE_4, SPACE_2, SPACE_4, SPACE_2)
-        self._row = row_of((self._words, 1), buttons, margins=margins, spacing=SPACE_4)
-        self.setLayout(self._row)
+        head = row_of((self.title, 1), self.back, self.next, self.leave, spacing=SPACE_4)
+        self.setLayout(column_of(head, self.sentence, margins=(SPACE_4, SPACE_1, SPACE_4, SPACE_2), spacing=0))
         themes.settled.connect(self._fit)
 
     def reserve(self, sentences: Iterable[str]) -> None:
@@ -61,10 +55,8 @@ class GuideCard(QFrame):
 
     @Slot()
     def _fit(self) -> None:
-        is_wide = self.width() >= px(WIDE)
-        self._row.setDirection(QBoxLayout.Direction.LeftToRight if is_wide else QBoxLayout.Direction.TopToBottom)
-        self._row.activate()
-        metrics, room = self.sentence.fontMetrics(), QRect(0, 0, self.sentence.width(), 0)
+        left, _top, right, _bottom = self.layout().getContentsMargins()
+        metrics, room = self.sentence.fontMetrics(), QRect(0, 0, self.width() - left - right, 0)
         wrap = Qt.TextFlag.TextWordWrap
         heights = [metrics.boundingRect(room, wrap, text).height() for text in self._reserved]
         self.sentence.setMinimumHeight(max(heights, default=0))

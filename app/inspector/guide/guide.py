@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QObject, Qt, Slot
 from PySide6.QtGui import QKeyEvent
@@ -11,42 +11,45 @@ from PySide6.QtWidgets import QApplication, QWidget
 import engine
 from app.canvas.grid_view import GridView
 from app.context import CHAT, AppContext
+from app.inspector.going_on import GoingOn
 from app.inspector.guide.before import Before
 from app.inspector.guide.card import GuideCard
 from app.inspector.guide.ring import Ring
-from app.inspector.guide.scene import Scene
-from app.inspector.guide.steps import RUN, STEPS, Course, Seen
+from app.inspector.guide.scene import GuideScene
+from app.inspector.guide.steps import RUN, STEPS, Course, GuideState
+from app.inspector.page import InspectorPage
 from app.system.i18n import tr
 from app.system.timers import later
 from engine import SafelightError
 
-if TYPE_CHECKING:
-    from app.inspector.controller import InspectorController
-
 
 class Guide(QObject):
-    """Exists while the guide is on. Esc and Leave end it at any step; so does opening another run."""
+    """Can be started again. Esc and Leave end it at any step; so does opening another run.
 
-    def __init__(self, context: AppContext, inspector: InspectorController) -> None:
-        super().__init__(inspector)
-        self._context, self._inspector, self._page = context, inspector, inspector.page
+    ``open_run`` opens a run in the inspector by the path of its file.
+    """
+
+    def __init__(
+        self, context: AppContext, page: InspectorPage, going_on: GoingOn, open_run: Callable[[str], object]
+    ) -> None:
+        super().__init__(page)
+        self._context, self._page, self._going_on, self._open_run = context, page, going_on, open_run
         self._course = Course()
-        self._scene: Scene | None = None
+        self._scene: GuideScene | None = None
         self._before: Before | None = None
         self.card, self.ring = GuideCard(), Ring(self._page)
         self._page.add_guide(self.card)
-        self._looking = later(self, self._look)
+        self._looking, self._settling = later(self, self._look), later(self, self._scroll)
         self.card.next_asked.connect(self._next)
         self.card.back_asked.connect(self._back)
         self.card.left.connect(self.leave)
         player, forks = self._page.player, self._page.change.forks
         signals = (
             *(player.opened, player.placed, player.selected, player.board_changed),
-            *(forks.pin.clicked, inspector.going_on.ended, context.busy_changed, self._page.overview.known),
+            *(forks.pin.clicked, going_on.ended, context.busy_changed, self._page.overview.known),
         )
         for signal in signals:
             signal.connect(self._look_soon)
-        inspector.export_closed.connect(self._exported)
         self._filtered: list[QWidget] = []
 
     @property
@@ -65,8 +68,9 @@ class Guide(QObject):
         run = self._opened_run()
         if run is None:
             return
-        self._before, self._scene, self._course.place = before, Scene(self._context, self._inspector, run), 0
-        self.card.reserve([step.words(Seen(steps=48, changed_steps=11, changed_cells=50)) for step in STEPS])
+        self._before, self._course.place = before, 0
+        self._scene = GuideScene(self._context, self._page, self._going_on, run)
+        self.card.reserve([step.words(GuideState(steps=48, changed_steps=11, changed_cells=50)) for step in STEPS])
         self.card.show()
         self._catch_escape()
         self._begin_step()
@@ -79,7 +83,7 @@ class Guide(QObject):
             self._context.say(str(error))
             return None
         if path is not None:
-            self._inspector.open_key(str(path))
+            self._open_run(str(path))
         trace = self._page.player.trace
         return trace if trace is not None and trace.path == path else None
 
@@ -97,7 +101,7 @@ class Guide(QObject):
         before, self._before, self._scene = self._before, None, None
         self._looking.stop()
         if before is not None:
-            self._inspector.going_on.stop()
+            self._going_on.stop()
             for widget in self._filtered:
                 widget.removeEventFilter(self)
             self.ring.surround(None)
@@ -117,19 +121,20 @@ class Guide(QObject):
             self._begin_step()
         else:
             self._scene.use(self._course.step)
-            self._looking.start()
+            self._look_soon()
 
     @Slot()
     def _back(self) -> None:
         if self._scene is not None and self._course.go(-1):
-            self._inspector.going_on.stop()
+            self._going_on.stop()
             self._begin_step()
 
     @Slot()
-    def _exported(self) -> None:
+    def note_export(self) -> None:
+        """Notes that the export dialog was closed."""
         if self._scene is not None:
             self._scene.is_exported = True
-            self._looking.start()
+            self._look_soon()
 
     @Slot()
     def _look_soon(self) -> None:
@@ -153,8 +158,14 @@ class Guide(QObject):
             return
         self._scene.prepare(self._course.step)
         self._say()
+        self._settling.start()
         if QApplication.focusWidget() in (None, self._page):  # the page takes the focus when it opens a run
             self.card.next.setFocus()
+
+    @Slot()
+    def _scroll(self) -> None:
+        if self._scene is not None:
+            self._scene.scroll_to(self._course.step)
 
     def _problem(self) -> str:
         is_run = self._scene is not None and self._course.step.is_pinned
@@ -164,7 +175,7 @@ class Guide(QObject):
         scene, course = self._scene, self._course
         if scene is None:
             return
-        problem, waiting = self._problem(), self._inspector.going_on.reason_to_wait()
+        problem, waiting = self._problem(), self._going_on.reason_to_wait()
         said = course.step.words(scene.seen())
         if problem:
             said = tr("{problem} Next goes on without it.", problem=problem)

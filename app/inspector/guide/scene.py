@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from PySide6.QtCore import QRect
 from PySide6.QtWidgets import QPushButton, QScrollArea, QWidget
 
 from app.context import AppContext
+from app.inspector.going_on import GoingOn
 from app.inspector.guide.ring import Ring, whole
-from app.inspector.guide.steps import BOARD, CELL, CONTINUE, EVENT, EXPORT, PIN, PLAY, Seen, Step
+from app.inspector.guide.steps import BOARD, CELL, CONTINUE, EVENT, EXPORT, PIN, PLAY, GuideState, GuideStep
 from app.inspector.page import CELL as CELL_TAB
-from app.inspector.page import CHANGE
+from app.inspector.page import CHANGE, InspectorPage
 from engine import Recording
 
-if TYPE_CHECKING:
-    from app.inspector.controller import InspectorController
 
-
-class Scene:
+class GuideScene:
     """The recorded run of the guide, open in the inspector, or the run that was made from it."""
 
-    def __init__(self, context: AppContext, inspector: InspectorController, run: Recording) -> None:
-        self._context, self._inspector, self._page = context, inspector, inspector.page
+    def __init__(self, context: AppContext, page: InspectorPage, going_on: GoingOn, run: Recording) -> None:
+        self._context, self._page, self._going_on = context, page, going_on
         self.run = run
         self.is_exported = False
-        page = self._page
         self._buttons: dict[str, QPushButton] = {
             PLAY: page.transport.buttons["play"],
             EVENT: page.captions.back,
@@ -48,22 +43,25 @@ class Scene:
     def _is_changed(self) -> bool:
         """True once the changed run is open and has ended."""
         player = self._page.player
-        has_ended = not self._inspector.going_on.is_forking and not self._page.is_live
+        has_ended = not self._going_on.is_forking and not self._page.is_live
         return player.trace is not self.run and self.is_open and has_ended
 
-    def seen(self) -> Seen:
+    def seen(self) -> GuideState:
         """Returns the present state."""
         player, overview, forks = self._page.player, self._page.overview, self._page.change.forks
         record, frame, selection = player.block, player.frame, player.selection
         is_step = record is not None and frame is not None and 0 <= frame.step < record.steps
         has_cell = record is not None and 0 <= selection < record.length
         is_changed = self._is_changed and record is not None
-        return Seen(
+        return GuideState(
             place=player.place,
             last=0 if player.replay is None else len(player.replay.frames) - 1,
             selection=selection,
             is_taken_back=bool(
-                is_step and has_cell and record is not None and frame is not None
+                is_step
+                and has_cell
+                and record is not None
+                and frame is not None
                 and record.remelted[frame.step, selection]
             ),
             is_pinned=any(change.kind == "pin" for change in forks.held().changes),
@@ -86,11 +84,11 @@ class Scene:
     def problem(self) -> str:
         """Returns why the changed run cannot be made; empty if it can, or is under way."""
         forks = self._page.change.forks
-        if self._inspector.going_on.reason_to_wait():
+        if self._going_on.reason_to_wait():
             return ""
         return forks.problem.text() or ("" if forks.run.isEnabled() else forks.reason.text())
 
-    def prepare(self, step: Step) -> None:
+    def prepare(self, step: GuideStep) -> None:
         """Shows the frame, the cell and the tab with which a step begins."""
         page, player, forks = self._page, self._page.player, self._page.change.forks
         self.is_exported = False
@@ -109,17 +107,17 @@ class Scene:
             forks.token.setCurrentIndex(0)  # a text typed before would stay
         if step.is_pinned and not self.seen().is_pinned:
             forks.pin.click()
-        self._scroll_to(self._buttons.get(step.control))
 
-    def _scroll_to(self, made: QWidget | None) -> None:
-        """Brings a control into sight, if it is in an area that scrolls."""
-        area = None if made is None else made.parentWidget()
+    def scroll_to(self, step: GuideStep) -> None:
+        """Brings a step's control into sight, if it is in an area that scrolls."""
+        made = self._buttons.get(step.control)
+        area: QWidget | None = None if made is None else made.parentWidget()
         while area is not None and not isinstance(area, QScrollArea):
             area = area.parentWidget()
         if area is not None and made is not None:
             area.ensureWidgetVisible(made)
 
-    def show_ring(self, ring: Ring, step: Step) -> None:
+    def show_ring(self, ring: Ring, step: GuideStep) -> None:
         """Rings the control of a step."""
         if step.control == BOARD:
             canvas = self._page.canvas
@@ -134,9 +132,9 @@ class Scene:
             return QRect(*canvas.board.grid.rect_of(canvas.board.cell_of(CELL)))
         return QRect(*canvas.view.grid.rect_of(CELL))
 
-    def use(self, step: Step) -> None:
+    def use(self, step: GuideStep) -> None:
         """Does what a step asks for, by its control. What is being shown slowly is skipped to its end."""
-        player, going_on = self._page.player, self._inspector.going_on
+        player, going_on = self._page.player, self._going_on
         if step.control == BOARD:
             player.select(CELL)
         elif step.control == PLAY and player.is_playing:

@@ -9,13 +9,13 @@ from app.player.player import NOTHING
 from app.system.i18n import tr, trn
 
 RUN = "sudoku-stuck"  # file name in the gallery: a Sudoku that does not settle
-CELL, DIGIT = 0, "5"  # a position that it gets wrong, and its right digit, the likeliest one at the first step
+CELL, DIGIT = 0, "5"  # a position that stays unsure, and its right digit, the likeliest one at the first step
 PLAY, BOARD, EVENT, PIN, CONTINUE, EXPORT, NONE = "play", "board", "event", "pin", "run", "export", ""
 """The controls that steps speak of."""
 
 
 @dataclass(frozen=True)
-class Seen:
+class GuideState:
     """The state of the inspector, as far as the steps depend on it."""
 
     place: int = 0  # of the shown frame
@@ -25,30 +25,30 @@ class Seen:
     is_pinned: bool = False  # a change pins a cell
     steps: int = 0  # of the recorded run
     changed_steps: int = 0  # of the changed run; 0 before it has ended
-    changed_cells: int = 0  # cells of the changed run that differ, without the pinned one
+    changed_cells: int = 0  # cells with another digit at the end of the changed run, without the pinned one
     is_exported: bool = False  # the export dialog was opened and closed
 
 
 @dataclass(frozen=True)
-class Step:
+class GuideStep:
     """A step. ``control`` is ringed, and Next uses it; ``is_done`` notices that it was used."""
 
     title: str  # in English, shown through ``tr``
-    words: Callable[[Seen], str]
+    words: Callable[[GuideState], str]
     control: str
-    is_done: Callable[[Seen], bool]
+    is_done: Callable[[GuideState], bool]
     at_end: bool = False  # begins at the last frame of the recorded run instead of its noise
     cell: int = NOTHING  # selected at the beginning
     is_pinned: bool = False  # begins with the pinned cell
 
 
-def _export_words(seen: Seen) -> str:
-    asked = tr("Export it as a film, a picture or a web page. Nothing is written before you choose a file.")
+def _export_words(seen: GuideState) -> str:
+    asked = tr("Export it as a film, a picture or a web page.")
     if not seen.changed_steps:
         return asked
     changed = trn(
-        "With the pin it took {steps} steps instead of {before}, and {count} other cell is different.",
-        "With the pin it took {steps} steps instead of {before}, and {count} other cells are different.",
+        "With the pin it took {steps} steps, not {before}, and {count} other digit came out differently.",
+        "With the pin it took {steps} steps, not {before}, and {count} other digits came out differently.",
         seen.changed_cells,
         steps=seen.changed_steps,
         before=seen.steps,
@@ -57,13 +57,13 @@ def _export_words(seen: Seen) -> str:
 
 
 STEPS = (
-    Step(
+    GuideStep(
         "Start",
         lambda _seen: tr("A small model solves a Sudoku. It starts from noise and tries all cells at once. Play it."),
         PLAY,
         lambda seen: seen.place >= seen.last,
     ),
-    Step(
+    GuideStep(
         "Doubt",
         lambda seen: tr(
             "After {steps} steps the board is still not settled. Select the ringed cell to see between which digits "
@@ -74,7 +74,7 @@ STEPS = (
         lambda seen: seen.selection == CELL,
         at_end=True,
     ),
-    Step(
+    GuideStep(
         "Taken back",
         lambda _seen: tr(
             "A digit that was accepted can be taken back once the others disagree. Go to the last time that happened."
@@ -84,18 +84,17 @@ STEPS = (
         at_end=True,
         cell=CELL,
     ),
-    Step(
+    GuideStep(
         "Pin a cell",
         lambda _seen: tr(
-            "You can change what happens. Here is the noise again, with the first cell selected. Pin it to {digit}, "
-            "its right digit, and it stays so in all steps.",
+            "Here is the noise again. Pin the first cell to {digit}, its right digit; then it stays so in all steps.",
             digit=DIGIT,
         ),
         PIN,
         lambda seen: seen.is_pinned,
         cell=CELL,
     ),
-    Step(
+    GuideStep(
         "See the rest change",
         lambda _seen: tr(
             "Run it with this change. The small Sudoku model is loaded for that; the chat gets its own back later."
@@ -105,8 +104,10 @@ STEPS = (
         cell=CELL,
         is_pinned=True,
     ),
-    Step("Export", _export_words, EXPORT, lambda seen: seen.is_exported),
-    Step("", lambda _seen: tr("That was the minute. What you had open here comes back."), NONE, lambda _seen: False),
+    GuideStep("Export", _export_words, EXPORT, lambda seen: seen.is_exported),
+    GuideStep(
+        "", lambda _seen: tr("That was the minute. What you had open here comes back."), NONE, lambda _seen: False
+    ),
 )
 """The steps in order. The last one only ends the guide and is not counted."""
 COUNTED = len(STEPS) - 1
@@ -119,7 +120,7 @@ class Course:
         self.place = 0
 
     @property
-    def step(self) -> Step:
+    def step(self) -> GuideStep:
         return STEPS[self.place]
 
     @property
@@ -138,7 +139,7 @@ class Course:
             title=tr(self.step.title),
         )
 
-    def notice(self, seen: Seen) -> bool:
+    def notice(self, seen: GuideState) -> bool:
         """Goes on if the step is done. Returns True if it went on."""
         return self.step.is_done(seen) and self.go(1)
 
