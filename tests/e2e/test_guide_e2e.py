@@ -35,6 +35,7 @@ def close_export(qtbot: QtBot, window: MainWindow) -> None:
     dialog = window.findChild(ExportDialog)
     assert dialog is not None
     qtbot.keyClick(dialog, Qt.Key.Key_Escape)
+    window.activateWindow()  # the window system's part, without one
 
 
 def is_told(guide: Guide) -> bool:

@@ -46,7 +46,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Held:
-    """What was chosen in the panel: changes, settings by name, and the seed."""
+    """The choices in the panel: changes, settings by name, and the seed."""
 
     changes: tuple[Change, ...]
     settings: tuple[tuple[str, Any], ...]  # names and values

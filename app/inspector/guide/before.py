@@ -1,4 +1,4 @@
-"""What was open in the inspector before the guided minute, and how it comes back."""
+"""The state of the inspector before the guided minute, which comes back after it."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from app.system.i18n import tr
 
 
 class GuideCard(QFrame):
-    """Has the height of the longest of the sentences that it was told to ``reserve``, so that nothing jumps."""
+    """Has the height of the longest of the sentences given to ``reserve``, so that nothing jumps."""
 
     back_asked = Signal()
     next_asked = Signal()
@@ -55,8 +55,7 @@ class GuideCard(QFrame):
 
     @Slot()
     def _fit(self) -> None:
-        left, _top, right, _bottom = self.layout().getContentsMargins()
-        metrics, room = self.sentence.fontMetrics(), QRect(0, 0, self.width() - left - right, 0)
+        metrics, room = self.sentence.fontMetrics(), QRect(0, 0, self.width() - 2 * SPACE_4, 0)
         wrap = Qt.TextFlag.TextWordWrap
         heights = [metrics.boundingRect(room, wrap, text).height() for text in self._reserved]
         self.sentence.setMinimumHeight(max(heights, default=0))

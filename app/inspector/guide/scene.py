@@ -1,4 +1,4 @@
-"""What the guided minute sees and does in the inspector: it uses the controls of the page, as a person does."""
+"""The inspector as the guided minute sees and uses it: through the controls of the page, as a person does."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class GuideScene:
         return int((one.snapshots[-1].tokens(calm=True)[cells] != two.snapshots[-1].tokens(calm=True)[cells]).sum())
 
     def problem(self) -> str:
-        """Returns why the changed run cannot be made; empty if it can, or is under way."""
+        """Returns why the changed run cannot be made; empty if it can, or is being made."""
         forks = self._page.change.forks
         if self._going_on.reason_to_wait():
             return ""
