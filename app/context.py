@@ -148,6 +148,7 @@ class AppContext(QObject):
     inspect_asked = Signal(object, bool, int)  # a Recording, or the Path of one; True while it runs; a frame
     compare_asked = Signal(object, object)  # two Recordings
     export_asked = Signal(object)  # a Recording
+    guide_asked = Signal()
     race_asked = Signal(str, object)  # a prompt, and the ModelChoices that answer it
 
     def __init__(
@@ -220,6 +221,10 @@ class AppContext(QObject):
     def export(self, run: Recording) -> None:
         """Opens the dialog that exports a run to a file."""
         self.export_asked.emit(run)
+
+    def guide(self) -> None:
+        """Begins the guided minute, in the inspector."""
+        self.guide_asked.emit()
 
     def race(self, prompt: str, models: Sequence[ModelChoice]) -> None:
         """Opens the Race page, and lets two to four models answer a prompt there."""

@@ -73,6 +73,7 @@ class ChatController(QObject):
         context.settings_changed.connect(self.show_settings)
         themes.settled.connect(self._show_options)
         ModelsEntry(context, page.welcome.models)
+        page.welcome.guide.clicked.connect(context.guide)
         self._introducing = Introducing(context, page)
         self._routing = Routing(context, page.composer, page.notice, self.send)
         self._waiting = Waiting(context, page.composer, self.send)

@@ -121,6 +121,7 @@ QFrame[role="notice"] {{
 QFrame[role="notice"][floats="true"] {{
     border: 1px solid {theme.line_strong}; border-left: 2px solid {theme.conflict}; border-bottom: none;
 }}
+QFrame[role="guide"] {{ background: {theme.surface_raised}; border: none; border-left: 2px solid {theme.accent}; }}
 QFrame[role="notice"][tone="done"] {{ border-left-color: {theme.faint_ink}; }}
 QPushButton[role="chip"] {{
     background: transparent; border: 1px solid {theme.line_strong}; border-radius: 15px; padding: 4px 12px;

@@ -13,9 +13,14 @@ if TYPE_CHECKING:
     from app.inspector.controller import InspectorController
 
 
-def actions(_context: AppContext, page: Lazy[InspectorController]) -> list[Action]:
+def actions(context: AppContext, page: Lazy[InspectorController]) -> list[Action]:
     """Returns the actions of the inspector. The page itself binds the keys within a run."""
+
+    def is_free() -> str:
+        return tr("A run is under way; Esc stops it.") if context.is_busy else ""
+
     return [
         Action("open-run", tr("Open a recorded run"), tr("Asking"), lambda: page().ask_file()),
+        Action("guide", tr("Take the guided minute"), tr("Application"), context.guide, ("Shift+F1",), is_free),
         *keys.actions(INSPECTOR, lambda action: page().page.run(action)),
     ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Slot
+from PySide6.QtCore import QObject, Signal, Slot
 from PySide6.QtWidgets import QFileDialog
 
 import engine
 from app.bridge.server_link import is_unfinished
-from app.context import INSPECTOR, AppContext
+from app.context import INSPECTOR, AppContext, Lazy
 from app.inspector.export_dialog import ExportDialog
 from app.inspector.going_on import GoingOn
 from app.inspector.page import InspectorPage
@@ -25,6 +25,7 @@ from app.system.i18n import tr, trn
 from engine import GalleryTrace, Recording, SafelightError, TraceHeader
 
 if TYPE_CHECKING:
+    from app.inspector.guide.guide import Guide
     from engine.server.live import LiveRequest
 
 
@@ -32,12 +33,14 @@ class InspectorController(QObject):
     """Opens runs in the inspector. A run's key is its file's path, or its id if it is only in memory."""
 
     notice = None  # the window shows problems
+    _export_closed = Signal()
 
     def __init__(self, context: AppContext) -> None:
         super().__init__()
         self._context = context
         self.widget = self.page = page = InspectorPage()
         self.setParent(page)  # so that no signal arrives after the page is deleted
+        self.guide = Lazy(self._make_guide)
         self._live: dict[str, Recording] = {}  # runs of this session, by id
         self._gallery = self._listed_gallery()
         page.titles = self._titles()
@@ -92,6 +95,13 @@ class InspectorController(QObject):
         if self.page.player.trace is None:
             self.offer()
         self.page.setFocus()
+
+    def _make_guide(self) -> Guide:
+        from app.inspector.guide.guide import Guide  # needed by those who ask for it only
+
+        made = Guide(self._context, self.page, self.going_on, self.open_key)
+        self._export_closed.connect(made.note_export)
+        return made
 
     def _listed_gallery(self) -> tuple[GalleryTrace, ...]:
         try:
@@ -184,6 +194,7 @@ class InspectorController(QObject):
     def _export(self, player: Player) -> None:
         dialog = ExportDialog(player, self.page.window())
         dialog.exported.connect(self._context.confirm_export)
+        dialog.finished.connect(self._export_closed)
         dialog.open()
 
     @Slot(str)

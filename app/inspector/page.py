@@ -88,10 +88,20 @@ class InspectorPage(QWidget):
         self.notice.hide()
         below = (self.filmstrip, self.transport, self.captions)
         parts = (head, self.notice, Hairline(), (self.main, 1), Hairline(), *below)
-        self.views = boxed(column_of(*parts, spacing=0))
+        self._column = column_of(*parts, spacing=0)
+        self.views = boxed(self._column)
         self.stack.addWidget(self.views)
         self.overview.known.connect(self._figured)
         self.keys.watch(self.views)
+
+    @property
+    def is_live(self) -> bool:
+        """True if the open run is still running."""
+        return self._live
+
+    def add_guide(self, card: QWidget) -> None:
+        """Places the card of the guided minute between the views of the run and the transport."""
+        self._column.insertWidget(self._column.indexOf(self.main) + 1, card)
 
     def _head(self) -> QWidget:
         """Returns the line over the views: the run's name, the switch between views, and the buttons for files."""

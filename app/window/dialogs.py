@@ -77,7 +77,7 @@ class Dialogs(QObject):
         """Shows the keys of the current page and those that work on every page."""
         from app.window.shortcuts import ShortcutSheet, style  # not needed at start
 
-        opened = ShortcutSheet(self.actions, self.page, self._parent)
+        opened = ShortcutSheet(self.actions, self.page, self._parent, offered=("guide",))
         self._dress(opened, style)
         opened.open()
 

@@ -107,6 +107,7 @@ class Pages(QObject):
         context.inspect_asked.connect(self._inspect)
         context.compare_asked.connect(self._compare)
         context.export_asked.connect(self._export)
+        context.guide_asked.connect(self._guide)
         context.race_asked.connect(self._race)
 
     def _maker(self, entry: PageEntry, context: AppContext) -> Callable[[], Page]:
@@ -164,6 +165,10 @@ class Pages(QObject):
     @Slot(object)
     def _export(self, run: Recording) -> None:
         self.inspector().export(run)
+
+    @Slot()
+    def _guide(self) -> None:
+        self.inspector().guide().start()
 
     @Slot(str, object)
     def _race(self, prompt: str, models: Sequence[ModelChoice]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtWidgets import QDialog, QFrame, QGridLayout, QScrollArea, QWidget
+from PySide6.QtWidgets import QDialog, QFrame, QGridLayout, QPushButton, QScrollArea, QWidget
 
 from app.design.action import Action, Actions, key_text
 from app.design.controls import button, label
@@ -25,9 +27,14 @@ QLabel[role="section"] {{ font-size: 14px; font-weight: 600; }}
 
 
 class ShortcutSheet(QDialog):
-    """Lists titles on the left and keys on the right. Esc closes it; the arrow keys scroll."""
+    """Lists titles on the left and keys on the right. Esc closes it; the arrow keys scroll.
 
-    def __init__(self, actions: Actions, page: str = "", parent: QWidget | None = None) -> None:
+    The actions whose ids are ``offered`` also have a button.
+    """
+
+    def __init__(
+        self, actions: Actions, page: str = "", parent: QWidget | None = None, offered: Sequence[str] = ()
+    ) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Keyboard shortcuts"))
         self.setAccessibleName(tr("Keyboard shortcuts"))
@@ -55,11 +62,19 @@ class ShortcutSheet(QDialog):
         self.area.setWidget(inside)
         self.done_button = button(tr("Close"), tr("Close the shortcuts"), role="plain", clicked=self.accept)
         self.done_button.setDefault(True)
-        foot = row_of(STRETCH, self.done_button, margins=(24, 0, 24, 16))
+        self.offers = [self._offer(actions[action]) for action in offered]
+        foot = row_of(*self.offers, STRETCH, self.done_button, margins=(24, 0, 24, 16))
         heading = label(tr("Keyboard shortcuts"), "title")
         heading.setContentsMargins(24, 0, 24, 0)
         self.setLayout(column_of(heading, (self.area, 1), foot, margins=(0, 16, 0, 0), spacing=8))
         self._fit()
+
+    def _offer(self, action: Action) -> QPushButton:
+        made = button(action.title, clicked=self.accept)
+        made.setEnabled(not action.enabled())
+        made.setToolTip(action.enabled())
+        made.clicked.connect(action.run)
+        return made
 
     def _add(self, action: Action) -> None:
         row = self._grid.rowCount()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import (
@@ -41,6 +42,15 @@ class Change:
     position: int
     token: int
     share: float = 0.0  # of the token, for SHARE
+
+
+@dataclass(frozen=True)
+class Held:
+    """The choices in the panel: changes, settings by name, and the seed."""
+
+    changes: tuple[Change, ...]
+    settings: tuple[tuple[str, Any], ...]  # names and values
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -245,6 +255,19 @@ class ForkPanel(QWidget):
         fit_rows(self.changes)
         self.changes.setVisible(bool(self._changes))
         self.remove.setVisible(bool(self._changes))
+
+    def held(self) -> Held:
+        """Returns what was chosen."""
+        settings = tuple((name, box.value()) for name, box in self.boxes.items())
+        return Held(tuple(self._changes), settings, self.seed.value())
+
+    def hold(self, held: Held) -> None:
+        """Chooses again what was chosen, after the same run was opened again."""
+        self._changes = list(held.changes)
+        for name, value in held.settings:
+            self.boxes[name].setValue(value)
+        self.seed.setValue(held.seed)
+        self._show_changes()
 
     def draft(self) -> Fork | None:
         """Returns the fork with the chosen changes at the current frame; None without a run.

@@ -1,0 +1,146 @@
+"""The inspector as the guided minute sees and uses it: through the controls of the page, as a person does."""
+
+from __future__ import annotations
+
+import numpy as np
+from PySide6.QtCore import QRect
+from PySide6.QtWidgets import QPushButton, QScrollArea, QWidget
+
+from app.context import AppContext
+from app.inspector.going_on import GoingOn
+from app.inspector.guide.ring import Ring, whole
+from app.inspector.guide.steps import BOARD, CELL, CONTINUE, EVENT, EXPORT, PIN, PLAY, GuideState, GuideStep
+from app.inspector.page import CELL as CELL_TAB
+from app.inspector.page import CHANGE, InspectorPage
+from engine import Recording
+
+
+class GuideScene:
+    """The recorded run of the guide, open in the inspector, or the run that was made from it."""
+
+    def __init__(self, context: AppContext, page: InspectorPage, going_on: GoingOn, run: Recording) -> None:
+        self._context, self._page, self._going_on = context, page, going_on
+        self.run = run
+        self.is_exported = False
+        self._buttons: dict[str, QPushButton] = {
+            PLAY: page.transport.buttons["play"],
+            EVENT: page.captions.back,
+            PIN: page.change.forks.pin,
+            CONTINUE: page.change.forks.run,
+            EXPORT: page.export_button,
+        }
+
+    @property
+    def is_open(self) -> bool:
+        """True while the run, or one made from it, is open."""
+        trace = self._page.player.trace
+        if trace is None:
+            return False
+        parent = trace.header.parent
+        return trace is self.run or (parent is not None and parent.id == self.run.header.id)
+
+    @property
+    def _is_changed(self) -> bool:
+        """True once the changed run is open and has ended."""
+        player = self._page.player
+        has_ended = not self._going_on.is_forking and not self._page.is_live
+        return player.trace is not self.run and self.is_open and has_ended
+
+    def seen(self) -> GuideState:
+        """Returns the present state."""
+        player, overview, forks = self._page.player, self._page.overview, self._page.change.forks
+        record, frame, selection = player.block, player.frame, player.selection
+        is_step = record is not None and frame is not None and 0 <= frame.step < record.steps
+        has_cell = record is not None and 0 <= selection < record.length
+        is_changed = self._is_changed and record is not None
+        return GuideState(
+            place=player.place,
+            last=0 if player.replay is None else len(player.replay.frames) - 1,
+            selection=selection,
+            is_taken_back=bool(
+                is_step
+                and has_cell
+                and record is not None
+                and frame is not None
+                and record.remelted[frame.step, selection]
+            ),
+            is_pinned=any(change.kind == "pin" for change in forks.held().changes),
+            steps=len(self.run.steps),
+            changed_steps=sum(overview.steps) if is_changed else 0,
+            changed_cells=self._changed_cells() if is_changed else 0,
+            is_exported=self.is_exported,
+        )
+
+    def _changed_cells(self) -> int:
+        """Returns the number of cells whose digit differs at the end of both runs, without the pinned one."""
+        player, other = self._page.player, self._page.compare.other
+        placed, one = player.sudoku, player.block
+        two = other.block
+        if placed is None or one is None or two is None:
+            return 0
+        cells = np.array([position for position in placed.positions if position != CELL])
+        return int((one.snapshots[-1].tokens(calm=True)[cells] != two.snapshots[-1].tokens(calm=True)[cells]).sum())
+
+    def problem(self) -> str:
+        """Returns why the changed run cannot be made; empty if it can, or is being made."""
+        forks = self._page.change.forks
+        if self._going_on.reason_to_wait():
+            return ""
+        return forks.problem.text() or ("" if forks.run.isEnabled() else forks.reason.text())
+
+    def prepare(self, step: GuideStep) -> None:
+        """Shows the frame, the cell and the tab with which a step begins."""
+        page, player, forks = self._page, self._page.player, self._page.change.forks
+        self.is_exported = False
+        if step.control not in (PLAY, BOARD, EVENT, PIN, CONTINUE):
+            page.show_view(int(self._is_changed))
+            return
+        page.show_view(0)
+        if player.trace is not self.run or (forks.held().changes and not step.is_pinned):
+            page.open_trace(self.run, 0)
+        player.pause()
+        player.set_board(True)
+        player.go(self.seen().last if step.at_end else 0)
+        player.select(step.cell)
+        page.side.setCurrentIndex(CHANGE if step.control in (PIN, CONTINUE) else CELL_TAB)
+        if step.control == PIN:
+            forks.token.setCurrentIndex(0)  # a text typed before would stay
+        if step.is_pinned and not self.seen().is_pinned:
+            forks.pin.click()
+
+    def scroll_to(self, step: GuideStep) -> None:
+        """Brings a step's control into sight, if it is in an area that scrolls."""
+        made = self._buttons.get(step.control)
+        area: QWidget | None = None if made is None else made.parentWidget()
+        while area is not None and not isinstance(area, QScrollArea):
+            area = area.parentWidget()
+        if area is not None and made is not None:
+            area.ensureWidgetVisible(made)
+
+    def show_ring(self, ring: Ring, step: GuideStep) -> None:
+        """Rings the control of a step."""
+        if step.control == BOARD:
+            canvas = self._page.canvas
+            ring.surround(canvas.board if canvas.shows_board else canvas.view, self._cell)
+        else:
+            ring.surround(self._buttons.get(step.control), whole)
+
+    def _cell(self, _view: QWidget) -> QRect:
+        """Returns the rectangle of the cell that is spoken of, in the widget that shows it."""
+        canvas = self._page.canvas
+        if canvas.shows_board:
+            return QRect(*canvas.board.grid.rect_of(canvas.board.cell_of(CELL)))
+        return QRect(*canvas.view.grid.rect_of(CELL))
+
+    def use(self, step: GuideStep) -> None:
+        """Does what a step asks for, by its control. What is being shown slowly is skipped to its end."""
+        player, going_on = self._page.player, self._going_on
+        if step.control == BOARD:
+            player.select(CELL)
+        elif step.control == PLAY and player.is_playing:
+            self._page.run("last")
+        elif step.control == CONTINUE and going_on.reason_to_wait():
+            if going_on.is_forking and self._context.backend.pacing.is_computed:
+                going_on.stop()
+        elif step.control in self._buttons:
+            self._buttons[step.control].click()

@@ -1,0 +1,198 @@
+"""The guided minute in the window: it begins when asked, can be left at each step, and loses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import QRect, QSettings, Qt
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.context import CHAT, INSPECTOR
+from app.inspector.guide.guide import Guide
+from app.inspector.guide.steps import CELL, COUNTED
+from app.player.player import NOTHING
+from app.window.main_window import MainWindow
+from app.window.shortcuts import ShortcutSheet
+from engine import SKILLS, gallery
+
+Open = Callable[..., MainWindow]
+CONTINUE = 4  # place of the step that needs a model
+
+
+@pytest.fixture
+def window(open_window: Open) -> MainWindow:
+    made = open_window(SKILLS)
+    made.resize(1280, 800)
+    return made
+
+
+def begin(window: MainWindow) -> Guide:
+    window.pages.chat().page.welcome.guide.click()
+    return window.pages.inspector().guide()
+
+
+def go_on(qtbot: QtBot, guide: Guide, place: int) -> None:
+    """Presses Next until the step at ``place``."""
+    while guide.course.place < place:
+        before = guide.course.place
+        guide.card.next.click()
+        if before == 0:
+            guide.card.next.click()  # skips the rest of the playing
+        qtbot.waitUntil(lambda before=before: guide.course.place > before)  # type: ignore[misc]
+
+
+def test_it_is_never_shown_unasked(window: MainWindow) -> None:
+    window.show_page(INSPECTOR)
+    assert window.pages.inspector().guide.made is None
+
+
+@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("by_key", [True, False], ids=["escape", "leave"])
+def test_leaving_at_each_step_brings_back_the_page(qtbot: QtBot, window: MainWindow, place: int, by_key: bool) -> None:
+    guide = begin(window)
+    go_on(qtbot, guide, place)
+    page = window.pages.inspector().page
+    assert guide.card.isVisible()
+    if by_key:
+        page.canvas.board.setFocus()  # which takes Esc for its selection otherwise
+        qtbot.keyClick(page.canvas.board, Qt.Key.Key_Escape)
+    else:
+        guide.card.leave.click()
+    assert not guide.is_on
+    assert window.pages.current is window.pages.chat()
+    assert page.player.trace is None
+    assert guide.card.isHidden()
+    assert guide.ring.isHidden()
+
+
+def test_an_open_run_comes_back_with_all_that_was_chosen(qtbot: QtBot, window: MainWindow) -> None:
+    inspector = window.pages.inspector()
+    page, forks = inspector.page, inspector.forks
+    paths = {one.path.stem: one.path for one in gallery()}
+    inspector.open_key(str(paths["sudoku-easy"]), 3)
+    page.player.set_board(False)
+    page.player.select(7)
+    forks.pin.click()
+    forks.seed.setValue(12)
+    page.side.setCurrentIndex(1)
+    run, held = page.player.trace, forks.held()
+    assert held.changes
+    window.actions_by_name.run("guide")
+    guide = inspector.guide()
+    go_on(qtbot, guide, CONTINUE)
+    assert page.player.trace is not run
+    window.actions_by_name.run("guide")  # again, from the beginning
+    assert guide.course.place == 0
+    guide.card.leave.click()
+    assert window.pages.current is inspector
+    assert page.player.trace is run
+    assert (page.player.place, page.player.selection, page.player.board) == (3, 7, False)
+    assert (forks.held(), page.side.currentIndex()) == (held, 1)
+
+
+def test_another_run_ends_it_and_stays(qtbot: QtBot, window: MainWindow) -> None:
+    guide = begin(window)
+    inspector = window.pages.inspector()
+    path = next(one.path for one in gallery() if one.path.stem == "reverse")
+    inspector.open_key(str(path))
+    qtbot.waitUntil(lambda: not guide.is_on)
+    trace = inspector.page.player.trace
+    assert trace is not None
+    assert trace.path == path
+    assert guide.card.isHidden()
+
+
+def test_without_its_model_it_says_why_and_goes_on(
+    qtbot: QtBot, window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.inspector.going_on.GoingOn.needed", lambda _self: None)  # it is not installed
+    guide = begin(window)
+    go_on(qtbot, guide, CONTINUE)
+    assert guide.card.sentence.text() == (
+        "This run is by Safelight Sudoku; load that model to change it. Next goes on without it."
+    )
+    guide.card.next.click()
+    assert guide.course.place == CONTINUE + 1
+    assert guide.card.sentence.text() == "Export it as a film, a picture or a web page."
+
+
+def test_back_undoes_what_a_step_did(qtbot: QtBot, window: MainWindow) -> None:
+    guide = begin(window)
+    page = window.pages.inspector().page
+    go_on(qtbot, guide, CONTINUE)
+    assert page.change.forks.held().changes
+    guide.card.back.click()
+    assert not page.change.forks.held().changes
+    guide.card.back.click()
+    guide.card.back.click()
+    assert page.player.selection == NOTHING
+    qtbot.wait(20)  # it does not go on by itself
+    assert guide.course.place == 1
+    page.canvas.board.select_position(CELL)
+    page.player.select(CELL)  # by the user
+    qtbot.waitUntil(lambda: guide.course.place == 2)
+
+
+@pytest.mark.parametrize("is_reduced", [True, False])
+def test_the_ring_lies_around_its_control_and_pulses_only_if_motion_is_allowed(
+    qtbot: QtBot, open_window: Open, settings: QSettings, is_reduced: bool
+) -> None:
+    settings.setValue("canvas/reduced_motion", is_reduced)
+    window = open_window(SKILLS)
+    guide = begin(window)
+    page = window.pages.inspector().page
+    for place, control in enumerate((page.transport.buttons["play"], page.canvas.board, page.captions.back)):
+        go_on(qtbot, guide, place)
+        qtbot.waitUntil(lambda: not guide.ring._placing.isActive())
+        assert guide.ring.target is control
+        part = QRect(*page.canvas.board.grid.rect_of(CELL)) if control is page.canvas.board else control.rect()
+        middle = control.mapTo(page, part.center())
+        assert guide.ring.geometry().contains(middle)
+        assert guide.ring.is_pulsing is not is_reduced
+
+
+def test_the_shortcut_sheet_has_it_with_its_key_and_a_button(qtbot: QtBot, window: MainWindow) -> None:
+    window.dialogs.open_shortcuts()
+    sheet = window.findChild(ShortcutSheet)
+    assert sheet is not None
+    assert [made.text() for made in sheet.offers] == ["Take the guided minute"]
+    sheet.offers[0].click()
+    guide = window.pages.inspector().guide()
+    assert guide.is_on
+    guide.leave()
+    assert window.pages.current is window.pages.chat()
+    qtbot.keyClick(window, Qt.Key.Key_F1, Qt.KeyboardModifier.ShiftModifier)
+    assert guide.is_on
+
+
+@pytest.mark.parametrize("percent", [100, 200])
+def test_the_card_keeps_its_height_and_its_sentence_does_not_lie_under_a_button(
+    qtbot: QtBot, window: MainWindow, percent: int
+) -> None:
+    window.resize(900, 650)
+    window.appearance.set_text_percent(percent)
+    guide = begin(window)
+    heights = set()
+    for place in range(5):
+        go_on(qtbot, guide, place)
+        QApplication.processEvents()
+        card = guide.card
+        heights.add(card.height())
+        assert card.sentence.geometry().top() >= card.next.geometry().bottom()
+        assert card.sentence.heightForWidth(card.sentence.width()) <= card.sentence.height()
+        assert card.next.hasFocus()
+        assert card.next.accessibleDescription() == card.sentence.text()
+    assert len(heights) == 1
+
+
+def test_the_last_button_leads_to_the_chat(window: MainWindow) -> None:
+    guide = begin(window)
+    guide.course.place = COUNTED
+    guide._begin_step()
+    assert guide.card.next.text() == "Try it with your own prompt"
+    guide.card.next.click()
+    assert not guide.is_on
+    assert window.pages.current is window.pages[CHAT]
+    assert window.pages.chat().page.composer.edit.hasFocus()
