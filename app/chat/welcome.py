@@ -41,7 +41,7 @@ class ChatWelcome(QScrollArea):
         self.suggestions = SuggestionBar(one_row=False)
         self.models = button(invitation(), role="plain")
         self.content = QWidget()
-        introduced = row_of((self.introduction, 1), STRETCH, self.models)
+        introduced = row_of((self.introduction, 1), self.models, spacing=16)
         parts = self.first_run, introduced, self.suggestions
         self.content.setLayout(column_of(*parts, margins=(8, 10, 8, 0), spacing=6))
         inside = boxed(column_of(centred(self.content, width, side), STRETCH))

@@ -6,8 +6,8 @@ import contextlib
 import functools
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QMainWindow, QToolButton
+from PySide6.QtGui import QCloseEvent, QKeyEvent, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QApplication, QMainWindow, QToolButton
 
 from app.context import CHAT, MODELS, SERVER, AppContext
 from app.design import icons, themes
@@ -110,6 +110,7 @@ class MainWindow(QMainWindow):
         self.topbar.settings_asked.connect(self.dialogs.open_settings)
         self.sidebar.opened.connect(self._show_chat)
         self.sidebar.new_asked.connect(self._show_chat)
+        self.sidebar.list.typed.connect(self._type)
         self.strip.changed.connect(context.apply_values)
         self.strip.advanced.toggled.connect(functools.partial(store.write_open, context.settings, "advanced"))
         self.status.server_asked.connect(self._show_server)
@@ -158,6 +159,13 @@ class MainWindow(QMainWindow):
     @Slot()
     def _show_chat(self) -> None:
         self.show_page(CHAT)
+
+    @Slot(QKeyEvent)
+    def _type(self, event: QKeyEvent) -> None:
+        """Passes on to the composer what was typed in the list of conversations."""
+        edit = self.pages.chat().page.composer.edit
+        edit.setFocus()
+        QApplication.sendEvent(edit, QKeyEvent(event.type(), event.key(), event.modifiers(), event.text()))
 
     @Slot()
     def _show_server(self) -> None:
