@@ -6,7 +6,7 @@ import contextlib
 import functools
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QCloseEvent, QKeyEvent, QPaintEvent, QResizeEvent
+from PySide6.QtGui import QCloseEvent, QKeyEvent, QPaintEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QToolButton
 
 from app.context import CHAT, MODELS, SERVER, AppContext
@@ -100,6 +100,7 @@ class MainWindow(QMainWindow):
     def _connect(self) -> None:
         context = self.context
         context.page_asked.connect(self.show_page)
+        self.topbar.resized.connect(self._place_progress)
         self.topbar.page_chosen.connect(self.show_page)
         self.place_bar.page_chosen.connect(self.show_page)
         self.topbar.chooser.model_chosen.connect(context.load)
@@ -208,8 +209,8 @@ class MainWindow(QMainWindow):
     def _list_models(self) -> None:
         attempt(self.context, tr("The models could not be listed"), self.pages.models().list_models)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    @Slot()
+    def _place_progress(self) -> None:
         self.indicators.progress.setGeometry(0, self.topbar.height() - 1, self.width(), 2)
 
     def paintEvent(self, event: QPaintEvent) -> None:
