@@ -177,7 +177,6 @@ class AppContext(QObject):
         self._lender: ModelChoice | None = None  # the user's own model, while a page borrows another
         self._is_auto = False  # the loaded or loading model was taken by ``catalog.AUTO``
         self._unloads = 0  # requested and not done yet
-        self._engine_runs = False  # it has begun to load a model, so PyTorch is there
         self.models: Sequence[tuple[str, str]] = ()  # models that can be loaded: paths or ids, and titles
         self._busy: list[Busy] = []
         self._endings = contextlib.ExitStack()  # last to first; each is called even if another fails
@@ -319,8 +318,7 @@ class AppContext(QObject):
         if self.model is not None:
             pending = self.choice
         title = self.title_of(choice.path_or_id)
-        stage = tr("Opening its files") if self._engine_runs else tr("Starting PyTorch, a few seconds after each start")
-        self.loading = Loading(choice.path_or_id, title, stage, otherwise=pending)
+        self.loading = Loading(choice.path_or_id, title, tr("Starting"), otherwise=pending)
         self._is_auto = choice.is_auto
         self._change_model(None)
         return self.loading
@@ -381,7 +379,6 @@ class AppContext(QObject):
         wanted = "" if self.loading is None else self.loading.path_or_id
         if self._unloads and isinstance(reply, ModelLoaded | LoadFailed):
             return  # belongs to a load that was requested before an unload
-        self._engine_runs = self._engine_runs or isinstance(reply, LoadProgress | ModelLoaded)
         match reply:
             case LoadProgress(stage, share) if self.loading is not None:
                 self.loading = dataclasses.replace(self.loading, stage=tr(stage), share=share)

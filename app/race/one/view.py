@@ -172,9 +172,9 @@ class OneRace(QWidget):
             self._grid.addWidget(card, place // columns, place % columns)
         for column in range(2):
             self._grid.setColumnStretch(column, 1 if column < columns else 0)
-        place = self._scrolled if self.height() < px(LOW) else self._fixed
-        if place.indexOf(self._replaying) < 0:
-            place.addWidget(self._replaying)
+        below = self._scrolled if self.height() < px(LOW) else self._fixed
+        if below.indexOf(self._replaying) < 0:
+            below.addWidget(self._replaying)
 
     def begin(self, race: ShownRace) -> None:
         """Shows a race that begins. ``refresh`` then shows its progress, and ``end`` that it is over."""
