@@ -113,7 +113,9 @@ class Loading:
     def text(self) -> str:
         """The progress, in a sentence."""
         percent = f", {self.share:.0%}" if self.share else ""
-        return tr("Loading {model}: {stage}", model=self.title, stage=f"{self.stage.lower()}{percent}")
+        return tr(
+            "Loading {model}: {stage}", model=self.title, stage=f"{self.stage[:1].lower()}{self.stage[1:]}{percent}"
+        )
 
 
 def _chosen(path_or_id: str, adapter: str | None = None) -> ModelChoice:
@@ -321,7 +323,7 @@ class AppContext(QObject):
         if self.model is not None:
             pending = self.choice
         title = self.title_of(choice.path_or_id)
-        self.loading = Loading(choice.path_or_id, title, tr("Starting the engine"), otherwise=pending)
+        self.loading = Loading(choice.path_or_id, title, tr("Starting"), otherwise=pending)
         self._is_auto = choice.is_auto
         self._change_model(None)
         return self.loading

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Slot
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QWidget
 
 from app.chat.first_run import FirstRun
+from app.design import themes
 from app.design.controls import button, label
+from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.suggestion_bar import SuggestionBar
 from app.state.models.invitation import invitation
 from app.system.i18n import tr
+
+LOW = 250  # pixels at 100 %; a lower page begins with the suggestions
 
 
 def centred(content: QWidget, width: int, side: int) -> QHBoxLayout:
@@ -42,16 +47,30 @@ class ChatWelcome(QScrollArea):
         self.models = button(invitation(), role="plain")
         self.content = QWidget()
         self.guide = button(tr("Take the guided minute"))
-        introduced = row_of((self.introduction, 1000), STRETCH, self.guide, self.models, spacing=16)
+        introduced = row_of((self.introduction, 1), self.guide, self.models, spacing=16)
         parts = self.first_run, introduced, self.suggestions
-        self.content.setLayout(column_of(*parts, margins=(8, 10, 8, 0), spacing=6))
+        self._column = column_of(*parts, margins=(8, 10, 8, 0), spacing=6)
+        self.content.setLayout(self._column)
         inside = boxed(column_of(centred(self.content, width, side), STRETCH))
         self.setWidget(inside)
+        themes.settled.connect(self._arrange)
 
     def introduce(self, text: str) -> None:
         """Shows what the loaded model is for; hides the label for an empty text."""
         self.introduction.setText(text)
         self.introduction.setVisible(bool(text))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+    @Slot()
+    def _arrange(self) -> None:
+        """Puts the suggestions first where the page is low, so that they are not below its end."""
+        place = 0 if self.height() < px(LOW) else 2
+        if self._column.indexOf(self.suggestions) != place:
+            self._column.removeWidget(self.suggestions)
+            self._column.insertWidget(place, self.suggestions)
 
     def set_width(self, width: int) -> None:
         self.content.setMaximumWidth(width)

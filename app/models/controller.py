@@ -239,11 +239,15 @@ class ModelsController(QObject):
         machine, recommended, hero = self.look.machine, self.look.recommended, self.page.hero
         if machine is None or recommended is None:
             return
-        hero.describe(hero_words.machine_line(machine), hero_words.note_line(recommended.note))
+        slow = self._entries.get(recommended.too_slow)
+        notes = hero_words.note_line(recommended.note), "" if slow is None else hero_words.too_slow_line(slow.title)
+        hero.describe(hero_words.machine_line(machine), " ".join(filter(None, notes)))
         hero.measure.setVisible(self.look.can_measure)
         hero.measure.setText(tr("Measuring…") if self.look.is_measuring else tr("Measure this computer's speed"))
         hero.measure.setEnabled(not self.look.is_measuring)
         if self._places.get(recommended.key, "hero") != "hero":  # the other rows stay where they are
+            for key in [key for key, place in self._places.items() if place == "hero"]:
+                self._places[key] = place_of(self._entries[key], recommended.key)
             self._places[recommended.key] = "hero"
             self._arrange()
             if self.page.window().focusWidget() is self.page:

@@ -6,7 +6,7 @@ import sys
 
 from app.models.words import amount
 from app.state.models.invitation import sold_size
-from app.state.models.recommendation import Note
+from app.state.models.recommendation import LEAST_TOKENS, Note
 from app.state.models.speed import STEPS, seconds_a_block
 from app.system.i18n import tr
 from engine.memory.machine import GraphicsCard, Machine
@@ -44,6 +44,15 @@ def note_line(note: Note) -> str:
         "Apple": tr("Safelight does not compute on a Mac's graphics yet, so models run on the processor."),
         "small card": tr("DiffusionGemma 26B needs a card of 24 GB; this model fits yours."),
     }[note]
+
+
+def too_slow_line(title: str) -> str:
+    """Says why the model of this title, which is better and fits, is not recommended."""
+    return tr(
+        "{model} fits, but would write fewer than {least:.0f} tokens a second on this computer.",
+        model=title,
+        least=LEAST_TOKENS,
+    )
 
 
 def card_speed(card: GraphicsCard, *, is_predicted: bool) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.memory.plan import Plan
 
 KEY = "models/weight_bytes_a_second"
-Found = tuple[Machine, dict[Choice, int]]
+Found = tuple[Machine, dict[Choice, int], dict[Choice, float]]
 
 
 class MachineLook(QObject):
@@ -34,6 +34,7 @@ class MachineLook(QObject):
         self._jobs, self._settings, self._look = jobs, settings, look
         self.machine: Machine | None = None
         self.recommended: Recommendation | None = None
+        self._found: Found | None = None
         jobs.ended.connect(self._ended)
 
     def begin(self) -> None:
@@ -85,6 +86,14 @@ class MachineLook(QObject):
         elif ended.kind == "measure":
             self._settings.setValue(KEY, cast(float, ended.result))
         else:
-            self.machine, needs = cast(Found, ended.result)
-            self.recommended = recommend(self.machine, needs, has_talk=TALK.is_here)
+            self._found = cast(Found, ended.result)
+        self._recommend()
         self.changed.emit()
+
+    def _recommend(self) -> None:
+        if self._found is None:
+            return
+        self.machine, needs, reads = self._found
+        rate = self.rate
+        speeds = {choice: tokens_a_second(rate, read) for choice, read in reads.items()} if rate else None
+        self.recommended = recommend(self.machine, needs, speeds, has_talk=TALK.is_here)

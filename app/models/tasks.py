@@ -140,15 +140,20 @@ def plan(entry: ModelEntry, machine: Callable[[], Machine]) -> Work:
 
 
 def look(machine: Callable[[], Machine]) -> Work:
-    """Describes this computer, and counts what the models that may be recommended would need on it."""
+    """Describes this computer, and counts what the models that may be recommended would need on it.
+
+    The result is the computer, their bytes of memory by choice, and the bytes of weights that each reads for a token.
+    """
 
     def work(_control: Control) -> object:
         from engine.models.opening import plan_model  # imports torch
 
-        found, shapes = machine(), {model.repo: model.shape for model in PUBLISHED}
+        found, models = machine(), {model.repo: model for model in PUBLISHED}
         place = found.device if found.is_usable else "cpu"
-        needs = {(repo, how): plan_model(shapes[repo], CONTEXT, how, place).total_bytes for repo, how in CARD}
-        return found, needs
+        plans = {(repo, how): plan_model(models[repo].shape, CONTEXT, how, place) for repo, how in CARD}
+        needs = {choice: plan.total_bytes for choice, plan in plans.items()}
+        reads = {choice: bytes_a_token(plan.parts, models[choice[0]].expert_share) for choice, plan in plans.items()}
+        return found, needs, reads
 
     return work
 

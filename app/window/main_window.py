@@ -6,8 +6,8 @@ import contextlib
 import functools
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QMainWindow, QToolButton
+from PySide6.QtGui import QCloseEvent, QKeyEvent, QPaintEvent
+from PySide6.QtWidgets import QApplication, QMainWindow, QToolButton
 
 from app.context import CHAT, MODELS, SERVER, AppContext
 from app.design import icons, themes
@@ -100,6 +100,7 @@ class MainWindow(QMainWindow):
     def _connect(self) -> None:
         context = self.context
         context.page_asked.connect(self.show_page)
+        self.topbar.resized.connect(self._place_progress)
         self.topbar.page_chosen.connect(self.show_page)
         self.place_bar.page_chosen.connect(self.show_page)
         self.topbar.chooser.model_chosen.connect(context.load)
@@ -110,6 +111,7 @@ class MainWindow(QMainWindow):
         self.topbar.settings_asked.connect(self.dialogs.open_settings)
         self.sidebar.opened.connect(self._show_chat)
         self.sidebar.new_asked.connect(self._show_chat)
+        self.sidebar.list.typed.connect(self._type)
         self.strip.changed.connect(context.apply_values)
         self.strip.advanced.toggled.connect(functools.partial(store.write_open, context.settings, "advanced"))
         self.status.server_asked.connect(self._show_server)
@@ -159,6 +161,13 @@ class MainWindow(QMainWindow):
     def _show_chat(self) -> None:
         self.show_page(CHAT)
 
+    @Slot(QKeyEvent)
+    def _type(self, event: QKeyEvent) -> None:
+        """Passes on to the composer what was typed in the list of conversations."""
+        edit = self.pages.chat().page.composer.edit
+        edit.setFocus()
+        QApplication.sendEvent(edit, QKeyEvent(event.type(), event.key(), event.modifiers(), event.text()))
+
     @Slot()
     def _show_server(self) -> None:
         self.show_page(SERVER)
@@ -200,8 +209,8 @@ class MainWindow(QMainWindow):
     def _list_models(self) -> None:
         attempt(self.context, tr("The models could not be listed"), self.pages.models().list_models)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    @Slot()
+    def _place_progress(self) -> None:
         self.indicators.progress.setGeometry(0, self.topbar.height() - 1, self.width(), 2)
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -15,10 +15,12 @@ from app.system.i18n import tr
 from app.window.model_list import ModelList
 from app.window.pages import BY_NAME, PAGES, PLACES
 
-HEIGHT = 52
+HEIGHT = 52  # pixels, at least
+AROUND = 8  # pixels above and below the tallest part
 ROOM_FOR_FACTS = 1130  # pixels at 100 %
 ROOM_FOR_NAME = 880
 ROOM_FOR_PLACES = 720  # pixels at 100 %; below this width the places are a menu
+ROOM_FOR_TOOLS = 420  # pixels at 100 %; below this width sampler and settings are in it, too
 WIDE_GAP, NARROW_GAP = 8, 2
 LEAST_CHOOSER = 120  # pixels at 100 %
 
@@ -42,11 +44,11 @@ class TopBar(QWidget):
     sidebar_toggled = Signal(bool)
     strip_toggled = Signal(bool)
     settings_asked = Signal()
+    resized = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("topbar")
-        self.setFixedHeight(HEIGHT)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.sidebar = _tool("☰", tr("Conversations"), tr("Show or hide the conversations (Ctrl+B)"))
         keeping = self.sidebar.sizePolicy()
@@ -66,6 +68,11 @@ class TopBar(QWidget):
         menu = QMenu(self.place_menu)
         for entry in PLACES:
             menu.addAction(tr(entry.title), functools.partial(self._choose_page, entry.name))
+        self._tools_in_menu = [
+            menu.addSeparator(),
+            menu.addAction(tr("Sampler"), self._toggle_strip),
+            menu.addAction(tr("Settings"), self.settings_asked.emit),
+        ]
         self.place_menu.setMenu(menu)
         self.chooser = ModelList()
         self.facts = label("", "caption")
@@ -98,6 +105,7 @@ class TopBar(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit()
+        self.resized.emit()
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
@@ -106,6 +114,7 @@ class TopBar(QWidget):
 
     def _fit(self) -> None:
         """Hides the parts that do not fit."""
+        self.setFixedHeight(max(HEIGHT, self.chooser.sizeHint().height() + 2 * AROUND))
         self.chooser.setMinimumWidth(px(LEAST_CHOOSER))
         self.facts.setVisible(self.width() >= px(ROOM_FOR_FACTS))
         has_room = self.width() >= px(ROOM_FOR_NAME)
@@ -120,6 +129,11 @@ class TopBar(QWidget):
         for tool in self.places.values():
             tool.setVisible(has_room)
         self.place_menu.setVisible(not has_room)
+        has_room = self.width() >= px(ROOM_FOR_TOOLS)
+        for tool in (self.strip, self.settings):
+            tool.setVisible(has_room)
+        for action in self._tools_in_menu:
+            action.setVisible(not has_room)
 
     def show_page(self, page: str) -> None:
         """Highlights the place of a page, and shows what belongs to the chat alone only there."""
@@ -133,6 +147,9 @@ class TopBar(QWidget):
         """Opens the list of models."""
         self.chooser.setFocus()
         self.chooser.showPopup()
+
+    def _toggle_strip(self) -> None:
+        self.strip.toggle()
 
     def _choose_page(self, page: str) -> None:
         self.show_page(page)

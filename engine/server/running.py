@@ -64,6 +64,7 @@ class RunningServer:
         self.url = ""  # the address, http://127.0.0.1:port, from the start on
         self._uvicorn: _Uvicorn | None = None
         self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()  # held until the thread runs, so that ``stop`` can join it
 
     @property
     def is_running(self) -> bool:
@@ -97,23 +98,28 @@ class RunningServer:
             timeout_keep_alive=IDLE_SECONDS,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
-        server = self._uvicorn = _Uvicorn(config)
-        self._thread = threading.Thread(
-            target=self._serve, args=(server, listener), name="safelight-server", daemon=True
-        )
-        self._thread.start()
+        server = _Uvicorn(config)
+        thread = threading.Thread(target=self._serve, args=(server, listener), name="safelight-server", daemon=True)
+        with self._lock:
+            if self._context.is_stopping:
+                listener.close()
+                raise SafelightError("this server has been stopped; make a new one")
+            thread.start()
+            self._uvicorn, self._thread = server, thread
         server.listens.wait()
         if not server.started:
             raise SafelightError("the server could not be started; try again")
 
     def stop(self) -> None:
-        """Cancels the runs, ends the streams and the thread; may be called again."""
-        if self._uvicorn is None or self._thread is None:
+        """Cancels the runs, ends the streams and the thread; may be called again, and before ``start`` has returned."""
+        with self._lock:
+            self._context.is_stopping = True
+            server, thread = self._uvicorn, self._thread
+        if server is None or thread is None:
             return
-        self._context.is_stopping = True
         self.live.stop_all()
-        self._uvicorn.should_exit = True
-        self._thread.join(JOIN_SECONDS)
+        server.should_exit = True
+        thread.join(JOIN_SECONDS)
 
     @staticmethod
     def _serve(server: _Uvicorn, listener: socket.socket) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -96,7 +97,8 @@ class LocalBackend:
         if request.cancel.is_set():
             return
         report(LoadStarted(request.title))
-        report(LoadProgress("Starting the engine", 0.0))
+        is_first = "torch" not in sys.modules  # its import takes seconds
+        report(LoadProgress("Starting PyTorch, once after each start" if is_first else "Opening its files", 0.0))
         reported = 0.0
 
         def progress(share: float) -> None:

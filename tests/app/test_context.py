@@ -55,7 +55,7 @@ def test_a_model_is_on_its_way_until_it_is_there(qtbot: QtBot, open_context: Ope
     context.load(SUDOKU)
     assert context.loading is not None
     assert (context.loading.path_or_id, context.loading.title) == (SUDOKU, "Safelight Sudoku")
-    assert context.reason_to_wait() == context.loading.text == "Loading Safelight Sudoku: starting the engine"
+    assert context.reason_to_wait() == context.loading.text == "Loading Safelight Sudoku: starting"
     with qtbot.waitSignal(context.model_changed):
         pass
     assert context.loading is None

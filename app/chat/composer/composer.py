@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QStandardPaths, Signal, Slot
-from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage
-from PySide6.QtWidgets import QFileDialog, QFrame, QWidget
+from PySide6.QtCore import QStandardPaths, Qt, Signal, Slot
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage, QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QFileDialog, QFrame, QWidget
 
 from app.chat.composer.attachments import AttachmentBar
 from app.chat.composer.edit import PromptEdit
@@ -82,7 +82,8 @@ class Composer(QWidget):
         self._field.setLayout(
             column_of(self.pictures, self.files, self.edit, self._tools, margins=(12, 8, 8, 8), spacing=8)
         )
-        self.setLayout(column_of(self._field, row_of((self.hint, 1), self.larger, spacing=16), spacing=8))
+        self._foot = row_of((self.hint, 1), (self.larger, 0, Qt.AlignmentFlag.AlignLeft), spacing=16)
+        self.setLayout(column_of(self._field, self._foot, spacing=8))
         self._order_tabs()
         self._show_hint()
 
@@ -234,6 +235,12 @@ class Composer(QWidget):
         usual = self._caution or tr("Enter sends, Shift+Enter starts a new line")
         said = (self._message, pictured, blocked, blind, self.meter.remark, self._reading, usual)
         self.hint.setText(next(text for text in said if text))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Puts the larger models below the hint if that would have less room than they."""
+        super().resizeEvent(event)
+        is_narrow = self.width() < 2 * self.larger.sizeHint().width()
+        self._foot.setDirection(QBoxLayout.Direction.TopToBottom if is_narrow else QBoxLayout.Direction.LeftToRight)
 
     @Slot(bool)
     def _mark_active(self, active: bool) -> None:

@@ -11,7 +11,7 @@ from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from app.bridge.background import Background
-from app.design import motion
+from app.design import motion, themes
 from app.design.controls import Hairline, chain_tabs, label, restyle, scroller
 from app.design.fonts import px
 from app.design.layouts import boxed, column_of, row_of
@@ -33,6 +33,7 @@ from app.system.timers import later
 from engine import Recording
 
 NARROW = 640  # pixels at 100 %; below it the lanes are in one column
+LOW = 300  # pixels at 100 %; on a lower page the replay scrolls with the lanes
 READ_MS = 250  # between two readings of the texts, which a thread does
 WATCHABLE_SECONDS = 2.0  # a shorter race is played once it is over
 
@@ -92,6 +93,7 @@ class OneRace(QWidget):
         self.prompt.pictures.changed.connect(self._show_pictures)
         self.clock.moved.connect(self._show_moment)
         self.reader.failed.connect(_raise)
+        themes.settled.connect(self._arrange)
 
     def _lay_out(self) -> None:
         cards = QWidget()
@@ -99,8 +101,10 @@ class OneRace(QWidget):
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setSpacing(12)
         parts = (self.prompt, self.pictures, self.headline, (cards, 1))
-        area = scroller(boxed(column_of(*parts, margins=(16, 12, 16, 8), spacing=8)))
-        self.setLayout(column_of((area, 1), Hairline(), boxed(row_of((self.bar, 1), margins=(16, 8, 16, 12)))))
+        self._scrolled = column_of(*parts, margins=(16, 12, 16, 8), spacing=8)
+        self._replaying = boxed(column_of(Hairline(), row_of((self.bar, 1), margins=(16, 8, 16, 12))))
+        self._fixed = column_of((scroller(boxed(self._scrolled)), 1), self._replaying)
+        self.setLayout(self._fixed)
         self.setFocusProxy(self.prompt)
 
     def show_lanes(self, lanes: Sequence[LaneSpec]) -> None:
@@ -160,12 +164,17 @@ class OneRace(QWidget):
         self._arrange()
         chain_tabs(self.prompt.history, [stop for card in self.cards for stop in card.tab_stops()])
 
+    @Slot()
     def _arrange(self) -> None:
+        """Lays out the cards, and the replay: below the page, or where that is low, at the end of what scrolls."""
         columns = 1 if self.width() < px(NARROW) else 2
         for place, card in enumerate(self.cards):
             self._grid.addWidget(card, place // columns, place % columns)
         for column in range(2):
             self._grid.setColumnStretch(column, 1 if column < columns else 0)
+        below = self._scrolled if self.height() < px(LOW) else self._fixed
+        if below.indexOf(self._replaying) < 0:
+            below.addWidget(self._replaying)
 
     def begin(self, race: ShownRace) -> None:
         """Shows a race that begins. ``refresh`` then shows its progress, and ``end`` that it is over."""

@@ -13,6 +13,7 @@ CONTEXT = 4096  # tokens that a recommended model must have room for
 LEFT_ON_CARD = 1_500_000_000  # bytes of a card for the desktop and the browser
 LEFT_IN_MEMORY = 3_000_000_000  # bytes of the computer's memory for the system and other programs
 LEAST_CARD = 19_000_000_000  # bytes of a card on which the 4-bit 26B is recommended
+LEAST_TOKENS = 3.0  # expected tokens a second of a model that is recommended; slower than that, nobody waits
 PACKED = "int4"
 
 Choice = tuple[str, str]
@@ -37,27 +38,40 @@ Note = Literal["", "no card", "no CUDA", "no driver", "AMD", "Intel", "Apple", "
 
 @dataclass(frozen=True)
 class Recommendation:
-    """A model by the key of its entry, and what has to be said about the computer."""
+    """A model by the key of its entry, and what has to be said about the computer.
+
+    ``too_slow`` is the key of a better model that fits, but would write fewer tokens a second than ``LEAST_TOKENS``.
+    """
 
     key: str
     on_card: bool
     note: Note
+    too_slow: str = ""
 
 
-def recommend(machine: Machine, needs: Mapping[Choice, int], *, has_talk: bool = True) -> Recommendation:
-    """Recommends the best model that fits; a small one that is here already if none does.
+def recommend(
+    machine: Machine,
+    needs: Mapping[Choice, int],
+    speeds: Mapping[Choice, float] | None = None,
+    *,
+    has_talk: bool = True,
+) -> Recommendation:
+    """Recommends the best model that fits and is not too slow; a small one that is here already if none is.
 
     Args:
         needs: bytes of memory by choice, with a context of ``CONTEXT`` tokens, on the card if it is usable.
+        speeds: expected tokens a second on the processor by choice; None where it was not measured.
         has_talk: Safelight Talk is installed.
     """
     if machine.is_usable and machine.card is not None:
-        room, order = machine.card.total_bytes - LEFT_ON_CARD, CARD
+        room, order, speeds = machine.card.total_bytes - LEFT_ON_CARD, CARD, None
     else:
         room, order = machine.memory_bytes - LEFT_IN_MEMORY, PROCESSOR
     here = TALK.id if has_talk else SKILLS
-    key = next((choice[0] for choice in order if needs[choice] <= room), here)
-    return Recommendation(key, machine.is_usable, _note(machine))
+    fitting = [choice for choice in order if needs[choice] <= room]
+    quick = [choice for choice in fitting if speeds is None or speeds[choice] >= LEAST_TOKENS]
+    too_slow = fitting[0][0] if fitting and fitting[:1] != quick[:1] else ""
+    return Recommendation(quick[0][0] if quick else here, machine.is_usable, _note(machine), too_slow)
 
 
 def _note(machine: Machine) -> Note:

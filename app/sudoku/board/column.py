@@ -125,7 +125,7 @@ class Column(QWidget):
         self.adapter.activated.connect(self._choose_adapter)
 
     def _lay_out(self, explanation: str) -> None:
-        doing = row_of(self.solve, self.stop, self.race, STRETCH, spacing=12)
+        doing = flow_of(self.solve, self.stop, self.race, gap=12)
         note = label(explanation, "caption", wrap=True)
         note.setContentsMargins(30, 0, 0, 0)  # under the switch's text
         chooser = row_of(self.adapter_title, (self.adapter, 1), spacing=12)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QModelIndex, QPoint, Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QKeyEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QKeyEvent, QKeySequence, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QToolButton, QWidget
 
 from app.design import themes
@@ -42,10 +42,14 @@ class DotsButton(QToolButton):
 
 
 class ConversationList(QListView):
-    """Emits requests for a conversation; ``chosen`` carries the choices of ``RowMenu``."""
+    """Emits requests for a conversation; ``chosen`` carries the choices of ``RowMenu``.
+
+    After a click the focus is here, for F2 and Delete; what is typed is meant for the composer.
+    """
 
     chosen = Signal(int, str)
     renamed = Signal(int, str)
+    typed = Signal(QKeyEvent)
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,7 +129,11 @@ class ConversationList(QListView):
         key, plain = event.key(), event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
         if key == Qt.Key.Key_Menu or (key == Qt.Key.Key_F10 and plain == Qt.KeyboardModifier.ShiftModifier):
             self._popup_at(self.currentIndex())
-        elif summary is None or plain != Qt.KeyboardModifier.NoModifier or self._is_editing():
+        elif self._is_editing():
+            super().keyPressEvent(event)
+        elif event.matches(QKeySequence.StandardKey.Paste) or _is_text(event):
+            self.typed.emit(event)
+        elif summary is None or plain != Qt.KeyboardModifier.NoModifier:
             super().keyPressEvent(event)
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self._choose(summary.id, "open")
@@ -186,6 +194,7 @@ class ConversationList(QListView):
         summary = self.rows.summary(index)
         if summary is not None:
             self.chosen.emit(summary.id, "open")
+            self.setFocus(Qt.FocusReason.MouseFocusReason)
 
     @Slot(int, str)
     def _choose(self, id: int, choice: str) -> None:
@@ -249,3 +258,9 @@ class ConversationList(QListView):
         summary = self.rows.summary(index)
         if not self.row_menu.menu.isVisible():  # some systems send a key event and a menu event for one press
             self.row_menu.fill(summary, shown_title(summary) if summary is not None else "").popup(where)
+
+
+def _is_text(event: QKeyEvent) -> bool:
+    """True if a key writes a character."""
+    held = event.modifiers() & ~(Qt.KeyboardModifier.ShiftModifier | Qt.KeyboardModifier.KeypadModifier)
+    return held == Qt.KeyboardModifier.NoModifier and event.text().isprintable() and bool(event.text())

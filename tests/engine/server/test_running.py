@@ -11,8 +11,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from engine.server import LiveRequest
-from engine.service import LoadRequest, ModelLoaded, ModelUnloaded
+from engine import SafelightError
+from engine.server import LiveRequest, RunningServer, ServerOptions
+from engine.service import LoadRequest, ModelLoaded, ModelUnloaded, Scheduler
 from tests.engine.server.served import CHAT, Arrivals, ScriptedEngine, Served, refused, serving, within
 
 BODY = {"messages": [{"role": "user", "content": "secret words"}], "stream": True}
@@ -167,6 +168,44 @@ def test_a_stop_ends_streams_and_the_thread(engine: ScriptedEngine) -> None:
         assert any("stopping" in line for line in lines)
         with pytest.raises(httpx2.ConnectError):
             served.http.get("/health")
+
+
+def test_a_stop_just_before_the_thread_starts_waits_and_then_ends_it(
+    engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = Scheduler(engine)
+    server = RunningServer(scheduler, ServerOptions())
+    usual, failures = threading.Thread.start, []
+
+    def stop() -> None:
+        try:
+            server.stop()
+        except RuntimeError as error:
+            failures.append(error)
+
+    def start_late(thread: threading.Thread) -> None:
+        if thread.name == "safelight-server":
+            usual(stopper)
+            stopper.join(0.2)
+        usual(thread)
+
+    stopper = threading.Thread(target=stop)
+    monkeypatch.setattr(threading.Thread, "start", start_late)
+    server.start()
+    stopper.join(20)
+    assert not failures
+    assert not server.is_running
+    assert scheduler.close()
+
+
+def test_a_server_that_was_stopped_does_not_start(engine: ScriptedEngine) -> None:
+    scheduler = Scheduler(engine)
+    server = RunningServer(scheduler, ServerOptions())
+    server.stop()
+    with pytest.raises(SafelightError, match="has been stopped"):
+        server.start()
+    assert not server.is_running
+    assert scheduler.close()
 
 
 def test_while_a_model_loads_the_server_says_so(engine: ScriptedEngine) -> None:

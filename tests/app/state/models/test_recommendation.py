@@ -9,9 +9,9 @@ import pytest
 from app.models import tasks
 from app.models.jobs import Control
 from app.state.models.invitation import invitation, sold_size
-from app.state.models.recommendation import CARD, LEAST_CARD, LEFT_ON_CARD, Choice, recommend
+from app.state.models.recommendation import CARD, LEAST_CARD, LEAST_TOKENS, LEFT_ON_CARD, Choice, recommend
 from engine import PUBLISHED
-from engine.catalog import GEMMA_4_BIT, GEMMA_ORIGINAL, QWEN_1_7B, SKILLS, TALK, WEDLM_8B
+from engine.catalog import GEMMA_4_BIT, GEMMA_ORIGINAL, QWEN_0_6B, QWEN_1_7B, SKILLS, TALK, WEDLM_8B
 from engine.memory.machine import Machine
 from tests.app.models.machines import A100, CPU_TORCH, NO_DRIVER, RTX_4060, RTX_4090, RTX_5090, with_card, without
 
@@ -23,7 +23,7 @@ def needs() -> Needs:
     """The bytes that the page's job counts."""
 
     def count(machine: Machine) -> dict[Choice, int]:
-        found, counted = tasks.look(lambda: machine)(Control("", "look", lambda _: None))  # type: ignore[misc]
+        found, counted, _reads = tasks.look(lambda: machine)(Control("", "look", lambda _: None))  # type: ignore[misc]
         assert found == machine
         return counted  # type: ignore[no-any-return]
 
@@ -52,6 +52,29 @@ def needs() -> Needs:
 def test_the_best_that_fits(needs: Needs, machine: Machine, key: str, note: str) -> None:
     found = recommend(machine, needs(machine))
     assert (found.key, found.note, found.on_card) == (key, note, machine.is_usable)
+
+
+@pytest.mark.parametrize(
+    ("slow", "key", "too_slow"),
+    [
+        ((), WEDLM_8B, ""),
+        ((WEDLM_8B,), QWEN_1_7B, WEDLM_8B),
+        ((WEDLM_8B, QWEN_1_7B), QWEN_0_6B, WEDLM_8B),
+        ((GEMMA_4_BIT,), WEDLM_8B, ""),  # it does not fit either
+        ((GEMMA_4_BIT, WEDLM_8B, QWEN_1_7B, QWEN_0_6B), TALK.id, WEDLM_8B),
+    ],
+)
+def test_what_was_measured_to_be_too_slow_is_passed_over(
+    needs: Needs, slow: tuple[str, ...], key: str, too_slow: str
+) -> None:
+    speeds = {choice: LEAST_TOKENS - 0.1 if choice[0] in slow else LEAST_TOKENS for choice in CARD}
+    found = recommend(without(16), needs(without(16)), speeds)
+    assert (found.key, found.too_slow) == (key, too_slow)
+
+
+def test_a_card_is_not_judged_by_the_processor(needs: Needs) -> None:
+    found = recommend(RTX_4090, needs(RTX_4090), dict.fromkeys(CARD, 0.1))
+    assert (found.key, found.too_slow) == (GEMMA_4_BIT, "")
 
 
 def test_without_talk_a_small_one_is_left(needs: Needs) -> None:
