@@ -63,7 +63,11 @@ SAID = re.compile(  # of texts that people read
     r"|(tokens|tok) ?(/|per|a) ?forward)\b",
     re.IGNORECASE,
 )
-TAUGHT = "engine/tasks/skills/small_talk.py", "engine/benchmarks/generation.py"  # what models are asked and taught
+TAUGHT = (  # what models are asked and taught
+    "engine/benchmarks/generation.py",
+    "engine/tasks/skills/small_talk.py",
+    "engine/training/data/prompts.py",
+)
 NODES = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
 
 

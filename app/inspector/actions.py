@@ -17,7 +17,7 @@ def actions(context: AppContext, page: Lazy[InspectorController]) -> list[Action
     """Returns the actions of the inspector. The page itself binds the keys within a run."""
 
     def is_free() -> str:
-        return tr("A run is under way; Esc stops it.") if context.is_busy else ""
+        return tr("A run is in progress; Esc stops it.") if context.is_busy else ""
 
     return [
         Action("open-run", tr("Open a recorded run"), tr("Asking"), lambda: page().ask_file()),

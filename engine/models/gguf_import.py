@@ -115,8 +115,7 @@ class GGUFModel(ModelFolder):
     def known_as(self, model: PackagedModel) -> GGUFModel:
         """Returns the model under the id, and with the settings and the draft of a packaged one."""
         described = dataclasses.replace(self.described, generation=self.described.generation | dict(model.settings))
-        family = dataclasses.replace(self.family, default_decoder="drafting") if model.draft else self.family
-        return dataclasses.replace(self, id=model.id, described=described, family=family, draft=model.draft)
+        return dataclasses.replace(self, id=model.id, described=described, draft=model.draft)
 
     def read_draft(self, network: Network, device: torch.device, dtype: torch.dtype, free: int) -> DraftAdapter | None:
         if self.draft is None:

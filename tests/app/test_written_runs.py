@@ -208,7 +208,7 @@ def test_text_that_grows_has_no_block_to_fill() -> None:
     order = RunOrder([block_order(replay.record(block)) for block in range(replay.blocks)], piece)
     count = len(order.doubts)
     assert 0 < count < len(TEXT)
-    assert end_in_short(trace.result, order) == ["turn closed", f"unsure of {count} tokens"]
+    assert end_in_short(trace.result, order) == ["finished", f"{count} unsure tokens"]
     assert doubts_in_words(order, piece).startswith(f"The model was unsure of {count} tokens as it wrote them: ")
 
 

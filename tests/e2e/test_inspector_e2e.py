@@ -146,7 +146,7 @@ def test_spans_are_written_anew_and_the_rest_stays(
     qtbot.waitUntil(lambda: player.replay is not None and player.replay.blocks == 3)
     player.go_to_block(1)
     forks.run.click()
-    assert "written anew" in forks.problem.text()
+    assert "rewritten" in forks.problem.text()
 
 
 def test_influence_is_measured(qtbot: QtBot, window: MainWindow, inspector: InspectorController) -> None:

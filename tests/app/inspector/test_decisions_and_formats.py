@@ -292,7 +292,7 @@ def test_neither_is_gone_on_from(open_context: Callable[..., AppContext], qtbot:
         assert why in inspector.forks.run.toolTip()
         assert not inspector.forks.run.isEnabled()
         assert why in inspector.forks.spans.run.toolTip()
-        with pytest.raises(SafelightError, match=r"decision is read|fit a format"):
+        with pytest.raises(SafelightError, match=r"no text to fork|format cannot be|fit a format"):
             RunRequest.infill(trace, (), 1)
     assert inspector.going_on.needed() is None
     assert "read, not written" not in inspector.going_on.refusal(can=True)  # influence can be measured

@@ -251,7 +251,7 @@ def test_there_is_no_hint_to_a_first_step(panel, player):
     assert not panel.feed.isEnabled()
     assert "first step" in panel.feed.toolTip()
     panel.run.click()
-    assert panel.problem.text().startswith("Nothing is fed back into a block's first step")
+    assert panel.problem.text().startswith("A block's first step has no previous prediction")
 
 
 def test_the_button_has_one_name_and_stands_still(panel, player, qtbot):

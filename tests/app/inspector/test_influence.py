@@ -165,7 +165,7 @@ def test_less_than_the_floor_is_nothing(influence, most):
 
 
 def test_a_measurement_of_another_canvas_is_refused(influence):
-    with pytest.raises(ValueError, match="not of the canvas on show"):
+    with pytest.raises(ValueError, match="not of the canvas shown"):
         influence.show_influence(1, 5, 6, np.zeros(3))
 
 

@@ -135,7 +135,7 @@ def test_follows_a_run_under_way(page, qtbot):
     events = run()
     trace = Recorded([])
     page.follow_live(trace)
-    assert "under way" in page.facts.text()
+    assert "in progress" in page.facts.text()
     for count in range(1, len(events) + 1):
         trace.append(events[count - 1])
         page.refresh()

@@ -306,7 +306,7 @@ def test_offline_stops_downloads_and_starts_none(qtbot: QtBot, hub: Hub, models:
     for key, action in ((REPO, "resume"), (GATED, "download")):
         made = models.page.rows[key].buttons[action]  # type: ignore[index]
         assert not made.isEnabled()
-        assert "offline switch is on" in made.toolTip()
+        assert "Offline is on" in made.toolTip()
         models._do(key, action)  # a shortcut, say
         assert "nothing is downloaded" in models.page.rows[key].notice.message.text()  # at once: nothing is waited for
     assert hub.requests == asked

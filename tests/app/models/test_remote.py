@@ -96,7 +96,7 @@ def test_a_server_is_added_tested_loaded_and_chatted_with(
     window = open_window()
     row = add(qtbot, window, server.endpoint)
     assert row.status.text().startswith("✓ Reachable in ")
-    assert "text alone" in row.purpose.text()
+    assert "only text" in row.purpose.text()
     assert [row.models.itemText(place) for place in range(row.models.count())] == ["org/small", "org/large"]
     load(qtbot, window, row)
     host = server.endpoint.partition("://")[2]
@@ -155,7 +155,7 @@ def test_what_only_a_canvas_allows_is_off_and_says_why(qtbot: QtBot, open_window
     trace = context.session.chat.turns[0].answer.trace
     assert trace is not None
     context.inspect(trace)
-    assert "sent text alone" in window.notices.notice.message.text()
+    assert "sent only text" in window.notices.notice.message.text()
 
 
 def test_a_key_is_asked_for_kept_and_forgotten(qtbot: QtBot, open_window: Open, vault: Working) -> None:

@@ -111,5 +111,5 @@ def test_what_is_no_token_is_not_kept() -> None:
             raise AssertionError(token)
 
     for token in ("hf_ü", "a b", "a\nb"):
-        with pytest.raises(SafelightError, match="This is no access token"):
+        with pytest.raises(SafelightError, match="This access token has invalid"):
             do(tasks.keep_token(Never("a name"), token))

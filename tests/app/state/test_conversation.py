@@ -249,7 +249,7 @@ def test_a_failure_inside_the_run_keeps_what_it_had(fake: Any) -> None:
 def test_two_answers_at_once_are_refused(fake: Any) -> None:
     chat = ChatState()
     chat.ask("one", answer(fake))
-    with pytest.raises(RuntimeError, match="under way"):
+    with pytest.raises(RuntimeError, match="being written"):
         chat.ask("two", answer(fake))
 
 
