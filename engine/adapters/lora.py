@@ -23,6 +23,13 @@ class LowRank(nn.Module):
         out = F.linear(F.linear(x, self.down), self.up)
         return out if self.scaling == 1.0 else out * self.scaling
 
+    def add(self, x: Tensor, out: Tensor) -> None:
+        """Adds the result to ``out`` in place; with as few operations as there can be for one sequence."""
+        if out.dim() == 3 and out.shape[0] == 1 and x.dtype == out.dtype == self.up.dtype:
+            out[0].addmm_(F.linear(x[0], self.down), self.up.T, alpha=self.scaling)
+        else:
+            out += self(x)
+
 
 class LayerAdapter(nn.Module):
     """The addition to one linear layer, in each mode; None adds nothing."""
@@ -41,7 +48,7 @@ class LayerAdapter(nn.Module):
         if not torch.is_grad_enabled():
             for adapter, rows in ((self.causal, text), (self.denoise, canvas)):
                 if adapter is not None:
-                    out[..., rows, :] += adapter(x[..., rows, :])
+                    adapter.add(x[..., rows, :], out[..., rows, :])
             return out
         parts = [
             out[..., rows, :] if adapter is None else out[..., rows, :] + adapter(x[..., rows, :])

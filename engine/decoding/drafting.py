@@ -27,7 +27,7 @@ from engine.decoding.sampling import verified_guess
 from engine.layers.branches import Branches
 from engine.models.model import Model
 
-MOST_ROWS = 16  # of a pass
+MOST_ROWS = 8  # of a pass
 MOST_FOUND = 7  # tokens of a guess that was found in the text
 MATCH = 3  # last tokens that must have come before
 FOUND_SHARE = 0.8  # probability at which a token that was found is taken to stand

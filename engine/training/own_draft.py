@@ -45,10 +45,10 @@ class OwnDraftRecipe:
 
     mask: int
     steps: int
-    size: int = 4
+    size: int = 3
     rank: int = 16
-    branches: int = 96
-    batch: int = 4
+    branches: int = 110
+    batch: int = 2
     rate: float = 2e-3
     warmup: int = 50
     most_tokens: int = 384

@@ -94,7 +94,7 @@ def answer_all(
     ends = torch.tensor(config.eos_token_ids)
     going = torch.arange(len(prompts))  # numbers of the answers that go on
     written = [list[int]() for _ in prompts]
-    while len(going) and cache.length < width + most_tokens:
+    while len(going) and cache.length < width + most_tokens - 1:
         places = torch.arange(cache.length, cache.length + ids.shape[1])
         positions = (places - starts[:, None]).clamp_min(0)[:, None]
         keys = torch.arange(int(places[-1]) + 1)
