@@ -8,12 +8,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 from PIL import Image
-from PySide6.QtCore import QElapsedTimer, QTimer
+from PySide6.QtCore import QElapsedTimer, Qt, QTimer
 from PySide6.QtGui import QImage
+from PySide6.QtTest import QTest
 from stage import load, opened, settle, wait_for
 
 from app.chat.first_run import FirstRun
@@ -30,7 +32,7 @@ COLORS = 128
 SAMPLES = 8  # pictures of which the palette is made
 PROMPT = "Times table of 9 up to 8."
 TALK_PROMPTS = ("hi", "What is the capital of France?", "Write a short poem about the sea.", "Sort 9 4 7 2 6.")
-TALK_TOKENS = 90
+TALK_TOKENS = 200
 T_MAX = 1.8  # hotter than usual, as for the gallery's: the small model is sure of all at once otherwise
 
 
@@ -91,14 +93,17 @@ def talk(window: MainWindow, film: Film, _prompt: str) -> None:
     window.context.values.overrides["max_new_tokens"] = TALK_TOKENS
     window.context.apply_values()
     settle()
-    chat = window.pages.chat()
-    for prompt in TALK_PROMPTS:
+    chat, session = window.pages.chat(), window.context.session
+
+    def is_answered(number: int) -> bool:  # the model that a prompt is for may be loaded first
+        return len(session.chat.turns) == number and session.active is None and not window.context.is_busy
+
+    for number, prompt in enumerate(TALK_PROMPTS, start=1):
         chat.page.composer.edit.setPlainText(prompt)
         film.take(lambda: True, "the prompt")
         settle(500)
-        chat.send(prompt)
-        chat.page.composer.edit.clear()
-        film.take(lambda: window.context.session.active is None, "the answer")
+        QTest.keyClick(chat.page.composer.edit, Qt.Key.Key_Return)
+        film.take(partial(is_answered, number), "the answer")
         settle(600)
         film.take(lambda: True, "the prose")
         settle(900)
