@@ -24,6 +24,7 @@ from engine.decoding.masked_run import MaskedRun
 from engine.decoding.protocols import Decoding
 from engine.decoding.run import Run
 from engine.decoding.sampling import verified_guess
+from engine.decoding.written_run import refuse_noise
 from engine.layers.branches import Branches
 from engine.models.model import Model
 
@@ -74,6 +75,7 @@ def drafting(run: Run, draft: DraftAdapter | None = None) -> Decoding[None]:
     Raises:
         SafelightError: settings of a canvas of noise.
     """
+    refuse_noise(run)
     if draft is None and isinstance(run.model, Model):
         draft = run.model.draft
     state = MaskedRun(run, in_order=True, mask=run.config.pad_token_id)

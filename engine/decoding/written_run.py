@@ -33,9 +33,18 @@ def required_mask(run: Run) -> int:
     mask = _mask(run.model.config)
     if mask is None:
         raise SafelightError("this model has no mask token, which this decoder needs; choose another one")
+    refuse_noise(run)
+    return mask
+
+
+def refuse_noise(run: Run) -> None:
+    """Checks that a run has no settings of a canvas of noise.
+
+    Raises:
+        SafelightError: it has some.
+    """
     if run.config.pinned or run.config.seed_canvas is not None:
         raise SafelightError("this decoder does not start from noise; leave out pinned and seed_canvas")
-    return mask
 
 
 def blocks_of(run: Run, *, in_order: bool = False) -> WrittenBlocks:

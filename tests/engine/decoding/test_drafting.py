@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
+from typing import Any
 
 import pytest
 import torch
 
-from engine import GenerationConfig
+from engine import GenerationConfig, SafelightError
 from engine.adapters.draft import BranchMasks, DraftAdapter
 from engine.adapters.lora import LayerAdapter, LowRank
 from engine.decoding.drafting import Guess, drafting
@@ -151,6 +152,14 @@ def shares_behind(network: CausalNetwork, text: list[int], config: GenerationCon
         logits[0, token] = value / penalty if value > 0 else value * penalty
     found: list[float] = shares_of(logits, config, TRANSFORMERS)[0].tolist()
     return found
+
+
+@pytest.mark.parametrize("settings", [{"pinned": ((0, 1),)}, {"seed_canvas": (1, 2)}])
+def test_settings_of_a_canvas_of_noise_are_refused(settings: dict[str, Any]) -> None:
+    network = masked_network(0)
+    run = Run(network, torch.tensor([1]), GenerationConfig(**settings), 0, None, network.new_cache())
+    with pytest.raises(SafelightError, match="does not start from noise"):
+        next(drafting(run))
 
 
 def test_what_came_before_is_guessed_and_costs_no_adapter() -> None:
