@@ -40,17 +40,15 @@ class CausalAttention(nn.Module):
         rope: tuple[Tensor, Tensor],
         mask: Tensor | None,
         extend: Extend,
-        query_scale: Tensor | None = None,
-        text_rows: int | None = None,
+        query_scale: Tensor | None,
+        text_rows: int,
     ) -> Tensor:
         """Attends: x (B, T, H), rope two of (T, D), mask (T, S) True where allowed, query_scale (T, 1) -> (B, T, H)."""
         batch, length, _ = x.shape
-        text_rows = length if text_rows is None else text_rows
 
         def heads(layer: nn.Module) -> Tensor:
-            return (
-                linear(layer, x, text_rows).view(batch, length, -1, self.head_dim).transpose(1, 2)
-            )  # (B, heads, T, D)
+            out = linear(layer, x, text_rows)
+            return out.view(batch, length, -1, self.head_dim).transpose(1, 2)  # (B, heads, T, D)
 
         queries = rotate(self.q_norm(heads(self.q_proj)), *rope) * self.scale
         if query_scale is not None:
@@ -76,11 +74,10 @@ class CausalBlock(nn.Module):
         rope: tuple[Tensor, Tensor],
         mask: Tensor | None,
         extend: Extend,
-        query_scale: Tensor | None = None,
-        text_rows: int | None = None,
+        query_scale: Tensor | None,
+        text_rows: int,
     ) -> Tensor:
-        """Runs the layer: x (B, T, H) -> (B, T, H). The first ``text_rows`` of the T are text; None: all."""
-        text_rows = x.shape[1] if text_rows is None else text_rows
+        """Runs the layer: x (B, T, H) -> (B, T, H). The first ``text_rows`` of the T are text."""
         x = x + self._normed(self.self_attn(self.input_layernorm(x), rope, mask, extend, query_scale, text_rows))
         return x + self._feed_forward(x, text_rows)
 

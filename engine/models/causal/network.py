@@ -111,6 +111,7 @@ class CausalNetwork(Network):
             x = x * torch.tensor(self.config.hidden_size**0.5, dtype=x.dtype)
         ropes = {layer: self._rope(layer, positions, x.dtype) for layer in dict.fromkeys(self.config.layers)}
         scale = self._query_scale(positions, x.dtype)
+        text_rows = ids.shape[-1] if text_rows is None else text_rows
         for index, (block, layer) in enumerate(zip(self.layers, self.config.layers, strict=True)):
             extend = unextended if cache is None else cache.writer(index)
             x = block(x, ropes[layer], near_mask if layer.is_sliding else mask, extend, scale, text_rows)
