@@ -50,7 +50,7 @@ class DraftAdapter:
     """
 
     def __init__(self, network: nn.Module, adapters: Adapters, masks: BranchMasks | None = None) -> None:
-        self.masks = masks
+        self.masks, self.adapters = masks, adapters
         self._layers = [(network.get_submodule(path), adapter) for path, adapter in adapters.items()]
 
     @contextmanager

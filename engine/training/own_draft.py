@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.adapters.draft import BranchMasks, save_branch_draft
+from engine.adapters.draft import BranchMasks, DraftAdapter, save_branch_draft
 from engine.adapters.targets import attach, new_adapters
+from engine.errors import SafelightError
 from engine.layers.attention import Extend
 from engine.layers.branches import Branches
 from engine.models.causal.network import CausalNetwork
@@ -56,9 +57,24 @@ class OwnDraftRecipe:
 
 
 class OwnDraftTrainer:
-    """A run on a loaded model without other adapters. A checkpoint in ``folder`` is resumed."""
+    """A run on a loaded model without other adapters. A checkpoint in ``folder`` is resumed.
 
-    def __init__(self, model: Model, texts: list[OwnText], recipe: OwnDraftRecipe, folder: Path, seed: int = 0) -> None:
+    Args:
+        start: a draft of the recipe's rank to begin with; None begins with additions of zero.
+
+    Raises:
+        SafelightError: ``start`` has another rank.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        texts: list[OwnText],
+        recipe: OwnDraftRecipe,
+        folder: Path,
+        seed: int = 0,
+        start: DraftAdapter | None = None,
+    ) -> None:
         assert isinstance(model.network, CausalNetwork), "refused before"
         self.network, self.recipe, self.texts, self.folder, self.seed = model.network, recipe, texts, folder, seed
         self.network.requires_grad_(False)
@@ -70,6 +86,11 @@ class OwnDraftTrainer:
         self.adapters = new_adapters(self.network, model.family.targets, 0, recipe.rank, generator)
         for adapter in self.adapters.values():
             adapter.denoise, adapter.causal = adapter.causal, None
+        if start is not None:
+            if (rank := next(iter(start.adapters.values())).state_dict()["denoise.up"].shape[1]) != recipe.rank:
+                raise SafelightError(f"the draft to begin with has the rank {rank}, and the run {recipe.rank}")
+            for path, adapter in start.adapters.items():
+                self.adapters[path].load_state_dict(adapter.state_dict())
         attach(self.network, self.adapters)
         self.named = {f"{path}.{n}": p for path, one in self.adapters.items() for n, p in one.named_parameters()}
         self.average = {name: param.detach().clone() for name, param in self.named.items()}

@@ -10,6 +10,9 @@ import argparse
 import json
 from pathlib import Path
 
+import torch
+
+from engine.adapters.draft import read_branch_draft
 from engine.catalog import TALK
 from engine.errors import SafelightError
 from engine.models.causal.network import CausalNetwork
@@ -25,9 +28,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default=TALK.id, help="a model that writes token by token")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--start", type=Path, help="folder of a draft of the same model to begin with")
     parser.add_argument("--mask", type=int, default=UNUSED_TOKEN, help="id of a token that no text contains")
     parser.add_argument("--batches", type=int, default=7, help="of 128 answers each")
     parser.add_argument("--steps", type=int, default=640)
+    parser.add_argument("--rate", type=float, default=2e-3, help="highest learning rate")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args()
@@ -37,7 +42,13 @@ def main() -> None:
     for done in write_texts(model, options.out / "texts", options.batches, 128, 256, options.seed):
         print(json.dumps({"batches": done, "of": options.batches}), flush=True)
     texts = [text for text in read_texts(options.out / "texts") if len(text.ids) - text.prompt >= LEAST_TOKENS]
-    trainer = OwnDraftTrainer(model, texts, OwnDraftRecipe(options.mask, options.steps), options.out)
+    recipe = OwnDraftRecipe(options.mask, options.steps, rate=options.rate)
+    start = None
+    if options.start is not None:
+        start = read_branch_draft(
+            options.start, model.network, model.family.targets, model.device, torch.float32, 2**30
+        )
+    trainer = OwnDraftTrainer(model, texts, recipe, options.out, start=start)
     for record in trainer.run(save_every=10):
         print(json.dumps(record), flush=True)
     trainer.export(options.out / "draft", model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,6 +12,7 @@ import torch
 
 from engine import GenerationConfig, Model
 from engine.adapters.draft import BranchMasks, read_branch_draft
+from engine.errors import SafelightError
 from engine.models.causal.layout import targets
 from engine.models.causal.network import CausalNetwork
 from engine.training.data.own_text import OwnText, answer_all
@@ -69,3 +71,11 @@ def test_a_draft_learns_what_comes_next_and_a_resumed_run_is_the_same_run(tmp_pa
     fresh = masked_network(5, sharpness=4.0)
     draft = read_branch_draft(tmp_path / "draft", fresh, targets("model."), fresh.device, fresh.dtype, 10**9)
     assert draft.masks == BranchMasks(8, 2)
+
+    rank_2 = replace(RECIPE, rank=2)
+    with pytest.raises(SafelightError, match="rank"):
+        OwnDraftTrainer(model_of(network), texts, rank_2, tmp_path / "other", start=draft)
+    still = replace(RECIPE, steps=10, rate=0.0)  # reads the rows of the first ten steps, and learns nothing
+    assert next(OwnDraftTrainer(model_of(network), texts, still, tmp_path / "on", start=draft).run())["loss"] < (
+        1.1 * records[-1]["loss"]
+    )
