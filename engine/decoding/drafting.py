@@ -99,25 +99,25 @@ def _pass(state: MaskedRun, token: int, guess: Guess, draft: DraftAdapter | None
     clock, held = time.perf_counter(), state.cache.length
     guess = guess.cut(min(MOST_ROWS, state.limit - state.length) - 1)
     ids = [token, *guess.tokens]
-    count, branches = len(ids), None
+    count, ends = len(ids), tuple[int, ...]()
     masks = None if draft is None else draft.masks
     if masks is not None and held + count + masks.size <= state.run.model.config.max_position_embeddings:
-        most = (MOST_ROWS - count) // masks.size
-        branches = Branches(count, guess.likeliest_ends(most), masks.size)
-        ids += [masks.token] * (branches.rows - count)
-    logits = yield from state.read(ids, count, draft=draft if branches else None, branches=branches)
+        ends = guess.likeliest_ends((MOST_ROWS - count) // masks.size)
+        ids += [masks.token] * (len(ends) * masks.size)
+    branches = Branches(count, ends, masks.size if masks else 0) if len(ids) > 1 else None
+    logits = yield from state.read(ids, count, draft=draft if ends else None, branches=branches)
     tokens = state.budget.ending(_verified(state, guess, logits[:count]))
     written = len(tokens)
     state.cache.truncate(held + written)
     places = range(state.length, state.length + written)
     predicted = state.predicted(places, logits[:written], tokens)
     following = Guess()
-    if branches is not None and written - 1 in branches.behind:
-        first = count + branches.behind.index(written - 1) * branches.size
-        ahead = logits[first : first + branches.size]
+    if masks is not None and written - 1 in ends:
+        first = count + ends.index(written - 1) * masks.size
+        ahead = logits[first : first + masks.size]
         best = ahead.softmax(dim=-1).max(dim=-1)
         following = Guess(best.indices.tolist(), best.values.tolist())
-        beyond = range(places.stop, min(state.limit, places.stop + branches.size))
+        beyond = range(places.stop, min(state.limit, places.stop + masks.size))
         predicted |= state.predicted(beyond, ahead[: len(beyond)], best.indices[: len(beyond)])
     text = dict(zip(places, tokens.tolist(), strict=True))
     yield from state.write(text, predicted, time.perf_counter() - clock)

@@ -87,6 +87,13 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -
     return torch.softmax(scores, dim=-1).to(values.dtype) @ values
 
 
+def mix(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | Reach | None) -> Tensor:
+    """Attends as ``attend``, by a mask or what stands in its place -> (B, T, heads * D)."""
+    if mask is None or isinstance(mask, Tensor):
+        return attend(queries, keys, values, mask).transpose(1, 2).flatten(2)
+    return mask.attend(queries, keys, values)
+
+
 class Attention(nn.Module):
     """One layer's attention. Full-attention layers have no ``v_proj``: values are the unnormed key projection."""
 
@@ -123,7 +130,4 @@ class Attention(nn.Module):
         raw_values = heads(linear(self.v_proj, x, text_rows)) if self.v_proj is not None else raw_keys
         queries = rotate(self.q_norm(heads(linear(self.q_proj, x, text_rows))), cos, sin)
         keys, values = extend(rotate(self.k_norm(raw_keys), cos, sin), self.v_norm(raw_values))
-        if mask is None or isinstance(mask, Tensor):
-            mixed = attend(queries, keys, values, mask)
-            return linear(self.o_proj, mixed.transpose(1, 2).reshape(batch, length, -1), text_rows)
-        return linear(self.o_proj, mask.attend(queries, keys, values), text_rows)
+        return linear(self.o_proj, mix(queries, keys, values, mask), text_rows)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from engine.layers.attention import attend
+
 
 @dataclass(frozen=True)
 class Branches:
@@ -42,5 +44,32 @@ class Branches:
         before = sees.new_ones(self.rows, start)
         return torch.cat((before, sees, among), dim=1)
 
+    def reach(self, start: int, device: torch.device) -> BranchReach:
+        """Returns what stands in place of a mask in the layers of a pass."""
+        return BranchReach(start, self.text_rows, self.mask(start, device))
+
     def _rows(self, device: torch.device) -> Tensor:
         return torch.tensor(self.behind, dtype=torch.long, device=device)
+
+
+@dataclass(frozen=True)
+class BranchReach:
+    """Used in place of a mask (T, S), behind ``start`` earlier keys: rows of text attend one by one.
+
+    So a row's sums have the order that they have in a pass of that row alone, and come out equal to the last bit: a
+    difference of one bit would be rounded to one in 256 in the next product of bf16.
+    """
+
+    start: int
+    text_rows: int
+    mask: Tensor
+
+    def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Attends with queries (B, heads, T, D), keys and values (B, kv_heads, S, D) -> (B, T, heads * D)."""
+        parts = list[Tensor]()
+        for row in range(self.text_rows):
+            seen = slice(0, self.start + row + 1)
+            parts.append(attend(queries[:, :, row : row + 1], keys[:, :, seen], values[:, :, seen], None))
+        if self.text_rows < queries.shape[2]:
+            parts.append(attend(queries[:, :, self.text_rows :], keys, values, self.mask[self.text_rows :]))
+        return torch.cat(parts, dim=2).transpose(1, 2).flatten(2)

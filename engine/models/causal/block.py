@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from engine.config import LayerConfig
 from engine.kernels.rope import rotate
 from engine.layers.adapted import linear
-from engine.layers.attention import Extend, attend
+from engine.layers.attention import Extend, Reach, mix
 from engine.layers.mlp import GatedMLP, gelu
 from engine.layers.norm import RMSNorm
 from engine.models.causal.config import CausalConfig
@@ -38,7 +38,7 @@ class CausalAttention(nn.Module):
         self,
         x: Tensor,
         rope: tuple[Tensor, Tensor],
-        mask: Tensor | None,
+        mask: Tensor | Reach | None,
         extend: Extend,
         query_scale: Tensor | None,
         text_rows: int,
@@ -54,8 +54,7 @@ class CausalAttention(nn.Module):
         if query_scale is not None:
             queries = queries * query_scale
         keys, values = extend(rotate(self.k_norm(heads(self.k_proj)), *rope), heads(self.v_proj))
-        mixed = attend(queries, keys, values, mask)
-        return linear(self.o_proj, mixed.transpose(1, 2).reshape(batch, length, -1), text_rows)
+        return linear(self.o_proj, mix(queries, keys, values, mask), text_rows)
 
 
 class CausalBlock(nn.Module):
@@ -72,7 +71,7 @@ class CausalBlock(nn.Module):
         self,
         x: Tensor,
         rope: tuple[Tensor, Tensor],
-        mask: Tensor | None,
+        mask: Tensor | Reach | None,
         extend: Extend,
         query_scale: Tensor | None,
         text_rows: int,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
-from engine.layers.attention import Extend
+from engine.layers.attention import Extend, Reach
 from engine.layers.branches import Branches
 from engine.layers.embedding import TokenTable
 from engine.layers.kv_cache import KVCache
@@ -89,9 +89,9 @@ class CausalNetwork(Network):
         self,
         ids: Tensor,
         positions: Tensor,
-        mask: Tensor | None,
+        mask: Tensor | Reach | None,
         cache: Writers | None = None,
-        near_mask: Tensor | None = None,
+        near_mask: Tensor | Reach | None = None,
         text_rows: int | None = None,
     ) -> Tensor:
         """Runs all layers and the final norm.
@@ -143,9 +143,9 @@ class CausalNetwork(Network):
         if count > 0 and int(positions.max()) >= self.config.max_position_embeddings:
             most = self.config.max_position_embeddings
             raise SafelightError(f"the text grows beyond the {most} positions of this model. Shorten it")
-        masks = dict[int | None, Tensor]()
+        masks = dict[int | None, Tensor | Reach]()
         if branches is not None:
-            masks[None] = branches.mask(start, self.device)
+            masks[None] = branches.reach(start, self.device)
         elif block is not None and count > 1:
             windows = {self.config.sliding_window if layer.is_sliding else None for layer in self.config.layers}
             assert block == 1 or windows == {None}, "only models with full attention in all layers have blocks"

@@ -19,6 +19,7 @@ from engine.decoding.protocols import Decode
 from engine.decoding.run import Run
 from engine.decoding.sampling import verified_guess
 from engine.decoding.shares import TRANSFORMERS, shares_of
+from engine.layers.attention import mix
 from engine.layers.branches import Branches
 from engine.models.causal.layout import targets
 from engine.models.causal.network import CausalNetwork
@@ -44,6 +45,20 @@ def test_what_rows_of_branches_see() -> None:
     seen = ["".join(map(str, row)) for row in branches.mask(2, torch.device("cpu")).int().tolist()]
     assert seen == ["111000000", "111100000", "111110000", "111001000", "111001100", "111110010", "111110011"]
     assert Branches(2, (), 2).mask(0, torch.device("cpu")).tolist() == [[True, False], [True, True]]
+
+
+def test_rows_of_text_attend_as_they_do_alone_to_the_last_bit() -> None:
+    """A mask in their place gives other bits, and bf16 products make of one bit another text."""
+    draws = torch.Generator().manual_seed(0)
+    branches, start, device = Branches(4, (1, 3), 2), 37, torch.device("cpu")
+    queries = torch.randn(1, 6, branches.rows, 16, generator=draws)
+    keys, values = torch.randn(2, 1, 3, start + branches.rows, 16, generator=draws)
+    found = branches.reach(start, device).attend(queries, keys, values)
+    torch.testing.assert_close(found, mix(queries, keys, values, branches.mask(start, device)), atol=1e-5, rtol=1e-5)
+    for row in range(branches.text_rows):
+        seen = slice(0, start + row + 1)
+        alone = mix(queries[:, :, row : row + 1], keys[:, :, seen], values[:, :, seen], None)
+        assert torch.equal(found[:, row : row + 1], alone)
 
 
 def test_a_pass_of_branches_against_each_of_them_alone() -> None:
@@ -169,7 +184,7 @@ def test_what_came_before_is_guessed_and_costs_no_adapter() -> None:
     for item in drafting(Run(network, torch.tensor([1]), config, 0, None, network.new_cache())):
         if isinstance(item, Decode):
             rows.append(len(item.ids))
-            assert item.branches is None
+            assert item.branches is None or not item.branches.behind
             item.logits = torch.zeros(len(item.ids), 9)
             item.logits[torch.arange(len(item.ids)), item.ids % 3 + 1] = 1.0
             item.cache.advance(item.commit)
