@@ -67,6 +67,11 @@ def add(commands: options.Commands) -> None:
         metavar="N",
         help="most answers at a time; others wait (default: depends on the model)",
     )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="refuse fields that cannot be honoured, where others are passed over and named in x-safelight-ignored",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object with url and api_key instead")
     options.add_loading(parser, SKILLS)
     parser.set_defaults(run=run)
@@ -106,7 +111,13 @@ def _options(args: argparse.Namespace) -> ServerOptions:
     from engine.server import ServerOptions  # a wait without a timeout cannot be interrupted on Windows
 
     key = args.api_key if args.api_key is not None else os.environ.get(options.KEY_VARIABLE)
-    settings = ServerOptions(host=args.host, port=args.port, origins=tuple(args.origin), hosts=tuple(args.allow_host))
+    settings = ServerOptions(
+        host=args.host,
+        port=args.port,
+        origins=tuple(args.origin),
+        hosts=tuple(args.allow_host),
+        is_strict=args.strict,
+    )
     return settings if key is None else dataclasses.replace(settings, api_key=key)
 
 

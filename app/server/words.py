@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from app.bridge.server_link import ServerState
     from engine.server.live import LiveRequest
 
+MOST_IGNORED = 6  # fields that a request's line names
+
 
 def state_line(state: ServerState) -> str:
     """Says if the server is off, starting or on."""
@@ -91,6 +93,9 @@ def request_facts(request: LiveRequest) -> str:
     if request.tokens or request.state != "waiting":
         parts.append(trn("{count} answer token", "{count} answer tokens", request.tokens))
     parts.append(seconds_text(request.seconds))
+    if request.ignored:
+        more = " …" if len(request.ignored) > MOST_IGNORED else ""
+        parts.append(tr("not used: {fields}", fields=", ".join(request.ignored[:MOST_IGNORED]) + more))
     return " · ".join(part for part in parts if part)
 
 

@@ -52,8 +52,8 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
         ApiError: it cannot be run as requested.
     """
     thinks = thinks_in(body)
-    tools = () if body.tool_choice == "none" else read_tools(body.tools or ())
-    asked_format = _format_of(body, tools)
+    tools, choice = _tools_of(body)
+    asked_format = _format_of(body, tools, choice)
     if asked_format is not None and body.prediction is not None:
         raise contradicting("prediction", asked_format.field)
     schemas = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in tools}
@@ -78,7 +78,7 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
         one_call=body.parallel_tool_calls is False,
         top_logprobs=top,
     )
-    longest = body.max_completion_tokens or body.max_tokens
+    longest = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
     found = plan(context, body, longest, top, make_request, settings, asked_format)
     return found if body.prediction is None else _predicted(found, body)
 
@@ -99,13 +99,29 @@ def thinks_in(body: ChatRequest) -> bool:
     return bool(enabled or wanted)
 
 
-def _format_of(body: ChatRequest, tools: Sequence[Mapping[str, Any]]) -> AskedFormat | None:
+def _tools_of(body: ChatRequest) -> tuple[tuple[Mapping[str, Any], ...], Any]:
+    """Returns the tools that may be called, and the choice among these.
+
+    Raises:
+        ApiError: two have one name.
+    """
+    tools, choice = read_tools(body.tools or ()), body.tool_choice
+    match choice:
+        case "none":
+            return (), choice
+        case {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": list(allowed)}}:
+            names = [tool.get("function") for tool in allowed if isinstance(tool, dict)]
+            return tuple(tool for tool in tools if {"name": tool["function"]["name"]} in names), mode
+    return tools, choice
+
+
+def _format_of(body: ChatRequest, tools: Sequence[Mapping[str, Any]], choice: Any) -> AskedFormat | None:
     """Returns the format that the answer must fit, or a forced call.
 
     Raises:
         ApiError: it is none, or a call and another format are asked for.
     """
-    asked, choice = read_format(body), body.tool_choice
+    asked = read_format(body)
     if choice in (None, "auto", "none"):
         if asked is not None and tools:  # no call would ever be made
             raise contradicting("tools", asked.field)

@@ -45,7 +45,7 @@ def plan_completion(context: ServerContext, body: CompletionRequest) -> RunPlan:
         return RunRequest("completion", (), text=_prompt(body, model), **fields)
 
     settings = AnswerSettings(max_tokens=0, stops=body.stops, is_raw=True, top_logprobs=body.logprobs)
-    longest = body.max_tokens or DEFAULT_TOKENS
+    longest = DEFAULT_TOKENS if body.max_tokens is None else body.max_tokens
     return plan(context, body, longest, body.logprobs, make_request, settings, read_format(body))
 
 

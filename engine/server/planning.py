@@ -16,7 +16,6 @@ from engine.server.context import ServerContext
 from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing
 from engine.server.formats import AskedFormat
 from engine.server.schemas import OF_SAMPLING, SampledRequest
-from engine.server.strict import check_neutral
 from engine.server.xargs import apply_xargs, is_read_only
 from engine.service import LoadedModel, RunRequest, is_remote
 from engine.text.tags import end_of_thought, starts_in_thought
@@ -40,6 +39,7 @@ class RunPlan:
     name: str  # of the model, as shown in the answer
     has_frames: bool = False
     format_field: str | None = None  # the request's field that asks for the answer's format
+    ignored: tuple[str, ...] = ()  # fields of the request that were passed over
 
     @property
     def fingerprint(self) -> str:
@@ -68,7 +68,7 @@ def config_of(body: SampledRequest, model: LoadedModel, top_logprobs: int | None
     """
     config = model.defaults.replace(**_decoders(body, model))
     if config.is_block_diffusion:
-        check_neutral(body, OF_SAMPLING)
+        body.pass_over(OF_SAMPLING)
     else:
         config = _sampled(body, config)
     if config.denoises:
@@ -163,7 +163,7 @@ def plan(
     if is_read_only(body.vllm_xargs or {}):
         longest = config.max_new_tokens
     length = _answer_length(longest, model, config, len(ids), context.options.answer_tokens)
-    request = dataclasses.replace(request, config=config.replace(max_new_tokens=length))
+    request = dataclasses.replace(request, config=config.replace(max_new_tokens=max(1, length)))
     is_open = starts_in_thought(model.write(ids))
     if config.thinking_tokens is not None:
         _check_thinking(model, config, thinks=request.think or is_open)
@@ -172,7 +172,9 @@ def plan(
         is_text = asked_format.format.kind != "tool_calls" and request.kind == "chat" and not request.think
         settings = dataclasses.replace(settings, is_raw=is_text)
     field = None if asked_format is None else asked_format.field
-    return RunPlan(request, settings, model, body.model or model.name, bool(body.diffusion_frames), field)
+    return RunPlan(
+        request, settings, model, body.model or model.name, bool(body.diffusion_frames), field, body.ignored.names
+    )
 
 
 def _check_thinking(model: LoadedModel, config: GenerationConfig, *, thinks: bool) -> None:
@@ -204,19 +206,23 @@ def prompt_of(model: LoadedModel, request: RunRequest) -> list[int]:
 
 
 def _answer_length(asked: int | None, model: LoadedModel, config: GenerationConfig, prompt: int, most: int) -> int:
-    """Returns the greatest length of the answer, in tokens."""
+    """Returns the greatest length of the answer in tokens: what was asked for, as far as there is room.
+
+    Raises:
+        ApiError: there is no room even for the shortest answer, which is a canvas for block diffusion.
+    """
     room = model.context - prompt
-    canvas = config.canvas_length or model.canvas_length
-    if room < max(canvas, asked or 0):
+    least = (config.canvas_length or model.canvas_length) if config.denoises else 1
+    if room < least:
         raise ApiError(
             400,
-            f"The prompt takes {prompt} tokens and the answer {max(canvas, asked or 0)}, "
-            f"but the model's context has {model.context}. Shorten the prompt or lower max_tokens.",
-            param="messages" if asked is None or room < canvas else "max_tokens",
+            f"The prompt takes {prompt} tokens and the answer at least {least}, "
+            f"but the model's context has {model.context}. Shorten the prompt.",
+            param="messages",
             code="context_length_exceeded",
         )
     if asked is not None:
-        return asked
+        return min(asked, room)
     if model.traits.taught != "anything":  # it was not trained to write more
         most = config.max_new_tokens
     return min(room, max(most, config.max_new_tokens))

@@ -40,6 +40,7 @@ class GrowingItem:
         self._id = f"{_PREFIXES[kind]}_{secrets.token_hex(16)}"
         self._call_id = f"call_{secrets.token_hex(12)}"
         self._texts: list[str] = []
+        self._chances: list[dict[str, Any]] = []
 
     @property
     def text(self) -> str:
@@ -60,20 +61,21 @@ class GrowingItem:
         if self.kind != "function_call":
             yield "content_part.added", {**self._place(), "part": self._part("")}
 
-    def add(self, text: str) -> Iterator[ItemEvent]:
-        """Adds text."""
+    def add(self, text: str, chances: Sequence[dict[str, Any]] = ()) -> Iterator[ItemEvent]:
+        """Adds text, and the probabilities of its tokens."""
         self._texts.append(text)
+        self._chances += chances
         if self.kind == "function_call":
             yield "function_call_arguments.delta", {**self._spot(), "delta": text}
         else:
-            yield f"{_PARTS[self.kind]}.delta", {**self._place(), "delta": text, **self._logprobs()}
+            yield f"{_PARTS[self.kind]}.delta", {**self._place(), "delta": text, **self._logprobs(chances)}
 
     def end(self, status: str = "completed") -> Iterator[ItemEvent]:
         if self.kind == "function_call":
             arguments = self.text or "{}"
             yield "function_call_arguments.done", {**self._spot(), "name": self._name, "arguments": arguments}
         else:
-            yield f"{_PARTS[self.kind]}.done", {**self._place(), "text": self.text, **self._logprobs()}
+            yield f"{_PARTS[self.kind]}.done", {**self._place(), "text": self.text, **self._logprobs(self._chances)}
             yield "content_part.done", {**self._place(), "part": self._part(self.text)}
         yield "output_item.done", {"output_index": self.index, "item": self.json(status)}
 
@@ -83,13 +85,13 @@ class GrowingItem:
     def _place(self) -> dict[str, Any]:
         return {**self._spot(), "content_index": 0}
 
-    def _logprobs(self) -> dict[str, Any]:
-        return {"logprobs": []} if self.kind == "message" else {}
+    def _logprobs(self, chances: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        return {"logprobs": list(chances)} if self.kind == "message" else {}
 
     def _part(self, text: str) -> dict[str, Any]:
         if self.kind == "reasoning":
             return {"type": "reasoning_text", "text": text}
-        return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+        return {"type": "output_text", "text": text, "annotations": [], "logprobs": self._chances if text else []}
 
 
 PATH = "/v1/responses"
@@ -125,8 +127,8 @@ class ResponsesWriter:
         yield self._event("created", {"response": self._response("in_progress")})
         yield self._event("in_progress", {"response": self._response("in_progress")})
 
-    def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
-        yield from self._all(self._grow(parts))
+    def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:
+        yield from self._all(self._grow(parts, answer))
 
     def add_frame(self, frame: dict[str, Any]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
         """Yields nothing: a response has no place for frames."""
@@ -144,7 +146,7 @@ class ResponsesWriter:
         yield self._event("failed", {"response": failed})
 
     def whole(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> dict[str, Any]:
-        for _ in self._grow(parts):
+        for _ in self._grow(parts, answer):
             pass
         if not self._items:
             self._items.append(GrowingItem("message", 0))
@@ -154,22 +156,22 @@ class ResponsesWriter:
     def _status(answer: ServedAnswer) -> str:
         return "incomplete" if answer.finish_reason == "length" else "completed"
 
-    def _grow(self, parts: Iterable[OutputPart]) -> Iterator[ItemEvent]:
+    def _grow(self, parts: Iterable[OutputPart], answer: ServedAnswer) -> Iterator[ItemEvent]:
         for part in parts:
             match part:
                 case ThoughtPart(text):
                     yield from self._continue("reasoning", text)
                 case ContentPart(text):
-                    yield from self._continue("message", text)
+                    yield from self._continue("message", text, [one.as_chat() for one in answer.take_chances()])
                 case ToolCallStarted(_, name):
                     yield from self._open("function_call", name)
                 case ToolCallArguments(_, fragment):
                     yield from self._items[-1].add(fragment)
 
-    def _continue(self, kind: ItemKind, text: str) -> Iterator[ItemEvent]:
+    def _continue(self, kind: ItemKind, text: str, chances: Sequence[dict[str, Any]] = ()) -> Iterator[ItemEvent]:
         if not self._items or self._items[-1].kind != kind:
             yield from self._open(kind)
-        yield from self._items[-1].add(text)
+        yield from self._items[-1].add(text, chances)
 
     def _open(self, kind: ItemKind, name: str = "") -> Iterator[ItemEvent]:
         if self._items:
@@ -213,6 +215,7 @@ class ResponsesWriter:
             "tool_choice": body.tool_choice or "auto",
             "tools": [tool.model_dump() for tool in body.tools or ()],
             "top_p": 1.0 if body.top_p is None else body.top_p,
+            "top_logprobs": body.top_logprobs,
             "truncation": "disabled",
             "metadata": body.metadata or {},
             "seed": self._plan.request.seed,  # our own field: repeats the answer

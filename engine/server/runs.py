@@ -77,6 +77,7 @@ class ServedRun:
     Args:
         requests: all with the same cancel flag.
         field: field of the HTTP request that is at fault if a run is refused.
+        ignored: fields of the HTTP request that were passed over.
         is_patient: events are not read before a run is over.
     """
 
@@ -88,10 +89,11 @@ class ServedRun:
         model: str,
         field: str | None = None,
         *,
+        ignored: tuple[str, ...] = (),
         is_patient: bool = False,
     ) -> None:
         self._context, self._requests, self._field = context, requests, field
-        self._endpoint, self._model = endpoint, model
+        self._endpoint, self._model, self._ignored = endpoint, model, ignored
         self._cancel = requests[0].cancel
         most = MOST_REPLIES * len(requests)
         self._channel = RunChannel(context.scheduler.wake, most, is_patient=is_patient)
@@ -113,7 +115,7 @@ class ServedRun:
             raise too_many(str(error)) from None
         except SafelightError as error:
             raise ApiError(503, f"{error}.") from None
-        self._live = self._context.live.open(self._endpoint, self._model, self._cancel)
+        self._live = self._context.live.open(self._endpoint, self._model, self._cancel, self._ignored)
         self._started = loop.time()
         self._timer = loop.call_later(self._context.options.request_seconds, self._expire)
         return self

@@ -56,7 +56,7 @@ class Gate:
             if message["type"] == "http.response.start" and listed is not None:
                 response = MutableHeaders(scope=message)
                 response["Access-Control-Allow-Origin"] = listed
-                response["Access-Control-Expose-Headers"] = "x-request-id, retry-after"
+                response["Access-Control-Expose-Headers"] = "x-request-id, x-safelight-ignored, retry-after"
                 response.add_vary_header("Origin")
             await send(message)
 

@@ -45,7 +45,9 @@ class RunResponse:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         plan = self._plan
-        async with ServedRun(self._context, (plan.request,), self._endpoint, plan.name, plan.format_field) as run:
+        async with ServedRun(
+            self._context, (plan.request,), self._endpoint, plan.name, plan.format_field, ignored=plan.ignored
+        ) as run:
             run.watch(receive)
             try:
                 if self._is_streamed:
