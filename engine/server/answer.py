@@ -134,6 +134,11 @@ class ServedAnswer:
         return self._reason or "stop"
 
     @property
+    def stop(self) -> str | None:
+        """The stop string that ended the answer."""
+        return self._stop.found
+
+    @property
     def ending(self) -> dict[str, str]:
         """A choice's fields about its end; ``stop_reason`` is vLLM's."""
         return {"finish_reason": self.finish_reason} | ({"stop_reason": self.why} if self.why else {})

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.server import chat, completions, decisions, dialect, info, page, responses, tokens
+from engine.server import anthropic, chat, completions, decisions, dialect, info, page, responses, tokens
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.security import Gate
@@ -26,6 +26,7 @@ ROUTES = (
     chat.routes,
     completions.routes,
     responses.routes,
+    anthropic.routes,
     decisions.routes,
     tokens.routes,
     dialect.routes,

@@ -16,6 +16,7 @@ from engine.server.context import ServerContext
 from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing
 from engine.server.formats import AskedFormat
 from engine.server.schemas import OF_SAMPLING, SampledRequest
+from engine.server.strict import Ignored
 from engine.server.xargs import apply_xargs, is_read_only
 from engine.service import LoadedModel, RunRequest, is_remote
 from engine.text.tags import end_of_thought, starts_in_thought
@@ -166,7 +167,7 @@ def plan(
     request = dataclasses.replace(request, config=config.replace(max_new_tokens=max(1, length)))
     is_open = starts_in_thought(model.write(ids))
     if config.thinking_tokens is not None:
-        _check_thinking(model, config, thinks=request.think or is_open)
+        request = _check_thinking(model, request, thinks=request.think or is_open, ignored=body.ignored)
     settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=is_open)
     if asked_format is not None:  # the whole answer must fit it, except a thought and calls
         is_text = asked_format.format.kind != "tool_calls" and request.kind == "chat" and not request.think
@@ -177,15 +178,21 @@ def plan(
     )
 
 
-def _check_thinking(model: LoadedModel, config: GenerationConfig, *, thinks: bool) -> None:
-    """Checks a bound of thinking.
+def _check_thinking(model: LoadedModel, request: RunRequest, *, thinks: bool, ignored: Ignored) -> RunRequest:
+    """Checks a bound of thinking; returns the request without it if the run cannot bound it, or does not think.
 
     Raises:
-        ApiError: thinking is bounded without thinking, or the run cannot bound it.
+        ApiError: the same, in a strict server.
     """
     own, has_end = next(iter(model.decoders), ""), end_of_thought(model.encode, model.piece) is not None
-    with refusing("thinking_token_budget", UNSUPPORTED):
-        require_thoughts(config, model.decoders, own, has_end=has_end, thinks=thinks)
+    try:
+        require_thoughts(request.config, model.decoders, own, has_end=has_end, thinks=thinks)
+    except SafelightError as error:
+        if ignored.is_strict:
+            raise ApiError(400, f"{error}.", param="thinking_token_budget", code=UNSUPPORTED) from None
+        ignored.add("thinking_token_budget")
+        return dataclasses.replace(request, config=request.config.replace(thinking_tokens=None))
+    return request
 
 
 def _seed(body: SampledRequest) -> int:

@@ -97,10 +97,11 @@ def test_thinking_is_asked_for_by_either_field_but_not_by_both_against_each_othe
     both = {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": True}}
     assert served.refusal(**both)[:2] == (400, "reasoning_effort")
     served.engine.knows_thinking = False
-    assert served.refusal(reasoning_effort="high")[:2] == (400, "reasoning_effort")
+    assert served.chat(reasoning_effort="high").headers["x-safelight-ignored"] == "reasoning_effort"
+    assert served.engine.options[-1]["enable_thinking"] is False
 
 
-def test_a_bound_on_thinking_reaches_the_run_or_is_refused(served: Served) -> None:
+def test_a_bound_on_thinking_reaches_the_run_or_is_passed_over(served: Served) -> None:
     field, engine = "thinking_token_budget", ScriptedEngine()
     engine.decoders = ("block_diffusion", "autoregressive")  # its own is the last
     with serving(engine) as bounded:
@@ -117,10 +118,13 @@ def test_a_bound_on_thinking_reaches_the_run_or_is_refused(served: Served) -> No
             ({}, "this run does not think; ask the model to think"),
             ({"reasoning_effort": "low", "decoder": "block_diffusion"}, "block_diffusion cannot limit thinking"),
         ):
-            status, param, message = bounded.refusal(**{field: 5}, **fields)
+            assert bounded.chat(**{field: 5}, **fields).headers["x-safelight-ignored"] == field
+            assert engine.configs[-1].thinking_tokens is None
+            with serving(engine, is_strict=True) as strict:
+                status, param, message = strict.refusal(**{field: 5}, **fields)
             assert (status, param) == (400, field)
             assert said in message
-    assert served.refusal(**{field: -1})[:2] == served.refusal(**{field: 5})[:2] == (400, field)
+    assert served.refusal(**{field: -1})[:2] == (400, field)
 
 
 def test_calls_of_tools_are_streamed_with_each_name_once(served: Served) -> None:

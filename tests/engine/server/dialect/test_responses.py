@@ -114,7 +114,6 @@ def test_a_chats_refusal_has_the_names_of_a_response(client: openai.OpenAI) -> N
         ({"input": [{"type": "web_search_call"}]}, "input.0.type"),
         ({"input": [{"role": "cat", "content": "x"}]}, "input"),
         ({"input": "word " * 2000}, "input"),
-        ({"reasoning": {"effort": "high"}}, "reasoning.effort"),
         ({"tools": [{"type": "function", "name": "f", "parameters": {}}]}, "tools"),
         ({"tools": [{"type": "web_search"}], "tool_choice": {"type": "web_search"}}, "tool_choice"),
     ):
