@@ -95,8 +95,8 @@ class DecisionsController(QObject):
         self.refresh()
 
     def enter(self) -> None:
-        """Moves the keyboard focus to the state."""
-        self.page.setFocus()
+        """Moves the keyboard focus to the page."""
+        self.page.enter()
 
     @property
     def is_busy(self) -> bool:
@@ -367,6 +367,7 @@ class DecisionsController(QObject):
         """Opens the page at a part: "one", "table" or "calibration"."""
         self._context.show_page(DECISIONS)
         self.page.show_part(part)
+        self.page.enter()
 
 
 def build(context: AppContext) -> DecisionsController:

@@ -28,7 +28,6 @@ class DecisionsPage(TabbedPage):
         purpose = tr("Ask questions about a text, and see how likely each answer is: yes or no, options, or a scale.")
         head = column_of(label(tr("Decisions"), "title"), label(purpose, "caption", wrap=True), margins=(16, 8, 16, 0))
         self.setLayout(column_of(head, (self.tabs, 1), spacing=4))
-        self.setFocusProxy(self.one.column.state)
         for key in ("Ctrl+Return", "Ctrl+Enter"):
             shortcut = QShortcut(QKeySequence(key), self)
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)

@@ -398,7 +398,7 @@ QTabBar::tab {
 }
 QTabBar::tab:hover { color: @ink@; }
 QTabBar::tab:selected { color: @ink@; border-bottom: 2px solid @accent@; }
-QTabBar[ring="true"]::tab:focus { border: 2px solid @focus@; }
+QTabBar[ring="true"]::tab:focus { border: 2px solid @focus@; padding: 6px 8px 8px; }
 QSplitter::handle { background: @line@; }
 QSplitter::handle:horizontal { width: 1px; }
 QSplitter::handle:vertical { height: 1px; }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QTabWidget, QWidget
 
 
@@ -18,7 +18,6 @@ class TabbedPage(QWidget):
         self.tabs.setDocumentMode(True)
         self.tabs.tabBar().setDrawBase(False)
         self.tabs.tabBar().setAccessibleName(tabs_name)
-        self.tabs.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
     def add_part(self, part: str, title: str, widget: QWidget) -> None:
         self._parts[part] = widget
@@ -27,6 +26,13 @@ class TabbedPage(QWidget):
     def show_part(self, part: str) -> None:
         """Switches to a tab by its name."""
         self.tabs.setCurrentWidget(self._parts[part])
+
+    def enter(self) -> None:
+        """Moves the keyboard focus to the first field of the current tab.
+
+        No focus proxy of the page does this: Tab would go straight to the proxy and pass by what stands before it.
+        """
+        self.tabs.currentWidget().setFocus()
 
     @property
     def part(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, Qt, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 
+from app.design.controls import chain_tabs
 from app.design.layouts import column_of
 from app.design.tabbed_page import TabbedPage
 from app.race.batch.view import BatchView
@@ -24,14 +25,8 @@ class RacePage(TabbedPage):
         self.setLayout(column_of(self.lanes, (self.tabs, 1), spacing=0))
         self.lanes.fields.setParent(self)
         self.lanes.fields.hide()
-        self.tabs.currentChanged.connect(self._give_focus)
+        chain_tabs(self.lanes.bar.add, self.lanes.editor.tab_stops())  # they were created after the tabs
         self.lanes.placed.connect(self._place_fields)
-        self._give_focus()
-
-    @Slot()
-    def _give_focus(self) -> None:
-        """Makes the current tab the focus proxy of the page."""
-        self.setFocusProxy(self.tabs.currentWidget())
 
     @Slot()
     def _place_fields(self) -> None:

@@ -58,6 +58,7 @@ class OneState(QWidget):
         chain_tabs(self.column.temperature, (self.decide, self.stop, self.load, self.questions.open))
         self.questions.chain()
         chain_tabs(self.questions.adders[-1], (self.strip.picker, self.strip.inspect, self.strip.canvas))
+        self.setFocusProxy(self.column.state)
         self._arrange()
 
     def begin(self, reading: DecisionReading | None, temperature: float) -> None:
