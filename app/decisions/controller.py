@@ -17,6 +17,7 @@ from app.decisions.deciding import StateDecider
 from app.decisions.page import DecisionsPage
 from app.decisions.question_store import QuestionStore
 from app.decisions.table.deciding import TableDecider
+from app.design.controls import focus_in_view
 from app.pictures.bar import Cost
 from app.pictures.files import drawing_of
 from app.pictures.source import PictureSource
@@ -280,7 +281,7 @@ class DecisionsController(QObject):
         wait = tr("A picture is still being read; decide in a moment.") if shown.is_reading else ""
         one.column.show_problem(wait or (tr("Write what the questions are about.") if is_empty else ""))
         if is_empty and is_ready:
-            one.column.state.setFocus()
+            focus_in_view(one.column.state)
         if wait or is_empty or not is_ready:
             return
         self._problem = ""

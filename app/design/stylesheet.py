@@ -365,6 +365,7 @@ QListView::item, QTreeView::item {
 }
 QListView::item:hover, QTreeView::item:hover { background: @surface_raised@; }
 QListView::item:selected, QTreeView::item:selected { background: @selection@; color: @ink@; }
+QTableView { border: 2px solid transparent; border-radius: 4px; }
 QListView[ring="true"], QTreeView[ring="true"],
 QTableView[ring="true"] { border: 2px solid @focus@; border-radius: 4px; }
 QHeaderView::section {

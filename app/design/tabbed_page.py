@@ -14,13 +14,16 @@ class TabbedPage(QWidget):
         self.setObjectName(id)
         self.setAccessibleName(name)
         self._parts: dict[str, QWidget] = {}
+        self._first: dict[str, QWidget] = {}
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.tabBar().setDrawBase(False)
         self.tabs.tabBar().setAccessibleName(tabs_name)
 
-    def add_part(self, part: str, title: str, widget: QWidget) -> None:
+    def add_part(self, part: str, title: str, widget: QWidget, first: QWidget) -> None:
+        """Adds a tab; ``first`` takes the keyboard focus when the page is entered."""
         self._parts[part] = widget
+        self._first[part] = first
         self.tabs.addTab(widget, title)
 
     def show_part(self, part: str) -> None:
@@ -32,7 +35,7 @@ class TabbedPage(QWidget):
 
         No focus proxy of the page does this: Tab would go straight to the proxy and pass by what stands before it.
         """
-        self.tabs.currentWidget().setFocus()
+        self._first[self.part].setFocus()
 
     @property
     def part(self) -> str:

@@ -20,8 +20,8 @@ class RacePage(TabbedPage):
     def __init__(self, lanes: LaneChooser) -> None:
         super().__init__("race", tr("Race"), tr("Parts of the page"))
         self.lanes, self.one, self.batch = lanes, OneRace(), BatchView()
-        self.add_part("one", tr("One prompt"), self.one)
-        self.add_part("batch", tr("Batch"), self.batch)
+        self.add_part("one", tr("One prompt"), self.one, self.one.prompt.field)
+        self.add_part("batch", tr("Batch"), self.batch, self.batch.source.source)
         self.setLayout(column_of(self.lanes, (self.tabs, 1), spacing=0))
         self.lanes.fields.setParent(self)
         self.lanes.fields.hide()

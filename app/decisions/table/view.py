@@ -86,7 +86,6 @@ class DecisionTable(BatchPanel):
         self.add_pages(teaching(lead, self.sample), boxed(column_of((self.rows, 1), self.detail, spacing=8)))
         lines = (self.asked, self.progress, self.fault, self.message)
         self.setLayout(column_of(controls, *lines, (self.pages, 1), margins=(16, 12, 16, 12), spacing=8))
-        self.setFocusProxy(self.open)
 
     @property
     def wanted(self) -> str | None:

@@ -94,7 +94,6 @@ class BatchView(BatchPanel):
         files = row_of(self.csv, self.json, self.png, STRETCH, spacing=16)
         inside = column_of(self.source, *lines, (self.pages, 1), files, margins=(16, 12, 16, 12), spacing=8)
         self.setLayout(column_of(scroller(boxed(inside))))  # scrolls as a whole where a window is small
-        self.setFocusProxy(self.source.source)
 
     def _results(self) -> QWidget:
         plotted = boxed(column_of(self.legend, self.unchecked, (self.by_speed, 1), (self.so_far, 1), 0, spacing=4))
