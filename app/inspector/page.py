@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPushButton, QStackedWidget, QTabWidget, QWidget
 
-from app.design.controls import Elided, Hairline, button, label
+from app.design.controls import Elided, Hairline, button, chain_tabs, label
 from app.design.fonts import px
 from app.design.layouts import Gap, boxed, column_of, row_of, splitter_of
 from app.inspector.canvas.canvas import InspectorCanvas
@@ -82,6 +82,7 @@ class InspectorPage(QWidget):
         self.main = QStackedWidget()
         self._add_view(tr("Run"), tr("Look at this run alone"), self.across)
         self._add_view(tr("Compare"), tr("Compare this run with another"), self.compare)
+        chain_tabs(self.close_button, (*self.view_buttons, self.open_button, self.export_button))
         self.notice = label("", "remark", wrap=True, selectable=True)
         self.notice.setContentsMargins(16, 4, 16, 4)
         self.notice.setAccessibleName(tr("What is missing from this run"))
