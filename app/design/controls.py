@@ -102,10 +102,11 @@ def focus_in_view(widget: QWidget) -> None:
     Tab scrolls by itself; ``setFocus`` alone does not.
     """
     widget.setFocus()
-    QTimer.singleShot(0, widget, lambda: _reveal(widget))
+    QTimer.singleShot(0, widget, lambda: reveal(widget))
 
 
-def _reveal(widget: QWidget) -> None:
+def reveal(widget: QWidget) -> None:
+    """Scrolls the areas around a widget to it."""
     parent = widget.parentWidget()
     while parent is not None:
         if isinstance(parent, QScrollArea):

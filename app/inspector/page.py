@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPushButton, QStackedWidget, QTabWidget, QWidget
 
-from app.design.controls import Elided, Hairline, button, chain_tabs, label
+from app.design.controls import Elided, Hairline, button, chain_tabs, label, scroller
 from app.design.fonts import px
 from app.design.layouts import Gap, boxed, column_of, row_of, splitter_of
 from app.inspector.canvas.canvas import InspectorCanvas
@@ -29,8 +29,22 @@ from app.system.i18n import tr, trn
 from app.system.timers import later
 from engine import Recording, TraceHeader
 
+LEAST_VIEW = 150  # pixels at 100 %, height of what shows the run
 REFRESH_MS = 30  # interval at which a live run is read
 CELL, CHANGE, ANSWER = range(3)  # places of the tabs
+
+
+class RunViews(QStackedWidget):
+    """The run alone, or next to another one. Takes the height that is left, and asks for little of it."""
+
+    def hasHeightForWidth(self) -> bool:
+        return False
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(super().minimumSizeHint().width(), px(LEAST_VIEW))
+
+    def sizeHint(self) -> QSize:
+        return self.minimumSizeHint()
 
 
 class InspectorPage(QWidget):
@@ -79,7 +93,7 @@ class InspectorPage(QWidget):
             self.side.addTab(tab, title)
         seen = boxed(row_of(self.pictures, (self.canvas, 1), spacing=0))
         self.across = splitter_of((seen, 3), (self.side, 2), sizes=(740, 500), across=True)
-        self.main = QStackedWidget()
+        self.main = RunViews()
         self._add_view(tr("Run"), tr("Look at this run alone"), self.across)
         self._add_view(tr("Compare"), tr("Compare this run with another"), self.compare)
         chain_tabs(self.close_button, (*self.view_buttons, self.open_button, self.export_button))
@@ -90,7 +104,7 @@ class InspectorPage(QWidget):
         below = (self.filmstrip, self.transport, self.captions)
         parts = (head, self.notice, Hairline(), (self.main, 1), Hairline(), *below)
         self._column = column_of(*parts, spacing=0)
-        self.views = boxed(self._column)
+        self.views = scroller(boxed(self._column), arrows=False)  # it scrolls where large text leaves too little room
         self.stack.addWidget(self.views)
         self.overview.known.connect(self._figured)
         self.keys.watch(self.views)
