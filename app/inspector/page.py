@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPushButton, QStackedWidget, QTabWidget, QWidget
 
+from app.design import themes
 from app.design.controls import Elided, Hairline, button, chain_tabs, label, scroller
 from app.design.fonts import px
 from app.design.layouts import Gap, boxed, column_of, row_of, splitter_of
@@ -30,6 +31,7 @@ from app.system.timers import later
 from engine import Recording, TraceHeader
 
 LEAST_VIEW = 150  # pixels at 100 %, height of what shows the run
+LEAST_SIDE = 240  # pixels at 100 %, width of the tabs
 REFRESH_MS = 30  # interval at which a live run is read
 CELL, CHANGE, ANSWER = range(3)  # places of the tabs
 
@@ -88,7 +90,7 @@ class InspectorPage(QWidget):
         self.side.tabBar().setDrawBase(False)
         self.side.tabBar().setAccessibleName(tr("Views of the run"))
         self.side.setAccessibleName(tr("Views of this run"))
-        self.side.setMinimumSize(px(240), px(120))
+        self._fit_side()
         for title, tab in ((tr("Cell"), self.cell), (tr("Change"), self.change), (tr("Answer"), self.answer)):
             self.side.addTab(tab, title)
         seen = boxed(row_of(self.pictures, (self.canvas, 1), spacing=0))
@@ -107,12 +109,17 @@ class InspectorPage(QWidget):
         self.views = scroller(boxed(self._column), arrows=False)  # it scrolls where large text leaves too little room
         self.stack.addWidget(self.views)
         self.overview.known.connect(self._figured)
+        themes.settled.connect(self._fit_side)
         self.keys.watch(self.views)
 
     @property
     def is_live(self) -> bool:
         """True if the open run is still running."""
         return self._live
+
+    @Slot()
+    def _fit_side(self) -> None:
+        self.side.setMinimumSize(px(LEAST_SIDE), px(120))
 
     def add_guide(self, card: QWidget) -> None:
         """Places the card of the guided minute between the views of the run and the transport."""

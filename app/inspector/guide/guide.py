@@ -39,6 +39,7 @@ class Guide(QObject):
         self._before: Before | None = None
         self.card, self.ring = GuideCard(), Ring(self._page)
         self._page.add_guide(self.card)
+        self.card.hide()
         self._looking, self._settling = later(self, self._look), later(self, self._scroll)
         self.card.next_asked.connect(self._next)
         self.card.back_asked.connect(self._back)
