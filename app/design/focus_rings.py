@@ -1,4 +1,4 @@
-"""For people who use the keyboard: a ring around the focused control, and Enter that presses a focused button.
+"""Draws a ring around the focused control for people who use the keyboard, and lets Enter press a focused button.
 
 A click marks only text fields, which always show their focus.
 """

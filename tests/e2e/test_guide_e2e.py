@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
@@ -79,10 +80,11 @@ def test_escape_leaves_at_each_step(qtbot: QtBot, window: MainWindow) -> None:
                 qtbot.keyClick(guide.card.next, Qt.Key.Key_Space)  # skips to the end of the run
         at(qtbot, guide, place)
         if place == COUNTED - 1:
-            qtbot.waitUntil(lambda: is_told(guide))
+            qtbot.waitUntil(partial(is_told, guide))
             assert context.is_borrowing
         qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Escape)
-        assert not guide.is_on and guide.card.isHidden()
+        assert not guide.is_on
+        assert guide.card.isHidden()
         assert window.pages.current is window.pages.chat()
         assert inspector.page.player.trace is None
         assert window.pages.chat().page.composer.edit.hasFocus()

@@ -152,7 +152,8 @@ def test_stopping_keeps_what_is_done(qtbot: QtBot, page: RaceController) -> None
     idle(qtbot, page)
     done = page.batch.scores.count
     assert 1 <= done < 40
-    assert view.message.text().startswith("Stopped: ") and view.fault.isHidden()
+    assert view.message.text().startswith("Stopped: ")
+    assert view.fault.isHidden()
     assert not page.batch.is_finished
     assert view.answers.answers.rowCount() == done
     assert view.table.rowCount() == 2
