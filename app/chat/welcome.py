@@ -15,7 +15,7 @@ from app.design.suggestion_bar import SuggestionBar
 from app.state.models.invitation import invitation
 from app.system.i18n import tr
 
-LOW = 250  # pixels at 100 %; a lower page begins with the suggestions
+ROW = 40  # pixels at 100 % of a row of suggestions
 
 
 def centred(content: QWidget, width: int, side: int) -> QHBoxLayout:
@@ -66,8 +66,10 @@ class ChatWelcome(QScrollArea):
 
     @Slot()
     def _arrange(self) -> None:
-        """Puts the suggestions first where the page is low, so that they are not below its end."""
-        place = 0 if self.height() < px(LOW) else 2
+        """Puts the suggestions first where the page is too low to show the first of them below the other parts."""
+        width = self.content.width()
+        above = self._column.totalHeightForWidth(width) - self.suggestions.heightForWidth(width)
+        place = 0 if above + px(ROW) > self.viewport().height() else 2
         if self._column.indexOf(self.suggestions) != place:
             self._column.removeWidget(self.suggestions)
             self._column.insertWidget(place, self.suggestions)

@@ -126,7 +126,7 @@ def beginning_line(kind: JobKind, hub: str) -> str:
 def progress_line(progress: JobProgress) -> str:
     """Describes the progress of a running job."""
     if progress.stage == "starting":
-        return tr("Starting the engine")
+        return tr("Starting the program that does it (PyTorch)")
     if progress.stage == "waiting":
         return tr("No answer from the hub yet. Check the network, or wait.")
     parts = []

@@ -226,7 +226,7 @@ class Composer(QWidget):
     def _show_hint(self) -> None:
         blocked = self._blocked
         if self._is_waiting and blocked:
-            blocked = tr("{reason}. Your prompt waits and is sent then; Esc takes it back", reason=blocked.rstrip("."))
+            blocked = tr("{reason}. Your prompt is sent then; Esc takes it back", reason=blocked.rstrip("."))
         self.send.setEnabled(not blocked or self._can_wait or self._is_waiting)
         self.send.setToolTip(blocked)
         self.send.setAccessibleDescription(blocked)

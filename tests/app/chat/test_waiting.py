@@ -86,7 +86,7 @@ def test_a_prompt_waits_for_the_model_and_is_sent(qtbot: QtBot, chat: ChatContro
     assert prompts(chat) == []
     assert composer.text == "hello"
     assert line(chat).startswith("Loading Safelight Skills: ")
-    assert line(chat).endswith(". Your prompt waits and is sent then; Esc takes it back")
+    assert line(chat).endswith(". Your prompt is sent then; Esc takes it back")
     assert composer.send.text() == "Take back"
     qtbot.keyClick(composer.edit, Qt.Key.Key_Return)  # once more, as nothing seems to happen: it waits all the same
     slow.gate.release()
