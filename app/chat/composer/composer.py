@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QStandardPaths, Qt, Signal, Slot
+from PySide6.QtCore import QDir, Qt, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QFileDialog, QFrame, QWidget
 
@@ -192,8 +192,7 @@ class Composer(QWidget):
 
     @Slot()
     def choose_files(self) -> None:
-        home = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.HomeLocation)
-        paths, _ = QFileDialog.getOpenFileNames(self, tr("Attach text files and pictures"), home)
+        paths, _ = QFileDialog.getOpenFileNames(self, tr("Attach text files and pictures"), QDir.homePath())
         if paths:
             self.accept_files(paths)
         self.edit.setFocus()
