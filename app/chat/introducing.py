@@ -31,7 +31,10 @@ class Introducing:
         self._mixed = Lazy(lambda: auto_suggestions(random.Random()))
 
     def introduce(self) -> None:
-        """Says what the model is for, how the present decoder writes its answers, and what to expect of them."""
+        """Says what the model is for, how the present decoder writes its answers, and what to expect of them.
+
+        Says nothing without a model.
+        """
         context, model, loading, how = self._context, self._context.model, self._context.loading, ""
         page, usual = self._page, usual_model()
         caution = catalog.caution(usual.id if context.is_auto else context.answering)
@@ -49,6 +52,7 @@ class Introducing:
         elif loading is not None:
             traits = catalog.traits(Path(loading.path_or_id).name)
         else:
+            page.welcome.introduce("")
             return
         purpose = tr(traits.introduction) if traits.introduction else ""
         plain = "" if model is None else only_text(model)

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QBoxLayout, QFileDialog, QFrame, QWidget
 from app.chat.composer.attachments import AttachmentBar
 from app.chat.composer.edit import PromptEdit
 from app.chat.composer.meter import ContextMeter
+from app.design import themes
 from app.design.controls import button, chain_tabs, label, restyle
 from app.design.drops import accept_drag, take_drop
 from app.design.layouts import STRETCH, column_of, row_of
@@ -19,6 +20,9 @@ from app.pictures.files import Pasted, is_picture_file
 from app.state.chat.attachment import Attachment
 from app.system.i18n import tr
 from engine import SafelightError
+
+QWIDGETSIZE_MAX = 2**24 - 1  # Qt's value for no limit
+TOOLS_GAPS = 84  # pixels between and around the buttons below the field
 
 
 class Composer(QWidget):
@@ -86,6 +90,7 @@ class Composer(QWidget):
         self.setLayout(column_of(self._field, self._foot, spacing=8))
         self._order_tabs()
         self._show_hint()
+        themes.settled.connect(self._fit)
 
     @property
     def text(self) -> str:
@@ -236,10 +241,21 @@ class Composer(QWidget):
         self.hint.setText(next(text for text in said if text))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Puts the larger models below the hint if that would have less room than they."""
         super().resizeEvent(event)
+        self._fit()
+
+    @Slot()
+    def _fit(self) -> None:
+        """Puts the larger models below the hint if that would have less room than they; leaves out the meter if a
+        button would be cut.
+        """
         is_narrow = self.width() < 2 * self.larger.sizeHint().width()
         self._foot.setDirection(QBoxLayout.Direction.TopToBottom if is_narrow else QBoxLayout.Direction.LeftToRight)
+        tool = 0 if self._tool is None else self._tool.minimumSizeHint().width()
+        buttons = self.attach.sizeHint().width() + tool + self.send.sizeHint().width()
+        is_crowded = self._field.width() < buttons + self.meter.minimumSizeHint().width() + TOOLS_GAPS
+        self.meter.setMaximumWidth(0 if is_crowded else QWIDGETSIZE_MAX)
+        self._tools.setSpacing(8 if is_crowded else 16)
 
     @Slot(bool)
     def _mark_active(self, active: bool) -> None:
