@@ -155,7 +155,6 @@ class Composer(QWidget):
     def caution(self, text: str) -> None:
         """Sets what is said of the model's answers while there is nothing else to say; empty for nothing."""
         self._caution = text
-        self.larger.setVisible(bool(text))
         self._show_hint()
 
     def say(self, message: str) -> None:
@@ -239,6 +238,7 @@ class Composer(QWidget):
         usual = self._caution or tr("Enter sends, Shift+Enter starts a new line")
         said = (self._message, pictured, blocked, blind, self.meter.remark, self._reading, usual)
         self.hint.setText(next(text for text in said if text))
+        self.larger.setVisible(bool(self._caution) and not self._is_waiting)  # the hint then needs the line
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
