@@ -250,6 +250,7 @@ class Composer(QWidget):
         button would be cut.
         """
         is_narrow = self.width() < 2 * self.larger.sizeHint().width()
+        self.hint.setMinimumHeight(self.larger.sizeHint().height())  # nothing moves when the button comes or goes
         self._foot.setDirection(QBoxLayout.Direction.TopToBottom if is_narrow else QBoxLayout.Direction.LeftToRight)
         tool = 0 if self._tool is None else self._tool.minimumSizeHint().width()
         buttons = self.attach.sizeHint().width() + tool + self.send.sizeHint().width()

@@ -82,7 +82,13 @@ def answered(qtbot: QtBot, chat: ChatController) -> None:
 def test_a_prompt_waits_for_the_model_and_is_sent(qtbot: QtBot, chat: ChatController, slow: Slow) -> None:
     composer = chat.page.composer
     assert composer.send.isEnabled()
+    chips = chat.page.welcome.suggestions.chips
+    assert chips  # of the model that is being loaded
+    composer.caution("often wrong.")
+    height = composer.sizeHint().height()
     enter(qtbot, chat, "hello")
+    assert not composer.larger.isVisible()  # leaves its room to the line beside it
+    assert composer.sizeHint().height() == height
     assert prompts(chat) == []
     assert composer.text == "hello"
     assert line(chat).startswith("Loading Safelight Skills: ")
