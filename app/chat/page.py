@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from app.chat.messages.turn import TurnView
 
 COLUMN_CHARACTERS = 72
-FIXED = 210  # pixels: speakers, buttons, the line of figures, and the space between them
+FIXED = 150  # pixels of an earlier turn: speakers, buttons, and the space between them
 PICTURES = 136
 CODE_FRAME = 56
 GAP = 12
