@@ -16,6 +16,7 @@ from app.state.models.invitation import invitation
 from app.system.i18n import tr
 
 ROW = 40  # pixels at 100 % of a row of suggestions
+LEAST_INTRODUCTION = 200  # pixels at 100 % beside the buttons
 
 
 def centred(content: QWidget, width: int, side: int) -> QHBoxLayout:
@@ -73,7 +74,7 @@ class ChatWelcome(QScrollArea):
         On a narrow page the buttons stand below the introduction.
         """
         width = self.content.width()
-        is_row = width >= 2 * self._entries.sizeHint().width() - px(ROW)
+        is_row = width - self._entries.sizeHint().width() >= px(LEAST_INTRODUCTION)
         self._introduced.setDirection(QBoxLayout.Direction.LeftToRight if is_row else QBoxLayout.Direction.TopToBottom)
         above = self._column.totalHeightForWidth(width) - self.suggestions.heightForWidth(width)
         place = 0 if above + px(ROW) > self.viewport().height() else 2
