@@ -16,7 +16,7 @@ from app.state.models.invitation import invitation
 from app.system.i18n import tr
 
 ROW = 40  # pixels at 100 % of a row of suggestions
-LEAST_INTRODUCTION = 200  # pixels at 100 % beside the buttons
+LEAST_INTRODUCTION = 200  # pixels at 100 % to the left of the buttons
 
 
 def centred(content: QWidget, width: int, side: int) -> QHBoxLayout:
