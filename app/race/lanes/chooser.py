@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from PySide6.QtCore import QEvent, QObject, QPoint, Signal, Slot
+from PySide6.QtCore import QDir, QEvent, QObject, QPoint, Signal, Slot
 from PySide6.QtWidgets import QFileDialog, QPushButton, QWidget
 
 from app.context import AppContext
@@ -289,7 +289,7 @@ class LaneChooser(QWidget):
 
     @Slot()
     def _ask_folder(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self.window(), tr("Open an adapter's folder"))
+        folder = QFileDialog.getExistingDirectory(self.window(), tr("Open an adapter's folder"), QDir.homePath())
         if folder:
             self._folders.append(folder)
             self._store.change(self._open, replace(self._store.specs[self._open], adapter=folder))
