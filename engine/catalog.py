@@ -229,8 +229,8 @@ PUBLISHED = (
     ),
     PublishedModel(
         GEMMA_ORIGINAL,
-        "DiffusionGemma 26B, unrounded",
-        "for chat, code and pictures; 16-bit as Google published it, for an 80 GB NVIDIA card or to make a 4-bit copy",
+        "DiffusionGemma 26B, 16-bit",
+        "for chat, code and pictures; as Google published it, for an 80 GB NVIDIA card or to make a 4-bit copy",
         51_650_000_000,
         "26b-a4b",
         quantization="auto",

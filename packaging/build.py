@@ -25,6 +25,8 @@ import contents
 import launcher
 import stand_ins
 
+from engine.catalog import TALK
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 ROOM = 9e9  # bytes: the bundle, and as much for a moment while libraries are stripped and archived
@@ -62,7 +64,7 @@ def build(out: Path, *, cuda: bool) -> Path:
     """Make ``out/safelight`` anew and return it.
 
     Raises:
-        BuildError: no room, no PyInstaller, or a library that would not load.
+        BuildError: no room, no PyInstaller, no Safelight Talk, or a library that would not load.
         subprocess.CalledProcessError: a tool failed, having said why.
     """
     out.mkdir(parents=True, exist_ok=True)
@@ -70,6 +72,8 @@ def build(out: Path, *, cuda: bool) -> Path:
         raise BuildError(f"{out} has less than {ROOM / 1e9:.0f} GB free; give another folder with --out")
     if importlib.util.find_spec("PyInstaller") is None:
         raise BuildError("PyInstaller is not installed; run: uv run --group bundle python packaging/build.py")
+    if not TALK.is_here:
+        raise BuildError("the weights of Safelight Talk are not installed; run: uv sync --group talk --group bundle")
     with tempfile.TemporaryDirectory(dir=out, prefix=".work-") as work:
         command = [sys.executable, "-m", "PyInstaller", str(HERE / "safelight.spec"), "--noconfirm"]
         command += ["--distpath", str(out), "--workpath", work, "--log-level", "WARN"]

@@ -94,6 +94,17 @@ def wedlm(program: Program) -> str:
     return expect(ANSWER, said["text"])
 
 
+def talk(program: Program) -> str:
+    """Safelight Talk greets; only an installation, never a bundle, may be without its package."""
+    asked = ("generate", "hi", "--json", "--seed", "0", "--model", "safelight-talk")
+    try:
+        return expect("Hello", json.loads(program.run(*asked))["text"])
+    except SmokeError as error:
+        if (Path(program.commands).parent / "_internal").is_dir():
+            raise
+        return expect("Safelight Talk is not installed", str(error))
+
+
 def formats(program: Program) -> str:
     """An answer that must be one of two."""
     said = program.run("generate", "Is 12 even?", "--choices", "yes", "no", "--json", "--seed", "0")
@@ -197,7 +208,7 @@ def refused(program: Program, words: str, *arguments: str) -> str:
 
 
 CHECKS: tuple[Callable[[Program], str], ...] = (
-    *(plans, generate, wedlm, formats, decide, sudoku, image, export, serve, window, bad_input),
+    *(plans, generate, wedlm, talk, formats, decide, sudoku, image, export, serve, window, bad_input),
 )
 
 

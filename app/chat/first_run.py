@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, Slot
-from PySide6.QtGui import QHideEvent, QPaintEvent, QResizeEvent
+from PySide6.QtCore import QSize, Qt, Signal, Slot
+from PySide6.QtGui import QFontMetrics, QHideEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QLabel, QSizePolicy, QWidget
 
 import engine
@@ -29,9 +29,9 @@ RUN = "times-table"  # file name in the gallery
 SPEED = 0.35  # share of the usual speed, to leave time to read
 AFTER_PAINT_MS = 250
 COLUMNS = 11  # length of its longest line
-TEXT = 12  # pixels at 100 %
-PADDING = 38  # pixels at 100 % of the last row of cells, which is behind the text and not shown
-CANVAS_WIDTH, CANVAS_HEIGHT = 230, 264 - PADDING  # pixels at 100 %, reserved until the run is read
+TEXT, LEAST_TEXT = 12, 6  # pixels at 100 %
+PADDING = 22  # pixels around the letters of the last row of cells, which is behind the text and not shown
+CANVAS_WIDTH, CANVAS_HEIGHT = 230, 226  # pixels at 100 %, reserved until the run is read
 LEAST_ROW_WIDTH = 480  # pixels at 100 %; narrower, the captions are above the canvas
 _TOP = Qt.AlignmentFlag.AlignTop
 
@@ -41,6 +41,8 @@ class FirstRun(QWidget):
 
     ``above`` are labels over the captions. Nothing over a caption changes, so that none moves.
     """
+
+    opened = Signal()  # the run has been read, and ``canvas`` shows it
 
     def __init__(self, *above: QLabel) -> None:
         super().__init__()
@@ -79,7 +81,7 @@ class FirstRun(QWidget):
         self.player.revealed.connect(self._show)
         self.player.playing_changed.connect(self._playing)
         motion.changed.connect(self._calm_down)
-        themes.changed.connect(self._take_text_size)
+        themes.changed.connect(self._fit)
         self._mark_captions(-1)
         self._fit()
 
@@ -92,12 +94,6 @@ class FirstRun(QWidget):
         if motion.is_reduced():
             self.stop()
 
-    @Slot()
-    def _take_text_size(self) -> None:
-        if self.canvas is not None:
-            self.canvas.set_font(canvas_font(TEXT))
-        self._fit()
-
     @Slot(object)
     def _open(self, found: tuple[Replay, Recording]) -> None:
         from app.canvas.view import CanvasView  # after the first paint
@@ -108,7 +104,6 @@ class FirstRun(QWidget):
         canvas.set_piece(trace.piece, trace.is_special)
         canvas.setColumns(COLUMNS)
         canvas.set_legend(False)
-        canvas.set_font(canvas_font(TEXT))
         canvas.set_calm(False)  # the captions are about the noise
         self._stage_column.addWidget(canvas, 0, _TOP)
         self.source.setText(tr("A recorded run: {prompt}", prompt=trace.header.prompt))
@@ -121,6 +116,7 @@ class FirstRun(QWidget):
         else:
             self.player.play(1)
         self.again.setVisible(not self.player.is_playing)
+        self.opened.emit()
 
     @Slot()
     def play(self) -> None:
@@ -157,15 +153,24 @@ class FirstRun(QWidget):
             if caption.property("tense") != tense:
                 restyle(caption, "tense", tense)
 
+    @Slot()
     def _fit(self) -> None:
-        size = QSize(px(CANVAS_WIDTH), px(CANVAS_HEIGHT))
+        """Sizes the canvas by the text size, smaller where the page is narrower than that."""
+        share = min(1.0, self.width() / px(CANVAS_WIDTH))
+        size = QSize(round(share * px(CANVAS_WIDTH)), px(CANVAS_HEIGHT))
         if self.canvas is not None:
+            font = canvas_font(max(LEAST_TEXT, int(share * TEXT)))
+            self.canvas.set_font(font)
             whole = self.canvas.minimumSizeHint()
             self.canvas.setFixedHeight(whole.height())
-            size = QSize(whole.width(), whole.height() - px(PADDING))
+            size = QSize(whole.width(), whole.height() - QFontMetrics(font).height() - PADDING)
         self._stage.setFixedSize(size)
         is_row = self.width() >= px(LEAST_ROW_WIDTH)
         self._row.setDirection(QBoxLayout.Direction.LeftToRight if is_row else QBoxLayout.Direction.BottomToTop)
+
+    def minimumSizeHint(self) -> QSize:
+        """Returns no width: the canvas becomes smaller on a narrow page."""
+        return QSize(0, super().minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -14,6 +14,7 @@ from app.state.chat.prompts import Suggestion, about_drawings, auto_suggestions,
 from app.state.chat.routing import usual_model
 from app.system.i18n import tr
 from engine import catalog
+from engine.catalog import Traits
 from engine.config import BLOCK_DIFFUSION
 
 if TYPE_CHECKING:
@@ -26,10 +27,14 @@ class Introducing:
     def __init__(self, context: AppContext, page: ChatPage) -> None:
         self._context, self._page = context, page
         self.scenes: dict[str, Scene] = {}  # by suggested prompt about a drawing
+        self._offered: Traits | None = None  # what the shown prompts were chosen for
         self._mixed = Lazy(lambda: auto_suggestions(random.Random()))
 
     def introduce(self) -> None:
-        """Says what the model is for, how the present decoder writes its answers, and what to expect of them."""
+        """Says what the model is for, how the present decoder writes its answers, and what to expect of them.
+
+        Says nothing without a model.
+        """
         context, model, loading, how = self._context, self._context.model, self._context.loading, ""
         page, usual = self._page, usual_model()
         caution = catalog.caution(usual.id if context.is_auto else context.answering)
@@ -47,6 +52,7 @@ class Introducing:
         elif loading is not None:
             traits = catalog.traits(Path(loading.path_or_id).name)
         else:
+            page.welcome.introduce("")
             return
         purpose = tr(traits.introduction) if traits.introduction else ""
         plain = "" if model is None else only_text(model)
@@ -54,13 +60,19 @@ class Introducing:
         page.composer.edit.setPlaceholderText(tr(traits.placeholder))
 
     def suggest(self) -> None:
-        """Suggests prompts for the loaded model; for the choice among the small models always the same."""
-        model, self.scenes = self._context.model, {}
+        """Suggests prompts for the model that is loaded or being loaded; once loaded, they stay the same.
+
+        For the choice among the small models they are always the same.
+        """
+        model, loading = self._context.model, self._context.loading
         if self._context.is_auto:
+            self._offered, self.scenes = None, {}
             self._page.offer(self._mixed())
-        elif model is None:
-            self._page.offer(())
-        else:
-            self.scenes = about_drawings(random.Random()) if model.traits.taught == "drawings" else {}
-            drawn = [Suggestion(question, question) for question in self.scenes]
-            self._page.offer(drawn or suggestions(model.traits, random.Random()))
+            return
+        traits = model.traits if model else catalog.traits(Path(loading.path_or_id).name) if loading else None
+        if traits is not None and traits == self._offered:
+            return
+        self._offered = traits
+        self.scenes = about_drawings(random.Random()) if traits is not None and traits.taught == "drawings" else {}
+        drawn = [Suggestion(question, question) for question in self.scenes]
+        self._page.offer(drawn or (() if traits is None else suggestions(traits, random.Random())))

@@ -18,7 +18,7 @@ from app.chat.messages.scroller import FEW, SIDE, Scroller
 from app.chat.prose import PAD
 from app.chat.view_options import ViewOptions
 from app.chat.welcome import ChatWelcome, centred
-from app.design.controls import Hairline, chain_tabs
+from app.design.controls import Hairline
 from app.design.drops import accept_drag
 from app.design.fonts import TEXT_BODY, TEXT_LEAD, px
 from app.design.layouts import boxed, column_of
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from app.chat.messages.turn import TurnView
 
 COLUMN_CHARACTERS = 72
-FIXED = 210  # pixels: speakers, buttons, the line of figures, and the space between them
+FIXED = 150  # pixels of an earlier turn: speakers, buttons, and the space between them
 PICTURES = 136
 CODE_FRAME = 56
 GAP = 12
@@ -89,7 +89,7 @@ class ChatPage(QWidget):
 
     def offer(self, suggestions: Sequence[Suggestion]) -> None:
         self.welcome.suggestions.offer(suggestions)
-        chain_tabs(self.welcome, self.welcome.suggestions.chips)
+        self.welcome.order_tabs()
 
     @property
     def turns(self) -> list[TurnView]:

@@ -9,11 +9,11 @@ from app.state.chat.conversation import Answer
 from app.state.chat.prompts import Suggestion
 from app.state.run.canvas import BlockState, CanvasState
 from app.state.run.figures import rate_text
+from app.state.unlearned import unlearned_line
 from app.system.i18n import tr, trn
 from engine import catalog
 from engine.tasks import skills, wording
 
-MOST_WORDS = 4  # unknown words that are named
 LONGEST_RIGHT = 60  # characters; a longer right answer is not shown
 
 
@@ -174,7 +174,7 @@ def doubt(prompt: str, answer: Answer) -> Caveat | None:
     if traits.taught != "skills" or answer.status != "done" or answer.figures.is_cut:
         return None
     if answer.is_empty:  # which is said anyway
-        return Caveat(tr("Nearest to what it learned:"), _nearest(prompt))
+        return Caveat(_near(), _nearest(prompt))
     text = _wrong(prompt, answer) if wording.is_taught(prompt) else _untaught(prompt)
     return Caveat(text, _nearest(prompt)) if text else None
 
@@ -189,27 +189,19 @@ def _wrong(prompt: str, answer: Answer) -> str:
     if right is None or skills.check(asked, answer.text):
         return ""
     if "\n" in right or len(right) > LONGEST_RIGHT:
-        return tr(
-            "Checked by a program: this is wrong. Its wording may be new to the model. Nearest to what it learned:"
-        )
-    return tr(
-        "Checked by a program: this is wrong, it should be “{right}”. Its wording may be new to the model. "
-        "Nearest to what it learned:",
-        right=right,
-    )
+        said = tr("Checked by a program: this is wrong.")
+    else:
+        said = tr("Checked by a program: this is wrong, it should be “{right}”.", right=right)
+    return " ".join((said, tr("Its wording may be new to the model."), _near()))
 
 
 def _untaught(prompt: str) -> str:
-    unknown = wording.unknown_words(prompt)
-    if not unknown:
-        return tr(
-            "This small model does a few kinds of tasks, each in its own wording, and this is none of them: "
-            "what it wrote is a guess. Nearest to what it learned:"
-        )
-    named = ", ".join(f"“{word}”" for word in unknown[:MOST_WORDS])
-    return trn(
-        "This small model never learned the word {words}: what it wrote is a guess. Nearest to what it learned:",
-        "This small model never learned the words {words}: what it wrote is a guess. Nearest to what it learned:",
-        len(unknown),
-        words=named if len(unknown) <= MOST_WORDS else tr("{words} and more", words=named),
+    said = unlearned_line(wording.unknown_words(prompt)) or tr(
+        "This small model does a few kinds of tasks, each in its own wording, and this is none of them: "
+        "what it wrote is a guess."
     )
+    return f"{said} {_near()}"
+
+
+def _near() -> str:
+    return tr("Nearest to what it learned:")

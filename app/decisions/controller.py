@@ -17,6 +17,7 @@ from app.decisions.deciding import StateDecider
 from app.decisions.page import DecisionsPage
 from app.decisions.question_store import QuestionStore
 from app.decisions.table.deciding import TableDecider
+from app.design.controls import focus_in_view
 from app.pictures.bar import Cost
 from app.pictures.files import drawing_of
 from app.pictures.source import PictureSource
@@ -95,8 +96,8 @@ class DecisionsController(QObject):
         self.refresh()
 
     def enter(self) -> None:
-        """Moves the keyboard focus to the state."""
-        self.page.setFocus()
+        """Moves the keyboard focus to the page."""
+        self.page.enter()
 
     @property
     def is_busy(self) -> bool:
@@ -280,7 +281,7 @@ class DecisionsController(QObject):
         wait = tr("A picture is still being read; decide in a moment.") if shown.is_reading else ""
         one.column.show_problem(wait or (tr("Write what the questions are about.") if is_empty else ""))
         if is_empty and is_ready:
-            one.column.state.setFocus()
+            focus_in_view(one.column.state)
         if wait or is_empty or not is_ready:
             return
         self._problem = ""
@@ -367,6 +368,7 @@ class DecisionsController(QObject):
         """Opens the page at a part: "one", "table" or "calibration"."""
         self._context.show_page(DECISIONS)
         self.page.show_part(part)
+        self.page.enter()
 
 
 def build(context: AppContext) -> DecisionsController:

@@ -22,13 +22,12 @@ class DecisionsPage(TabbedPage):
     def __init__(self) -> None:
         super().__init__("decisions", tr("Decisions"), tr("Parts of the page"))
         self.one, self.table, self.calibration = OneState(), DecisionTable(), CalibrationView()
-        self.add_part("one", tr("One text"), self.one)
-        self.add_part("table", tr("Table"), self.table)
-        self.add_part("calibration", tr("Calibration"), self.calibration)
+        self.add_part("one", tr("One text"), self.one, self.one.column.state)
+        self.add_part("table", tr("Table"), self.table, self.table.open)
+        self.add_part("calibration", tr("Calibration"), self.calibration, self.calibration)
         purpose = tr("Ask questions about a text, and see how likely each answer is: yes or no, options, or a scale.")
-        head = column_of(label(tr("Decisions"), "title"), label(purpose, "caption", wrap=True), margins=(16, 8, 16, 0))
+        head = column_of(label(purpose, "caption", wrap=True), margins=(16, 8, 16, 0))
         self.setLayout(column_of(head, (self.tabs, 1), spacing=4))
-        self.setFocusProxy(self.one.column.state)
         for key in ("Ctrl+Return", "Ctrl+Enter"):
             shortcut = QShortcut(QKeySequence(key), self)
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)

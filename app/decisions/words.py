@@ -8,6 +8,7 @@ from app.state.decisions.drafts import Kind, QuestionDraft
 from app.state.decisions.sheet import QuestionSheet
 from app.state.decisions.vocabulary import unknown_words
 from app.state.run.answers import share_words
+from app.state.unlearned import unlearned_line
 from app.system.i18n import tr, trn
 from engine import DECIDER
 from engine.catalog import EMBEDDED
@@ -16,7 +17,6 @@ from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.questions import LETTERS, Question, Score
 
 UNKNOWN = "–"
-MOST_WORDS = 4  # unknown words that are named
 
 KIND_TITLES: dict[Kind, str] = {"yes-no": "Yes or no", "choice": "Choice", "score": "Score"}  # shown through ``tr``
 
@@ -114,16 +114,7 @@ def advice(model: LoadedModel, *, has_pictures: bool) -> str:
 
 def unlearned(model: LoadedModel, text: str, sheet: QuestionSheet) -> str:
     """Returns a caution about words that the small decider was not trained on; empty for all other models."""
-    unknown = unknown_words(text, sheet) if model.path_or_id == DECIDER else []
-    if not unknown:
-        return ""
-    named = ", ".join(f"“{word}”" for word in unknown[:MOST_WORDS])
-    return trn(
-        "This small model never learned the word {words}: its answers are guesses.",
-        "This small model never learned the words {words}: its answers are guesses.",
-        len(unknown),
-        words=named if len(unknown) <= MOST_WORDS else tr("{words} and others", words=named),
-    )
+    return unlearned_line(unknown_words(text, sheet)) if model.path_or_id == DECIDER else ""
 
 
 def asked_line(sheet: QuestionSheet) -> str:

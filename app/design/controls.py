@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterable
 from typing import Literal
 
-from PySide6.QtCore import QPoint, QRect, QSize, Qt, SignalInstance
+from PySide6.QtCore import QPoint, QRect, QSize, Qt, QTimer, SignalInstance
 from PySide6.QtGui import QFontMetrics, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -94,6 +94,24 @@ def chain_tabs(first: QWidget, rest: Iterable[QWidget]) -> None:
     for widget in rest:
         QWidget.setTabOrder(first, widget)
         first = widget
+
+
+def focus_in_view(widget: QWidget) -> None:
+    """Moves the focus to a widget, and scrolls the areas around it to it, once their layout is done.
+
+    Tab scrolls by itself; ``setFocus`` alone does not.
+    """
+    widget.setFocus()
+    QTimer.singleShot(0, widget, lambda: reveal(widget))
+
+
+def reveal(widget: QWidget) -> None:
+    """Scrolls the areas around a widget to it."""
+    parent = widget.parentWidget()
+    while parent is not None:
+        if isinstance(parent, QScrollArea):
+            parent.ensureWidgetVisible(widget)
+        parent = parent.parentWidget()
 
 
 def usable(widget: QWidget) -> bool:

@@ -1,10 +1,13 @@
-"""Shows a focus ring to people who use the keyboard. A click marks only text fields, which always show their focus."""
+"""Draws a ring around the focused control for people who use the keyboard, and lets Enter press a focused button.
+
+A click marks only text fields, which always show their focus.
+"""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, Slot
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtCore import QEvent, QObject, Qt, Slot
+from PySide6.QtGui import QGuiApplication, QKeyEvent
+from PySide6.QtWidgets import QApplication, QPushButton, QToolButton, QWidget
 from shiboken6 import isValid
 
 from app.design.controls import restyle
@@ -40,8 +43,20 @@ class FocusRings(QObject):
             restyle(now, "ring", True)
 
     def eventFilter(self, _window: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.KeyPress:
+        if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
             self._by_keys = True
+            return self._presses(event)
         elif event.type() in _PRESSES:
             self._by_keys = False
         return False
+
+    def _presses(self, event: QKeyEvent) -> bool:
+        """Presses the focused button, for Enter without other keys. Without this only Space would, on some systems."""
+        focused = QApplication.focusWidget()
+        is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and not event.isAutoRepeat()
+        if not is_enter or event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
+            return False
+        if not isinstance(focused, QPushButton | QToolButton) or QApplication.activePopupWidget() is not None:
+            return False
+        focused.click()
+        return True

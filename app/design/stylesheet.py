@@ -365,6 +365,7 @@ QListView::item, QTreeView::item {
 }
 QListView::item:hover, QTreeView::item:hover { background: @surface_raised@; }
 QListView::item:selected, QTreeView::item:selected { background: @selection@; color: @ink@; }
+QTableView { border: 2px solid transparent; border-radius: 4px; }
 QListView[ring="true"], QTreeView[ring="true"],
 QTableView[ring="true"] { border: 2px solid @focus@; border-radius: 4px; }
 QHeaderView::section {
@@ -398,7 +399,7 @@ QTabBar::tab {
 }
 QTabBar::tab:hover { color: @ink@; }
 QTabBar::tab:selected { color: @ink@; border-bottom: 2px solid @accent@; }
-QTabBar[ring="true"]::tab:focus { border: 2px solid @focus@; }
+QTabBar[ring="true"]::tab:focus { border: 2px solid @focus@; padding: 6px 8px 8px; }
 QSplitter::handle { background: @line@; }
 QSplitter::handle:horizontal { width: 1px; }
 QSplitter::handle:vertical { height: 1px; }

@@ -8,7 +8,7 @@ from PySide6.QtCore import QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from app.design.controls import FlowLayout, button
+from app.design.controls import FlowLayout, button, chain_tabs
 from app.system.i18n import tr
 
 GAP = 8
@@ -19,13 +19,14 @@ class SuggestionBar(QWidget):
     """Shows suggested prompts as chips; clicking one emits its prompt. ``one_row`` hides the chips beyond the first
     row.
 
-    A suggestion is the text of its chip and its prompt.
+    A suggestion is the text of its chip and its prompt. ``after`` is the control before the chips in the Tab order.
     """
 
     picked = Signal(str)
 
-    def __init__(self, *, one_row: bool) -> None:
+    def __init__(self, *, one_row: bool, after: QWidget | None = None) -> None:
         super().__init__()
+        self._after = after
         self._one_row = one_row
         self._host: QWidget | None = None
         self._suggestions: tuple[tuple[str, str], ...] = ()
@@ -58,6 +59,8 @@ class SuggestionBar(QWidget):
             flow.addWidget(chip)
             self.chips.append(chip)
         self._layout.addWidget(self._host)
+        if self._after is not None:
+            chain_tabs(self._after, self.chips)
         self._fit()
         return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QTabWidget, QWidget
 
 
@@ -14,19 +14,28 @@ class TabbedPage(QWidget):
         self.setObjectName(id)
         self.setAccessibleName(name)
         self._parts: dict[str, QWidget] = {}
+        self._first: dict[str, QWidget] = {}
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.tabBar().setDrawBase(False)
         self.tabs.tabBar().setAccessibleName(tabs_name)
-        self.tabs.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
-    def add_part(self, part: str, title: str, widget: QWidget) -> None:
+    def add_part(self, part: str, title: str, widget: QWidget, first: QWidget) -> None:
+        """Adds a tab; ``first`` takes the keyboard focus when the page is entered."""
         self._parts[part] = widget
+        self._first[part] = first
         self.tabs.addTab(widget, title)
 
     def show_part(self, part: str) -> None:
         """Switches to a tab by its name."""
         self.tabs.setCurrentWidget(self._parts[part])
+
+    def enter(self) -> None:
+        """Moves the keyboard focus to the first field of the current tab.
+
+        No focus proxy of the page does this: Tab would go straight to the proxy and pass by what stands before it.
+        """
+        self._first[self.part].setFocus()
 
     @property
     def part(self) -> str:

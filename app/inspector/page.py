@@ -8,7 +8,8 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPushButton, QStackedWidget, QTabWidget, QWidget
 
-from app.design.controls import Elided, Hairline, button, label
+from app.design import themes
+from app.design.controls import Elided, Hairline, button, chain_tabs, label, scroller
 from app.design.fonts import px
 from app.design.layouts import Gap, boxed, column_of, row_of, splitter_of
 from app.inspector.canvas.canvas import InspectorCanvas
@@ -29,8 +30,23 @@ from app.system.i18n import tr, trn
 from app.system.timers import later
 from engine import Recording, TraceHeader
 
+LEAST_VIEW = 150  # pixels at 100 %, height of what shows the run
+LEAST_SIDE = 240  # pixels at 100 %, width of the tabs
 REFRESH_MS = 30  # interval at which a live run is read
 CELL, CHANGE, ANSWER = range(3)  # places of the tabs
+
+
+class RunViews(QStackedWidget):
+    """The run alone, or next to another one. Takes the height that is left, and asks for little of it."""
+
+    def hasHeightForWidth(self) -> bool:
+        return False
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(super().minimumSizeHint().width(), px(LEAST_VIEW))
+
+    def sizeHint(self) -> QSize:
+        return self.minimumSizeHint()
 
 
 class InspectorPage(QWidget):
@@ -74,14 +90,15 @@ class InspectorPage(QWidget):
         self.side.tabBar().setDrawBase(False)
         self.side.tabBar().setAccessibleName(tr("Views of the run"))
         self.side.setAccessibleName(tr("Views of this run"))
-        self.side.setMinimumSize(px(240), px(120))
+        self._fit_side()
         for title, tab in ((tr("Cell"), self.cell), (tr("Change"), self.change), (tr("Answer"), self.answer)):
             self.side.addTab(tab, title)
         seen = boxed(row_of(self.pictures, (self.canvas, 1), spacing=0))
         self.across = splitter_of((seen, 3), (self.side, 2), sizes=(740, 500), across=True)
-        self.main = QStackedWidget()
+        self.main = RunViews()
         self._add_view(tr("Run"), tr("Look at this run alone"), self.across)
         self._add_view(tr("Compare"), tr("Compare this run with another"), self.compare)
+        chain_tabs(self.close_button, (*self.view_buttons, self.open_button, self.export_button))
         self.notice = label("", "remark", wrap=True, selectable=True)
         self.notice.setContentsMargins(16, 4, 16, 4)
         self.notice.setAccessibleName(tr("What is missing from this run"))
@@ -89,15 +106,20 @@ class InspectorPage(QWidget):
         below = (self.filmstrip, self.transport, self.captions)
         parts = (head, self.notice, Hairline(), (self.main, 1), Hairline(), *below)
         self._column = column_of(*parts, spacing=0)
-        self.views = boxed(self._column)
+        self.views = scroller(boxed(self._column), arrows=False)  # it scrolls where large text leaves too little room
         self.stack.addWidget(self.views)
         self.overview.known.connect(self._figured)
+        themes.settled.connect(self._fit_side)
         self.keys.watch(self.views)
 
     @property
     def is_live(self) -> bool:
         """True if the open run is still running."""
         return self._live
+
+    @Slot()
+    def _fit_side(self) -> None:
+        self.side.setMinimumSize(px(LEAST_SIDE), px(120))
 
     def add_guide(self, card: QWidget) -> None:
         """Places the card of the guided minute between the views of the run and the transport."""

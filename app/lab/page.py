@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from PySide6.QtCore import QEvent, Signal
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout
 
@@ -31,6 +31,7 @@ class LabPage(ColumnPage):
         super().__init__()
         self.setObjectName("lab")
         self.setAccessibleName(tr("Lab"))
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # it scrolls to the focused card
         purpose = tr(
             "Measure how a model works: compare its speed with different decodings, or see how sure it is of an answer."
         )

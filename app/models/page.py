@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import QDir, Qt, Signal, Slot
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
@@ -54,9 +54,7 @@ class ModelsPage(ColumnPage):
         self.add.clicked.connect(self._ask_folder)
         self._listed: dict[str, Listed] = {}
         self._own_rows, self._catalog_rows = column_of(spacing=8), column_of(spacing=8)
-        self._own = boxed(
-            column_of(label(place_title("own"), "group"), self._own_rows, margins=(0, 16, 0, 0), spacing=8)
-        )
+        self._own, self._catalog = _group("own", self._own_rows), _group("catalog", self._catalog_rows)
         self._none = label(tr("No other model matches."), "fact")
         self._parts: dict[Place, QVBoxLayout] = {
             "hero": self.hero.rows,
@@ -73,9 +71,8 @@ class ModelsPage(ColumnPage):
         title = label(tr("Models"), "title")
         title.setMinimumHeight(px(36))  # height of a button
         heading = row_of((title, 0, Qt.AlignmentFlag.AlignTop), STRETCH, adding, spacing=8)
-        lists = label(place_title("catalog"), "group"), self.bar, self._catalog_rows, self._none
-        catalog = column_of(*lists, margins=(0, 16, 0, 0), spacing=8)
-        self.show_column(heading, self.hero, self.place, self._own, self.small, catalog, self.servers)
+        search = column_of(self.bar, self._none, margins=(0, 16, 0, 0), spacing=8)  # above what it filters
+        self.show_column(heading, self.hero, self.place, search, self._own, self.small, self._catalog, self.servers)
 
     def setVisible(self, visible: bool) -> None:
         if visible:
@@ -111,8 +108,8 @@ class ModelsPage(ColumnPage):
         for key, place in self._places.items():
             stops[place] += self.rows[key].tab_order()
         bar = [self.bar.search, *self.bar.filters.values()]
-        order = [*stops["hero"], self.hero.measure, *stops["own"], self.small.fold, *stops["small"]]
-        chain_tabs(self.add, [*order, *bar, *stops["catalog"]])
+        order = [*stops["hero"], self.hero.measure, *bar, *stops["own"], self.small.fold, *stops["small"]]
+        chain_tabs(self.add, [*order, *stops["catalog"]])
 
     def list_rows(self, listed: Mapping[str, Listed]) -> None:
         """Takes what the search and the filter ask of each row."""
@@ -128,6 +125,7 @@ class ModelsPage(ColumnPage):
             self.rows[key].setVisible(is_left)
             left[place] += is_left
         self._own.setVisible(left["own"] > 0)
+        self._catalog.setVisible(left["catalog"] > 0)
         self.small.setVisible(left["small"] > 0)
         self.small.force(self.bar.is_active)
         self._none.setVisible(left["own"] + left["small"] + left["catalog"] == 0)
@@ -145,13 +143,18 @@ class ModelsPage(ColumnPage):
 
     @Slot()
     def _ask_folder(self) -> None:
-        chosen = QFileDialog.getExistingDirectory(self, tr("Add a model folder"))
+        chosen = QFileDialog.getExistingDirectory(self, tr("Add a model folder"), QDir.homePath())
         if chosen:
             self.folder_chosen.emit(chosen)
 
     @Slot()
     def _ask_file(self) -> None:
         kinds = tr("GGUF files") + " (*.gguf *.GGUF)"
-        chosen, _ = QFileDialog.getOpenFileName(self, tr("Add a GGUF file"), "", kinds)
+        chosen, _ = QFileDialog.getOpenFileName(self, tr("Add a GGUF file"), QDir.homePath(), kinds)
         if chosen:
             self.file_chosen.emit(chosen)
+
+
+def _group(place: Place, rows: QVBoxLayout) -> QWidget:
+    """Returns a part of the page: its heading and its rows."""
+    return boxed(column_of(label(place_title(place), "group"), rows, margins=(0, 16, 0, 0), spacing=8))

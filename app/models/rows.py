@@ -133,9 +133,9 @@ class ModelRow(QFrame):
         tip = tr("Opens {page} in the browser", page=page)
         self.card = button(tr("Model card"), tr("Model card: {title}", title=entry.title), tip=tip)
         self.card.clicked.connect(lambda: QDesktopServices.openUrl(QUrl(page)))
-        self.card.setVisible(bool(page))
         self.buttons: dict[Action, QPushButton] = {action: self._button(action) for action in ACTIONS}
         self._lay_out()
+        self.card.setVisible(bool(page))  # not before it has a parent: it would be a window of its own
         self.show_state(entry, RowState(""))
 
     def _button(self, action: Action) -> QPushButton:

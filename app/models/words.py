@@ -126,7 +126,7 @@ def beginning_line(kind: JobKind, hub: str) -> str:
 def progress_line(progress: JobProgress) -> str:
     """Describes the progress of a running job."""
     if progress.stage == "starting":
-        return tr("Starting the engine")
+        return tr("Starting the program that does it (PyTorch)")
     if progress.stage == "waiting":
         return tr("No answer from the hub yet. Check the network, or wait.")
     parts = []
@@ -290,7 +290,7 @@ def small_title(count: int) -> str:
 def facts_line(entry: ModelEntry) -> str:
     """Lists how a model writes, its licence, its date, and what of it was tried."""
     writes = {"": "", "diffusion": tr("diffusion"), "word by word": tr("word by word")}[entry.writes]
-    tried = {"": "", "layout": tr("tried: tokenizer and layout"), "runs": tr("tried: runs")}[entry.tried]
+    tried = {"": "", "layout": tr("files read, not run by us yet"), "runs": tr("run by us")}[entry.tried]
     line = " · ".join(filter(None, (writes, entry.licence, entry.date, tried)))
     return f"{line[:1].upper()}{line[1:]}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Signal, Slot
+from PySide6.QtCore import QDir, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage
 from PySide6.QtWidgets import QFileDialog, QFrame
 
@@ -48,7 +48,7 @@ class PictureFrame(QFrame):
 
     @Slot()
     def choose_files(self) -> None:
-        paths, _ = QFileDialog.getOpenFileNames(self, tr("Add pictures"))
+        paths, _ = QFileDialog.getOpenFileNames(self, tr("Add pictures"), QDir.homePath())
         if paths:
             self.add(paths)
         self.field.setFocus()

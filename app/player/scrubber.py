@@ -69,18 +69,14 @@ class Scrub(QWidget):
         self._set_icons()
 
     def _lay_out(self) -> None:
-        row = row_of(self.back, self.play, self.on, Gap(8), (self.slider, 1), spacing=4)
-        column = column_of(row, spacing=0)
+        steps = (self.back, self.play, self.on, Gap(8), (self.slider, 1), Gap(4))
+        words = (self.words, Gap(4)) if self._in_line else ()
+        column = column_of(row_of(*steps, *words, self.pace, spacing=4), spacing=0)
         self.setLayout(column)
-        if self._in_line:
-            row.addSpacing(8)
-            row.addWidget(self.words)
-            row.addSpacing(8)
-            row.addWidget(self.pace)
-            self._fit_words()
-        else:
+        if not self._in_line:
             self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-            column.addLayout(row_of((self.words, 1), self.pace, spacing=8))
+            column.addWidget(self.words)
+        self._fit_words()
 
     def _connect(self) -> None:
         self.back.clicked.connect(lambda: self.step(-1))
@@ -209,13 +205,16 @@ class Scrub(QWidget):
             player.set_speed(float(pace))
 
     def _fit_words(self) -> None:
-        """Reserves width for the words of most runs, so that the slider keeps its length."""
+        """Reserves room for the words of most runs, so that nothing moves when they come."""
+        if not self._in_line:
+            self.words.setMinimumHeight(self.words.fontMetrics().lineSpacing())
+            return
         said = tr("Block {block}, step {step} of {steps}", block=9, step=99, steps=99)
         self.words.setMinimumWidth(self.words.fontMetrics().horizontalAdvance(said))
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange) and self._in_line:
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
             self._fit_words()
 
     @Slot()

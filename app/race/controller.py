@@ -53,6 +53,7 @@ class RaceController(QObject):
         self.setParent(page)  # so that no signal arrives after the page is deleted
         self._races: list[ShownRace] = []  # of this session, the latest first
         self._fault = ""  # of the last race
+        self._said = ""  # about its end
         self._replaced: tuple[LaneSpec, ...] = ()  # the user's lanes, while a race has others
         self._suggested: object = None  # the traits that the suggestions were made for
         self._scenes: dict[str, Scene] = {}  # by prompt, of the suggestions about drawings
@@ -64,7 +65,7 @@ class RaceController(QObject):
         batch.failed.connect(context.say)
         self.batch.answered.connect(batch.add)
         self.batch.measured.connect(batch.show_figures)
-        self.batch.ended.connect(batch.end)
+        self.batch.ended.connect(self._batch_ended)
         self.batch.changed.connect(self.refresh)
         one, store = page.one, context.session.library.pictures
         one.pictures.source = PictureSource(store.get)
@@ -90,7 +91,7 @@ class RaceController(QObject):
 
     def enter(self) -> None:
         """Moves the keyboard focus to the page."""
-        self.page.setFocus()
+        self.page.enter()
 
     @property
     def is_busy(self) -> bool:
@@ -103,7 +104,7 @@ class RaceController(QObject):
 
     @Slot()
     def _lanes_changed(self) -> None:
-        self._fault = ""
+        self._fault = self._said = ""
         self._show_lanes()
         self.refresh()
 
@@ -150,7 +151,7 @@ class RaceController(QObject):
             self._fault = str(error)
             self.refresh()
             return
-        self._fault, self._pictures = "", shown
+        self._fault, self._said, self._pictures = "", "", shown
         self.page.show_part("one")
         self.racer.race(asked, self.lanes.specs, self._context.values.next_seed(), pictures)
 
@@ -198,8 +199,7 @@ class RaceController(QObject):
     @Slot(object)
     def _ended(self, run: RaceRun) -> None:
         self._fault = tr(run.problem) if run.problem else ""
-        if not self._fault and run.was_stopped:
-            self._fault = tr("Stopped before the end.")
+        self._said = tr("Stopped before the end.") if run.was_stopped and not self._fault else ""
         self.page.one.end()
         self.page.one.play_if_short()
         self._context.busy_changed.emit()
@@ -225,6 +225,10 @@ class RaceController(QObject):
         view.begin(request, self._batch_titles(), self.batch.scores)
         view.offer_files({"csv": self.batch.scores.to_csv, "json": self.batch.to_json})
         self.refresh()
+
+    @Slot(str)
+    def _batch_ended(self, why: str) -> None:
+        self.page.batch.end(why, was_stopped=self.batch.was_stopped)
 
     def _batch_titles(self) -> list[str]:
         """Returns the titles of the batch's lanes, with the settings that differ from their models' defaults."""
@@ -261,7 +265,7 @@ class RaceController(QObject):
             is_busy=busy,
             message=tr("A batch is running; Esc stops it.")
             if self.batch.is_on
-            else self._loading(self.racer) or reason or blind,
+            else self._loading(self.racer) or reason or blind or self._said,
             fault=self._fault,
             can_race=not reason and not page.lanes.problem,
         )
@@ -284,6 +288,7 @@ class RaceController(QObject):
         """Opens the page at a part: "one" or "batch"."""
         self._context.show_page(RACE)
         self.page.show_part(part)
+        self.page.enter()
 
 
 def _recent(races: Sequence[ShownRace]) -> list[ShownRace]:

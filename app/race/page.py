@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, Qt, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 
+from app.design.controls import chain_tabs
 from app.design.layouts import column_of
 from app.design.tabbed_page import TabbedPage
 from app.race.batch.view import BatchView
@@ -19,19 +20,13 @@ class RacePage(TabbedPage):
     def __init__(self, lanes: LaneChooser) -> None:
         super().__init__("race", tr("Race"), tr("Parts of the page"))
         self.lanes, self.one, self.batch = lanes, OneRace(), BatchView()
-        self.add_part("one", tr("One prompt"), self.one)
-        self.add_part("batch", tr("Batch"), self.batch)
+        self.add_part("one", tr("One prompt"), self.one, self.one.prompt.field)
+        self.add_part("batch", tr("Batch"), self.batch, self.batch.source.source)
         self.setLayout(column_of(self.lanes, (self.tabs, 1), spacing=0))
         self.lanes.fields.setParent(self)
         self.lanes.fields.hide()
-        self.tabs.currentChanged.connect(self._give_focus)
+        chain_tabs(self.lanes.bar.add, self.lanes.editor.tab_stops())  # they were created after the tabs
         self.lanes.placed.connect(self._place_fields)
-        self._give_focus()
-
-    @Slot()
-    def _give_focus(self) -> None:
-        """Makes the current tab the focus proxy of the page."""
-        self.setFocusProxy(self.tabs.currentWidget())
 
     @Slot()
     def _place_fields(self) -> None:

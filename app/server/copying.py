@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, Qt, Slot
+from PySide6.QtCore import QEvent, QSize, Qt, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QPushButton, QSizePolicy
 
@@ -30,6 +30,15 @@ class CopyButton(QPushButton):
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self._back = later(self, self._restore)
         self.clicked.connect(self._copy)
+
+    def sizeHint(self) -> QSize:
+        """Returns the size for the longer of the two texts, so that nothing moves when it changes."""
+        size, metrics, flag = super().sizeHint(), self.fontMetrics(), Qt.TextFlag.TextShowMnemonic
+        widest = max(metrics.size(flag, text).width() for text in (tr("Copy"), tr("Copied")))
+        return size + QSize(widest - metrics.size(flag, self.text()).width(), 0)
+
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
 
     @Slot()
     def _copy(self) -> None:

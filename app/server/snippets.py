@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from app.system.i18n import tr
 
-PROMPT = "Count from 4 to 43."  # every model that comes with the app can answer it
+PROMPT = "What is diffusion?"  # Safelight Talk and Skills know an answer, and so does a large model
 MASK = "•" * 8
 
 

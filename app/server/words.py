@@ -17,7 +17,9 @@ MOST_IGNORED = 6  # fields that a request's line names
 
 
 def state_line(state: ServerState) -> str:
-    """Says if the server is off, starting or on."""
+    """Says if the server is off, starting or on, or could not be started."""
+    if state.problem:
+        return tr("✕ Not started")
     return {"off": tr("○ Off"), "starting": tr("○ Starting…"), "on": tr("● On")}[state.phase]
 
 

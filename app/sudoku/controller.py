@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, Slot
+from PySide6.QtCore import QDir, QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
 from app.context import SUDOKU, AppContext, ModelChoice
@@ -122,7 +122,7 @@ class SudokuController(QObject):
     @Slot()
     def ask_picture(self) -> None:
         """Lets the user choose a picture, and reads the puzzle in it."""
-        path, _ = QFileDialog.getOpenFileName(self.page.window(), tr("Open a picture of a Sudoku"))
+        path, _ = QFileDialog.getOpenFileName(self.page.window(), tr("Open a picture of a Sudoku"), QDir.homePath())
         if path:
             self.read_picture(path)
 
@@ -144,7 +144,7 @@ class SudokuController(QObject):
 
     @Slot()
     def _ask_adapter(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self.page.window(), tr("Open an adapter's folder"))
+        folder = QFileDialog.getExistingDirectory(self.page.window(), tr("Open an adapter's folder"), QDir.homePath())
         if folder and folder not in self._folders:
             self._folders.append(folder)
         if folder:

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QBoxLayout, QWidget
 from app.board import keys
 from app.board.legend import BoardLegend
 from app.design import themes
-from app.design.controls import chain_tabs, scroller
+from app.design.controls import chain_tabs, restyle, scroller
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.player.scrubber import Scrub
@@ -194,8 +194,12 @@ class SudokuPage(QWidget):
             self.changed.emit()
 
     def _show_check(self) -> None:
-        about = self._check.text if self._check is not None and not self._is_reading else ""
-        self.column.check.setText(self._problem or about)
+        found = None if self._is_reading else self._check
+        self.column.check.setText(self._problem or ("" if found is None else found.text))
+        is_wrong = bool(self._problem) or (found is not None and found.kind in ("contradiction", "none"))
+        role = "error" if is_wrong else "caption"
+        if self.column.check.property("role") != role:
+            restyle(self.column.check, "role", role)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Leaves a run that has ended when the user types or edits."""

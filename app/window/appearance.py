@@ -63,9 +63,8 @@ class Appearance(QObject):
 
     @Slot()
     def choose_next(self) -> None:
-        """Chooses the next theme."""
-        place = store.THEMES.index(self.choice)
-        self.choose(store.THEMES[(place + 1) % len(store.THEMES)])
+        """Chooses the theme that is not in use: dark for light, light for dark."""
+        self.choose("paper" if self.theme is DARKROOM else "darkroom")
 
     @Slot()
     def _dress(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 
-from PySide6.QtCore import QObject, QUrl, Signal, Slot
+from PySide6.QtCore import QDir, QObject, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
@@ -41,7 +41,7 @@ class Dialogs(QObject):
     @Slot()
     def open_folder(self) -> None:
         """Loads a model from a folder that the user chooses."""
-        folder = QFileDialog.getExistingDirectory(self._parent, tr("Open a model folder"))
+        folder = QFileDialog.getExistingDirectory(self._parent, tr("Open a model folder"), QDir.homePath())
         if folder:
             self._context.load(folder)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -13,6 +13,7 @@ from engine.checks.operands import other_matrix_scales, other_scales
 from engine.checks.oracle import EXACT, OracleCheck, Outputs, Work
 from engine.kernels import reference
 from engine.quant import Packed
+from engine.quant.uint4 import rounded
 
 Linear = Callable[[Tensor, Packed], Tensor]
 Experts = Callable[[Tensor, Tensor, Tensor, Packed, Packed], Tensor]
@@ -44,6 +45,11 @@ def linear_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = refere
         mixups=mixups,
         tolerances=(tolerance(x.dtype) / 2,),
     )
+
+
+def linear_uint4(x: Tensor, weight: Packed) -> Tensor:
+    """Multiplies x (N, in) by a ``UINT4`` (out, in) as kernels read it -> (N, out)."""
+    return F.linear(x, rounded(weight).to(x.dtype))
 
 
 def linear_int8_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = reference.linear_int8) -> OracleCheck:
@@ -151,42 +157,45 @@ def sorted_pairs(chosen: Tensor, experts: int, block: int) -> Outputs:
 
 
 def decode_check(
-    run: Callable[[Tensor, Tensor, Tensor], Tensor],
+    run: Callable[..., Tensor],
     values: Tensor,
     dtype: torch.dtype,
     scale_dtype: torch.dtype = torch.bfloat16,
+    has_eights: bool = False,
 ) -> OracleCheck:
     """Checks decoding, bit for bit: every word of four codes, with scales of their own.
 
     Args:
-        run: words (R, 16) int16 and the scales (R,) bf16 of low and high codes -> weights (4, R, 16).
+        run: words (R, 16) int16 and the scales (R,) bf16 of low and high codes, with ``has_eights`` then the numbers to
+            add to them -> weights (4, R, 16).
         values: (16,) fp32 values of the codes, rounded as in the kernel.
         dtype: of the weights.
         scale_dtype: the number format of the scales.
     """
     device = values.device
     words = torch.arange(65_536, device=device).view(4096, 16)
-    low, high = (
+    low, high, *eights = (
         torch.randn(4096, generator=torch.Generator(device=device).manual_seed(seed), device=device)
         .to(scale_dtype)
         .bfloat16()
-        for seed in (3, 4)
+        for seed in ((3, 4, 5, 6) if has_eights else (3, 4))
     )
+    added = [each.double()[:, None] for each in eights] or [torch.tensor(-0.0, device=device)] * 2  # -0 changes nothing
 
     def oracle(low: Tensor, high: Tensor, shifts: tuple[int, ...] = (0, 8, 4, 12)) -> Work:
-        pairs: Mapping[int, Tensor] = dict(zip((0, 1, 2, 3), (low, low, high, high), strict=True))
+        halves = [(low, added[0])] * 2 + [(high, added[1])] * 2
         return lambda: (
             torch.stack(
                 [
-                    (values[words >> shift & 15] * pairs[part].float()[:, None]).to(dtype)
-                    for part, shift in enumerate(shifts)
+                    (values[words >> shift & 15] * scales.float()[:, None] + more).to(dtype)
+                    for shift, (scales, more) in zip(shifts, halves, strict=True)
                 ]
             ).view(torch.int16 if dtype == torch.bfloat16 else torch.int32),
         )
 
     signed = torch.where(words > 32_767, words - 65_536, words).to(torch.int16)
     return OracleCheck(
-        run=lambda: (run(signed, low, high).view(torch.int16 if dtype == torch.bfloat16 else torch.int32),),
+        run=lambda: (run(signed, low, high, *eights).view(torch.int16 if dtype == torch.bfloat16 else torch.int32),),
         oracle=oracle(low, high),
         mixups={
             "low for high scales": oracle(high, low),

@@ -31,7 +31,7 @@ from engine.kernels import (
     vocabulary,
 )
 from engine.kernels.decode import SCALE_SHIFT
-from engine.kernels.table import FOUR_BIT, schemes
+from engine.kernels.table import schemes
 from engine.quant import (
     BF16,
     DEFAULT,
@@ -41,6 +41,7 @@ from engine.quant import (
     NF4_VALUES,
     NVFP4,
     PRECISIONS,
+    UINT4,
     Activations,
     Packed,
     Scheme,
@@ -60,13 +61,17 @@ def kernel_checks(shape: CheckShape) -> list[Named]:
 def _decode(shape: CheckShape) -> Iterator[Named]:
     def make(codes: str, values: Tensor, shift: float = 1.0, scales: torch.dtype = torch.bfloat16) -> OracleCheck:
         return product_checks.decode_check(
-            lambda words, low, high: decode_all(words, low / shift, high / shift, codes, shape.dtype),
+            lambda words, low, high, *eights: decode_all(
+                words, low / shift, high / shift, *eights, codes=codes, dtype=shape.dtype
+            ),
             values.to(shape.dtype).float().to(shape.device),  # the tables hold values in bf16
             shape.dtype,
             scales,
+            codes == "uint4",
         )
 
-    yield "decode int4, all words", partial(make, "int4", torch.arange(-8.0, 8.0))
+    for codes in ("int4", "uint4"):
+        yield f"decode {codes}, all words", partial(make, codes, torch.arange(-8.0, 8.0))
     yield "decode nf4, all words", partial(make, "nf4", torch.tensor(NF4_VALUES))
     small = torch.float8_e4m3fn
     yield "decode e2m1, all words", partial(make, "e2m1", torch.tensor(E2M1_VALUES), SCALE_SHIFT, small)
@@ -141,10 +146,13 @@ def _linears_four_bit(shape: CheckShape) -> Iterator[Named]:
 
     def make(scheme: Scheme, tokens: int, rows: int) -> OracleCheck:
         weight = packed(rows, size, scheme=scheme, device=shape.device, seed=1)
-        return product_checks.linear_check(linear_w4a16.linear_w4a16, shape.normal(tokens, size, seed=tokens), weight)
+        x = shape.normal(tokens, size, seed=tokens)
+        oracle = product_checks.linear_uint4 if scheme == UINT4 else reference.linear
+        return product_checks.linear_check(linear_w4a16.linear_w4a16, x, weight, oracle)
 
-    for scheme in FOUR_BIT:
-        yield f"linear4 {scheme}, 16 tokens", partial(make, scheme, 16, size)
+    for scheme in schemes("linear", "triton"):
+        if scheme.bits == 4:
+            yield f"linear4 {scheme}, 16 tokens", partial(make, scheme, 16, size)
     for tokens in (1, 33, 2 * shape.canvas):
         yield f"linear4, {tokens} tokens", partial(make, INT4, tokens, size - 26)
 

@@ -10,6 +10,7 @@ select for every value of the codebook. The other is inline PTX for bf16 and tak
 - int4: ``lop3`` puts two codes under the high bytes 0x43, which reads as 128 + code in bf16; one fused multiply-add
   takes 136 off, one multiplies by the scale. 7 integer and 8 floating operations for 8 weights. All but the last
   rounding are exact.
+- uint4: the same with a fused multiply-add by the scale, which adds the value of code 8. As many operations.
 - nf4: the codebook's bf16 values lie in registers as four tables of eight bytes: high and low bytes of its negative and
   positive half. ``prmt`` looks up four codes at a time, another joins high and low bytes. 22 integer and 4 floating
   operations for 8 weights.
@@ -47,15 +48,19 @@ def _table(values: Sequence[float], byte: int, part: int) -> str:
 
 
 # Operands: $0 .. $3 are two weights each: even and odd low codes, even and odd high codes. $4 is two words of codes;
-# $5 and $6 are the bf16 scales of low and high codes, of both words.
-_SCALE = """
-fma.rn.bf16x2 $0, $0, $5, nothing;
-fma.rn.bf16x2 $1, $1, $5, nothing;
-fma.rn.bf16x2 $2, $2, $6, nothing;
-fma.rn.bf16x2 $3, $3, $6, nothing;
-"""  # products as fma with -0, which changes nothing: sm_89 has no bf16x2 multiply
+# $5 and $6 are the bf16 scales of low and high codes, of both words; with uint4, $7 and $8 are the values of code 8.
+def _scaled(low: str = "nothing", high: str = "nothing") -> str:
+    """Multiplies by the scales and adds two bf16 numbers: -0, which changes nothing, or those of the operands given."""
+    return f"""
+fma.rn.bf16x2 $0, $0, $5, {low};
+fma.rn.bf16x2 $1, $1, $5, {low};
+fma.rn.bf16x2 $2, $2, $6, {high};
+fma.rn.bf16x2 $3, $3, $6, {high};
+"""  # fma also for products: sm_89 has no bf16x2 multiply
 
-INT4_PTX = f"""{{
+
+_SCALE = _scaled()
+_LESS_EIGHT = f"""{{
 .reg .b32 one, offset, nothing;
 mov.b32 one, 0x{_bf16(1.0) * 0x10001:08X};
 mov.b32 offset, 0x{_bf16(-136.0) * 0x10001:08X};
@@ -70,8 +75,9 @@ lop3.b32 $3, $3, 0x000F000F, 0x43004300, 0xEA;
 fma.rn.bf16x2 $0, $0, one, offset;
 fma.rn.bf16x2 $1, $1, one, offset;
 fma.rn.bf16x2 $2, $2, one, offset;
-fma.rn.bf16x2 $3, $3, one, offset;
-{_SCALE}}}"""  # 0xEA: (a & b) | c
+fma.rn.bf16x2 $3, $3, one, offset;"""  # 0xEA: (a & b) | c
+INT4_PTX = _LESS_EIGHT + _scaled() + "}"
+UINT4_PTX = _LESS_EIGHT + _scaled("$7", "$8") + "}"
 
 
 def _lookup(selector: str, positive: str, low: str, high: str) -> str:
@@ -150,8 +156,10 @@ E2M1 = tl.constexpr(E2M1_VALUES)
 SHIFT = tl.constexpr(SCALE_SHIFT)
 NF4_ASM = tl.constexpr(NF4_PTX)
 INT4_ASM = tl.constexpr(INT4_PTX)
+UINT4_ASM = tl.constexpr(UINT4_PTX)
 E2M1_ASM = tl.constexpr(E2M1_PTX)
 CONSTRAINTS = tl.constexpr("=&r,=&r,=&r,=&r,r,r,r")
+UINT4_CONSTRAINTS = tl.constexpr("=&r,=&r,=&r,=&r,r,r,r,r,r")
 
 
 def split_pairs(x: Tensor) -> Tensor:
@@ -160,9 +168,9 @@ def split_pairs(x: Tensor) -> Tensor:
 
 
 @triton.jit
-def decode_value(code, scales, CODES: tl.constexpr, DTYPE: tl.constexpr):
-    """Decodes 4-bit codes with fp32 scales, both (rows, 16 tiles), to weights."""
-    if CODES == "int4":
+def decode_value(code, scales, eights, CODES: tl.constexpr, DTYPE: tl.constexpr):
+    """Decodes 4-bit codes with fp32 scales, and with uint4 values of code 8, all (rows, 16 tiles), to weights."""
+    if CODES == "int4" or CODES == "uint4":
         value = code.to(tl.float32) - 8.0
     else:
         BOOK: tl.constexpr = NF4 if CODES == "nf4" else E2M1
@@ -171,28 +179,48 @@ def decode_value(code, scales, CODES: tl.constexpr, DTYPE: tl.constexpr):
             value = tl.where(code == index, BOOK[index], value)
         if CODES == "e2m1":
             value *= SHIFT
-    return (value * scales).to(DTYPE)
+    value *= scales
+    if CODES == "uint4":
+        value += eights
+    return value.to(DTYPE)
 
 
 @triton.jit
-def decode(words, low_scales, high_scales, CODES: tl.constexpr, PTX: tl.constexpr, DTYPE: tl.constexpr):
+def from_bits(bits):
+    """Returns the fp32 numbers of bf16 bits in int16."""
+    return (bits.to(tl.int32) << 16).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def decode(
+    words, low_scales, high_scales, CODES: tl.constexpr, PTX: tl.constexpr, DTYPE: tl.constexpr,
+    low_eights=None, high_eights=None,
+):  # fmt: skip
     """Decodes words of codes (rows, 16 tiles) int16 to four quarters of weights, each of that shape in DTYPE.
 
     low_scales, high_scales: for each word, the bits of bf16 numbers as int16, for the two halves of its tile; with e2m1
-    they are too small by ``SCALE_SHIFT``. CODES: "int4", "nf4" or "e2m1".
+    they are too small by ``SCALE_SHIFT``. CODES: "int4", "uint4", "nf4" or "e2m1". low_eights, high_eights: in the same
+    form, the values of code 8, with uint4 alone.
     """
-    if PTX:
+    if PTX and CODES == "uint4":
+        return tl.inline_asm_elementwise(
+            UINT4_ASM, UINT4_CONSTRAINTS, [words, low_scales, high_scales, low_eights, high_eights],  # type: ignore[arg-type]
+            dtype=(tl.bfloat16, tl.bfloat16, tl.bfloat16, tl.bfloat16), is_pure=True, pack=2,
+        )  # fmt: skip
+    elif PTX:
         ASM: tl.constexpr = INT4_ASM if CODES == "int4" else NF4_ASM if CODES == "nf4" else E2M1_ASM
         return tl.inline_asm_elementwise(
             ASM, CONSTRAINTS, [words, low_scales, high_scales],  # type: ignore[arg-type]
             dtype=(tl.bfloat16, tl.bfloat16, tl.bfloat16, tl.bfloat16), is_pure=True, pack=2,
         )  # fmt: skip
     else:
-        low = (low_scales.to(tl.int32) << 16).to(tl.float32, bitcast=True)
-        high = (high_scales.to(tl.int32) << 16).to(tl.float32, bitcast=True)
+        low, high = from_bits(low_scales), from_bits(high_scales)
+        low_eight, high_eight = None, None
+        if CODES == "uint4":
+            low_eight, high_eight = from_bits(low_eights), from_bits(high_eights)
         return (
-            decode_value(words & 15, low, CODES, DTYPE),
-            decode_value(words >> 8 & 15, low, CODES, DTYPE),
-            decode_value(words >> 4 & 15, high, CODES, DTYPE),
-            decode_value(words >> 12 & 15, high, CODES, DTYPE),
+            decode_value(words & 15, low, low_eight, CODES, DTYPE),
+            decode_value(words >> 8 & 15, low, low_eight, CODES, DTYPE),
+            decode_value(words >> 4 & 15, high, high_eight, CODES, DTYPE),
+            decode_value(words >> 12 & 15, high, high_eight, CODES, DTYPE),
         )

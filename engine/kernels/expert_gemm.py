@@ -33,9 +33,10 @@ from torch import Tensor
 from engine.kernels.decode import decode, split_pairs
 from engine.kernels.expert_sort import group
 from engine.kernels.linear_w8a16 import gelu_times
-from engine.quant import INT4, INT4_G64, NF4, NVFP4, Packed, Scheme
+from engine.quant import INT4, INT4_G64, NF4, NVFP4, UINT4, Packed, Scheme
 
-CODES: dict[Scheme, str] = {INT4: "int4", INT4_G64: "int4", NF4: "nf4", NVFP4: "e2m1"}  # how ``decode`` reads them
+CODES: dict[Scheme, str] = {INT4: "int4", INT4_G64: "int4", NF4: "nf4", NVFP4: "e2m1", UINT4: "uint4"}
+"""How ``decode`` reads them."""
 COMBINE = 512  # outputs of a token that a program sums
 
 
@@ -115,6 +116,31 @@ def fp8_scales(words):
 
 
 @triton.jit
+def scales_and_eights(words, PTX: tl.constexpr):
+    """Expands words of fp16 scales and minima of rows' groups of 32 (R, 2 T) int32 to the operands of ``decode``.
+
+    Outputs are the scales of a tile's two halves, then the values of code 8, each (R, 16 T) int16.
+    """
+    ROWS: tl.constexpr = words.shape[0]
+    TILES: tl.constexpr = words.shape[1] // 2
+    scales = words.to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32)
+    minima = (words >> 16).to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32)
+    low, high = bf16_bits(scales, PTX).reshape(ROWS, TILES, 2).split()
+    low_eights, high_eights = bf16_bits(minima + 8.0 * scales, PTX).reshape(ROWS, TILES, 2).split()
+    return word_scales(low), word_scales(high), word_scales(low_eights), word_scales(high_eights)
+
+
+@triton.jit
+def bf16_bits(numbers, PTX: tl.constexpr):
+    """Returns the bits of fp32 numbers rounded to the nearest bf16, int16. The interpreter would cut them off."""
+    if PTX:
+        return numbers.to(tl.bfloat16).to(tl.int16, bitcast=True)
+    else:
+        bits = numbers.to(tl.int32, bitcast=True)
+        return (bits + 0x7FFF + (bits >> 16 & 1) >> 16).to(tl.int16)
+
+
+@triton.jit
 def product(
     x_ptrs, inside, words_ptrs, scales_ptrs, ROWS: tl.constexpr, K: tl.constexpr, GROUP: tl.constexpr,
     CODES: tl.constexpr, PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
@@ -122,13 +148,14 @@ def product(
     """Returns the products of N tokens and M weight rows, K inputs, fp32 (M, N); an iteration takes TILES tiles of 64.
 
     x_ptrs: (N,), the tokens' first inputs. words_ptrs: (M,), those of rows in ``paired`` order. scales_ptrs: (M / 2,),
-    words of two neighbouring rows' first scales; with e2m1 (M,), each row's word of four. ROWS: of the whole weight.
+    words of two neighbouring rows' first scales; with e2m1 (M,), each row's word of four; with uint4 (M,), each row's
+    word of a scale and a minimum. ROWS: of the whole weight.
 
     All loads are words of 4 bytes or more, so that the next iterations' are in flight, and there is one product each:
     several in a row would each be waited for.
     """
     WORDS: tl.constexpr = TILES if CODES == "e2m1" else 64 * TILES // GROUP  # of scales
-    STEP: tl.constexpr = ROWS if CODES == "e2m1" else ROWS // 2
+    STEP: tl.constexpr = ROWS if CODES == "e2m1" or CODES == "uint4" else ROWS // 2
     x_ptrs = x_ptrs[:, None] + tl.arange(0, 64 * TILES)[None, :]
     words_ptrs = words_ptrs[:, None] + tl.arange(0, 16 * TILES)[None, :]
     scales_ptrs = scales_ptrs[:, None] + tl.arange(0, WORDS)[None, :] * STEP
@@ -136,15 +163,18 @@ def product(
     for turn in range(K // (64 * TILES)):
         words = tl.load(words_ptrs + turn * (16 * TILES))
         scales = tl.load(scales_ptrs + turn * (WORDS * STEP))
+        low_eights, high_eights = None, None
         if CODES == "e2m1":
             low, high = fp8_scales(scales)
+        elif CODES == "uint4":
+            low, high, low_eights, high_eights = scales_and_eights(scales, PTX)
         elif GROUP == 32:
             low, high = neighbours_scales(scales).reshape(M, TILES, 2).split()
             low, high = word_scales(low), word_scales(high)
         else:
             low = word_scales(neighbours_scales(scales))
             high = low
-        quarters = decode(words, low, high, CODES, PTX, x_ptrs.dtype.element_ty)
+        quarters = decode(words, low, high, CODES, PTX, x_ptrs.dtype.element_ty, low_eights, high_eights)
         weights = tl.join(tl.join(quarters[0], quarters[2]), tl.join(quarters[1], quarters[3]))
         weights = weights.reshape(M, TILES, 16, 2, 2).permute(0, 1, 3, 4, 2).reshape(M, 64 * TILES)
         x = tl.load(x_ptrs + turn * (64 * TILES), mask=inside[:, None], other=0.0)

@@ -8,9 +8,10 @@ Floor, a forward of WeDLM-8B with 16 tokens: 6.95 billion weights in the layers,
 inputs (0.53 in int4 or nf4 over 64), 3.9 GB, and 0.62 GB of the 8-bit head. RTX 4090 (1.01 TB/s) 4.5 ms, RTX 5090
 (1.79) 2.5 ms, H100 (3.0 measured) 1.5 ms. The 0.24 TFLOP would take a 4090 1.5 ms: from about 50 tokens on the floor is
 arithmetic's there. Instructions a weight for 16 tokens, counted in the machine code of the whole loop. int4: 3.2 on
-sm_89, 3.7 on sm_90, 3.0 on sm_120. nf4: 5.6, 6.0 and 5.4. nvfp4: 4.8, 5.5 and 4.6. Issuing int4's takes a 4090 0.6 ms
-and an H100 0.9. Predicted, not measured, for 252 products, the copies that put their tokens in order, and the head: RTX
-4090 6 ms, RTX 5090 3.8, H100 3. These are times within a graph: launches one by one from Python take longer.
+sm_89, 3.7 on sm_90, 3.0 on sm_120. nf4: 5.6, 6.0 and 5.4. nvfp4: 4.8, 5.5 and 4.6. uint4, 0.625 bytes a weight: 3.9,
+4.7 and 3.7. Issuing int4's takes a 4090 0.6 ms and an H100 0.9. Predicted, not measured, for 252 products, the copies
+that put their tokens in order, and the head: RTX 4090 6 ms, RTX 5090 3.8, H100 3. These are times within a graph:
+launches one by one from Python take longer.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -83,8 +84,8 @@ def linear_w4a16_kernel(
     first_row = tile // token_tiles * M
     # Rows past the end read the last one and are never written.
     row = tl.minimum(first_row + paired(tl.arange(0, M)), OUT - 1)
-    if CODES == "e2m1":
-        scale_words = first // 64 * ROWS + row
+    if CODES == "e2m1" or CODES == "uint4":
+        scale_words = first // (64 if CODES == "e2m1" else GROUP) * ROWS + row
     else:
         two = tl.minimum(first_row // 2 + tl.arange(0, M // 2), ROWS // 2 - 1)
         scale_words = first // GROUP * (ROWS // 2) + two

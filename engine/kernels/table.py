@@ -41,7 +41,7 @@ PLAIN = Capability("plain")
 FOUR_BIT = (INT4, INT4_G64, NF4, NVFP4)
 ROWS = (
     KernelRow("linear", (INT8,), AMPERE, "linear_w8a16.linear_w8a16"),
-    KernelRow("linear", FOUR_BIT, AMPERE, "linear_w4a16.linear_w4a16"),
+    KernelRow("linear", (*FOUR_BIT, UINT4), AMPERE, "linear_w4a16.linear_w4a16"),
     KernelRow("linear", (*FOUR_BIT, INT8, UINT4), CPU, "cpu.linear"),
     KernelRow("linear", None, None, "reference.linear"),
     KernelRow("linear_int8", (INT8,), AMPERE, "linear_w8a8.linear_w8a8"),

@@ -95,6 +95,7 @@ class Subject:
     notes: tuple[str, ...] = ()  # remarks on its checkpoint
     draft: int = 0  # numbers of the adapter that it drafts with
     has_fp32_sums: bool = False  # "auto" keeps its activations fp32, also where it is packed
+    repacks: bool = False  # stored weights that do not fit may take the default precision
 
 
 def count(model: Subject, place: Placement, context: int | None, quantization: str, dtype: str) -> Plan:
@@ -103,7 +104,7 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
     Args:
         context: tokens of committed text, 1 or more; None takes 32 768, or what the model has.
         quantization: "auto" keeps packed weights as they are. Others stay unpacked if they fit, and else take the
-            default precision. Or a name of ``PRECISIONS``.
+            default precision, as do packed ones of a model that ``repacks``. Or a name of ``PRECISIONS``.
         dtype: as requested. "auto" is bf16 for packed weights, and for large bf16 models on a CPU that multiplies bf16
             fast; else the place's type.
 
@@ -128,10 +129,11 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
 
     free, whole = _free_and_whole(place)
     stored = None if model.stored is None else _of(model.stored, config)
-    choices = {"as stored": stored} if stored is not None else _packable(model, place.dtype)
-    name = quantization if stored is None else "as stored"
-    if name == "auto":
-        name = "none" if total(choices["none"], context) <= free or DEFAULT not in choices else DEFAULT
+    choices = {"as stored": stored} if stored is not None else {}
+    choices |= _packable(model, place.dtype) if stored is None or model.repacks else {}
+    name, first = quantization, "none" if stored is None else "as stored"
+    if name == "auto" or stored is not None:
+        name = first if DEFAULT not in choices or total(choices[first], context) <= free else DEFAULT
     if name not in choices:  # raises, naming the layer that cannot be packed
         footprint.weights(model.build, config, PRECISIONS[name], place.dtype)
     chosen = choices[name]

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from engine import kernels
 from engine.adapters.draft import DraftAdapter, read_branch_draft
 from engine.catalog import PackagedModel
 from engine.errors import SafelightError, quoted
@@ -162,11 +163,13 @@ class GGUFModel(ModelFolder):
         return Precision(**{part: _scheme_of(part, found, numbers[part]) for part, found in kinds.items()})
 
     def _subject(self, quantization: str, place: Placement) -> Subject:
-        """Returns the subject of a plan: "auto" is as it is on a processor; cards, which lack a kernel, unpack it.
+        """Returns the subject of a plan: "auto" is as it is on a processor, and on a card whose kernels can read it.
 
-        Activations of a small model stay fp32 then: in bf16 its answers change, and products take the time.
+        On a processor, activations of a small model stay fp32 then: in bf16 its answers change, and products take the
+        time.
         """
-        stays = quantization == "auto" and place.device.type == "cpu"
+        on_cpu = place.device.type == "cpu"
+        stays = quantization == "auto" and (on_cpu or kernels.run_on(place.device, place.dtype))
         is_small = self.numbers < FOUR_BITS_FROM and not self.config.num_experts
         return Subject(
             self.name,
@@ -174,7 +177,8 @@ class GGUFModel(ModelFolder):
             self.family.build,
             self.own_precision if stays else None,
             notes=self.described.notes,
-            has_fp32_sums=stays and is_small,
+            has_fp32_sums=stays and on_cpu and is_small,
+            repacks=True,
         )
 
     def companions(self) -> dict[str, bytes]:

@@ -1,7 +1,8 @@
 """uint4: 0 to 15 times a scale plus a minimum, both fp16, over 32 consecutive inputs; GGUF's Q4_0 and Q4_1 as they are.
 
-A word of 32 bits holds both: the scale in its low half, the minimum in its high one. In memory, where codes are in
-blocks of rows for the int4 kernel of CPUs, the halves are bf16: the scale, and the value of code 8.
+A word of 32 bits holds both: the scale in its low half, the minimum in its high one. Kernels multiply by bf16: by the
+scale, and by the value of code 8, which is nearer to zero than the minimum. Those of cards round both as they read
+them; in memory, where codes are in blocks of rows for the int4 kernel of CPUs, the halves are these two.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from torch import Tensor
 from engine.quant.nibbles import TILE, join_nibbles, split_blocks, split_nibbles
 from engine.quant.scheme import Packed, Scheme, register
 
-MIDDLE = 8  # the code whose value the int4 kernel of CPUs takes as its zero point
+MIDDLE = 8  # the code whose value kernels take as the zero point
 
 
 class Uint4(Scheme):
@@ -39,12 +40,22 @@ class Uint4(Scheme):
         return words_of(scales.half(), (-7.5 * scales).half()).transpose(-1, -2)
 
     def values(self, packed: Packed) -> Tensor:
-        nibbles = split_blocks(packed.codes, packed.block) if packed.block else split_nibbles(packed.codes)
-        halves = halves_of(packed.scales.transpose(-1, -2), torch.bfloat16 if packed.block else torch.float16)
-        scales, zeros = (half.float()[..., None] for half in halves)
-        codes = nibbles.view(*scales.shape[:-1], self.group_size).float()
-        found: Tensor = (codes - MIDDLE if packed.block else codes) * scales + zeros
-        return found
+        if packed.block:
+            return _values(split_blocks(packed.codes, packed.block), packed.scales, torch.bfloat16, MIDDLE)
+        return _values(split_nibbles(packed.codes), packed.scales, torch.float16)
+
+
+def rounded(packed: Packed) -> Tensor:
+    """Returns the values of a weight in tiles as kernels read them, fp32 (..., out, in)."""
+    return _values(split_nibbles(packed.codes), for_blocks(packed.scales), torch.bfloat16, MIDDLE).flatten(-2)
+
+
+def _values(nibbles: Tensor, words: Tensor, dtype: torch.dtype, zero: int = 0) -> Tensor:
+    """Returns fp32 (..., out, groups, 32) of codes (..., out, in), by their scales and the values of the code zero."""
+    scales, zeros = (half.float()[..., None] for half in halves_of(words.transpose(-1, -2), dtype))
+    codes = nibbles.view(*scales.shape[:-1], -1).float()
+    found: Tensor = (codes - zero) * scales + zeros
+    return found
 
 
 def words_of(scales: Tensor, minima: Tensor) -> Tensor:

@@ -56,6 +56,12 @@ def test_a_large_model_takes_all_and_a_small_one_one() -> None:
     assert [choose_threads(config, 3) for config in (CONFIG, large)] == [3, 3]
 
 
+def test_for_a_model_that_writes_token_by_token_the_work_of_a_token_counts() -> None:
+    raw = read_json(catalog.shape("wedlm-8b").folder / "config.json")
+    large, small = raw | {"num_hidden_layers": 2}, raw | {"num_hidden_layers": 1, "hidden_size": 256}
+    assert [choose_threads(family_of(one).read_config(one)) for one in (large, small)] == [4, 1]
+
+
 @pytest.mark.parametrize("asked", [-1, MOST_THREADS + 1])
 def test_a_number_out_of_range(asked: int) -> None:
     with pytest.raises(SafelightError, match="the number of threads must be from 0"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -45,6 +46,20 @@ def test_a_server_that_says_nothing_is_not_waited_for(
     monkeypatch.setattr(smoke, "SECONDS", 0.3)
     assert smoke.check(program, (smoke.serve,)) == 1
     assert "it ended before it listened" in capsys.readouterr().out
+
+
+def test_a_bundle_without_talk_fails_and_an_installation_does_not(
+    program: smoke.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*_arguments: object, **_named: object) -> str:
+        raise smoke.SmokeError("exit status 2: safelight: Safelight Talk is not installed; run: uv sync")
+
+    monkeypatch.setattr(smoke.Program, "run", run)
+    assert smoke.talk(program) == "Safelight Talk is not installed"
+    bundle = dataclasses.replace(program, commands=str(tmp_path / "safelight"))
+    (tmp_path / "_internal").mkdir()
+    with pytest.raises(smoke.SmokeError, match="not installed"):
+        smoke.talk(bundle)
 
 
 def test_nothing_of_this_machine_is_handed_on(program: smoke.Program) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QStandardPaths, Qt, Signal, Slot
+from PySide6.QtCore import QDir, Qt, Signal, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QFileDialog, QFrame, QWidget
 
 from app.chat.composer.attachments import AttachmentBar
 from app.chat.composer.edit import PromptEdit
 from app.chat.composer.meter import ContextMeter
+from app.design import themes
 from app.design.controls import button, chain_tabs, label, restyle
 from app.design.drops import accept_drag, take_drop
 from app.design.layouts import STRETCH, column_of, row_of
@@ -19,6 +20,9 @@ from app.pictures.files import Pasted, is_picture_file
 from app.state.chat.attachment import Attachment
 from app.system.i18n import tr
 from engine import SafelightError
+
+QWIDGETSIZE_MAX = 2**24 - 1  # Qt's value for no limit
+TOOLS_GAPS = 84  # pixels between and around the buttons below the field
 
 
 class Composer(QWidget):
@@ -86,6 +90,7 @@ class Composer(QWidget):
         self.setLayout(column_of(self._field, self._foot, spacing=8))
         self._order_tabs()
         self._show_hint()
+        themes.settled.connect(self._fit)
 
     @property
     def text(self) -> str:
@@ -150,7 +155,6 @@ class Composer(QWidget):
     def caution(self, text: str) -> None:
         """Sets what is said of the model's answers while there is nothing else to say; empty for nothing."""
         self._caution = text
-        self.larger.setVisible(bool(text))
         self._show_hint()
 
     def say(self, message: str) -> None:
@@ -192,8 +196,7 @@ class Composer(QWidget):
 
     @Slot()
     def choose_files(self) -> None:
-        home = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.HomeLocation)
-        paths, _ = QFileDialog.getOpenFileNames(self, tr("Attach text files and pictures"), home)
+        paths, _ = QFileDialog.getOpenFileNames(self, tr("Attach text files and pictures"), QDir.homePath())
         if paths:
             self.accept_files(paths)
         self.edit.setFocus()
@@ -226,7 +229,7 @@ class Composer(QWidget):
     def _show_hint(self) -> None:
         blocked = self._blocked
         if self._is_waiting and blocked:
-            blocked = tr("{reason}. Your prompt waits and is sent then; Esc takes it back", reason=blocked.rstrip("."))
+            blocked = tr("{reason}. Your prompt is sent then; Esc takes it back", reason=blocked.rstrip("."))
         self.send.setEnabled(not blocked or self._can_wait or self._is_waiting)
         self.send.setToolTip(blocked)
         self.send.setAccessibleDescription(blocked)
@@ -235,12 +238,25 @@ class Composer(QWidget):
         usual = self._caution or tr("Enter sends, Shift+Enter starts a new line")
         said = (self._message, pictured, blocked, blind, self.meter.remark, self._reading, usual)
         self.hint.setText(next(text for text in said if text))
+        self.larger.setVisible(bool(self._caution) and not self._is_waiting)  # the hint then needs the line
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Puts the larger models below the hint if that would have less room than they."""
         super().resizeEvent(event)
+        self._fit()
+
+    @Slot()
+    def _fit(self) -> None:
+        """Puts the larger models below the hint if that would have less room than they; leaves out the meter if a
+        button would be cut.
+        """
         is_narrow = self.width() < 2 * self.larger.sizeHint().width()
+        self.hint.setMinimumHeight(self.larger.sizeHint().height())  # nothing moves when the button comes or goes
         self._foot.setDirection(QBoxLayout.Direction.TopToBottom if is_narrow else QBoxLayout.Direction.LeftToRight)
+        tool = 0 if self._tool is None else self._tool.minimumSizeHint().width()
+        buttons = self.attach.sizeHint().width() + tool + self.send.sizeHint().width()
+        is_crowded = self._field.width() < buttons + self.meter.minimumSizeHint().width() + TOOLS_GAPS
+        self.meter.setMaximumWidth(0 if is_crowded else QWIDGETSIZE_MAX)
+        self._tools.setSpacing(8 if is_crowded else 16)
 
     @Slot(bool)
     def _mark_active(self, active: bool) -> None:

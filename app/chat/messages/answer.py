@@ -89,6 +89,8 @@ class AnswerView(QWidget):
         self.copy = button(tr("Copy"), tr("Copy the answer"), tip=tr("Copies the Markdown source"))
         self.canvas_toggle = button(tr("Show canvas"), tr("Show the canvas of the answer"))
         self.canvas_toggle.setCheckable(True)
+        self.details = button(tr("Details"), tr("Details of the answer"), tip=tr("Its replay and figures"))
+        self.details.setCheckable(True)
         self.inspect = button(tr("Inspect"), tr("Inspect how the answer came about"), tip=tr("Opens the inspector"))
         self.others = button(tr("Ask instead") + " ▾", tr("Ask another model instead"))
         self.others.setToolTip(tr("The new answer becomes a further version"))
@@ -97,7 +99,8 @@ class AnswerView(QWidget):
         self.delete = button(
             tr("Delete version"), tr("Delete this version of the answer"), tip=tr("The other versions stay")
         )
-        self._asking, self._keeping = FocusGroup(self.again, self.retry, self.stop), FocusGroup(self.delete, self.copy)
+        self._asking = FocusGroup(self.again, self.retry, self.others, self.stop)
+        self._keeping = FocusGroup(self.delete, self.copy)
         self._lay_out()
         self._connect(commands)
         self.refresh()
@@ -114,6 +117,7 @@ class AnswerView(QWidget):
             self.others,
             self.copy,
             self.canvas_toggle,
+            self.details,
             self.inspect,
             self.delete,
             also=(self.replay, self.status),
@@ -146,6 +150,7 @@ class AnswerView(QWidget):
         self.nearest.picked.connect(lambda prompt: commands.pick(prompt))
         self.copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(turn.answer.text))
         self.canvas_toggle.toggled.connect(self._show_parts)
+        self.details.toggled.connect(self._show_buttons)
         self.text.rebuilt.connect(self._rebuilt)
         self.replay.changed.connect(self._show_replay)
 
@@ -167,6 +172,7 @@ class AnswerView(QWidget):
             self.others,
             self.copy,
             self.canvas_toggle,
+            self.details,
             self.inspect,
             self.delete,
         ]
@@ -360,9 +366,15 @@ class AnswerView(QWidget):
         self.remarks.setVisible(bool(self.remarks.text()))
         self.canvas_toggle.setText(tr("Hide canvas") if self.canvas_toggle.isChecked() else tr("Show canvas"))
 
+    @Slot()
     def _show_buttons(self) -> None:
-        self.acts.keep(self._is_last or self.replay.is_on)
         answer, versions = self.turn.answer, len(self.turn.answers)
+        if self.replay.is_on and not self._is_last:
+            self.details.setChecked(True)
+        is_open = self._is_last or self.details.isChecked()
+        self.acts.keep(is_open)
+        self.replay.setVisible(is_open and self.replay.is_offered)
+        self.status.setVisible(is_open)
         active, retries = answer.is_active, wants_retry(answer)
         with self._asking, self._keeping:
             self.stop.setVisible(active)
@@ -373,6 +385,7 @@ class AnswerView(QWidget):
                 widget.setEnabled(self._can_ask)
             self.copy.setVisible(not active and bool(answer.text.strip()))
             self.canvas_toggle.setVisible(not active and bool(self.canvases))
+            self.details.setVisible(not self._is_last and (self.replay.is_offered or bool(self.status.line.text())))
             self.inspect.setVisible(answer.has_trace)
             self.versions.show_versions(self.turn.answers.shown, versions, can_switch=not self._is_busy)
             self.delete.setVisible(versions > 1 and not active)

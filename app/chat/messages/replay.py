@@ -41,6 +41,7 @@ class AnswerReplay(QWidget):
         super().__init__()
         self._turn, self._options, self._rebuilt = turn, options, rebuilt
         self.left: tuple[Leaving, TextMap] | None = None  # the last canvas and its text, for the view's ``glide``
+        self.is_offered = False
         self.is_on = False  # True while a step of the run is shown in place of the answer
         self.player = Player(self)
         self.scrub = Scrub([self.player], in_line=True)
@@ -70,8 +71,8 @@ class AnswerReplay(QWidget):
             options.apply(self.canvas)
 
     def offer(self, answer: Answer) -> None:
-        """Shows the slider for an answer that is running or has a recorded run; hides it for others."""
-        self.setVisible((answer.is_active and not answer.is_plain) or answer.has_trace)
+        """Sets the length of the slider, which is offered for an answer that is running or has a recorded run."""
+        self.is_offered = (answer.is_active and not answer.is_plain) or answer.has_trace
         self.scrub.set_live(answer.is_active)
         figures = answer.figures
         self.scrub.offer(0 if answer.is_active else max(2, figures.steps + 2 * figures.blocks))

@@ -122,6 +122,8 @@ class CalibrationView(ColumnPage):
             text = tr("Fitted to {fitted}, and measured on {measured} others.", fitted=count, measured=measured)
         if not trust.is_fitted:
             text = tr("All of {fitted} are right, so there is nothing to fit: temperature 1 stays.", fitted=count)
+            if trust.is_apart:
+                text += tr(" The figures below are of {measured} others.", measured=measured)
         self.summary.setText(text)
         for part in (self.titles[1], self.plots[1]):
             part.setVisible(trust.is_fitted)

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QGridLayout, QLineEdit, QPushButton, QWidget
 
 from app.decisions import words
 from app.design.choice_box import ChoiceBox
-from app.design.controls import FlowLayout, button, label, restyle
+from app.design.controls import FlowLayout, button, focus_in_view, label, restyle
 from app.design.fonts import px
 from app.design.layouts import column_of
 from app.state.decisions.drafts import KINDS, DraftProblem, QuestionDraft
@@ -134,7 +134,7 @@ class QuestionEditor(QWidget):
 
     def focus_on(self, problem: DraftProblem | None) -> None:
         """Moves the focus to the field with the problem; None to the first field."""
-        (self.instructions if problem is None else self._field_of(problem)).setFocus()
+        focus_in_view(self.instructions if problem is None else self._field_of(problem))
 
     @Slot()
     def _type(self) -> None:
@@ -155,7 +155,7 @@ class QuestionEditor(QWidget):
     def _add_option(self) -> None:
         self._change(self.draft.plus_option())
         self._show_options()
-        self.rows[-1][0].setFocus()
+        focus_in_view(self.rows[-1][0])
 
     def _remove_option(self, place: int) -> None:
         self._change(self.draft.minus_option(place))

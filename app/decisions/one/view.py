@@ -36,7 +36,7 @@ class OneState(QWidget):
         self.load = button("", role="plain")
         self.message = label("", "caption", wrap=True)
         self.fault = label("", "error", wrap=True)
-        self._buttons = FocusGroup(self.decide, self.stop)
+        self._buttons = FocusGroup(self.decide, self.stop, self.load)
         self._lay_out()
         self.questions.chosen.connect(self.choose)
         self.strip.question_chosen.connect(self.choose)
@@ -115,9 +115,9 @@ class OneState(QWidget):
             self.stop.setVisible(is_busy)
             self.decide.setVisible(not is_busy)
             self.decide.setEnabled(can_decide)
-        if offer:
-            self.load.setText(tr("Load {model}", model=offer))
-        self.load.setVisible(bool(offer))
+            if offer:
+                self.load.setText(tr("Load {model}", model=offer))
+            self.load.setVisible(bool(offer))
         for line, text in ((self.message, message), (self.fault, fault)):
             line.setText(text)
             line.setVisible(bool(text))

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QListWidget,
     QListWidgetItem,
+    QSizePolicy,
     QSpinBox,
     QTreeWidget,
     QTreeWidgetItem,
@@ -116,14 +117,18 @@ class ForkPanel(QWidget):
 
     def _lay_out(self) -> None:
         tokens = row_of((self.token, 1), self.pin, self.put, self.ban, spacing=12)
-        shares = row_of(label(tr("Hint to the next step"), "caption"), STRETCH, self.share, self.feed, spacing=12)
+        self.token.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # gets what the buttons leave
+        hint = label(tr("Hint to the next step"), "caption", wrap=True)
+        shares = row_of((hint, 1), self.share, self.feed, spacing=12)
         grid = QGridLayout()
         grid.setHorizontalSpacing(12)
         grid.setVerticalSpacing(4)
         settings = [s for s in SAMPLER if s.name in KNOBS]
         for row, setting in enumerate((*settings, SEED)):
-            grid.addWidget(label(tr(setting.label), "caption"), row, 0)
+            grid.addWidget(label(tr(setting.label), "caption", wrap=True), row, 0)
             grid.addWidget(self.seed if setting is SEED else self.boxes[setting.name], row, 1)
+        grid.setColumnStretch(0, 1)
+        grid.setColumnStretch(1, 2)
         run, remove = (self.run, 0, Qt.AlignmentFlag.AlignLeft), (self.remove, 0, Qt.AlignmentFlag.AlignRight)
         changing = (self.place, tokens, shares, grid)
         ending = (run, self.reason, self.problem, self.changes, remove)  # nothing that comes and goes moves the button

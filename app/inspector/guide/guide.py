@@ -39,6 +39,7 @@ class Guide(QObject):
         self._before: Before | None = None
         self.card, self.ring = GuideCard(), Ring(self._page)
         self._page.add_guide(self.card)
+        self.card.hide()
         self._looking, self._settling = later(self, self._look), later(self, self._scroll)
         self.card.next_asked.connect(self._next)
         self.card.back_asked.connect(self._back)
@@ -70,6 +71,7 @@ class Guide(QObject):
             return
         self._before, self._course.place = before, 0
         self._scene = GuideScene(self._context, self._page, self._going_on, run)
+        self.card.resize(self._page.width(), self.card.height())  # room is made for lines of this width
         self.card.reserve([step.words(GuideState(steps=48, changed_steps=11, changed_cells=50)) for step in STEPS])
         self.card.show()
         self._catch_escape()

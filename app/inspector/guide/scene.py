@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from PySide6.QtCore import QRect
-from PySide6.QtWidgets import QPushButton, QScrollArea, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.context import AppContext
+from app.design.controls import reveal
 from app.inspector.going_on import GoingOn
 from app.inspector.guide.ring import Ring, whole
 from app.inspector.guide.steps import BOARD, CELL, CONTINUE, EVENT, EXPORT, PIN, PLAY, GuideState, GuideStep
@@ -110,12 +111,7 @@ class GuideScene:
 
     def scroll_to(self, step: GuideStep) -> None:
         """Brings a step's control into sight, if it is in an area that scrolls."""
-        made = self._buttons.get(step.control)
-        area: QWidget | None = None if made is None else made.parentWidget()
-        while area is not None and not isinstance(area, QScrollArea):
-            area = area.parentWidget()
-        if area is not None and made is not None:
-            area.ensureWidgetVisible(made)
+        reveal(self._buttons.get(step.control, self._page.canvas))
 
     def show_ring(self, ring: Ring, step: GuideStep) -> None:
         """Rings the control of a step."""

@@ -28,7 +28,7 @@ class RaceBatch(QObject):
     """Runs one batch at a time, with its own ``Racer``. Results stay until the next batch begins.
 
     ``answered`` emits the results of some prompts and ``measured`` the rows by group. ``ended`` emits a sentence that
-    says why the batch ended early, empty if it finished.
+    says what went wrong, empty if nothing did: the batch finished or was stopped.
     """
 
     changed = Signal()  # the batch began, progressed or ended
@@ -45,6 +45,7 @@ class RaceBatch(QObject):
         self.raced = 0  # prompts that are answered
         self.is_on = False
         self.is_finished = False  # all prompts were answered
+        self.was_stopped = False  # the user ended it early
         self._asked: dict[str, object] = {}  # the settings of the batch, for the JSON file
         self._context = context
         self._prompts = Ahead[RacePrompt](self, self._go_on, self._end)
@@ -69,7 +70,8 @@ class RaceBatch(QObject):
         usual = {"device": "auto", "dtype": "auto", "quantization": "auto"}
         self._asked = {"seed": request.seed, **usual, "threads": self._context.preferences.threads}
         self.raced, self._unchecked = 0, []
-        self.is_on, self.is_finished, self._is_ending, self._why = True, False, False, ""
+        self.is_on, self._is_ending, self._why = True, False, ""
+        self.is_finished = self.was_stopped = False
         self._measuring.drop()
         self._prompts.begin(request.prompts())
         self.changed.emit()
@@ -78,7 +80,8 @@ class RaceBatch(QObject):
     def stop(self) -> None:
         """Ends the batch: stops the running race within one denoising step and starts no further one."""
         if self.is_on:
-            self._end(tr("Stopped."))
+            self.was_stopped = True
+            self._end()
 
     def to_json(self) -> str:
         """Returns the batch as JSON, as ``safelight race --json`` prints it; slow if there are many results."""
@@ -95,7 +98,7 @@ class RaceBatch(QObject):
 
     def _finish_if_over(self) -> None:
         if self.is_on and self._is_ending and not (self.racer.is_busy or self._unchecked or self._checking.is_busy):
-            self.is_on, self.is_finished = False, not self._why
+            self.is_on, self.is_finished = False, not (self._why or self.was_stopped)
             self.ended.emit(self._why)
             self.changed.emit()
             self._context.busy_changed.emit()
@@ -116,7 +119,8 @@ class RaceBatch(QObject):
     def _raced(self, run: RaceRun) -> None:
         problem = _problem(run)
         if problem or run.was_stopped:
-            self._end(problem or tr("Stopped."))
+            self.was_stopped = not problem
+            self._end(problem)
             return
         assert self._racing_on is not None
         self._unchecked.append((run, self.raced, self._racing_on))

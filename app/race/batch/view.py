@@ -94,7 +94,6 @@ class BatchView(BatchPanel):
         files = row_of(self.csv, self.json, self.png, STRETCH, spacing=16)
         inside = column_of(self.source, *lines, (self.pages, 1), files, margins=(16, 12, 16, 12), spacing=8)
         self.setLayout(column_of(scroller(boxed(inside))))  # scrolls as a whole where a window is small
-        self.setFocusProxy(self.source.source)
 
     def _results(self) -> QWidget:
         plotted = boxed(column_of(self.legend, self.unchecked, (self.by_speed, 1), (self.so_far, 1), 0, spacing=4))
@@ -192,19 +191,18 @@ class BatchView(BatchPanel):
             )
         self.message.setText(said)
 
-    def end(self, why: str = "") -> None:
-        """Shows that the batch is over; ``why`` says in a sentence why it ended early."""
+    def end(self, why: str = "", *, was_stopped: bool = False) -> None:
+        """Shows that the batch is over; ``why`` says in a sentence what went wrong."""
         self._is_on = False
         self.show_fault(why)
-        self.message.setText(
-            trn(
-                "{count} prompt of {total}, seed {seed}; intervals of 95 %",
-                "{count} prompts of {total}, seed {seed}; intervals of 95 %",
-                self._done,
-                total=f"{self._total:,}",
-                seed=self.source.seed.value(),
-            )
+        line = trn(
+            "{count} prompt of {total}, seed {seed}; intervals of 95 %",
+            "{count} prompts of {total}, seed {seed}; intervals of 95 %",
+            self._done,
+            total=f"{self._total:,}",
+            seed=self.source.seed.value(),
         )
+        self.message.setText(tr("Stopped: {line}", line=line) if was_stopped else line)
         self._show_state()
 
     def offer_files(self, texts: dict[str, Callable[[], str]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from PySide6.QtCore import QEvent, QObject, QPoint, Signal, Slot
+from PySide6.QtCore import QDir, QEvent, QObject, QPoint, Signal, Slot
 from PySide6.QtWidgets import QFileDialog, QPushButton, QWidget
 
 from app.context import AppContext
@@ -18,7 +18,7 @@ from app.race.lanes.lane_store import LaneStore
 from app.state.adapters import adapters_for, title_of_adapter
 from app.state.race.lanes import LaneSpec
 from app.system.i18n import tr
-from engine import SafelightError
+from engine import SafelightError, catalog
 from engine.catalog import installed
 from engine.service import is_remote
 from engine.service.requests import MOST_LANES
@@ -239,9 +239,12 @@ class LaneChooser(QWidget):
     @Slot()
     def close_fields(self) -> None:
         """Closes the fields, and returns the focus to their lane's chip."""
-        chip = self.bar.chips[self._open]
+        lane = self._open
         self.open(-1)
-        chip.setFocus()
+        self._focus(lane)
+
+    def _focus(self, lane: int) -> None:
+        self.bar.chips[lane].setFocus()
 
     @Slot()
     def _add(self) -> None:
@@ -249,11 +252,13 @@ class LaneChooser(QWidget):
         if lane in self._store.specs:
             self._open = len(self._store.specs)  # to be changed
         self._store.add(lane)
+        if self.bar.add.isHidden():
+            self._focus(len(self._store.specs) - 1)
 
     def _next_lane(self) -> LaneSpec:
         """Returns a lane unlike the others: the last one with its model's next decoder, or another model.
 
-        Returns the last lane itself if there is neither.
+        A model that was taught the same comes first. Returns the last lane itself if there is neither.
         """
         specs, last = self._store.specs, self._store.specs[-1]
         facts = self._facts.of(last.model)
@@ -262,8 +267,10 @@ class LaneChooser(QWidget):
         used = {one.decoder or usual for one in specs if (one.model, one.adapter) == (last.model, last.adapter)}
         unused = (LaneSpec(last.model, name, adapter=last.adapter) for name in decoders if name not in used)
         known = {one.model for one in specs}
-        others = (LaneSpec(path) for path, _ in self._models() if path not in known)
-        return next(unused, None) or next(others, last)
+        taught = catalog.traits(specs[0].model).taught
+        others = [path for path, _ in self._models() if path not in known]
+        others.sort(key=lambda path: catalog.traits(path).taught != taught)
+        return next(unused, None) or (LaneSpec(others[0]) if others else last)
 
     @Slot()
     def _duplicate(self) -> None:
@@ -274,6 +281,7 @@ class LaneChooser(QWidget):
     def _remove(self) -> None:
         place, self._open = self._open, -1
         self._store.remove(place)
+        self._focus(max(0, place - 1))
 
     @Slot(object)
     def _change(self, lane: LaneSpec) -> None:
@@ -281,7 +289,7 @@ class LaneChooser(QWidget):
 
     @Slot()
     def _ask_folder(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self.window(), tr("Open an adapter's folder"))
+        folder = QFileDialog.getExistingDirectory(self.window(), tr("Open an adapter's folder"), QDir.homePath())
         if folder:
             self._folders.append(folder)
             self._store.change(self._open, replace(self._store.specs[self._open], adapter=folder))

@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QWidget
 
 from app.design.choice_box import ChoiceBox
-from app.design.controls import FlowLayout, button, chain_tabs, flow_of, label
+from app.design.controls import FlowLayout, button, flow_of, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.race.lanes.facts import ModelFacts
@@ -41,6 +41,7 @@ from app.settings.spec import (
 from app.state.race.lanes import LaneSpec
 from app.system.i18n import tr
 from engine import GenerationConfig
+from engine.catalog import is_embedded
 from engine.decoding.names import MIXABLE
 
 IMAGES = "image_tokens"  # key in a lane's changes
@@ -116,10 +117,12 @@ class LaneEditor(QWidget):
                 spacing=8,
             )
         )
-        settings_in_order = (part for name in self.ticks for part in (self.ticks[name], self.boxes[name]))
-        chain_tabs(
-            self.adapter, (*self.flags.values(), *settings_in_order, self.duplicate, self.remove, self.close_button)
-        )
+
+    def tab_stops(self) -> list[QWidget]:
+        """Returns the widgets of the Tab order."""
+        choices = (self.model, self.decoder, *self.mixed.values(), self.remasking, self.images, self.adapter)
+        settings = (part for name in self.ticks for part in (self.ticks[name], self.boxes[name]))
+        return [*choices, *self.flags.values(), *settings, self.duplicate, self.remove, self.close_button]
 
     def _add_setting(self, setting: Setting) -> QWidget:
         tick, box = flag_box(f"own_{setting.name}", setting.label, setting.explanation), number_box(setting)
@@ -154,13 +157,16 @@ class LaneEditor(QWidget):
         """Shows a lane, with the models and adapters to choose from.
 
         Args:
-            facts: About its model; without decoders while they are not known.
+            facts: About its model; without decoders while they are not known. How thoughts and answers are decoded,
+                and whether blocks are verified or rescued, is shown for models that gain from it, or where it is set.
             problem: What is wrong with the lane, as a sentence.
         """
         self._filling = True
         decoders, defaults = facts.decoders, facts.defaults
         self._lane, self._defaults, self._decoders = lane, defaults, decoders
         choice = self._fitting(DecodingChoice.read({**lane.changes, "decoder": lane.decoder}))
+        gains = not is_embedded(lane.model)
+        mixes = can_mix(decoders) and (gains or bool(choice.thought_decoder or choice.answer_decoder))
         _offer(self.model, models, lane.model)
         _offer(self.adapter, [("", tr("None")), *adapters, (OPEN_FOLDER, tr("Open a folder…"))], lane.adapter)
         show_decoders(self.decoder, decoders or (lane.decoder,), lane.decoder or choice.decoder)
@@ -169,14 +175,14 @@ class LaneEditor(QWidget):
             box = self.mixed[declared.name]
             show_decoders(box, ("", *MIXABLE), name, tr("Same as Decoding"))
             box.setAccessibleDescription(tr(declared.explanation))
-            self._titled[box].setVisible(can_mix(decoders))
+            self._titled[box].setVisible(mixes)
         self.remasking.setCurrentIndex(self.remasking.findData(choice.remasking))
         self._titled[self.remasking].setVisible(BLOCK_CAUSAL in choice.names)
         self.images.setCurrentIndex(max(0, self.images.findData(str(lane.changes.get(IMAGES, "")))))
         self._titled[self.images].setVisible(facts.sees)
         for flag, is_on in zip(self.flags.values(), (choice.rescue, choice.verify), strict=True):
             flag.setChecked(is_on)
-            flag.setVisible(can_mix(decoders) and choice.denoises)
+            flag.setVisible(can_mix(decoders) and choice.denoises and (gains or is_on))
         shown = choice.settings
         for setting in SAMPLER:
             is_own = setting.name in lane.changes

@@ -80,10 +80,14 @@ class FigureRow(QWidget):
 
 TEXT_HEIGHT = 64  # pixels at 100 %
 LEAST_CANVAS = 160
+LEAST_BOARD = 200
 
 
 class LaneBoard(BlockBoard):
     """A board that fills its space but asks for no more than its minimum."""
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(px(LEAST_BOARD), px(LEAST_BOARD))
 
     def sizeHint(self) -> QSize:
         return self.minimumSizeHint()
@@ -132,8 +136,8 @@ class LaneCard(QFrame):
         self.inspect = button(tr("Inspect"), tr("{lane}: open the run in the inspector", lane=name))
         self.compare = button(tr("Compare with lane 1"), tr("{lane}: compare the run with lane 1's", lane=name))
         self.export = button(tr("Export…"), tr("{lane}: export the run", lane=name))
-        self.compare.setVisible(place > 0)
         self._lay_out()
+        self.compare.setVisible(place > 0)  # not before it has a parent: it would be a window of its own
         self.inspect.clicked.connect(lambda: self.inspect_asked.emit(place))
         self.compare.clicked.connect(lambda: self.compare_asked.emit(place))
         self.export.clicked.connect(lambda: self.export_asked.emit(place))
@@ -196,6 +200,7 @@ class LaneCard(QFrame):
         self.canvas.set_block(block)
         self.board.setVisible(where is not None)
         self.area.setVisible(where is None)
+        self.text.setVisible(where is None)  # the board shows all of it, and needs the room
         self.figures.show_figures(figures)
 
     def show_reading(self, text: str, agreement: float | None, is_right: bool | None) -> None:

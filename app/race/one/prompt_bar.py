@@ -31,8 +31,10 @@ class RaceField(PromptField):
         self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
 
     def sizeHint(self) -> QSize:
-        lines = max(1, min(MOST_LINES, int(self.document().size().height())))  # plain text: the height is in lines
-        around = 2 * int(self.document().documentMargin()) + 2
+        written = int(self.document().size().height())  # plain text: the height is in lines
+        lines = max(1, min(MOST_LINES, written))
+        margins = 2 if written <= MOST_LINES else 1  # a longer text has none below the last line that fits
+        around = margins * int(self.document().documentMargin()) + 2
         return QSize(240, lines * self.fontMetrics().lineSpacing() + around)
 
 
@@ -49,7 +51,7 @@ class PromptBar(QWidget):
         self.pictures = self.frame.pictures
         self.race = button(tr("Race"), tr("Start the race"), role="primary", tip=tr("All lanes answer (Enter)"))
         self.stop = button(tr("Stop"), tr("Stop the race"), role="plain", tip=tr("Within one step (Esc)"))
-        self.suggestions = SuggestionBar(one_row=True)
+        self.suggestions = SuggestionBar(one_row=True, after=self.stop)
         self.history = ChoiceBox()
         self.history.setAccessibleName(tr("Races of this session"))
         self.history.setToolTip(tr("Races of this session"))

@@ -105,7 +105,6 @@ class OneRace(QWidget):
         self._replaying = boxed(column_of(Hairline(), row_of((self.bar, 1), margins=(16, 8, 16, 12))))
         self._fixed = column_of((scroller(boxed(self._scrolled)), 1), self._replaying)
         self.setLayout(self._fixed)
-        self.setFocusProxy(self.prompt)
 
     def show_lanes(self, lanes: Sequence[LaneSpec]) -> None:
         """Shows empty cards, before a race."""

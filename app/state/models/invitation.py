@@ -20,4 +20,4 @@ def invitation(machine: Machine | None = None) -> str:
     """Returns the text of the entry; None: the computer was not looked at yet."""
     if machine is not None and machine.card is not None and runs_the_26b(machine):
         return tr("Get DiffusionGemma 26B for your {size} GB card", size=sold_size(machine.card.total_bytes))
-    return tr("See what this machine can run")
+    return tr("Models for this machine")

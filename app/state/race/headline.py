@@ -31,12 +31,22 @@ def short_names(titles: Sequence[str]) -> list[str]:
 
 
 def headline(lanes: Sequence[LaneEnd]) -> str:
-    """Returns who won. A lane that failed or wrote nothing leaves no winner; a wrong answer loses to a right one."""
-    for lane in lanes:
-        if lane.problem:
-            return tr("No winner: {lane} failed.", lane=lane.name)
-        if not lane.text.strip():
-            return tr("No winner: {lane} wrote nothing.", lane=lane.name)
+    """Returns who won. Lanes that failed or wrote nothing are named, and leave no winner if there are not two others.
+
+    A wrong answer loses to a right one.
+    """
+    ended = [lane for lane in lanes if not lane.problem and lane.text.strip()]
+    lost = [_lost(lane) for lane in lanes if lane not in ended]
+    if len(ended) >= 2:
+        return " ".join((_winner(ended), *lost))
+    return tr("No winner: {lost}", lost=" ".join(lost))
+
+
+def _lost(lane: LaneEnd) -> str:
+    return tr("{lane} failed.", lane=lane.name) if lane.problem else tr("{lane} wrote nothing.", lane=lane.name)
+
+
+def _winner(lanes: Sequence[LaneEnd]) -> str:
     right = [lane for lane in lanes if lane.is_right]
     if right and any(lane.is_right is False for lane in lanes):
         if len(right) == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Slot
+from PySide6.QtCore import QDir, QObject, Slot
 from PySide6.QtWidgets import QFileDialog
 
 from app.session.session import Session
@@ -147,8 +147,10 @@ class SidebarController(QObject):
         return True
 
     def _ask_save(self, name: str) -> str:
-        return QFileDialog.getSaveFileName(self.sidebar.window(), tr("Export the conversation"), name)[0]
+        place = QDir.home().filePath(name)
+        return QFileDialog.getSaveFileName(self.sidebar.window(), tr("Export the conversation"), place)[0]
 
     def _ask_open(self) -> str:
         form = tr("Conversations ({pattern})", pattern="*.json")
-        return QFileDialog.getOpenFileName(self.sidebar.window(), tr("Import a conversation"), "", form)[0]
+        start = QDir.homePath()
+        return QFileDialog.getOpenFileName(self.sidebar.window(), tr("Import a conversation"), start, form)[0]

@@ -25,7 +25,7 @@ def read_fours(data: Blocks, kind: Kind) -> Packed:
     with np.errstate(all="ignore"):  # values that are not finite are the caller's to refuse
         codes, scales, minima = (part.reshape(len(data), -1) for part in READERS[kind](data))
         halves = [torch.from_numpy(part.astype(np.float16)) for part in (scales, minima)]
-    return Packed(join_nibbles(torch.from_numpy(codes)), words_of(*halves).T, UINT4)
+    return Packed(join_nibbles(torch.from_numpy(codes)), words_of(*halves).T.contiguous(), UINT4)
 
 
 def _q4_0(data: Blocks) -> Parts:

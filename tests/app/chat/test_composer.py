@@ -365,9 +365,16 @@ def test_the_button_asks_for_files(
     file = tmp_path / "a.txt"
     file.write_text("content")
     chosen: list[list[str]] = [[str(file)], [], [str(file)]]
-    monkeypatch.setattr(QFileDialog, "getOpenFileNames", lambda *_: (chosen.pop(0), ""))
+    starts: list[str] = []
+
+    def ask(_parent: object, _title: str, start: str) -> tuple[list[str], str]:
+        starts.append(start)
+        return chosen.pop(0), ""
+
+    monkeypatch.setattr(QFileDialog, "getOpenFileNames", ask)
     composer.attach.setFocus()
     qtbot.keyClick(composer.attach, Qt.Key.Key_Space)
+    assert starts == [str(Path.home())]  # not the folder that the program was started in
     assert len(composer.attachments) == 1
     assert composer.edit.hasFocus()
     composer.attach.click()

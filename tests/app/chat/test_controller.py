@@ -124,6 +124,15 @@ def test_an_introduction_says_how_the_decoder_writes(
         assert introduction.text().endswith("Answers are written from left to right, one token at a time.")
 
 
+def test_without_a_model_nothing_is_said_of_one(qtbot: QtBot, open_chat: Open) -> None:
+    chat = open_chat(SKILLS)
+    assert chat.page.welcome.introduction.text()
+    chat.context.unload()
+    qtbot.waitUntil(lambda: chat.context.model is None)
+    assert not chat.page.welcome.introduction.text()
+    assert chat.page.welcome.suggestions.prompts == []
+
+
 def test_stop_is_skip_while_a_computed_answer_is_shown(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
     chat = open_chat()
     pacing = chat.context.backend.pacing

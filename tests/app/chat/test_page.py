@@ -110,6 +110,7 @@ def test_a_stored_conversation_needs_no_model(page: ChatPage) -> None:
     answer = page.turns[0].answer
     assert answer.text.isVisibleTo(page)
     assert answer.text.text().startswith("Answer 0.")
+    answer.details.click()
     assert answer.status.line.text() == "12 steps, up to 48 · 1.5 s"
     assert not answer.status.details.isVisibleTo(answer)
     answer.status.more.click()
@@ -651,7 +652,7 @@ def painted(widget: QWidget) -> bool:
     return any(image.pixel(x, y) for x in range(0, image.width(), 2) for y in range(image.height()))
 
 
-def test_replay_and_figures_of_earlier_answers_are_seen_on_hover_or_focus_and_nothing_moves(
+def test_earlier_answers_keep_no_room_for_replay_and_figures_until_details_are_wanted(
     qtbot: QtBot, page: ChatPage, fake: Any
 ) -> None:
     chat = ChatState()
@@ -659,17 +660,22 @@ def test_replay_and_figures_of_earlier_answers_are_seen_on_hover_or_focus_and_no
         chat.ask(f"Prompt {number}", ended(trace_id="kept"))
     page.show_chat(chat, loaded(fake))
     first, last = (view.answer for view in page.turns)
-    parts = (first.status.line, first.replay.scrub.back, first.replay.scrub.pace, first.again)
-    places = [part.mapTo(page, QPoint()) for part in parts]
-    assert all(part.isVisible() for part in parts)  # there for Tab and assistive technology
-    assert not any(map(painted, parts))
-    assert painted(last.status.line)
-    assert painted(last.replay.scrub.back)
+    quiet = (first.again, first.details)
+    places = [part.mapTo(page, QPoint()) for part in quiet]
+    assert all(part.isVisible() for part in quiet)  # there for Tab and assistive technology
+    assert not any(map(painted, quiet))
+    assert (first.replay.isVisible(), first.status.isVisible()) == (False, False)
+    assert (last.replay.isVisible(), last.status.isVisible(), last.details.isVisible()) == (True, True, False)
+    short = first.height()
     QApplication.sendEvent(first, QEnterEvent(QPointF(), QPointF(), QPointF()))
-    assert all(map(painted, parts))
-    assert [part.mapTo(page, QPoint()) for part in parts] == places
+    assert all(map(painted, quiet))
+    assert [part.mapTo(page, QPoint()) for part in quiet] == places
     QApplication.sendEvent(first, QEvent(QEvent.Type.Leave))
-    assert not any(map(painted, parts))
-    first.replay.scrub.back.setFocus()
-    qtbot.waitUntil(first.replay.scrub.back.hasFocus)
-    assert all(map(painted, parts))
+    assert not any(map(painted, quiet))
+    first.details.setFocus()
+    qtbot.keyClick(first.details, Qt.Key.Key_Space)
+    qtbot.waitUntil(lambda: first.height() > short + first.replay.height())
+    assert painted(first.replay.scrub.back)
+    assert painted(first.status.line)
+    first.details.click()
+    qtbot.waitUntil(lambda: first.height() == short)

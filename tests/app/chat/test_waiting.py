@@ -82,11 +82,17 @@ def answered(qtbot: QtBot, chat: ChatController) -> None:
 def test_a_prompt_waits_for_the_model_and_is_sent(qtbot: QtBot, chat: ChatController, slow: Slow) -> None:
     composer = chat.page.composer
     assert composer.send.isEnabled()
+    chips = chat.page.welcome.suggestions.chips
+    assert chips  # of the model that is being loaded
+    composer.caution("often wrong.")
+    height = composer.sizeHint().height()
     enter(qtbot, chat, "hello")
+    assert not composer.larger.isVisible()  # leaves its room to the line beside it
+    assert composer.sizeHint().height() == height
     assert prompts(chat) == []
     assert composer.text == "hello"
     assert line(chat).startswith("Loading Safelight Skills: ")
-    assert line(chat).endswith(". Your prompt waits and is sent then; Esc takes it back")
+    assert line(chat).endswith(". Your prompt is sent then; Esc takes it back")
     assert composer.send.text() == "Take back"
     qtbot.keyClick(composer.edit, Qt.Key.Key_Return)  # once more, as nothing seems to happen: it waits all the same
     slow.gate.release()

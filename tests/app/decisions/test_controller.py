@@ -101,7 +101,7 @@ def test_words_that_the_small_model_never_learned_are_named(opened: Callable[...
     one = opened(model=DECIDER).page.one
     assert one.message.text() == ""
     one.column.state.setPlainText("The number is 58. The mail is from Zoe.")
-    assert one.message.text() == ("This small model never learned the words “mail”, “from”: its answers are guesses.")
+    assert one.message.text() == ("This small model never learned the words “mail”, “from”: it can only guess.")
     own = (QuestionDraft.from_question(YesNo("Is it urgent?", name="urgent")),)
     one.questions.show_sheet(replace(one.questions.sheet, questions=own))
     one.column.state.setPlainText("The number is 58.")

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QSettings, Qt
+from PySide6.QtCore import QPoint, QSettings, Qt
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLineEdit, QMessageBox, QProgressBar
 from pytestqt.qtbot import QtBot
@@ -607,8 +607,11 @@ def test_a_search_and_a_filter_leave_some_rows_and_small_models_are_folded(
     assert models.page._none.isVisible()
     bar.search.clear()
     assert listed(models) == [REPO, GATED]
+    place = bar.mapTo(models.page.widget(), QPoint())
     qtbot.mouseClick(bar.filters["here"], Qt.MouseButton.LeftButton)
     assert listed(models) == [model.id for model in EMBEDDED]
+    models.page.widget().layout().activate()
+    assert bar.mapTo(models.page.widget(), QPoint()) == place  # not pushed away by what it opens
     qtbot.mouseClick(bar.filters["word by word"], Qt.MouseButton.LeftButton)
     assert listed(models) == []  # both that can be downloaded write by diffusion
     qtbot.mouseClick(bar.filters["diffusion"], Qt.MouseButton.LeftButton)

@@ -91,7 +91,7 @@ def test_what_is_so_with_the_card_is_said(
     models = window.pages.models()
     hero = models.page.hero
     row = models.page.rows[hero_of(qtbot, models)]
-    assert entry.text() == "See what this machine can run"
+    assert entry.text() == "Models for this machine"
     assert hero.machine.text() == line
     assert note in hero.note.text()
     assert row.speed.text() == "Speed on this computer: not measured yet"

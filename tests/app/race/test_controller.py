@@ -195,7 +195,8 @@ def test_a_race_can_be_stopped(qtbot: QtBot, fake: FakeEngine, page: RaceControl
     fake.hold = False
     fake.gate.release(10)
     idle(qtbot, page)
-    assert one.prompt.fault.text() == "Stopped before the end."
+    assert one.prompt.message.text() == "Stopped before the end."
+    assert one.prompt.fault.isHidden()
     assert one.prompt.race.isEnabled()
 
 

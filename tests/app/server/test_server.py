@@ -145,7 +145,7 @@ def test_a_port_that_is_taken_is_said(qtbot: QtBot, open_window: Open) -> None:
         page.card.switch.click()
         qtbot.waitUntil(lambda: page.notice.isVisible(), timeout=SOON)
         assert "is used by another program" in page.notice.message.text()
-        assert (page.card.status.text(), window.status.text("server")) == ("○ Off", "")
+        assert (page.card.status.text(), window.status.text("server")) == ("✕ Not started", "")
     page.card.port.setValue(0)
     qtbot.waitUntil(lambda: window.context.server.is_on, timeout=SOON)
     assert not page.notice.isVisible()
@@ -156,7 +156,10 @@ def test_the_key_is_kept_shown_and_renewed(qtbot: QtBot, open_window: Open, vaul
     page = switch_on(qtbot, window)
     (key,) = vault.kept.values()
     assert page.card.key.displayText() != key
+    width = page.card.copy_key.sizeHint().width()
     page.card.copy_key.click()
+    assert page.card.copy_key.text() == "Copied"
+    assert page.card.copy_key.sizeHint().width() == width  # or all beside it would move
     assert QGuiApplication.clipboard().text() == key
     page.show_connecting()
     assert MASK in page.connect_panel.code.toPlainText()

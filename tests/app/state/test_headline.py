@@ -49,6 +49,11 @@ def lane(name: str, seconds: float, forwards: int = 10, *, tokens: int = 20, **m
         ),
         ([lane("A", 0.1), lane("B", 0.3, problem="It broke.")], "No winner: B failed."),
         ([lane("A", 0.1, text=" "), lane("B", 0.3)], "No winner: A wrote nothing."),
+        (
+            [lane("A", 0.1), lane("B", 0.3), lane("C", 0.2, text="")],
+            "A: 3.0× faster, same text. C wrote nothing.",
+        ),
+        ([lane("A", 0.1), lane("B", 0, problem="x"), lane("C", 0, text="")], "No winner: B failed. C wrote nothing."),
     ],
 )
 def test_who_won(lanes: list[LaneEnd], said: str) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QSettings, Qt
+from PySide6.QtCore import QEvent, QObject, QSettings, Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
     QAbstractSpinBox,
@@ -19,6 +21,7 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from app.window.main_window import MainWindow
+from app.window.pages import PAGES
 from engine import SKILLS, SUDOKU
 
 Open = Callable[..., MainWindow]
@@ -178,11 +181,11 @@ def test_shortcuts(qtbot: QtBot, open_window: Open) -> None:
     assert edit.hasFocus()
     qtbot.keyClick(window, Qt.Key.Key_S, control | Qt.KeyboardModifier.ShiftModifier)
     assert window.strip.isVisible()
-    themes = [window.appearance.choice]
+    looks = [window.appearance.theme]
     for _ in range(3):
         qtbot.keyClick(window, Qt.Key.Key_T, control)
-        themes.append(window.appearance.choice)
-    assert themes == ["system", "darkroom", "paper", "system"]
+        looks.append(window.appearance.theme)
+    assert all(before is not after for before, after in pairwise(looks))  # each press is seen
     qtbot.keyClick(window, Qt.Key.Key_M, control)
     assert window.topbar.chooser.view().isVisible()
     window.topbar.chooser.hidePopup()
@@ -238,6 +241,63 @@ def test_every_control_has_a_name_and_tab_reaches_it(qtbot: QtBot, open_window: 
     assert order.index("Canvas of block 1") < order.index("Copy the answer")
     missed = [widget.accessibleName() for widget in wanted - reached]
     assert not missed
+
+
+def test_no_part_of_a_page_is_a_window_of_its_own(open_window: Open) -> None:
+    """A widget that is shown before it has a parent flashes as a small window, and takes the focus."""
+    window = open_window()
+    shown: list[str] = []
+
+    class Watch(QObject):
+        def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+            if event.type() == QEvent.Type.Show and isinstance(watched, QWidget) and watched.isWindow():
+                shown.append(type(watched).__name__)
+            return False
+
+    watch = Watch()
+    application = QApplication.instance()
+    assert application is not None
+    application.installEventFilter(watch)
+    for entry in PAGES:
+        window.context.show_page(entry.name)
+        QApplication.processEvents()
+    window.pages.race().lanes.duplicate(0)  # a lane more, with a card of its own
+    application.removeEventFilter(watch)
+    assert shown == []
+
+
+def test_tab_reaches_the_lanes_the_tabs_and_the_suggestions_of_a_race_in_order(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    window.context.show_page("race")
+    window.activateWindow()
+    handle = window.windowHandle()
+    assert handle is not None
+    qtbot.waitUntil(lambda: QApplication.focusWidget() is window.pages.race().page.one.prompt.field)
+    names: list[str] = []
+    for _ in range(80):
+        focus = QApplication.focusWidget()
+        assert focus is not None
+        if focus.accessibleName() in names:
+            break
+        names.append(focus.accessibleName())
+        qtbot.keyClick(focus, Qt.Key.Key_Tab)
+    places = {name: place for place, name in enumerate(names)}
+    first = next(place for name, place in places.items() if name.startswith("Ask: "))
+    assert places["Prompt"] < first < places["Lane 1: canvas"] < places["Back to Lab"]
+    lanes = [place for name, place in places.items() if name.startswith(("Lane 1: Safelight", "Lane 2: Safelight"))]
+    assert places["Back to Lab"] < lanes[0] < lanes[1] < places["Add a lane"] < places["Parts of the page"]
+
+
+def test_enter_presses_the_focused_button(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    window.context.show_page("lab")
+    window.activateWindow()
+    page = window.pages["lab"].widget
+    qtbot.waitUntil(lambda: QApplication.focusWidget() is page.race)  # type: ignore[attr-defined]
+    handle = window.windowHandle()
+    assert handle is not None
+    QTest.keyClick(handle, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: window.pages.current is window.pages.race())
 
 
 def test_labels_never_read_markup(qtbot: QtBot, open_window: Open) -> None:

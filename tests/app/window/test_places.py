@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QBoxLayout, QScrollArea
+from PySide6.QtWidgets import QApplication, QBoxLayout, QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.context import CHAT, DECISIONS, INSPECTOR, LAB, MODELS, RACE, SERVER, SUDOKU
@@ -123,6 +123,14 @@ def test_without_room_sampler_and_settings_are_in_the_place_menu(qtbot: QtBot, o
         in_menu["Settings"].trigger()
 
 
+def tab_chain(first: QWidget) -> list[QWidget]:
+    """Returns the widgets in the order of the Tab key, beginning with one of them."""
+    chain = [first]
+    while (after := chain[-1].nextInFocusChain()) is not first:
+        chain.append(after)
+    return chain
+
+
 def test_a_low_page_begins_with_the_suggestions_and_scrolls_the_replay(open_window: Open) -> None:
     window = open_window()
     window.resize(900, 650)
@@ -139,6 +147,22 @@ def test_a_low_page_begins_with_the_suggestions_and_scrolls_the_replay(open_wind
     window.show_page(CHAT)
     welcome.content.layout().activate()
     assert welcome.suggestions.y() < welcome.first_run.y()
+    order = [welcome.suggestions.chips[0], welcome.first_run.again, welcome.guide, welcome.models]
+    stops = tab_chain(welcome)
+    assert sorted(order, key=stops.index) == order  # Tab goes on from the suggestions to what is below them
+
+
+def test_with_large_text_beside_the_sampler_nothing_of_the_start_page_is_cut(open_window: Open) -> None:
+    window = open_window()
+    window.resize(900, 650)
+    window.appearance.set_text_percent(200)
+    window.topbar.strip.setChecked(True)
+    QApplication.processEvents()
+    page = window.pages.chat().page
+    welcome, composer = page.welcome, page.composer
+    assert welcome.widget().width() <= welcome.viewport().width()
+    for shown in (*welcome.suggestions.chips, welcome.guide, welcome.models, composer.attach, composer.send):
+        assert shown.width() >= shown.sizeHint().width(), shown.text()
 
 
 def test_the_place_menu_keeps_its_width(open_window: Open) -> None:

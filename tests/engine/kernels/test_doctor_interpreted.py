@@ -18,6 +18,8 @@ from engine.kernels import attention, linear_w8a16, norms
 from engine.models.diffusion_gemma import fused
 
 CHEAP = (
+    "decode int4",
+    "decode uint4",
     "linear4",
     "linear8",
     "linear_int8",

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.kernels.decode import E2M1_PTX, INT4_PTX, NF4_PTX, split_pairs
+from engine.kernels.decode import E2M1_PTX, INT4_PTX, NF4_PTX, UINT4_PTX, split_pairs
 from engine.kernels.expert_w4a4 import REGROUP_PTX
-from engine.quant import NF4, NVFP4, SCHEMES, Packed, split_nibbles, unpack
+from engine.quant import NF4, NVFP4, SCHEMES, Packed, split_nibbles, to_blocks, unpack
+from engine.quant.uint4 import UINT4, words_of
 
 WORD = 0xFFFFFFFF
 
@@ -104,6 +105,17 @@ def test_ptx_decodes_e2m1_by_every_scale() -> None:
     assert torch.equal(decoded(E2M1_PTX, codes, low, high), split_pairs(unpack(packed)))
 
 
+def test_ptx_decodes_uint4_by_scales_and_values_of_code_eight() -> None:
+    codes = ((torch.arange(256)[:, None] + torch.arange(32) * 67) % 256).to(torch.uint8)
+    random = torch.Generator().manual_seed(3)
+    scales, eights = (torch.randn(2, 256, generator=random).to(torch.bfloat16) for _ in range(2))
+    in_blocks = codes.clone()
+    to_blocks(in_blocks, 64)
+    want = unpack(Packed(in_blocks, words_of(scales, eights), UINT4, block=64)).to(torch.bfloat16).float()
+    halves = (half.unsqueeze(1).expand(-1, 8) for part in (scales, eights) for half in part)
+    assert torch.equal(decoded(UINT4_PTX, codes, *halves), split_pairs(want))
+
+
 def test_ptx_regroups_codes() -> None:
     """Of two neighbouring words, low halves lie in one word, inputs 0 4 1 5 2 6 3 7, and high halves in another."""
     codes = torch.randint(256, (256, 32), generator=torch.Generator().manual_seed(2)).to(torch.uint8)
@@ -114,9 +126,11 @@ def test_ptx_regroups_codes() -> None:
     assert torch.equal(nibbles.view(256, 4, 2, 4, 2), usual.permute(0, 2, 1, 4, 3).long())
 
 
-def decoded(ptx: str, codes: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """Codes (R, 32) of a tile and the bf16 scales (R, 8) of pairs of words -> weights (R, 64) in split pairs."""
+def decoded(ptx: str, codes: Tensor, *halves: Tensor) -> Tensor:
+    """Codes (R, 32) of a tile and bf16 scales, and numbers to add, (R, 8) of pairs of words -> weights (R, 64) in split
+    pairs.
+    """
     words = codes.view(torch.int32).long() & WORD  # (R, 8): two neighbouring words of 16 bits each
-    scales = [(part.contiguous().view(torch.int16).long() & 0xFFFF) * 0x10001 for part in (low, high)]
+    scales = [(part.contiguous().view(torch.int16).long() & 0xFFFF) * 0x10001 for part in halves]
     quarters = [torch.stack([word & 0xFFFF, word >> 16], dim=-1).flatten(1) for word in run(ptx, [words, *scales])]
     return bf16(torch.cat(quarters, dim=1))

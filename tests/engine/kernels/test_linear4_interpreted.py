@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch.nn import functional as F
 
+from engine import catalog, load_model
 from engine.kernels import linear_w4a16
 from engine.kernels.table import AMPERE, FOUR_BIT, find
-from engine.quant import INT4, INT4_G64, NF4, NVFP4, Scheme, pack, unpack
+from engine.layers.packed_linear import packed_weights
+from engine.quant import INT4, INT4_G64, NF4, NVFP4, UINT4, Scheme, pack, unpack
+from engine.quant.uint4 import rounded
+from tests.engine import gguf_files
 
 
 @pytest.mark.parametrize(
@@ -20,23 +26,38 @@ from engine.quant import INT4, INT4_G64, NF4, NVFP4, Scheme, pack, unpack
         (NF4, 33, 128, 130, 2, torch.float16),
         (INT4_G64, 67, 64, 30, None, torch.float32),
         (NVFP4, 5, 256, 97, 2, torch.float32),
+        (UINT4, 1, 576, 64, 3, torch.float32),
+        (UINT4, 67, 256, 71, 2, torch.float16),
     ],
 )
 def test_linear(scheme: Scheme, tokens: int, inputs: int, rows: int, splits: int | None, dtype: torch.dtype) -> None:
     """Odd numbers of rows, tiles that are not full, and splits of one tile and of two; leading dimensions, strides."""
     draws = torch.Generator().manual_seed(tokens)
-    weight = pack(torch.randn(rows, inputs, generator=draws), scheme)
+    weight = pack(torch.randn(rows, inputs, generator=draws) + (scheme == UINT4) * 0.4, scheme)
     x = torch.randn(1, tokens, 2 * inputs, generator=draws).to(dtype)[..., :inputs]
-    want = F.linear(x.float(), unpack(weight))
+    want = F.linear(x.float(), rounded(weight) if scheme == UINT4 else unpack(weight))
     for _ in range(2):  # the second time the counters are as the first left them
         found = linear_w4a16.linear_w4a16(x, weight, splits=splits)
         assert found.dtype == dtype
         torch.testing.assert_close(found.float(), want, atol=1e-4 if dtype == torch.float32 else 0.05, rtol=1e-3)
 
 
+def test_a_loaded_gguf_file(tmp_path: Path) -> None:
+    """The tensors of a network as loading leaves them; with fp32 asked for, they are in tiles on a processor, too."""
+    path = gguf_files.small(tmp_path / "small.gguf", catalog.resolve(catalog.SKILLS), "llama", gguf_files.q4_1)
+    network = load_model(path, device="cpu", dtype="float32").network
+    weights = [module.packed for module in packed_weights(network)]
+    assert {weight.scheme for weight in weights} == {UINT4}
+    for weight in weights[:7]:  # of a layer
+        x = torch.randn(3, weight.shape[1], generator=torch.Generator().manual_seed(1))
+        torch.testing.assert_close(
+            linear_w4a16.linear_w4a16(x, weight), F.linear(x, rounded(weight)), atol=1e-4, rtol=1e-3
+        )
+
+
 def test_it_serves_cards_and_fills_them() -> None:
     """WeDLM-8B's products: two to eight programs a tile on a card with 132 multiprocessors, in equal shares."""
-    assert all(find("linear", scheme, AMPERE) is linear_w4a16.linear_w4a16 for scheme in FOUR_BIT)
+    assert all(find("linear", scheme, AMPERE) is linear_w4a16.linear_w4a16 for scheme in (*FOUR_BIT, UINT4))
     found = {}
     for name, rows, inputs in (("keys", 1024, 4096), ("out", 4096, 4096), ("up", 12_288, 4096), ("down", 4096, 12_288)):
         blocks = linear_w4a16.LinearBlocks.for_shape(16, inputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,16 @@ from engine import GenerationFinished, Model, SafelightError, catalog, generate,
 from engine.fingerprint import fingerprint
 from engine.kernels import cpu_int4
 from engine.layers.packed_linear import packed_weights
+from engine.memory.card import AbsentCard, card_of
 from engine.models.defaults import run_settings
+from engine.models.opening import plan_model
 from engine.quant import INT8, UINT4, Precision, unpack
 from engine.weights.gguf import checkpoint
 from tests.app.cli.test_main import run
 from tests.engine import gguf_files
 from tests.engine.gguf_files import Mix
 
+needs_kernels = pytest.mark.skipif(find_spec("triton") is None, reason="kernels need Triton")
 SKILLS = catalog.resolve(catalog.SKILLS)
 PROMPT = [{"role": "user", "content": "Reverse the word canvas."}]
 
@@ -79,6 +83,29 @@ def test_other_types_take_eight_bits_or_stay_floats(mix: Mix, precision: Precisi
 def test_a_table_of_many_numbers_takes_eight_bits(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.models.gguf_import.SMALL_TABLE", 100)
     assert load_model(file, device="cpu").precision == Precision(attention=UINT4, dense=UINT4, embedding=INT8)
+
+
+@needs_kernels
+def test_a_card_keeps_four_bits_where_its_kernels_read_them(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    card = card_of("24GB")
+    kept = plan_model(file, device=card)
+    assert (kept.quantization, kept.precision) == ("as stored", Precision(attention=UINT4, dense=UINT4))
+    assert kept.dtype == "bfloat16"
+    unpacked = plan_model(file, device=card, quantization="none")
+    packed = [kept.parts[part] / unpacked.parts[part] for part in ("attention", "dense")]
+    assert packed == [5 / 16] * 2  # 4 bits, and 32 for 32 inputs, in place of 16
+    assert plan_model(file, device=card, dtype="float32").quantization == "none"
+    monkeypatch.setattr("engine.kernels.why_plain", lambda _device: "the card is too old")
+    assert plan_model(file, device=card).quantization == "none"
+
+
+@needs_kernels
+def test_a_file_too_large_for_a_card_is_packed_again(tmp_path: Path) -> None:
+    path = gguf_files.small(tmp_path / "small.gguf", SKILLS, "llama", gguf_files.q8_0)
+    kept = plan_model(path, 64, device=card_of("24GB"))
+    assert (kept.quantization, kept.precision) == ("as stored", Precision(attention=INT8, dense=INT8))
+    smaller = plan_model(path, 64, device=AbsentCard("small", kept.total_bytes - 1))
+    assert (smaller.quantization, smaller.fits) == ("int4", True)
 
 
 def test_a_quantization_can_be_asked_for(file: Path) -> None:

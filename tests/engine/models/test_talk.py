@@ -38,6 +38,12 @@ def test_it_is_loaded_as_it_is_and_answers_in_english(talk: Model) -> None:
 
 
 @needs_talk
+def test_one_thread_writes_it(talk: Model) -> None:
+    """A second one waits more than it computes; beside busy processes, tens of times as long."""
+    assert talk.threads == 1
+
+
+@needs_talk
 def test_drafting_writes_the_same_text_although_products_are_rounded_to_bf16(talk: Model) -> None:
     prompt = talk.chat_ids([{"role": "user", "content": "Give me a list of ten verbs in the past tense."}])
     settings = talk.generation_defaults.replace(max_new_tokens=16, sampling_temperature=0.0, repetition_penalty=1.0)

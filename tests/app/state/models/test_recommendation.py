@@ -89,7 +89,7 @@ def test_the_start_page_promises_what_is_recommended(needs: Needs) -> None:
     assert invitation(RTX_4090) == "Get DiffusionGemma 26B for your 24 GB card"
     assert invitation(RTX_5090) == "Get DiffusionGemma 26B for your 32 GB card"
     for machine in (None, RTX_4060, CPU_TORCH, without(64)):
-        assert invitation(machine) == "See what this machine can run"
+        assert invitation(machine) == "Models for this machine"
 
 
 def test_every_choice_can_be_downloaded() -> None:
