@@ -68,6 +68,9 @@ def endpoint_name(endpoint: str) -> str:
         "/v1/chat/completions": tr("Chat"),
         "/v1/completions": tr("Completion"),
         "/v1/responses": tr("Response"),
+        "/v1/messages": tr("Message"),
+        "/api/chat": tr("Chat"),
+        "/api/generate": tr("Completion"),
         "/v1/decisions": tr("Decision"),
         "/v1/systemone": tr("Decision"),
     }

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -19,10 +18,10 @@ from engine.server.anthropic_request import MessagesRequest, chat_of
 from engine.server.bodies import large_body
 from engine.server.chat import plan_chat
 from engine.server.context import ServerContext
-from engine.server.errors import ApiError
+from engine.server.errors import ApiError, refusing_as
 from engine.server.planning import RunPlan, prompt_of
 from engine.server.serving import RunResponse
-from engine.server.sse import event
+from engine.server.sse import ALIVE, EVENTS, event
 from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
 
 PATH = "/v1/messages"
@@ -40,9 +39,6 @@ STOPPED = {"length": "max_tokens", "tool_calls": "tool_use"}
 class MessagesError(ApiError):
     """A refusal in Anthropic's format."""
 
-    def __init__(self, error: ApiError) -> None:
-        super().__init__(error.status, error.message, param=error.param, code=error.code, headers=error.headers)
-
     @property
     def body(self) -> dict[str, Any]:
         kind = KINDS.get(self.status, "invalid_request_error" if self.status < 500 else "api_error")
@@ -50,32 +46,17 @@ class MessagesError(ApiError):
         return {"type": "error", "error": {"type": kind, "message": where + self.message}}
 
 
-@contextmanager
-def _refusing() -> Iterator[None]:
-    try:
-        yield
-    except ApiError as error:
-        raise MessagesError(error) from None
-
-
 def routes(context: ServerContext) -> list[Route]:
-    async def answer(request: Request) -> Callable[..., Awaitable[None]]:
-        with _refusing():
-            async with large_body(request, context, MessagesRequest) as body:
-                found = await asyncio.to_thread(_plan, context, body)
-        run = RunResponse(context, found, MessagesWriter(found), PATH, is_streamed=bool(body.stream))
+    @refusing_as(MessagesError)
+    async def answer(request: Request) -> RunResponse:
+        async with large_body(request, context, MessagesRequest) as body:
+            found = await asyncio.to_thread(_plan, context, body)
+        return RunResponse(context, found, MessagesWriter(found), PATH, is_streamed=bool(body.stream))
 
-        async def respond(*connection: Any) -> None:
-            with _refusing():
-                await run(*connection)
-
-        return respond
-
+    @refusing_as(MessagesError)
     async def count(request: Request) -> Response:
-        with _refusing():
-            async with large_body(request, context, MessagesRequest) as body:
-                tokens = await asyncio.to_thread(_count, context, body)
-        return JSONResponse({"input_tokens": tokens})
+        async with large_body(request, context, MessagesRequest) as body:
+            return JSONResponse({"input_tokens": await asyncio.to_thread(_count, context, body)})
 
     return [Route(PATH, answer, methods=["POST"]), Route(f"{PATH}/count_tokens", count, methods=["POST"])]
 
@@ -96,6 +77,8 @@ def _count(context: ServerContext, body: MessagesRequest) -> int:
 
 class MessagesWriter:
     """Writes an answer as blocks: thoughts, text, and calls of tools."""
+
+    content_type, alive = EVENTS, ALIVE
 
     def __init__(self, plan: RunPlan) -> None:
         self._plan, self._open, self._count = plan, "", 0
@@ -133,7 +116,7 @@ class MessagesWriter:
         yield _event("message_stop")
 
     def fail(self, error: ApiError) -> Iterator[bytes]:
-        yield event(MessagesError(error).body, "error")
+        yield event(MessagesError.of(error).body, "error")
 
     def whole(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> dict[str, Any]:
         blocks: list[dict[str, Any]] = []

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.server import anthropic, chat, completions, decisions, dialect, info, page, responses, tokens
+from engine.server import anthropic, chat, completions, decisions, dialect, info, ollama, page, responses, tokens
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.security import Gate
@@ -27,6 +27,7 @@ ROUTES = (
     completions.routes,
     responses.routes,
     anthropic.routes,
+    ollama.routes,
     decisions.routes,
     tokens.routes,
     dialect.routes,

@@ -11,7 +11,7 @@ from engine.server.answer import ServedAnswer
 from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
 from engine.server.schemas import SampledRequest
-from engine.server.sse import DONE, event
+from engine.server.sse import ALIVE, DONE, EVENTS, event
 
 
 class ChunkWriter(ABC):
@@ -22,6 +22,8 @@ class ChunkWriter(ABC):
         kind: further fields of every chunk, but not of a whole answer.
         empty: fields of a choice that adds nothing.
     """
+
+    content_type, alive = EVENTS, ALIVE
 
     def __init__(
         self, plan: RunPlan, body: SampledRequest, head: dict[str, str], kind: dict[str, str], empty: dict[str, Any]

@@ -21,7 +21,7 @@ from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
 from engine.server.responses_request import ResponsesRequest, chat_of, renamed
 from engine.server.serving import RunResponse
-from engine.server.sse import event
+from engine.server.sse import ALIVE, EVENTS, event
 from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
 
 ItemKind = Literal["reasoning", "message", "function_call"]
@@ -117,6 +117,8 @@ def _plan(context: ServerContext, body: ResponsesRequest) -> RunPlan:
 
 
 class ResponsesWriter:
+    content_type, alive = EVENTS, ALIVE
+
     def __init__(self, plan: RunPlan, body: ResponsesRequest) -> None:
         self._plan, self._body = plan, body.model_copy(update={"input": ""})  # images as text are large
         self._created = time.time()

@@ -15,13 +15,21 @@ from engine.server.errors import ApiError, other_model
 from engine.server.frames import CanvasFrames
 from engine.server.planning import RunPlan
 from engine.server.runs import ServedRun
-from engine.server.sse import ALIVE, send_stream
+from engine.server.sse import send_stream
 from engine.service import RunAdvanced
 from engine.text.output_parts import OutputPart, joined
 
 
 class AnswerWriter(Protocol):
-    """Writes an endpoint's answers; each method returns the next bytes of a stream, except ``whole``."""
+    """Writes an endpoint's answers; each method returns the next bytes of a stream, except ``whole``.
+
+    A stream has a content type, and bytes that say that the answer is being written while nothing is new.
+    """
+
+    @property
+    def content_type(self) -> str: ...
+    @property
+    def alive(self) -> bytes: ...
 
     def begin(self) -> Iterable[bytes]: ...
     def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterable[bytes]: ...
@@ -51,7 +59,7 @@ class RunResponse:
             run.watch(receive)
             try:
                 if self._is_streamed:
-                    await send_stream(self._stream(run), send)
+                    await send_stream(self._stream(run), send, self._writer.content_type)
                 else:
                     parts = [part async for _, found in self._advance(run, None) for part in found]
                     body = self._writer.whole(joined(parts), self._answer)
@@ -89,7 +97,7 @@ class RunResponse:
                     is_begun = True
                     yield b"".join(writer.begin())
                 if event is None and not parts:
-                    yield ALIVE
+                    yield writer.alive
                 frame = frames.fold(event) if frames is not None and event is not None else None
                 if frame is not None:
                     yield b"".join(writer.add_frame(frame))
