@@ -1,4 +1,7 @@
-"""``/v1/messages`` and its count of tokens, in Anthropic's format: a chat whose answer is a list of blocks."""
+"""``/v1/messages`` and its count of tokens, in Anthropic's format: a chat whose answer is a list of blocks.
+
+Claude Code comes here if ANTHROPIC_BASE_URL and ANTHROPIC_API_KEY are this server's address and key.
+"""
 
 from __future__ import annotations
 

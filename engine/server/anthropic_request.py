@@ -28,7 +28,7 @@ class MessagesTool(Strict):
 
 
 class ToolChoice(Strict):
-    """Whether and which tool is called: ``auto``, ``any``, ``none``, or ``tool`` with a name."""
+    """The choice of a tool to call: ``auto``, ``any``, ``none``, or ``tool`` with a name."""
 
     type: str
     name: str | None = None
@@ -36,7 +36,7 @@ class ToolChoice(Strict):
 
 
 class Thinking(Strict):
-    """Whether the model thinks first."""
+    """The options of thinking before the answer."""
 
     PLACE = "thinking."
     type: str
