@@ -15,7 +15,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.server import anthropic, chat, completions, decisions, dialect, info, ollama, page, responses, tokens
+from engine.server import (
+    anthropic,
+    chat,
+    completions,
+    decisions,
+    dialect,
+    info,
+    ollama,
+    openapi,
+    page,
+    responses,
+    tokens,
+)
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.security import Gate
@@ -28,6 +40,7 @@ ROUTES = (
     responses.routes,
     anthropic.routes,
     ollama.routes,
+    openapi.routes,
     decisions.routes,
     tokens.routes,
     dialect.routes,
