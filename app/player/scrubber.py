@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, Qt, Signal, Slot
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QSlider, QWidget
 
 from app.design import icons
@@ -28,6 +28,10 @@ class StepSlider(QSlider):
             event.ignore()  # the parent plays
         else:
             super().keyPressEvent(event)
+
+
+LEAST_SLIDER = 160  # pixels, with the pace next to it
+ROW_GAPS = 32
 
 
 class Scrub(QWidget):
@@ -71,12 +75,22 @@ class Scrub(QWidget):
     def _lay_out(self) -> None:
         steps = (self.back, self.play, self.on, Gap(8), (self.slider, 1), Gap(4))
         words = (self.words, Gap(4)) if self._in_line else ()
-        column = column_of(row_of(*steps, *words, self.pace, spacing=4), spacing=0)
-        self.setLayout(column)
+        self._row, self._below = row_of(*steps, *words, self.pace, spacing=4), row_of(spacing=4)
+        self.setLayout(column_of(self._row, self._below, spacing=0))
         if not self._in_line:
             self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-            column.addWidget(self.words)
+            self._below.addWidget(self.words, 1)
         self._fit_words()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Puts the pace below where the slider would be too short next to it."""
+        super().resizeEvent(event)
+        if self._in_line:
+            return
+        buttons = sum(one.sizeHint().width() for one in (self.back, self.play, self.on, self.pace))
+        row = self._row if self.width() - buttons - ROW_GAPS >= LEAST_SLIDER else self._below
+        if row.indexOf(self.pace) < 0:
+            row.addWidget(self.pace)  # which takes it out of the other one
 
     def _connect(self) -> None:
         self.back.clicked.connect(lambda: self.step(-1))

@@ -320,7 +320,7 @@ def test_nothing_is_cut_off_at_any_width(qtbot: QtBot, size: tuple[int, int]) ->
     assert column.solve.mapTo(page, column.solve.rect().topRight()).x() <= page.width()
     for upper, lower in ((one.board, one.scrub), (one.scrub, one.legend)):
         assert upper.mapTo(page, upper.rect().bottomLeft()).y() <= lower.mapTo(page, lower.rect().topLeft()).y()
-    assert one.scrub.slider.width() >= 120  # a run can be gone through
+    qtbot.waitUntil(lambda: one.scrub.slider.width() >= 120)  # a run can be gone through
 
 
 def test_digits_grow_with_the_text(qtbot: QtBot) -> None:
