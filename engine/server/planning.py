@@ -70,8 +70,7 @@ def config_of(body: SampledRequest, model: LoadedModel, top_logprobs: int | None
     config = model.defaults.replace(**_decoders(body, model))
     if config.is_block_diffusion:
         body.pass_over(OF_SAMPLING)
-    else:
-        config = _sampled(body, config)
+    config = _sampled(body, config)
     if config.denoises:
         config = _warmed(body, config)
     config = config.replace(thinking_tokens=body.thinking_token_budget)
@@ -103,9 +102,9 @@ def _warmed(body: SampledRequest, config: GenerationConfig) -> GenerationConfig:
 
 
 def _sampled(body: SampledRequest, config: GenerationConfig) -> GenerationConfig:
-    """Returns the settings of a decoder that draws tokens, from OpenAI's fields."""
+    """Returns the settings by which tokens are drawn, from OpenAI's fields."""
     fields = {
-        "sampling_temperature": body.temperature,
+        "sampling_temperature": None if config.is_block_diffusion else body.temperature,
         "sampling_top_p": body.top_p,
         "sampling_top_k": 0 if body.top_k == -1 else body.top_k,
         "sampling_min_p": body.min_p,

@@ -43,12 +43,7 @@ ModelName = Annotated[str, Field(max_length=1_000), AfterValidator(_unless_unnam
 
 _SAMPLING = "the entropy bound chooses what is kept; leave it out, or use temperature"
 _ENDS = "the model ends its text itself"
-OF_SAMPLING: Neutral = {  # of decoders that draw token by token
-    "top_p": ((1, 1.0), _SAMPLING),
-    "top_k": ((0, -1), _SAMPLING),
-    "min_p": ((0, 0.0), _SAMPLING),
-    "repetition_penalty": ((1, 1.0), _SAMPLING),
-}
+OF_SAMPLING: Neutral = {"repetition_penalty": ((1, 1.0), _SAMPLING)}  # of decoders that draw token by token
 UNUSED_SAMPLING: Neutral = {
     "typical_p": ((1, 1.0), _SAMPLING),
     "presence_penalty": ((0, 0.0), _SAMPLING),

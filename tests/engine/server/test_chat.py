@@ -243,6 +243,17 @@ def test_seeds_are_taken_or_made_and_told(served: Served) -> None:
     assert served.chat(temperature=0).json()["seed"] == 0
 
 
+def test_cuts_reach_the_canvas_s_sampler(served: Served) -> None:
+    said = served.chat(top_p=0.9, top_k=40, min_p=0.1)
+    assert "x-safelight-ignored" not in said.headers
+    config = served.engine.configs[-1]
+    assert (config.sampling_top_p, config.sampling_top_k, config.sampling_min_p) == (0.9, 40, 0.1)
+    assert config.cuts
+    served.chat(top_p=1, top_k=-1, min_p=0)
+    assert not served.engine.configs[-1].cuts
+    assert served.refusal(top_p=1.5)[:2] == (400, "top_p")
+
+
 def test_temperature_scales_the_model_s_own(served: Served) -> None:
     own = served.engine.defaults
     for asked, share in ((None, 1), (1, 1), (0, 0.5), (0.5, 0.75), (2, 2)):
@@ -276,9 +287,6 @@ def test_what_cannot_be_honoured_is_refused_by_name(served: Served, field: dict[
 
 
 PASSED_OVER: list[tuple[dict[str, Any], str]] = [
-    ({"top_p": 0.9}, "top_p"),
-    ({"top_k": 40}, "top_k"),
-    ({"min_p": 0.1}, "min_p"),
     ({"presence_penalty": 0.5}, "presence_penalty"),
     ({"frequency_penalty": -1}, "frequency_penalty"),
     ({"repetition_penalty": 1.2}, "repetition_penalty"),
