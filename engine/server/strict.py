@@ -28,7 +28,7 @@ class Ignored:
     def add(self, name: str) -> None:
         """Adds a field's name, which may come from outside."""
         if len(self._names) < MOST_NAMED:
-            self._names[_ODD.sub("?", name[:60])] = None
+            self._names[_ODD.sub("?", name[:60]) or "?"] = None
 
     @property
     def names(self) -> tuple[str, ...]:

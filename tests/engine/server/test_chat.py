@@ -293,7 +293,7 @@ PASSED_OVER: list[tuple[dict[str, Any], str]] = [
     ({"logit_bias": {"5": 1}}, "logit_bias"),
     ({"store": True}, "store"),
     ({"service_tier": "priority"}, "service_tier"),
-    ({"keep_alive": "5m", "cache prompt": True}, "keep_alive, cache?prompt"),
+    ({"keep_alive": "5m", "cache prompt": True, "": 1}, "keep_alive, cache?prompt, ?"),
     ({"chat_template_kwargs": {"mood": 1}}, "chat_template_kwargs.mood"),
     ({"stream": True, "stream_options": {"mood": 1}}, "stream_options.mood"),
     ({"messages": [{"role": "user", "content": "x", "name": "Ada", "mood": "good"}]}, "messages.mood, messages.name"),
