@@ -1,4 +1,4 @@
-"""``safelight serve``: serves a model to other programs by OpenAI's API. ``engine.server`` serves; this starts it."""
+"""``safelight serve``: serves a model to other programs. ``engine.server`` serves; this starts it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "serve",
         help="serve a model to other programs",
-        description="Serve a model to other programs through OpenAI's API. By default, only this machine can reach it.",
+        description="Serve a model to other programs through the APIs of OpenAI, Anthropic and Ollama. "
+        "By default, only this machine can reach it.",
         epilog=EPILOG,
     )
     parser.add_argument(
