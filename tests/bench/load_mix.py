@@ -142,7 +142,7 @@ def _bad_body(mix: Mix, random: Random) -> Visit:
         (
             good[: random.randrange(len(good))], b"[]", b"{}", b"\xff\xfe", good.replace(b"seed", b"sEed"),
             good.replace(b"user", b"nobody"), b"[" * 100_000, good.replace(b'"max_tokens": ', b'"max_tokens": -'),
-            good[:-1] + b', "top_p": 0.3}', good[:-1] + b', "n": 2}', good[:-1] + b', "tool_choice": "required"}',
+            good[:-1] + b', "top_p": 0.3}', good[:-1] + b', "n": 99}', good[:-1] + b', "tool_choice": "required"}',
         )
     )  # fmt: skip
     return Visit("bad body", mix.request("POST", "/v1/chat/completions", body), frozenset({400}))
