@@ -230,7 +230,7 @@ class ServedAnswer:
             self._reason, self.is_complete = "length", True
         self.tokens += tokens
         self._note_tokens(tokens)
-        if self._settings.echo is not None and self._settings.top_logprobs is not None and not self.is_complete:
+        if self._settings.echo is not None and len(self.tokens) < self._settings.max_tokens:
             self._note_end(event)
         text = self._text().rstrip("\N{REPLACEMENT CHARACTER}")  # the first bytes of a character; the others may follow
         # May be shorter than before: bytes that formed a character continue with another's first, and for now are
@@ -267,9 +267,9 @@ class ServedAnswer:
 
     def _note_end(self, event: CanvasCommitted) -> None:
         """Keeps the prediction of the end token. Clients that score a prompt expect a token after it in any case."""
-        read = event.tokens[: event.text_length + 1].tolist()
-        if len(read) > event.text_length:
-            self._chances += self._predictions.chances(read, self._settings.top_logprobs or 0, self._model)[-1:]
+        most, read = self._settings.top_logprobs, event.tokens[: event.text_length + 1].tolist()
+        if most is not None and len(read) > event.text_length:
+            self._chances += self._predictions.chances(read, most, self._model)[-1:]
 
     def _divide(self, text: str, *, at_end: bool) -> list[OutputPart]:
         parts: list[OutputPart] = [ContentPart(text)]
