@@ -174,7 +174,7 @@ Event = (
 
 @dataclass(frozen=True, eq=False)
 class PromptScores:
-    """How likely each token of a prompt is by the text before it alone, in nats. T tokens, K likeliest ones.
+    """The log-probabilities of a prompt's tokens by the text before each alone, in nats. T tokens, K likeliest ones.
 
     Nothing is before the first token, so that the others have a row each.
     """
