@@ -24,6 +24,7 @@ from engine.server.live import LiveRequest, LiveState
 from engine.service import BusyError, PromptScored, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 
 MOST_REPLIES = 32  # by which a run may be ahead of its client
+MOST_TOGETHER = 4  # runs of one request that are ahead, if there are more
 
 
 class RunChannel:
@@ -120,7 +121,7 @@ class ServedRun:
             self._cancel = threading.Event()
             requests = [dataclasses.replace(request, cancel=OneOfSeveral(self._cancel)) for request in requests]
         self._requests = requests
-        most = MOST_REPLIES * len(requests)
+        most = MOST_REPLIES * (len(requests) if is_patient else min(len(requests), MOST_TOGETHER))
         self._channel = RunChannel(context.scheduler.wake, most, is_patient=is_patient)
         self._live: LiveRequest | None = None
         self._watcher: asyncio.Task[None] | None = None

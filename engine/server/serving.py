@@ -101,11 +101,11 @@ class RunResponse:
             if isinstance(event, CanvasCommitted):
                 run.note_tokens(sum(len(one.tokens) for one in answers))
             yield answer, event, parts
-            if all(one.is_complete for one in answers):
-                run.succeed()
-                break
             if answer.is_complete:
                 run.drop(reply.run_id)
+                if all(one.is_complete for one in answers):
+                    run.succeed()
+                    break
         if run.failure is not None:
             raise run.failure
         for answer in answers:

@@ -333,8 +333,10 @@ class Scheduler:
                 self._current_call = None
 
     def _next(self) -> _Run | _Call | None:
-        """Returns the waiting item that is to begin: of the client with the fewest active runs, and then the one whose
-        last turn is longest ago; of its requests the one with the fewest active runs.
+        """Returns the waiting item that is to begin; None if the clients of all runs before a call take no replies.
+
+        Of the client with the fewest active runs, and then the one whose last turn is longest ago; of its requests the
+        one with the fewest active runs.
         """
         runs = list[_Run]()
         for item in self._waiting:
@@ -343,9 +345,14 @@ class Scheduler:
             runs.append(item)
         if not runs:
             return self._waiting[0] if self._waiting else None
+        runs = [run for run in runs if not run.is_paused]
         clients = Counter(run.client for run in self._active)
         outlets = Counter(id(run.outlet) for run in self._active)
-        return min(runs, key=lambda run: (clients[run.client], self._turns[run.client], outlets[id(run.outlet)]))
+        return min(
+            runs,
+            key=lambda run: (clients[run.client], self._turns[run.client], outlets[id(run.outlet)]),
+            default=None,
+        )
 
     def _take_turn(self, run: _Run) -> None:
         self._active.append(run)

@@ -316,6 +316,18 @@ def test_runs_whose_clients_read_nothing_give_up_their_places(backend: Worded, s
     assert max(map(len, backend.joint)) <= TOGETHER
 
 
+def test_nothing_more_of_a_client_that_reads_nothing_begins(scheduler: Scheduler) -> None:
+    batch, ear = several(12, 9), Ear(most=6)
+    scheduler.run_all(batch, ear)
+    assert within(lambda: len(ear.heard) >= 6)
+    assert asked(scheduler, 5)[1].end.message == ""
+    assert scheduler.running <= TOGETHER
+    assert scheduler.waiting >= 12 - TOGETHER
+    ear.most = 10**9
+    scheduler.wake()
+    assert within(lambda: sum(isinstance(one, RunEnded) for one in ear.heard) == 12)
+
+
 def test_a_run_whose_client_reads_again_takes_its_place_before_those_that_came_later(
     backend: Worded, scheduler: Scheduler
 ) -> None:
