@@ -145,7 +145,7 @@ class Scheduler:
                 if self._is_closing:
                     outlet.put(RunEnded(request.run_id))
                 else:
-                    run = _Run(request, outlet, outlet if client is None else client)
+                    run = _Run(request, outlet, id(outlet) if client is None else client)
                     self._turns.setdefault(run.client, self._turn_count)
                     self._waiting.append(run)
             self.wake()

@@ -97,7 +97,9 @@ class Worded:
 
 
 class Ear:
-    """An outlet that keeps what it hears."""
+    """An outlet that keeps what it hears; outlets need not be hashable."""
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, most: int = 10**9) -> None:
         self.heard: list[Any] = []
