@@ -23,7 +23,7 @@ from engine.server.chat import plan_chat
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError, refusing_as
 from engine.server.planning import RunPlan, prompt_of
-from engine.server.serving import RunResponse
+from engine.server.serving import Choice, RunResponse
 from engine.server.sse import ALIVE, EVENTS, event
 from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
 
@@ -54,7 +54,7 @@ def routes(context: ServerContext) -> list[Route]:
     async def answer(request: Request) -> RunResponse:
         async with large_body(request, context, MessagesRequest) as body:
             found = await asyncio.to_thread(_plan, context, body)
-        return RunResponse(context, found, MessagesWriter(found), PATH, is_streamed=bool(body.stream))
+        return RunResponse(context, (found,), MessagesWriter(found), PATH, is_streamed=bool(body.stream))
 
     @refusing_as(MessagesError)
     async def count(request: Request) -> Response:
@@ -87,7 +87,7 @@ class MessagesWriter:
         self._plan, self._open, self._count = plan, "", 0
         self._id = f"msg_{plan.request.run_id}"
 
-    def begin(self) -> Iterator[bytes]:
+    def begin(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
         usage = {"input_tokens": 0, "output_tokens": 0}
         yield _event("message_start", message=self._message([], None, None, usage))
 
@@ -106,11 +106,12 @@ class MessagesWriter:
                 case ToolCallArguments(_, fragment):
                     yield self._delta("input_json_delta", partial_json=fragment)
 
-    def add_frame(self, frame: dict[str, Any]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
+    def add_frame(self, frame: dict[str, Any], answer: ServedAnswer) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
         """Yields nothing: a message has no place for frames."""
         yield from ()
 
-    def end(self, answer: ServedAnswer) -> Iterator[bytes]:
+    def end(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:
+        [answer] = answers
         if not self._count:
             yield from self._go_on("text", {"type": "text", "text": ""})
         yield from self._close()
@@ -121,7 +122,8 @@ class MessagesWriter:
     def fail(self, error: ApiError) -> Iterator[bytes]:
         yield event(MessagesError.of(error).body, "error")
 
-    def whole(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> dict[str, Any]:
+    def whole(self, choices: Sequence[Choice]) -> dict[str, Any]:
+        [(parts, answer)] = choices
         blocks: list[dict[str, Any]] = []
         arguments: dict[int, str] = {}  # by the block's place
         for part in parts:

@@ -18,7 +18,7 @@ from engine.files import parse_json
 from engine.server.answer import ServedAnswer
 from engine.server.bodies import large_body, read_body
 from engine.server.chat import plan_chat
-from engine.server.completions import plan_completion
+from engine.server.completions import plan_completions
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError, refusing_as
 from engine.server.ollama_request import (
@@ -30,7 +30,7 @@ from engine.server.ollama_request import (
     completion_of,
 )
 from engine.server.planning import RunPlan
-from engine.server.serving import RunResponse
+from engine.server.serving import Choice, RunResponse
 from engine.service import LoadedModel
 from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
 
@@ -53,7 +53,7 @@ def routes(context: ServerContext) -> list[Route]:
             if not body.messages:
                 return _loaded(context, body, {"message": {"role": "assistant", "content": ""}})
             found = await asyncio.to_thread(_plan, context, body)
-        return RunResponse(context, found, ChatLines(found), "/api/chat", is_streamed=body.stream is not False)
+        return RunResponse(context, (found,), ChatLines(found), "/api/chat", is_streamed=body.stream is not False)
 
     @refusing_as(OllamaError)
     async def generate(request: Request) -> RunResponse | Response:
@@ -61,7 +61,8 @@ def routes(context: ServerContext) -> list[Route]:
             if not body.prompt and not body.images:
                 return _loaded(context, body, {"response": ""})
             found = await asyncio.to_thread(_plan, context, body)
-        return RunResponse(context, found, GenerateLines(found), "/api/generate", is_streamed=body.stream is not False)
+        writer = GenerateLines(found)
+        return RunResponse(context, (found,), writer, "/api/generate", is_streamed=body.stream is not False)
 
     @refusing_as(OllamaError)
     async def show(request: Request) -> Response:
@@ -88,7 +89,8 @@ def routes(context: ServerContext) -> list[Route]:
 
 def _plan(context: ServerContext, body: OllamaChat | OllamaGenerate) -> RunPlan:
     if isinstance(body, OllamaGenerate) and body.raw:
-        return plan_completion(context, completion_of(body))
+        [found] = plan_completions(context, completion_of(body))
+        return found
     return plan_chat(context, chat_of(body))
 
 
@@ -108,10 +110,10 @@ class LineWriter(ABC):
         self._plan = plan
         self._name, self._arguments = "", ""  # of the call that is being written
 
-    def begin(self) -> Iterator[bytes]:
+    def begin(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
         yield from ()
 
-    def add_frame(self, frame: dict[str, Any]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
+    def add_frame(self, frame: dict[str, Any], answer: ServedAnswer) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
         """Yields nothing: there is no place for frames."""
         yield from ()
 
@@ -129,14 +131,16 @@ class LineWriter(ABC):
                 case ToolCallArguments(_, fragment):
                     self._arguments += fragment
 
-    def end(self, answer: ServedAnswer) -> Iterator[bytes]:
+    def end(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:
+        [answer] = answers
         yield from self._end_call()
         yield self._line(self._fields(""), **_figures(answer))
 
     def fail(self, error: ApiError) -> Iterator[bytes]:
         yield json.dumps({"error": error.message}).encode() + b"\n"
 
-    def whole(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> dict[str, Any]:
+    def whole(self, choices: Sequence[Choice]) -> dict[str, Any]:
+        [(parts, answer)] = choices
         lines = [json.loads(line) for line in (*self.add(parts, answer), *self._end_call())]
         return self._base() | self._joined(lines) | _logprobs_of(lines) | _figures(answer)
 

@@ -47,8 +47,8 @@ class ServerOptions:
     api_key: str = field(default_factory=make_key, repr=False)
     origins: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
-    most_connections: int = 128
-    most_waiting: int = 32
+    most_connections: int = 384
+    most_waiting: int = 256
     body_bytes: int = 2**20
     image_body_bytes: int = 64 * 2**20
     most_large_bodies: int = 4

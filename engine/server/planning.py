@@ -8,19 +8,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.config import BLOCK_DIFFUSION, LARGEST_SEED, GenerationConfig
 from engine.decoding.names import names_of, require_thoughts
 from engine.errors import SafelightError, quoted
 from engine.server.answer import AnswerSettings
 from engine.server.context import ServerContext
-from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing
+from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing, unsupported
 from engine.server.formats import AskedFormat
 from engine.server.schemas import OF_SAMPLING, SampledRequest
 from engine.server.strict import Ignored
 from engine.server.xargs import apply_xargs, is_read_only
 from engine.service import LoadedModel, RunRequest, is_remote
 from engine.text.tags import end_of_thought, starts_in_thought
+from engine.trace.header import new_id
 
+CAUSAL = "autoregressive"  # the decoder of models that read text causally
 MOST_EXACT = 2**53  # JavaScript misreads larger whole numbers
 COLDEST = 0.5
 """The share of the model's own temperatures for a temperature of 0; 1 is all of them.
@@ -46,6 +48,15 @@ class RunPlan:
     def fingerprint(self) -> str:
         """OpenAI's fingerprint of the system: that of the model's files."""
         return f"safelight-{self.model.fingerprint[:12]}"
+
+    def choices(self, count: int | None) -> tuple[Self, ...]:
+        """Returns plans of several answers to the same: this one, and others with the next seeds."""
+        first = self.request
+        others = (
+            dataclasses.replace(first, seed=(first.seed + further) % (LARGEST_SEED + 1), run_id=new_id())
+            for further in range(1, count or 1)
+        )
+        return (self, *(dataclasses.replace(self, request=request) for request in others))
 
     def with_prediction(self, tokens: list[int]) -> Self:
         """Begins the first canvas as these tokens and padding after them, instead of noise."""
@@ -153,16 +164,21 @@ def plan(
         model,
         {
             "config": config,
-            "seed": _seed(body),
+            "seed": seed_of(body),
             "adapter": adapter,
             "keep": context.options.keeps_traces,
             "output_format": None if asked_format is None else asked_format.format,
         },
     )
+    if request.prompt_scores is not None and CAUSAL not in model.decoders:
+        raise unsupported("echo with logprobs needs a model that reads text causally.", "echo")
     config, ids = request.config, prompt_of(model, request)
     if is_read_only(body.vllm_xargs or {}):
         longest = config.max_new_tokens
-    length = _answer_length(longest, model, config, len(ids), context.options.answer_tokens)
+    least = (config.canvas_length or model.canvas_length) if config.denoises else 1
+    if request.prompt_scores is not None and longest == 0:  # nothing is written
+        least = 0
+    length = _answer_length(longest, model, config, len(ids), least, context.options.answer_tokens)
     request = dataclasses.replace(request, config=config.replace(max_new_tokens=max(1, length)))
     is_open = starts_in_thought(model.write(ids))
     if config.thinking_tokens is not None:
@@ -194,7 +210,7 @@ def _check_thinking(model: LoadedModel, request: RunRequest, *, thinks: bool, ig
     return request
 
 
-def _seed(body: SampledRequest) -> int:
+def seed_of(body: SampledRequest) -> int:
     """Returns the requested seed, else a new one; at a temperature of 0 always the same, as callers expect."""
     if body.seed is not None:
         return body.seed
@@ -211,14 +227,15 @@ def prompt_of(model: LoadedModel, request: RunRequest) -> list[int]:
         return model.prompt_ids(request)
 
 
-def _answer_length(asked: int | None, model: LoadedModel, config: GenerationConfig, prompt: int, most: int) -> int:
+def _answer_length(
+    asked: int | None, model: LoadedModel, config: GenerationConfig, prompt: int, least: int, most: int
+) -> int:
     """Returns the greatest length of the answer in tokens: what was asked for, as far as there is room.
 
     Raises:
-        ApiError: there is no room even for the shortest answer, which is a canvas for block diffusion.
+        ApiError: there is no room even for the ``least``.
     """
     room = model.context - prompt
-    least = (config.canvas_length or model.canvas_length) if config.denoises else 1
     if room < least:
         raise ApiError(
             400,

@@ -20,7 +20,7 @@ from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
 from engine.server.responses_request import ResponsesRequest, chat_of, renamed
-from engine.server.serving import RunResponse
+from engine.server.serving import Choice, RunResponse
 from engine.server.sse import ALIVE, EVENTS, event
 from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
 
@@ -101,7 +101,7 @@ def routes(context: ServerContext) -> list[Route]:
     async def respond(request: Request) -> RunResponse:
         async with large_body(request, context, ResponsesRequest) as body:
             found = await asyncio.to_thread(_plan, context, body)
-        return RunResponse(context, found, ResponsesWriter(found, body), PATH, is_streamed=bool(body.stream))
+        return RunResponse(context, (found,), ResponsesWriter(found, body), PATH, is_streamed=bool(body.stream))
 
     return [Route(PATH, respond, methods=["POST"])]
 
@@ -125,18 +125,19 @@ class ResponsesWriter:
         self._items: list[GrowingItem] = []
         self._sequence = 0
 
-    def begin(self) -> Iterator[bytes]:
+    def begin(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
         yield self._event("created", {"response": self._response("in_progress")})
         yield self._event("in_progress", {"response": self._response("in_progress")})
 
     def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:
         yield from self._all(self._grow(parts, answer))
 
-    def add_frame(self, frame: dict[str, Any]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
+    def add_frame(self, frame: dict[str, Any], answer: ServedAnswer) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
         """Yields nothing: a response has no place for frames."""
         yield from ()
 
-    def end(self, answer: ServedAnswer) -> Iterator[bytes]:
+    def end(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:
+        [answer] = answers
         status = self._status(answer)
         if not self._items:
             yield from self._all(self._open("message"))
@@ -147,7 +148,8 @@ class ResponsesWriter:
         failed = self._response("failed") | {"error": {"code": "server_error", "message": error.message}}
         yield self._event("failed", {"response": failed})
 
-    def whole(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> dict[str, Any]:
+    def whole(self, choices: Sequence[Choice]) -> dict[str, Any]:
+        [(parts, answer)] = choices
         for _ in self._grow(parts, answer):
             pass
         if not self._items:

@@ -17,6 +17,8 @@ from engine.server.strict import Neutral, Strict, ignored_in
 MOST_MESSAGES = 2_000
 MOST_TOOLS = 128
 MOST_STOPS = 16
+MOST_ANSWERS = 16  # to one prompt
+MOST_CHOICES = 64  # of all prompts of a request
 MOST_TOP_LOGPROBS = 20
 UNNAMED = ("", "dummy")  # model names from clients that have none; the second is huggingface_hub's
 TokenId = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
@@ -70,7 +72,6 @@ class SampledRequest(FormattedRequest):
     PASSED_OVER = UNUSED_SAMPLING
     NEUTRAL = {  # noqa: RUF012 - declared a ClassVar in the base class
         "best_of": ((1,), "several answers are not compared; leave it out"),
-        "n": ((1,), "a request has one answer; ask again with another seed"),
     }
     model: ModelName | None = None
     stream: bool | None = None
@@ -95,7 +96,7 @@ class SampledRequest(FormattedRequest):
     frequency_penalty: float | None = None
     repetition_penalty: float | None = None
     logit_bias: dict[str, float] | None = None
-    n: int | None = None
+    n: Annotated[int, Field(ge=1, le=MOST_ANSWERS)] | None = None
     best_of: int | None = None
     min_tokens: int | None = None
     ignore_eos: bool | None = None
@@ -244,15 +245,27 @@ class ChatRequest(SampledRequest):
 class CompletionRequest(SampledRequest):
     """Body of ``/v1/completions``."""
 
-    prompt: str | list[str] | list[TokenId]
+    prompt: str | list[str] | list[TokenId] | list[list[TokenId]]
     logprobs: Annotated[int, Field(ge=0, le=MOST_TOP_LOGPROBS)] | None = None
     echo: bool | None = None
     suffix: str | None = None
 
-    NEUTRAL = SampledRequest.NEUTRAL | {
-        "echo": ((False,), "put the prompt before the answer yourself"),
-        "suffix": (("",), "text is only written after the prompt"),
-    }
+    NEUTRAL = SampledRequest.NEUTRAL | {"suffix": (("",), "text is only written after the prompt")}
+
+    @model_validator(mode="after")
+    def _check_choices(self) -> Self:
+        if len(self.prompts) * (self.n or 1) > MOST_CHOICES:
+            raise ValueError(f"at most {MOST_CHOICES} answers to all prompts together; send further ones separately")
+        return self
+
+    @property
+    def prompts(self) -> list[str | list[int]]:
+        """The prompts, as text or as tokens."""
+        if isinstance(self.prompt, str):
+            return [self.prompt]
+        tokens = [token for token in self.prompt if isinstance(token, int)]
+        several = [prompt for prompt in self.prompt if not isinstance(prompt, int)]
+        return several or [tokens]
 
 
 class TokenizeRequest(Strict):

@@ -74,6 +74,12 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     }),
     ("/v1/completions", {"prompt": "What is 2 + 2?", **SAMPLED, "logprobs": 2, "echo": False, "suffix": ""}),
     ("/v1/completions", {"prompt": [5, 6, 7], **SAMPLED, "stream": True}),
+    ("/v1/completions", {
+        "prompt": [[5, 6, 7], [2, 3]], **SAMPLED, "n": 2, "echo": True, "logprobs": 1, "max_tokens": 1, "stream": True,
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+    }),
+    ("/v1/completions", {"prompt": ["a", "b"], "echo": True, "logprobs": 3, "max_tokens": 0, "seed": 2**63 - 1}),
+    ("/v1/chat/completions", {"messages": [CHAT], **SAMPLED, "n": 3, "diffusion_frames": True, "stream": True}),
     ("/v1/responses", {
         "input": [
             {"role": "user", "content": [{"type": "input_text", "text": "Reverse the word robot."}]},

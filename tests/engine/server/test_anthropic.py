@@ -36,6 +36,14 @@ def client(served: Served) -> Iterator[Anthropic]:
         yield found
 
 
+def test_its_list_of_models_has_the_loaded_one(served: Served, client: Anthropic) -> None:
+    [model] = client.models.list()
+    assert (model.id, model.type, model.created_at.tzinfo is not None) == ("scripted", "model", True)
+    assert client.models.retrieve("scripted").display_name == model.display_name == "scripted"
+    told = served.http.get("/v1/models").json()
+    assert (told["object"], told["has_more"], told["first_id"], told["last_id"]) == ("list", False, *2 * ["scripted"])
+
+
 def test_a_thought_a_text_and_a_call_come_whole_and_streamed(served: Served, client: Anthropic) -> None:
     served.engine.says = SAYS
     asked: Any = {

@@ -265,7 +265,7 @@ def test_temperature_scales_the_model_s_own(served: Served) -> None:
 @pytest.mark.parametrize(
     "field",
     [
-        {"n": 2}, {"modalities": ["audio"]}, {"best_of": 3},
+        {"n": 17}, {"modalities": ["audio"]}, {"best_of": 3},
         {"temperature": 3}, {"temperature": "warm"}, {"seed": -2}, {"seed": 2**63}, {"max_tokens": -2},
         {"stop": list("abcdefghijklmnopq")}, {"top_logprobs": 21, "logprobs": True}, {"messages": []},
         {"vllm_xargs": {"diffusion_max_steps": 0}}, {"vllm_xargs": {"magic": 1}}, {"logprob_token_ids": [5]},
@@ -434,12 +434,12 @@ def test_a_completion_goes_on_from_text_or_tokens(served: Served) -> None:
     served.engine.says = "<|channel>thought\nx<channel|> and so on"
     for prompt in ("Once", ["Once"], LetterTokenizer().encode("Once")):
         answer = served.http.post("/v1/completions", json={"prompt": prompt, "max_tokens": 40, "logprobs": 1}).json()
-        assert answer["usage"]["prompt_tokens"] == 1 + len("Once")
+        assert answer["usage"]["prompt_tokens"] == len("Once") + (not isinstance(prompt[0], int))  # none is added
         [choice] = answer["choices"]
         assert choice["text"] == "thought\nx and so on"
         assert choice["finish_reason"] == "stop"
         assert choice["logprobs"]["text_offset"][-1] == len(choice["logprobs"]["tokens"]) - 1
-    for prompt in (["one", "two"], [], [["x"]]):
+    for prompt in ([], [["x"]]):
         assert refused(served.http.post("/v1/completions", json={"prompt": prompt}))[0] == 400
 
 

@@ -239,10 +239,10 @@ def read(stream: Iterator[bytes]) -> list[Any]:
 
 def test_thoughts_texts_and_calls_are_items_however_they_come(writer: tuple[ResponsesWriter, ServedAnswer]) -> None:
     write, answer = writer
-    events = [*read(iter(write.begin()))]
+    events = [*read(iter(write.begin([answer])))]
     for part in PARTS:
         events += read(write.add([part], answer))
-    events += read(write.end(answer))
+    events += read(write.end([answer]))
     assert [event.sequence_number for event in events] == list(range(len(events)))
     done = [event.item for event in events if event.type == "response.output_item.done"]
     assert [item.type for item in done] == ["reasoning", "message", "function_call", "function_call"]
@@ -264,13 +264,13 @@ def test_thoughts_texts_and_calls_are_items_however_they_come(writer: tuple[Resp
 
 def test_the_whole_answer_has_the_same_items(writer: tuple[ResponsesWriter, ServedAnswer]) -> None:
     write, answer = writer
-    found = Response.model_validate(write.whole(PARTS, answer))
+    found = Response.model_validate(write.whole([(PARTS, answer)]))
     assert [item.type for item in found.output] == ["reasoning", "message", "function_call", "function_call"]
     assert found.output_text == "I look."
 
 
 def test_a_failure_on_the_way_is_told(writer: tuple[ResponsesWriter, ServedAnswer]) -> None:
-    write, _ = writer
-    *_, failed = read(iter([*write.begin(), *write.fail(ApiError(500, "It fell out."))]))
+    write, answer = writer
+    *_, failed = read(iter([*write.begin([answer]), *write.fail(ApiError(500, "It fell out."))]))
     assert failed.type == "response.failed"
     assert failed.response.error.message == "It fell out."
