@@ -21,6 +21,7 @@ from typing import IO, Any
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
+MOST_LOOKED = 300
 MEMORY = 2**31  # bytes of address space, on systems that can limit it
 PATIENCE = 120  # seconds of wall time for a job, after which the process ends even if its parent is gone
 _LIMITS = LLParserLimits(  # a useful grammar stays far below these limits; the parent process bounds everything else
@@ -53,8 +54,8 @@ class _Vocabulary:
 
 
 class _Matchers:
-    def __init__(self, library: LLTokenizer) -> None:
-        self._library = library
+    def __init__(self, library: LLTokenizer, signs: Sequence[int]) -> None:
+        self._library, self._signs = library, signs
         self._all: list[LLMatcher] = []
 
     def perform(self, name: str, rest: Sequence[Any]) -> tuple[Any, LLMatcher | None]:
@@ -74,7 +75,43 @@ class _Matchers:
                 return matcher.try_consume_tokens(rest[1]), matcher
             case "forced":
                 return matcher.compute_ff_tokens(), matcher
+            case "nearest":
+                return _nearest(matcher, rest[1], self._signs), matcher
         return base64.b64encode(matcher.compute_bitmask()).decode(), matcher
+
+
+def _nearest(matcher: LLMatcher, wanted: Sequence[int], signs: Sequence[int]) -> list[int]:
+    """Returns those tokens of one sign that begin the shortest ways to a wanted token, or to an end of the text.
+
+    Ways of one length after which the same tokens may follow count as one. Ends after ``MOST_LOOKED`` of them.
+    """
+    ends, looked = set(wanted), 0
+    goal = sum(1 << token for token in ends)
+    reached = {matcher.compute_bitmask(): (matcher, set[int]())}
+    while reached:
+        further, found = dict[bytes, tuple[LLMatcher, set[int]]](), set[int]()
+        for mask, (here, begun) in reached.items():
+            allowed = int.from_bytes(mask, "little")
+            for sign in signs:
+                if not allowed >> sign & 1:
+                    continue
+                looked += 1
+                if looked > MOST_LOOKED:
+                    return sorted(found)
+                there = here.deep_copy()
+                there.consume_token(sign)
+                forced = there.compute_ff_tokens()
+                there.consume_tokens(forced)
+                following = there.compute_bitmask()
+                ways = begun or {sign}
+                if int.from_bytes(following, "little") & goal or ends & set(forced) or there.is_accepting():
+                    found |= ways
+                elif not there.is_error():
+                    further.setdefault(following, (there, set()))[1].update(ways)
+        if found:
+            return sorted(found)
+        reached = further
+    return []
 
 
 def _source(kind: str, text: str, style: dict[str, Any] | None) -> str:
@@ -103,9 +140,12 @@ def _serve(jobs: IO[bytes], answers: IO[bytes], silence: IO[str]) -> None:
     vocabulary = _Vocabulary(said, jobs, answers)
     wrapped = TokenizerWrapper(vocabulary)
     library = LLTokenizer(wrapped, eos_token=said["ends"])
+    signs = [
+        token for token, written in enumerate(vocabulary.tokens) if len(written) == 1 and 0x20 <= written[0] < 0x7F
+    ]
     del said
     wrapped.tokens = vocabulary.tokens = []  # the library has copied them
-    matchers = _Matchers(library)
+    matchers = _Matchers(library, signs)
     _say(answers, _state(None, None))
     for line in jobs:
         name, *rest = json.loads(line)
