@@ -13,6 +13,7 @@ import contextlib
 import faulthandler
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -21,7 +22,8 @@ from typing import IO, Any
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
-MOST_LOOKED = 300
+MOST_LOOKED = 1_000  # ways to the end of a value
+_SIGN = re.compile(rb"[ -~]")
 MEMORY = 2**31  # bytes of address space, on systems that can limit it
 PATIENCE = 120  # seconds of wall time for a job, after which the process ends even if its parent is gone
 _LIMITS = LLParserLimits(  # a useful grammar stays far below these limits; the parent process bounds everything else
@@ -140,12 +142,10 @@ def _serve(jobs: IO[bytes], answers: IO[bytes], silence: IO[str]) -> None:
     vocabulary = _Vocabulary(said, jobs, answers)
     wrapped = TokenizerWrapper(vocabulary)
     library = LLTokenizer(wrapped, eos_token=said["ends"])
-    signs = [
-        token for token, written in enumerate(vocabulary.tokens) if len(written) == 1 and 0x20 <= written[0] < 0x7F
-    ]
+    signs = {written: token for token, written in enumerate(vocabulary.tokens) if _SIGN.fullmatch(written)}
     del said
     wrapped.tokens = vocabulary.tokens = []  # the library has copied them
-    matchers = _Matchers(library, signs)
+    matchers = _Matchers(library, list(signs.values()))
     _say(answers, _state(None, None))
     for line in jobs:
         name, *rest = json.loads(line)

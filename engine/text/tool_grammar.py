@@ -218,7 +218,7 @@ class _Rules:
             most = 0
         if most == 0:
             return '"[" "]"'
-        more = f'("," {item}){{{max(0, least - 1)},{"" if most is None else most - 1}}}'
+        more = "" if most == 1 else f'("," {item}){{{max(0, least - 1)},{"" if most is None else most - 1}}}'
         return f'"[" {item} {more} "]"' if least else f'"[" ({item} {more})? "]"'
 
     def _object(self, schema: Mapping[str, Any], place: str) -> str:
