@@ -167,12 +167,12 @@ class GrammarState:
         self._closings += 1
         if self._closings <= FREE_CLOSINGS:
             return allowed
-        return self._nearer(allowed, signs.closing(self._place.string))
+        return self._nearer(allowed, signs.shortest(self._place.string))
 
-    def _nearer(self, allowed: NDArray[np.bool_], closing: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
-        """Returns the allowed tokens (V,) that begin the shortest way to a closing one; all, if it is not found."""
+    def _nearer(self, allowed: NDArray[np.bool_], wanted: Sequence[int]) -> NDArray[np.bool_]:
+        """Returns the allowed tokens (V,) that begin the shortest way to a wanted one; all, if it is not found."""
         try:
-            found = self._matchers[0].nearest(np.flatnonzero(np.any(closing, axis=0)).tolist())
+            found = self._matchers[0].nearest(wanted)
         except MatchingEndedError as error:
             self._fail(str(error))
             return np.zeros_like(allowed)

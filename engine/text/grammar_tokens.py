@@ -85,6 +85,8 @@ class JsonSigns:
 
         self.blank = np.array([text != b"" and not text.strip() for text in written], dtype=np.bool_)
         marks = begin_with(b"<") if mark is None else np.arange(len(written)) == mark
+        self._ids = {text: token for token, text in enumerate(written) if len(text) == 1}
+        self._mark = self._ids.get(b"<", 0) if mark is None else mark
         self._closing = {
             "": (begin_with(b"}]"), begin_with(b",")),
             "quoted": (begin_with(b'"'),),
@@ -94,6 +96,12 @@ class JsonSigns:
     def closing(self, string: str) -> tuple[NDArray[np.bool_], ...]:
         """Returns the tokens that end a value soonest; in a ``quoted`` or ``marked`` string those that end it."""
         return self._closing[string]
+
+    def shortest(self, string: str) -> list[int]:
+        """Returns those of the closing tokens that write nothing more."""
+        if string == "marked":
+            return [self._mark]
+        return [self._ids[sign] for sign in ((b'"',) if string else (b"}", b"]", b",")) if sign in self._ids]
 
 
 def _in_class(sign: str) -> str:

@@ -13,17 +13,16 @@ import contextlib
 import faulthandler
 import json
 import os
-import re
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
 MOST_LOOKED = 1_000  # ways to the end of a value
-_SIGN = re.compile(rb"[ -~]")
+_ASCII = range(0x20, 0x7F)
 MEMORY = 2**31  # bytes of address space, on systems that can limit it
 PATIENCE = 120  # seconds of wall time for a job, after which the process ends even if its parent is gone
 _LIMITS = LLParserLimits(  # a useful grammar stays far below these limits; the parent process bounds everything else
@@ -56,7 +55,7 @@ class _Vocabulary:
 
 
 class _Matchers:
-    def __init__(self, library: LLTokenizer, signs: Sequence[int]) -> None:
+    def __init__(self, library: LLTokenizer, signs: Mapping[int, int]) -> None:
         self._library, self._signs = library, signs
         self._all: list[LLMatcher] = []
 
@@ -82,38 +81,46 @@ class _Matchers:
         return base64.b64encode(matcher.compute_bitmask()).decode(), matcher
 
 
-def _nearest(matcher: LLMatcher, wanted: Sequence[int], signs: Sequence[int]) -> list[int]:
+def _nearest(matcher: LLMatcher, wanted: Sequence[int], signs: Mapping[int, int]) -> list[int]:
     """Returns those tokens of one sign that begin the shortest ways to a wanted token, or to an end of the text.
 
-    Ways of one length after which the same tokens may follow count as one. Ends after ``MOST_LOOKED`` of them.
+    Signs after which the same signs may follow count as one, and none at all if the same could have come before them.
+    Looks at ``MOST_LOOKED`` ways. Masks of a large vocabulary would take too long.
+
+    Args:
+        wanted: tokens of one sign, or tags. signs: the tokens of one sign, by their bytes.
     """
-    ends, looked = set(wanted), 0
-    goal = sum(1 << token for token in ends)
-    reached = {matcher.compute_bitmask(): (matcher, set[int]())}
+    ends, tokens, looked = set(wanted), tuple({*signs.values(), *wanted}), 0
+    reached = [(matcher, _following(matcher, tokens), set[int]())]
     while reached:
-        further, found = dict[bytes, tuple[LLMatcher, set[int]]](), set[int]()
-        for mask, (here, begun) in reached.items():
-            allowed = int.from_bytes(mask, "little")
-            for sign in signs:
-                if not allowed >> sign & 1:
-                    continue
+        further, found = list[tuple[LLMatcher, tuple[int, ...], set[int]]](), set[int]()
+        for here, allowed, begun in reached:
+            kinds = dict[tuple[int, ...], set[int]]()
+            for sign in allowed:
                 looked += 1
                 if looked > MOST_LOOKED:
                     return sorted(found)
                 there = here.deep_copy()
                 there.consume_token(sign)
-                forced = there.compute_ff_tokens()
-                there.consume_tokens(forced)
-                following = there.compute_bitmask()
-                ways = begun or {sign}
-                if int.from_bytes(following, "little") & goal or ends & set(forced) or there.is_accepting():
+                forced = [signs[byte] for byte in there.compute_ff_bytes() if byte in signs]
+                there.try_consume_tokens(forced)
+                following, ways = _following(there, tokens), begun or {sign}
+                if there.is_accepting() or ends.intersection((*following, *forced)):
                     found |= ways
-                elif not there.is_error():
-                    further.setdefault(following, (there, set()))[1].update(ways)
+                elif following in kinds:
+                    kinds[following] |= ways
+                elif following != allowed:
+                    kinds[following] = set(ways)
+                    further.append((there, following, kinds[following]))
         if found:
             return sorted(found)
         reached = further
     return []
+
+
+def _following(matcher: LLMatcher, tokens: Sequence[int]) -> tuple[int, ...]:
+    """Returns those of the tokens that may come next."""
+    return tuple(token for token in tokens if matcher.validate_tokens([token]))
 
 
 def _source(kind: str, text: str, style: dict[str, Any] | None) -> str:
@@ -142,10 +149,14 @@ def _serve(jobs: IO[bytes], answers: IO[bytes], silence: IO[str]) -> None:
     vocabulary = _Vocabulary(said, jobs, answers)
     wrapped = TokenizerWrapper(vocabulary)
     library = LLTokenizer(wrapped, eos_token=said["ends"])
-    signs = {written: token for token, written in enumerate(vocabulary.tokens) if _SIGN.fullmatch(written)}
+    signs = {
+        written[0]: token
+        for token, written in enumerate(vocabulary.tokens)
+        if len(written) == 1 and written[0] in _ASCII
+    }
     del said
     wrapped.tokens = vocabulary.tokens = []  # the library has copied them
-    matchers = _Matchers(library, list(signs.values()))
+    matchers = _Matchers(library, signs)
     _say(answers, _state(None, None))
     for line in jobs:
         name, *rest = json.loads(line)

@@ -245,7 +245,7 @@ def test_many_members_that_may_be_left_out_make_an_answer(model: Model, count: i
     assert not problem(wanted, model.tokenizer.decode(last.tokens))
 
 
-@pytest.mark.parametrize("count", [400, 1_500])
+@pytest.mark.parametrize("count", [1_000])
 def test_objects_of_many_members_that_may_be_left_out_are_taken(
     model: Model, tokens: GrammarTokens, count: int
 ) -> None:
