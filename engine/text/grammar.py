@@ -170,7 +170,7 @@ class GrammarState:
         return self._nearer(allowed, signs.shortest(self._place.string))
 
     def _nearer(self, allowed: NDArray[np.bool_], wanted: Sequence[int]) -> NDArray[np.bool_]:
-        """Returns the allowed tokens (V,) that begin the shortest way to a wanted one; all, if it is not found."""
+        """Returns the allowed tokens (V,) that begin the shortest path to a wanted one; all, if it is not found."""
         try:
             found = self._matchers[0].nearest(wanted)
         except MatchingEndedError as error:

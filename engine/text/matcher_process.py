@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
-MOST_LOOKED = 1_000  # ways to the end of a value
+MOST_LOOKED = 1_000  # paths to the end of a value
 _ASCII = range(0x20, 0x7F)
 MEMORY = 2**31  # bytes of address space, on systems that can limit it
 PATIENCE = 120  # seconds of wall time for a job, after which the process ends even if its parent is gone
@@ -82,10 +82,10 @@ class _Matchers:
 
 
 def _nearest(matcher: LLMatcher, wanted: Sequence[int], signs: Mapping[int, int]) -> list[int]:
-    """Returns those tokens of one sign that begin the shortest ways to a wanted token, or to an end of the text.
+    """Returns those tokens of one sign that begin the shortest paths to a wanted token, or to an end of the text.
 
     Signs after which the same signs may follow count as one, and none at all if the same could have come before them.
-    Looks at ``MOST_LOOKED`` ways. Masks of a large vocabulary would take too long.
+    Looks at ``MOST_LOOKED`` paths. Masks of a large vocabulary would take too long.
 
     Args:
         wanted: tokens of one sign, or tags. signs: the tokens of one sign, by their bytes.
@@ -104,13 +104,13 @@ def _nearest(matcher: LLMatcher, wanted: Sequence[int], signs: Mapping[int, int]
                 there.consume_token(sign)
                 forced = [signs[byte] for byte in there.compute_ff_bytes() if byte in signs]
                 there.try_consume_tokens(forced)
-                following, ways = _following(there, tokens), begun or {sign}
+                following, begins = _following(there, tokens), begun or {sign}
                 if there.is_accepting() or ends.intersection((*following, *forced)):
-                    found |= ways
+                    found |= begins
                 elif following in kinds:
-                    kinds[following] |= ways
+                    kinds[following] |= begins
                 elif following != allowed:
-                    kinds[following] = set(ways)
+                    kinds[following] = set(begins)
                     further.append((there, following, kinds[following]))
         if found:
             return sorted(found)

@@ -75,7 +75,7 @@ class Matcher:
         return base64.b64decode(self._ask("mask", ""))
 
     def nearest(self, ids: Sequence[int]) -> list[int]:
-        """Returns the tokens that begin the shortest ways to one of these tokens; empty if none is found soon."""
+        """Returns the tokens that begin the shortest paths to one of these tokens; empty if none is found soon."""
         return list(self._ask("nearest", (), list(ids)))
 
     def _ask(self, name: str, otherwise: Any, *more: Any) -> Any:

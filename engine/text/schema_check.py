@@ -1,6 +1,6 @@
 """Checks a JSON schema from outside: returns it for a grammar, or raises an error that names the unsupported place.
 
-Only keywords that a grammar can hold are let through. Those that restrict an answer in another way are refused, and
+Only keywords that a grammar can hold are let through. Others that restrict an answer are refused, and
 those that only describe it are left out, as are formats that are not known. A place is written as a JSON pointer:
 ``/properties/name``.
 """

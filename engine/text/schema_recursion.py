@@ -1,4 +1,4 @@
-"""Writes recursive JSON schemas out to a depth, so that an answer under them comes to an end.
+"""Writes recursive JSON schemas out to a depth, so that an answer under them is finite.
 
 A schema that contains itself is copied for each level, and each copy refers to the next. Where the last one would
 contain another, nothing is allowed: a member is left out, a list is empty, another alternative is taken.
@@ -26,7 +26,7 @@ def unrolled(root: Mapping[str, Any]) -> dict[str, Any]:
         root: of checked keywords, and of references that all lead to a schema in it.
 
     Raises:
-        SafelightError: no value of a schema comes to an end; names it.
+        SafelightError: no value of a schema is finite; names it.
     """
     return _Unrolling(root).whole()
 
