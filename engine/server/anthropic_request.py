@@ -35,7 +35,7 @@ class ToolChoice(Strict):
     disable_parallel_tool_use: bool | None = None
 
 
-class Thinking(Strict):
+class ThinkingOptions(Strict):
     """The options of thinking before the answer."""
 
     PLACE = "thinking."
@@ -66,7 +66,7 @@ class MessagesRequest(NeutralFields):
     top_k: int | None = None
     tools: Annotated[list[MessagesTool], Field(max_length=MOST_TOOLS)] | None = None
     tool_choice: ToolChoice | None = None
-    thinking: Thinking | None = None
+    thinking: ThinkingOptions | None = None
     output_config: OutputConfig | None = None
     output_format: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
@@ -121,7 +121,7 @@ def chat_of(body: MessagesRequest) -> ChatRequest:
         raise in_words(error, asked) from None
 
 
-def _effort(thinking: Thinking | None, effort: str | None) -> str | None:
+def _effort(thinking: ThinkingOptions | None, effort: str | None) -> str | None:
     if thinking is None:
         return None
     return "none" if thinking.type == "disabled" else _EFFORTS.get(effort or "", "medium")

@@ -17,7 +17,7 @@ UNLIMITED = -2  # Ollama's for an answer that fills the context
 _AS_IN_CHATS = "temperature top_p top_k min_p seed stop presence_penalty frequency_penalty typical_p"
 
 
-class Options(Strict):
+class OllamaOptions(Strict):
     """The settings of an answer; those of loading a model are passed over."""
 
     PLACE = "options."
@@ -52,7 +52,7 @@ class AnswerRequest(ModelRequest):
 
     stream: bool | None = None
     format: Literal["", "json"] | dict[str, Any] | None = None
-    options: Options | None = None
+    options: OllamaOptions | None = None
     keep_alive: float | int | str | None = None  # the model stays until another one is loaded
     think: bool | Literal["low", "medium", "high"] | None = None
     logprobs: bool | None = None
@@ -60,7 +60,7 @@ class AnswerRequest(ModelRequest):
 
     def asked(self) -> dict[str, Any]:
         """Returns the fields of OpenAI's requests."""
-        options = self.options or Options()
+        options = self.options or OllamaOptions()
         length = options.num_predict
         found: dict[str, Any] = {name: getattr(options, name) for name in _AS_IN_CHATS.split()}
         return found | {
