@@ -18,7 +18,7 @@ MOST_KEPT = 1_000  # responses
 
 @dataclass(frozen=True)
 class Conversation:
-    """What led to a response, and its own items; ``size`` of both in bytes."""
+    """The items that led to a response, and its own; ``size`` of both in bytes."""
 
     items: Sequence[Item]
     size: int

@@ -26,7 +26,7 @@ for provider in ("openai", "hosted_vllm", "lm_studio"):
     said = litellm.completion(**at("small", provider), messages=ASKED, top_p=0.9)
     assert (said.choices[0].message.content, said.usage.completion_tokens) == ("tobor", 5)
 chunks = list(litellm.completion(**at("small"), messages=ASKED, stream=True, stream_options={"include_usage": True}))
-assert "".join(one.choices[0].delta.content or "" for one in chunks) == "tobor"
+assert "".join(one.choices[0].delta.content or "" for one in chunks if one.choices) == "tobor"
 formed = litellm.completion(**at("small"), messages=ASKED, response_format=Person, max_tokens=500, seed=1)
 Person.model_validate_json(formed.choices[0].message.content)
 assert litellm.text_completion(**at("small", "text-completion-openai"), prompt="A word.", max_tokens=8).choices

@@ -41,5 +41,5 @@ def read(name):
 chat, text, choices = (read(name) for name in ("chat", "text", "choices"))
 assert chat["words"]["exact_match,none"] >= 0.5, chat
 assert text["words"]["exact_match,none"] >= 0, text
-assert choices["choices"]["acc,none"] == 1, choices
+assert choices["choices"]["acc,none"] >= 0.5, choices
 '
