@@ -43,7 +43,7 @@ class Documented:
 ROUTES = (
     Documented("/v1/chat/completions", "OpenAI's chats", ChatRequest),
     Documented("/v1/completions", "OpenAI's completions of a prompt without a template", CompletionRequest),
-    Documented("/v1/responses", "OpenAI's responses, stateless", ResponsesRequest),
+    Documented("/v1/responses", "OpenAI's responses, kept in memory for a while", ResponsesRequest),
     Documented("/v1/messages", "Anthropic's messages", MessagesRequest),
     Documented("/v1/messages/count_tokens", "Tokens of a message's prompt", MessagesRequest),
     Documented("/v1/decisions", "Decisions between given answers", DecisionsRequest),

@@ -1,12 +1,13 @@
-"""``/v1/responses``, stateless: a chat in another format, with its answer as items."""
+"""``/v1/responses``: a chat in another format, with its answer as items."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from starlette.requests import Request
@@ -27,6 +28,8 @@ from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolC
 ItemKind = Literal["reasoning", "message", "function_call"]
 ItemEvent = tuple[str, dict[str, Any]]
 """An event's type without ``response.``, and its fields except the sequence number."""
+Keep = Callable[[str, Sequence[dict[str, Any]]], None]
+"""Keeps an answer: its id, and its items."""
 
 _PREFIXES: dict[ItemKind, str] = {"reasoning": "rs", "message": "msg", "function_call": "fc"}
 _PARTS: dict[ItemKind, str] = {"reasoning": "reasoning_text", "message": "output_text"}
@@ -100,13 +103,26 @@ PATH = "/v1/responses"
 def routes(context: ServerContext) -> list[Route]:
     async def respond(request: Request) -> RunResponse:
         async with large_body(request, context, ResponsesRequest) as body:
-            found = await asyncio.to_thread(_plan, context, body)
-        return RunResponse(context, (found,), ResponsesWriter(found, body), PATH, is_streamed=bool(body.stream))
+            found, keep = await asyncio.to_thread(_plan, context, body)
+        return RunResponse(context, (found,), ResponsesWriter(found, body, keep), PATH, is_streamed=bool(body.stream))
 
     return [Route(PATH, respond, methods=["POST"])]
 
 
-def _plan(context: ServerContext, body: ResponsesRequest) -> RunPlan:
+def _plan(context: ServerContext, sent: ResponsesRequest) -> tuple[RunPlan, Keep | None]:
+    kept = context.kept
+    conversation = kept.open(sent.input, sent.previous_response_id)
+    try:
+        found = _plan_whole(context, sent.model_copy(update={"input": list(conversation.items)}))
+    except ApiError as error:
+        if sent.previous_response_id is not None and (error.param or "").startswith("input."):
+            error.param = "input"  # its places are others than those of the whole conversation
+        raise
+    is_kept = sent.store is not False and kept.has_room(conversation)
+    return found, functools.partial(kept.keep, conversation) if is_kept else None
+
+
+def _plan_whole(context: ServerContext, body: ResponsesRequest) -> RunPlan:
     chat = chat_of(body)
     try:
         found = plan_chat(context, chat)
@@ -119,8 +135,9 @@ def _plan(context: ServerContext, body: ResponsesRequest) -> RunPlan:
 class ResponsesWriter:
     content_type, alive = EVENTS, ALIVE
 
-    def __init__(self, plan: RunPlan, body: ResponsesRequest) -> None:
+    def __init__(self, plan: RunPlan, body: ResponsesRequest, keep: Keep | None = None) -> None:
         self._plan, self._body = plan, body.model_copy(update={"input": ""})  # images as text are large
+        self._keep = keep
         self._created = time.time()
         self._items: list[GrowingItem] = []
         self._sequence = 0
@@ -142,7 +159,7 @@ class ResponsesWriter:
         if not self._items:
             yield from self._all(self._open("message"))
         yield from self._all(self._items[-1].end(status))
-        yield self._event(status, {"response": self._response(status, answer)})
+        yield self._event(status, {"response": self._kept(status, answer)})
 
     def fail(self, error: ApiError) -> Iterator[bytes]:
         failed = self._response("failed") | {"error": {"code": "server_error", "message": error.message}}
@@ -154,7 +171,13 @@ class ResponsesWriter:
             pass
         if not self._items:
             self._items.append(GrowingItem("message", 0))
-        return self._response(self._status(answer), answer)
+        return self._kept(self._status(answer), answer)
+
+    def _kept(self, status: str, answer: ServedAnswer) -> dict[str, Any]:
+        found = self._response(status, answer)
+        if self._keep is not None:
+            self._keep(found["id"], found["output"])
+        return found
 
     @staticmethod
     def _status(answer: ServedAnswer) -> str:
@@ -211,9 +234,9 @@ class ResponsesWriter:
             "model": self._plan.name,
             "output": output,
             "parallel_tool_calls": body.parallel_tool_calls is not False,
-            "previous_response_id": None,
+            "previous_response_id": body.previous_response_id,
             "reasoning": {"effort": body.reasoning.effort if body.reasoning is not None else None, "summary": None},
-            "store": False,
+            "store": self._keep is not None,
             "temperature": body.temperature,
             "text": {"format": _format(body)},
             "tool_choice": body.tool_choice or "auto",

@@ -1,4 +1,4 @@
-"""The body of ``/v1/responses``, and its conversion to a chat. It is stateless: the input is the whole conversation."""
+"""The body of ``/v1/responses``, and its conversion to a chat."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from engine.server.images import input_image
 from engine.server.schemas import MOST_MESSAGES, MOST_TOOLS, AnyLength, AnySeed, ChatRequest, ModelName, StreamOptions
 from engine.server.strict import Ignored, NeutralFields, Strict, ignored_in
 
-_STATELESS = "answers are not stored; leave it out, and send the whole conversation as input each time"
 _LOGPROBS = "message.output_text.logprobs"
 INCLUDED = frozenset(  # values of ``include``: for others than the first, there is nothing to send
     {
@@ -113,13 +112,11 @@ class ResponsesRequest(NeutralFields):
     prompt: Any = None
 
     NEUTRAL = {  # noqa: RUF012 - declared a ClassVar in the base class
-        "previous_response_id": ((), _STATELESS),
-        "conversation": ((), _STATELESS),
+        "conversation": ((), "go on by previous_response_id, or send the whole conversation as input"),
         "background": ((False,), "wait for the answer, or stream it"),
         "prompt": ((), "put the prompt into input"),
     }
     PASSED_OVER = {  # noqa: RUF012 - as above
-        "store": ((False,), "answers are not stored"),
         "truncation": (("disabled",), "shorten the input yourself"),
         "service_tier": (("auto", "default"), "there is only one tier"),
         "max_tool_calls": ((), "every call is sent to you"),

@@ -1,8 +1,9 @@
 """Installs clients that others wrote, uses each of them, and prints a table: ``python -m tests.clients [NAME …]``.
 
 A client is a folder with ``requirements.txt`` (Python) or ``package.json`` (Node), and ``use.py``, ``use.mjs`` or
-``use.sh``, whose first line says what is tried. The script gets the addresses ``SMALL`` and ``AGENT`` and ``KEY`` from
-its environment, runs in an empty folder, and fails by its exit status. Installed clients are kept in ``--cache``.
+``use.sh``, whose first line says what is tried. The script gets the addresses ``SMALL`` and ``AGENT``, ``KEY``, and the
+small model's folder ``WEIGHTS`` from its environment, runs in an empty folder, and fails by its exit status. Installed
+clients are kept in ``--cache``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tests.engine.server.served import KEY
 
 HERE = Path(__file__).parent
 SECONDS = 300  # of one client's use
+HEAD = "| client | version | tried | result | seconds |\n|---|---|---|---|---|"
 SCRIPTS = ("use.py", "use.mjs", "use.sh")
 
 
@@ -106,37 +108,45 @@ def _run(command: list[str], place: Path) -> None:
         raise RuntimeError(f"{' '.join(command[:3])} failed:\n{done.stderr[-2_000:]}")
 
 
+def _tried(client: Client, environment: dict[str, str]) -> tuple[str, str]:
+    """Installs and uses a client; returns its row of the table, and its problem or nothing."""
+    problem, version, begun = "", "", time.monotonic()
+    try:
+        client.install()
+        version, begun = client.version(), time.monotonic()
+        with tempfile.TemporaryDirectory() as place:
+            problem = client.use(environment, Path(place))
+    except (RuntimeError, subprocess.CalledProcessError) as error:
+        problem = str(error)
+    said = "fails" if problem else "works"
+    return f"| {client.name} | {version} | {client.tried} | {said} | {time.monotonic() - begun:.0f} |", problem
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="folders; all without a name")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "safelight-clients")
+    parser.add_argument("--table", type=Path, help="a Markdown file, into which the table is written, too")
     options = parser.parse_args()
-    folders = [path.parent for name in SCRIPTS for path in HERE.glob(f"*/{name}")]
-    clients = [
-        Client(path, options.cache / path.name)
-        for path in sorted(set(folders))
-        if not options.names or path.name in options.names
-    ]
-    failed = 0
-    print("| client | version | tried | result | seconds |\n|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as name, small(Path(name)) as one, agent() as other:
-        environment = {"SMALL": one, "AGENT": other, "KEY": KEY}
-        for client in clients:
-            problem, version, begun = "", "", time.monotonic()
-            try:
-                client.install()
-                version, begun = client.version(), time.monotonic()
-                with tempfile.TemporaryDirectory() as place:
-                    problem = client.use(environment, Path(place))
-            except (RuntimeError, subprocess.CalledProcessError) as error:
-                problem = str(error)
-            failed += bool(problem)
-            said = "fails" if problem else "works"
-            print(
-                f"| {client.name} | {version} | {client.tried} | {said} | {time.monotonic() - begun:.0f} |", flush=True
-            )
-            if problem:
-                print(problem, file=sys.stderr, flush=True)
+    folders = {path.parent for name in SCRIPTS for path in HERE.glob(f"*/{name}")}
+    if unknown := set(options.names) - {path.name for path in folders}:
+        parser.error(f"no such client: {', '.join(sorted(unknown))}")
+    chosen = sorted(path for path in folders if not options.names or path.name in options.names)
+    table, failed = [HEAD], 0
+    print(HEAD)
+    with tempfile.TemporaryDirectory() as name:
+        weights = Path(name) / "small"
+        with small(weights) as one, agent() as other:
+            environment = {"SMALL": one, "AGENT": other, "KEY": KEY, "WEIGHTS": str(weights)}
+            for path in chosen:
+                row, problem = _tried(Client(path, options.cache / path.name), environment)
+                table.append(row)
+                failed += bool(problem)
+                print(row, flush=True)
+                if problem:
+                    print(problem, file=sys.stderr, flush=True)
+    if options.table is not None:
+        options.table.write_text("\n".join([*table, ""]), encoding="utf-8")
     return 1 if failed else 0
 
 

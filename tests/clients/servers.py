@@ -1,12 +1,14 @@
 """The two servers that clients are tried on.
 
 *small* is Safelight Skills with a long context and a template that names tools: real weights, real grammars, brief
-answers. *agent* is scripted: it calls a tool that runs commands once, and then says what the tool answered.
+answers. *agent* is scripted: it says what the user puts between « and »; else it calls a tool that runs commands once,
+and then says what the tool answered.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,7 +31,7 @@ TEMPLATE = """{{ bos_token }}<|turn>user
 
 
 class AgentEngine(ScriptedEngine):
-    """Calls a tool for commands once, then says the last line that it answered."""
+    """Says what it is told to, or calls a tool for commands once and says the word that it answered."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,11 +40,12 @@ class AgentEngine(ScriptedEngine):
 
     def render(self, messages: Any, tools: Any = (), **options: Any) -> str:
         text = super().render(messages, tools, **options)
-        self.says = "The answer."
+        asked = re.findall("«(.*?)»", str(messages[-1]["content"]), re.DOTALL)
+        self.says = asked[-1] if asked else "The answer."
         found = _command_tool(tools)
         if messages[-1]["role"] == "tool":
-            lines = str(messages[-1]["content"]).strip().splitlines() or ["nothing"]
-            self.says = f"The command said: {lines[-1]}"
+            words = re.findall(r"^(?:Output: )?(\w+)$", str(messages[-1]["content"]).strip(), re.MULTILINE)
+            self.says = f"The command said: {words[-1] if words else 'nothing'}"
         elif found is not None and not any(message["role"] == "tool" for message in messages):
             self.says = f"I run it.<|tool_call>call:{found['name']}{_arguments(found)}<tool_call|>"
         return text
@@ -71,9 +74,8 @@ def _arguments(function: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def small(folder: Path) -> Iterator[str]:
-    """Serves the small model; yields the address."""
-    model = folder / "small"
+def small(model: Path) -> Iterator[str]:
+    """Serves the small model, of which it makes the folder; yields the address."""
     shutil.copytree(resolve(SKILLS), model)
     config = json.loads((model / "config.json").read_text())
     config["text_config"]["max_position_embeddings"] = CONTEXT

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from engine import GenerationConfig
 from engine.server.answer import AnswerSettings, ServedAnswer
 from engine.server.errors import ApiError
+from engine.server.kept import KeptResponses
 from engine.server.messages import read_messages
 from engine.server.planning import RunPlan
 from engine.server.responses import ResponsesWriter
@@ -90,11 +91,11 @@ def test_what_clients_always_send_is_passed_over(client: openai.OpenAI) -> None:
         extra_body={"client_metadata": {"a": "b"}},
     )
     assert set(said.headers["x-safelight-ignored"].split(", ")) == {
-        "store", "truncation", "reasoning.summary", "text.verbosity", "client_metadata",
+        "truncation", "reasoning.summary", "text.verbosity", "client_metadata",
         "tools.web_search", "tools.namespace", "tools.custom",
     }  # fmt: skip
     answer = said.parse()
-    assert answer.store is False
+    assert answer.store is True
     assert answer.tools == []
     [message] = answer.output
     assert message.type == "message"
@@ -145,6 +146,78 @@ def test_thoughts_texts_and_calls_come_through_the_server() -> None:
         assert text.content[0].text == "One moment."
         assert (call.name, call.arguments) == ("weather", '{"city": "Bonn"}')
     assert failed[-1].type == "response.failed"
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_conversation_goes_on_from_a_response_or_by_an_items_name(is_streamed: bool) -> None:
+    """As agents go on that expect responses to be stored, which is OpenAI's default."""
+    engine = ScriptedEngine()
+    engine.says = '<|tool_call>call:weather{city:<|"|>Bonn<|"|>}<tool_call|>'
+    tool: Any = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": False}
+    with (
+        serving(engine) as served,
+        openai.OpenAI(base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0) as client,
+    ):
+
+        def ask(**more: Any) -> Response:
+            asked: Any = {"model": "scripted", "tools": [tool], **more}
+            if not is_streamed:
+                return client.responses.create(**asked)
+            return cast(Response, list(client.responses.create(**asked, stream=True))[-1].response)
+
+        first = ask(input="Weather?")
+        call: Any = first.output[0]
+        engine.says = "Rain."
+        rain: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "rain"}
+        second = ask(input=[rain], previous_response_id=first.id)
+        ask(input="Thanks.", previous_response_id=second.id)
+        named: Any = {"type": "item_reference", "id": call.id}
+        ask(input=[{"role": "user", "content": "Weather?"}, named, rain])
+        passing = ask(input="Hello.", store=False)
+        for more, param in (
+            ({"input": "x", "previous_response_id": passing.id}, "previous_response_id"),
+            ({"input": [{"type": "item_reference", "id": passing.output[0].id}]}, "input.0.id"),
+            ({"input": [{"type": "web_search_call"}], "previous_response_id": first.id}, "input"),
+        ):
+            with pytest.raises(openai.BadRequestError) as refused:
+                ask(**more)
+            assert refused.value.param == param
+    prompts = engine.prompts[::2]  # each is counted, and then run
+    roles = [[message["role"] for message in prompt] for prompt in prompts]
+    turn = ["user", "assistant", "tool"]
+    assert roles == [["user"], turn, [*turn, "assistant", "user"], turn, ["user"]]
+    assert prompts[1] == prompts[3] == prompts[2][:3]
+    assert (first.store, passing.store, second.previous_response_id) == (True, False, first.id)
+
+
+def test_what_is_kept_is_bounded_and_the_oldest_goes_first() -> None:
+    kept = KeptResponses(most=100_000)
+
+    def keep(name: str, text: str, previous: str | None = None) -> bool:
+        conversation = kept.open(text, previous)
+        has_room = kept.has_room(conversation)
+        if has_room:
+            kept.keep(conversation, name, [{"type": "message", "id": f"msg_{name}", "content": "y"}])
+        return has_room
+
+    def knows(name: str) -> bool:
+        item: Any = {"type": "item_reference", "id": f"msg_{name}"}
+        try:
+            kept.open([item])
+        except ApiError:
+            with pytest.raises(ApiError, match="not kept"):
+                kept.open("x", name)
+            return False
+        return True
+
+    assert not keep("whole", "x" * 100_000)
+    assert all(keep(name, "x" * 30_000) for name in "abc")
+    assert knows("a")  # and it is used with that
+    assert keep("d", "x" * 30_000)
+    assert [name for name in "abcd" if knows(name)] == ["a", "c", "d"]
+    assert keep("e", "x" * 30_000, "d")  # it holds what it goes on from
+    assert [name for name in "acde" if knows(name)] == ["d", "e"]
+    assert not knows("whole")
 
 
 # --- conversations and items, without a model ------------------------------------------------------------------------
