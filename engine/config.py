@@ -217,9 +217,10 @@ class GenerationConfig:
         verify_probability: causal probability under which a token is doubtful.
         verify_rewrites: how many times doubtful spans of a block may be rewritten; 0 only reports. Runs with rewrites
             cannot be forked.
-        sampling_temperature, sampling_top_k, sampling_top_p: how a token is drawn by decoders other than block
-            diffusion. Temperature 0 takes the likeliest; top_k 0 and top_p 1 leave the distribution as it is. The
-            decoder fixes the order of the three; see ``decoding.shares``.
+        sampling_temperature: of a token that is drawn by a decoder other than block diffusion; 0 takes the likeliest.
+        sampling_top_k, sampling_top_p: which tokens may be drawn; 0 and 1 leave the distribution as it is. The decoder
+            fixes the order of these and the temperature; see ``decoding.shares``. Block diffusion cuts first, so that
+            its entropy and what is fed back are those of the tokens left.
         sampling_min_p: least probability of a token, as a share of the likeliest token's; 0 leaves all.
         repetition_penalty: applied first, to the logit of each token that stands in the prompt or the text: a logit
             above 0 is divided by it, another multiplied. 1 changes nothing. Not in block diffusion.
@@ -312,6 +313,11 @@ class GenerationConfig:
     def rewrites(self) -> bool:
         """True if doubtful spans may be rewritten."""
         return self.verify and self.verify_rewrites > 0
+
+    @property
+    def cuts(self) -> bool:
+        """True if unlikely tokens are never drawn."""
+        return self.sampling_top_k > 0 or self.sampling_top_p < 1.0 or self.sampling_min_p > 0.0
 
     def temperature(self, step: int) -> float:
         """Returns the temperature of a denoising step (0 upward): linear in the steps that remain."""

@@ -173,6 +173,19 @@ Event = (
 
 
 @dataclass(frozen=True, eq=False)
+class PromptScores:
+    """The log-probabilities of a prompt's tokens by the text before each alone, in nats. T tokens, K likeliest ones.
+
+    Nothing is before the first token, so that the others have a row each.
+    """
+
+    tokens: Tokens  # (T,)
+    logprobs: NDArray[np.float32]  # (T - 1,) of the tokens from the second on
+    top_tokens: Tokens  # (T - 1, K) in their place, likeliest first
+    top_logprobs: NDArray[np.float32]  # (T - 1, K)
+
+
+@dataclass(frozen=True, eq=False)
 class Influence:
     """The effect of changing one token of a canvas on the distributions of one step. C positions, K top tokens."""
 

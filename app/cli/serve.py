@@ -1,4 +1,4 @@
-"""``safelight serve``: serves a model to other programs by OpenAI's API. ``engine.server`` serves; this starts it."""
+"""``safelight serve``: serves a model to other programs. ``engine.server`` serves; this starts it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "serve",
         help="serve a model to other programs",
-        description="Serve a model to other programs through OpenAI's API. By default, only this machine can reach it.",
+        description="Serve a model to other programs through the APIs of OpenAI, Anthropic and Ollama. "
+        "By default, only this machine can reach it.",
         epilog=EPILOG,
     )
     parser.add_argument(
@@ -66,6 +67,11 @@ def add(commands: options.Commands) -> None:
         type=options.number("the runs", 1, MOST_PARALLEL),
         metavar="N",
         help="most answers at a time; others wait (default: depends on the model)",
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="refuse fields that cannot be honoured, where others are passed over and named in x-safelight-ignored",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object with url and api_key instead")
     options.add_loading(parser, SKILLS)
@@ -106,7 +112,13 @@ def _options(args: argparse.Namespace) -> ServerOptions:
     from engine.server import ServerOptions  # a wait without a timeout cannot be interrupted on Windows
 
     key = args.api_key if args.api_key is not None else os.environ.get(options.KEY_VARIABLE)
-    settings = ServerOptions(host=args.host, port=args.port, origins=tuple(args.origin), hosts=tuple(args.allow_host))
+    settings = ServerOptions(
+        host=args.host,
+        port=args.port,
+        origins=tuple(args.origin),
+        hosts=tuple(args.allow_host),
+        is_strict=args.strict,
+    )
     return settings if key is None else dataclasses.replace(settings, api_key=key)
 
 

@@ -154,6 +154,8 @@ class PictureView(QWidget):
             painter.drawRoundedRect(px(16), px(20 + 28 * row), round(share * self.width()) - px(32), px(10), 4, 4)
 
     def _paint_board(self, painter: QPainter, shown: SolveFrame) -> None:
+        if self.height() <= px(12):  # not laid out yet
+            return
         geometry = BoardGeometry(0, 0, 2 * self.height() // 9)  # twice the size, scaled down for finer lines
         share = (self.height() - px(12)) / geometry.side
         painter.translate((self.width() - share * geometry.side) / 2, px(6))

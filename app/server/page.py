@@ -91,7 +91,7 @@ class ServerPage(ColumnPage):
         return made
 
     def _lay_out(self) -> None:
-        purpose = tr("Other programs can use the loaded model through OpenAI's API.")
+        purpose = tr("Other programs can use the loaded model through the APIs of OpenAI, Anthropic and Ollama.")
         head = (label(tr("Server"), "title"), label(purpose, "fact", wrap=True), Gap(8), self.card, Gap(16))
         tabs = row_of(self.requests_tab, self.connect_tab, STRETCH, spacing=24)
         self.show_column(*head, tabs, self.requests, self.connect_panel)

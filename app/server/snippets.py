@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -48,6 +49,8 @@ def snippets() -> tuple[Snippet, ...]:
             ),
             _open_webui,
         ),
+        Snippet("Claude Code", tr("In a terminal; it needs a model that calls tools."), _claude_code),
+        Snippet("Codex", tr("In ~/.codex/config.toml; it needs a model that calls tools."), _codex),
         Snippet("Continue", tr("In config.yaml, for the editors VS Code and JetBrains."), _continue),
     )
 
@@ -76,6 +79,26 @@ def _python(access: Access) -> str:
 
 def _open_webui(access: Access) -> str:
     return f"URL: {access.url}\nAPI Key: {access.key}\nModel IDs: {access.model}"
+
+
+def _claude_code(access: Access) -> str:
+    return (
+        f"export ANTHROPIC_BASE_URL={access.url.removesuffix('/v1')}\n"
+        f"export ANTHROPIC_API_KEY={shlex.quote(access.key)}\n"
+        "claude"
+    )
+
+
+def _codex(access: Access) -> str:
+    return (
+        f"model = {json.dumps(access.model)}\n"
+        'model_provider = "safelight"\n\n'
+        "[model_providers.safelight]\n"
+        'name = "Safelight"\n'
+        f"base_url = {json.dumps(access.url)}\n"
+        'wire_api = "responses"\n'
+        f"experimental_bearer_token = {json.dumps(access.key, ensure_ascii=False)}"
+    )
 
 
 def _continue(access: Access) -> str:

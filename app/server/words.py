@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from app.bridge.server_link import ServerState
     from engine.server.live import LiveRequest
 
+MOST_IGNORED = 6  # fields that a request's line names
+
 
 def state_line(state: ServerState) -> str:
     """Says if the server is off, starting or on, or could not be started."""
@@ -66,6 +68,9 @@ def endpoint_name(endpoint: str) -> str:
         "/v1/chat/completions": tr("Chat"),
         "/v1/completions": tr("Completion"),
         "/v1/responses": tr("Response"),
+        "/v1/messages": tr("Message"),
+        "/api/chat": tr("Chat"),
+        "/api/generate": tr("Completion"),
         "/v1/decisions": tr("Decision"),
         "/v1/systemone": tr("Decision"),
     }
@@ -93,6 +98,9 @@ def request_facts(request: LiveRequest) -> str:
     if request.tokens or request.state != "waiting":
         parts.append(trn("{count} answer token", "{count} answer tokens", request.tokens))
     parts.append(seconds_text(request.seconds))
+    if request.ignored:
+        more = " …" if len(request.ignored) > MOST_IGNORED else ""
+        parts.append(tr("not used: {fields}", fields=", ".join(request.ignored[:MOST_IGNORED]) + more))
     return " · ".join(part for part in parts if part)
 
 

@@ -135,7 +135,7 @@ COPY_DIAGNOSTICS = Act(
 SHOW_SERVER = Act(
     "show_server",
     "Local server",
-    "Other programs can use the loaded model through OpenAI's API. Off until you switch it on.",
+    "Other programs can use the loaded model through three APIs. Off until you switch it on.",
     "Open the server",
 )
 SHOW_SHORTCUTS = Act(

@@ -136,7 +136,7 @@ class Writer:
         if not chosen and not answer.failure:
             if not answer.is_free:
                 ends = self.drawing.config.pad_token_id, *self.blocks.ends
-                mask = allowed_next(answer, self.drawing.forbidden, ends_here=int(logits.argmax()) in ends)
+                mask = allowed_next(answer, self.drawing.forbidden, int(logits.argmax()), ends)
                 logits = logits.masked_fill(torch.from_numpy(~mask).to(logits.device), -torch.inf)
             if not answer.failure:
                 is_due = answer.is_free and self.budget.is_due

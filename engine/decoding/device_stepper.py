@@ -127,10 +127,10 @@ Stepper: TypeAlias = DeviceStepper | PlainStepper
 
 
 def stepper_for(run: Run) -> Stepper:
-    """Returns a stepper of the model's step program if it has one, else of plain torch."""
+    """Returns a stepper of the model's step program if it has one and no tokens are cut off, else of plain torch."""
     model = run.model
     sampler = Sampler.from_settings(model.config, run.config, model.device, run.seed)
-    if isinstance(model, HasStepProgram) and model.has_step_program:
+    if isinstance(model, HasStepProgram) and model.has_step_program and not run.config.cuts:
         return DeviceStepper(model, run.cache, sampler)
     return PlainStepper(model.dtype, run.cache, sampler)
 

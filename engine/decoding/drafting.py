@@ -2,9 +2,11 @@
 
 The rows of a pass are the last token, the guesses behind it, and branches of masks. The model's own weights decide at
 the first rows, causally, so that the text is that of autoregressive decoding: token for token at temperature 0, else in
-distribution. (If two tokens are equally likely to rounding, a pass of many rows may choose the other.) A branch of
-masks, which alone have the draft adapter's additions, guesses the tokens behind one of those rows; the branch behind
-the row where the verified text ends is the next pass's guess.
+distribution. (On a card, or unpacked, a pass of many rows sums in another order than one of a single row: two tokens
+that are equally likely to rounding may then change places.)
+
+A branch of masks, which alone have the draft adapter's additions, guesses the tokens behind one of those rows. The
+branch behind the row where the verified text ends is the next pass's guess.
 
 Where the text repeats itself or its prompt, the guess is what came behind the same tokens before, which needs no
 adapter. Sources: arXiv 2507.11851 for masks in the verifying pass, github.com/apoorvumang/prompt-lookup-decoding.

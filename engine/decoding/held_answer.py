@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +19,8 @@ class AnswerReader(Protocol):
     def has_ended(self) -> bool: ...
     @property
     def must_end(self) -> bool: ...
+    @property
+    def has_called(self) -> bool: ...
     @property
     def is_free(self) -> bool: ...
     @property
@@ -41,12 +43,17 @@ def take_forced(answer: AnswerReader, room: int) -> list[int]:
     return found
 
 
-def allowed_next(answer: AnswerReader, forbidden: Tensor | None, *, ends_here: bool) -> NDArray[np.bool_]:
+def allowed_next(
+    answer: AnswerReader, forbidden: Tensor | None, wanted: int, ends: Collection[int]
+) -> NDArray[np.bool_]:
     """Returns a mask (V,) of the tokens that may come next; all False where the answer has failed.
+
+    Where the model wants to end the text, or to write something else after a call than a call, only those are left
+    that bring the answer to its end.
 
     Args:
         forbidden: (V,) True for tokens that the run's settings ban.
-        ends_here: the model wants to end the text, so the answer is to be brought to its end.
+        wanted: the model's own next token. ends: tokens that end a text, or stand behind its end.
 
     Raises:
         SafelightError: no token is left.
@@ -54,7 +61,7 @@ def allowed_next(answer: AnswerReader, forbidden: Tensor | None, *, ends_here: b
     mask = answer.allowed()
     if forbidden is not None:
         mask &= ~forbidden.cpu().numpy()
-    if ends_here:
+    if wanted in ends or (answer.has_called and not mask[wanted]):
         mask = answer.closing(mask)
     if not mask.any() and not answer.failure:
         raise SafelightError("the answer cannot follow its format: this model has no token for what must come next")

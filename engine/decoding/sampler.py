@@ -18,6 +18,7 @@ from torch import Tensor
 
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoding import sampling
+from engine.decoding.shares import TRANSFORMERS, cut
 from engine.errors import SafelightError
 from engine.events import step_number
 from engine.forks import Shares
@@ -128,12 +129,17 @@ class Sampler:
         return torch.full((self.length,), -1, dtype=torch.int32, device=ids.device).index_put((positions,), ids.int())
 
     def scale(self, logits: Tensor, temperature: float, block: int, step: int) -> Tensor:
-        """Returns logits (C, V) at a temperature; forbidden tokens at -inf, pinned positions certain of their token."""
+        """Returns logits (C, V) at a temperature; forbidden tokens at -inf, pinned positions certain of their token.
+
+        What top-k, top-p and min-p leave out is at -inf, too. It is cut off before the temperature, as vLLM does.
+        """
         if not bool(torch.isfinite(logits).all()):
             raise non_finite(block, step)
-        scaled = logits / temperature
         if self.forbidden is not None:
-            scaled = scaled.masked_fill(self.forbidden, -torch.inf)
+            logits = logits.masked_fill(self.forbidden, -torch.inf)
+        if self.config.cuts:
+            logits = cut(logits, self.config, TRANSFORMERS)
+        scaled = logits / temperature
         if block == self.pinned_block and self.pinned is not None:
             positions, ids = self.pinned
             scaled[positions] = -torch.inf

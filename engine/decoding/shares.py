@@ -41,14 +41,18 @@ def shares_of(logits: Tensor, config: GenerationConfig, order: SamplingOrder) ->
     if temperature == 0.0:
         return torch.zeros_like(logits, dtype=torch.float32).scatter(-1, logits.argmax(-1, keepdim=True), 1.0)
     if order.temperature_first:
-        logits = _min_p(_cut(logits / temperature, config, order), config.sampling_min_p)
+        logits = cut(logits / temperature, config, order)
     else:
-        logits = _min_p(_cut(logits, config, order), config.sampling_min_p) / temperature
+        logits = cut(logits, config, order) / temperature
     return torch.softmax(logits, dim=-1, dtype=torch.float32)
 
 
+def cut(logits: Tensor, config: GenerationConfig, order: SamplingOrder) -> Tensor:
+    """Returns logits (R, V) with those that top-k, top-p and min-p leave out at minus infinity."""
+    return _min_p(_cut(logits, config, order), config.sampling_min_p)
+
+
 def _cut(logits: Tensor, config: GenerationConfig, order: SamplingOrder) -> Tensor:
-    """Returns logits (R, V) with those that top-k and top-p leave out at minus infinity."""
     if 0 < config.sampling_top_k < logits.shape[-1]:  # tokens as likely as the last one stay
         least = logits.topk(config.sampling_top_k, dim=-1).values[:, -1:]
         logits = logits.masked_fill(logits < least, -torch.inf)

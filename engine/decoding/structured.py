@@ -114,8 +114,8 @@ class _Blocks:
         canvas = torch.from_numpy(argmax).long().to(stepper.sampler.generator.device)
         canvas[position] = stepper.sampler.noise()[position]
         logits = yield from stepper.predict(canvas, position)
-        ends_here = argmax[position] in (self.config.pad_token_id, *self.config.eos_token_ids)
-        mask = allowed_next(self.answer, stepper.sampler.forbidden, ends_here=ends_here)
+        ends = (self.config.pad_token_id, *self.config.eos_token_ids)
+        mask = allowed_next(self.answer, stepper.sampler.forbidden, int(argmax[position]), ends)
         if self.answer.failure:
             return []
         token = int(logits.masked_fill(torch.from_numpy(~mask).to(logits.device), -torch.inf).argmax())

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.events import CanvasCommitted, Event, GenerationFinished, PrefillFinished, StepFinished
+from engine.events import CanvasCommitted, Event, GenerationFinished, PrefillFinished, PromptScores, StepFinished
 from engine.service import LoadedModel
 from engine.text.output import OutputParser
 from engine.text.output_parts import (
@@ -29,11 +29,14 @@ NOT_AMONG_TOP = -9999.0  # OpenAI's value for a token that is not among the like
 
 @dataclass(frozen=True)
 class TokenChance:
-    """A token with its natural logarithm of probability, and the likeliest tokens in its place, likeliest first."""
+    """A token with its natural logarithm of probability, and the likeliest tokens in its place, likeliest first.
+
+    ``logprob`` is None for a text's first token, which nothing predicts.
+    """
 
     token: int
     text: str
-    logprob: float
+    logprob: float | None
     top: tuple[tuple[int, str, float], ...] = ()
 
     def as_chat(self) -> dict[str, Any]:
@@ -69,7 +72,19 @@ class Predictions:
         return found
 
 
-def _entry(text: str, logprob: float) -> dict[str, Any]:
+def prompt_chances(scores: PromptScores, model: LoadedModel) -> list[TokenChance]:
+    """Returns all tokens of a prompt that was scored."""
+    first, *others = scores.tokens.tolist()
+    found = [TokenChance(first, model.piece(first), None)]
+    own = np.maximum(scores.logprobs, NOT_AMONG_TOP).tolist()
+    best, shares = scores.top_tokens.tolist(), np.maximum(scores.top_logprobs, NOT_AMONG_TOP).tolist()
+    for token, logprob, ids, logprobs in zip(others, own, best, shares, strict=True):
+        top = tuple((id, model.piece(id), share) for id, share in zip(ids, logprobs, strict=True))
+        found.append(TokenChance(token, model.piece(token), logprob, top))
+    return found
+
+
+def _entry(text: str, logprob: float | None) -> dict[str, Any]:
     return {"token": text, "logprob": logprob, "bytes": list(text.encode("utf-8", "replace"))}
 
 
@@ -89,6 +104,7 @@ class AnswerSettings:
         one_call: the answer ends after its first tool call.
         top_logprobs: alternatives to report of each token; None reports no tokens.
         prediction: tokens that the first canvas was to become.
+        echo: the prompt's text, with which the answer begins; None leaves it out.
     """
 
     max_tokens: int
@@ -99,13 +115,18 @@ class AnswerSettings:
     one_call: bool = False
     top_logprobs: int | None = None
     prediction: tuple[int, ...] = ()
+    echo: str | None = None
 
 
 class ServedAnswer:
-    """Folds a run's events. ``is_complete`` becomes True when nothing more is needed of the run."""
+    """Folds a run's events. ``is_complete`` becomes True when nothing more is needed of the run.
 
-    def __init__(self, model: LoadedModel, settings: AnswerSettings) -> None:
-        self._model, self._settings = model, settings
+    Args:
+        index: number of the answer among those of its request.
+    """
+
+    def __init__(self, model: LoadedModel, settings: AnswerSettings, index: int = 0) -> None:
+        self._model, self._settings, self.index = model, settings, index
         self._parser = OutputParser(starts_in_thought=settings.starts_in_thought, schemas=settings.schemas)
         self._stop = StopFinder(settings.stops)
         self._written = ""  # all text that the parser has
@@ -113,6 +134,7 @@ class ServedAnswer:
         self._in_thought = settings.starts_in_thought
         self._in_call = False
         self._chances: list[TokenChance] = []
+        self._prompt: list[TokenChance] = []  # its tokens, if they were scored
         self._content_length = self._reported_length = 0  # characters passed on, and of reported tokens
         self._calls = 0
         self._reason: FinishReason | None = None
@@ -134,9 +156,24 @@ class ServedAnswer:
         return self._reason or "stop"
 
     @property
+    def rejected_tokens(self) -> int:
+        """The number of predicted tokens that the first canvas did not become."""
+        return len(self._settings.prediction) - self.accepted_tokens
+
+    @property
+    def stop(self) -> str | None:
+        """The stop string that ended the answer."""
+        return self._stop.found
+
+    @property
     def ending(self) -> dict[str, str]:
         """A choice's fields about its end; ``stop_reason`` is vLLM's."""
         return {"finish_reason": self.finish_reason} | ({"stop_reason": self.why} if self.why else {})
+
+    def score(self, scores: PromptScores) -> list[OutputPart]:
+        """Takes the scores of the prompt; returns the parts of the answer if they are all of it."""
+        self._prompt, self.prompt_tokens = prompt_chances(scores, self._model), len(scores.tokens)
+        return [] if self._settings.max_tokens else self._begin()
 
     def fold(self, event: Event) -> list[OutputPart]:
         """Returns the parts that an event adds to the answer; most add none."""
@@ -144,6 +181,7 @@ class ServedAnswer:
             case PrefillFinished():
                 self.prompt_tokens, self.cached_tokens = event.prompt_tokens, event.reused_tokens
                 self.prompt_seconds = event.seconds
+                return self._begin()
             case StepFinished():
                 if self._settings.top_logprobs is not None:
                     self._predictions.fold(event)
@@ -164,11 +202,21 @@ class ServedAnswer:
             return []  # text after a stop is not wanted
         return self._divide(self._text()[len(self._written) :], at_end=True)
 
+    def take_prompt(self) -> list[TokenChance]:
+        """Returns the tokens of the prompt, if it was scored and they were not taken before."""
+        taken, self._prompt = self._prompt, []
+        return taken
+
     def take_chances(self) -> list[TokenChance]:
         """Returns the tokens of the content that were added since the last call."""
         taken, self._chances = self._chances, []
         self._reported_length += sum(len(chance.text) for chance in taken)
         return taken
+
+    def _begin(self) -> list[OutputPart]:
+        if not self._settings.max_tokens:
+            self._reason, self.is_complete = "length", True
+        return [ContentPart(self._settings.echo)] if self._settings.echo else []
 
     def _add_block(self, event: CanvasCommitted) -> list[OutputPart]:
         self.blocks += 1
@@ -182,6 +230,8 @@ class ServedAnswer:
             self._reason, self.is_complete = "length", True
         self.tokens += tokens
         self._note_tokens(tokens)
+        if self._settings.echo is not None and len(self.tokens) < self._settings.max_tokens:
+            self._note_end(event)
         text = self._text().rstrip("\N{REPLACEMENT CHARACTER}")  # the first bytes of a character; the others may follow
         # May be shorter than before: bytes that formed a character continue with another's first, and for now are
         # replaced.
@@ -214,6 +264,12 @@ class ServedAnswer:
             self.reasoning_tokens += self._in_thought or mark == CLOSE
             if chance is not None and is_content and not mark:
                 self._chances.append(chance)
+
+    def _note_end(self, event: CanvasCommitted) -> None:
+        """Keeps the prediction of the end token. Clients that score a prompt expect a token after it in any case."""
+        most, read = self._settings.top_logprobs, event.tokens[: event.text_length + 1].tolist()
+        if most is not None and len(read) > event.text_length:
+            self._chances += self._predictions.chances(read, most, self._model)[-1:]
 
     def _divide(self, text: str, *, at_end: bool) -> list[OutputPart]:
         parts: list[OutputPart] = [ContentPart(text)]

@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import traceback
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.server import chat, completions, decisions, dialect, info, page, responses, tokens
+from engine.server import (
+    anthropic,
+    chat,
+    completions,
+    decisions,
+    dialect,
+    info,
+    ollama,
+    openapi,
+    page,
+    responses,
+    tokens,
+)
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.security import Gate
+from engine.server.strict import Ignored
 
 ROUTES = (
     info.routes,
     chat.routes,
     completions.routes,
     responses.routes,
+    anthropic.routes,
+    ollama.routes,
+    openapi.routes,
     decisions.routes,
     tokens.routes,
     dialect.routes,
@@ -43,6 +61,7 @@ def build_app(context: ServerContext) -> Starlette:
         routes=routes,
         middleware=[
             Middleware(_Counted, context=context, known=known),
+            Middleware(_Noted, is_strict=context.options.is_strict),
             Middleware(Gate, options=context.options),
             Middleware(_Caught),
         ],
@@ -98,6 +117,26 @@ class _Counted:
                 path = scope["path"] if scope["path"] in self._known else "other"
                 labels = f'path="{path}",status="{message["status"]}"'
                 self._context.metrics.add("requests_total", labels=labels)
+            await send(message)
+
+        await self._app(scope, receive, sending)
+
+
+class _Noted:
+    """ASGI middleware that gives each answer an id, and names the fields of its request that were passed over."""
+
+    def __init__(self, app: ASGIApp, *, is_strict: bool) -> None:
+        self._app, self._is_strict = app, is_strict
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        ignored = scope["state"]["ignored"] = Ignored(is_strict=self._is_strict)
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers["x-request-id"] = f"req_{secrets.token_hex(12)}"
+                if ignored.names:
+                    headers["x-safelight-ignored"] = ", ".join(ignored.names)
             await send(message)
 
         await self._app(scope, receive, sending)

@@ -32,7 +32,7 @@ async def read_body(request: Request, context: ServerContext, kind: type[Body]) 
     Raises:
         ApiError: it is not JSON, too large, too slow, or not what ``kind`` requires; names the field.
     """
-    return _checked(await read_object(request, context, context.options.body_bytes, JSON_VALUES), kind)
+    return _checked(request, await read_object(request, context, context.options.body_bytes, JSON_VALUES), kind)
 
 
 @asynccontextmanager
@@ -50,8 +50,8 @@ async def large_body(request: Request, context: ServerContext, kind: type[Body])
 async def _read_large(request: Request, context: ServerContext, kind: type[Body], room: _Room) -> Body:
     data = await _read(request, context, context.options.image_body_bytes, room=room)
     if room.is_taken:
-        return await asyncio.to_thread(lambda: _checked(_parsed(data, JSON_VALUES), kind))
-    return _checked(_parsed(data, JSON_VALUES), kind)
+        return await asyncio.to_thread(lambda: _checked(request, _parsed(data, JSON_VALUES), kind))
+    return _checked(request, _parsed(data, JSON_VALUES), kind)
 
 
 async def read_object(request: Request, context: ServerContext, most: int, values: int) -> dict[str, Any]:
@@ -102,9 +102,9 @@ class _Room:
         self.is_taken = True
 
 
-def _checked(raw: dict[str, Any], kind: type[Body]) -> Body:
+def _checked(request: Request, raw: dict[str, Any], kind: type[Body]) -> Body:
     try:
-        return kind.model_validate(raw)
+        return kind.model_validate(raw, context=request.state.ignored)
     except ValidationError as error:
         raise in_words(error, raw) from None
 

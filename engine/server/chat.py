@@ -22,7 +22,7 @@ from engine.server.images import SentImages
 from engine.server.messages import read_content, read_messages, read_tools
 from engine.server.planning import RunPlan, plan, prompt_of
 from engine.server.schemas import ChatRequest
-from engine.server.serving import RunResponse
+from engine.server.serving import Choice, RunResponse
 from engine.service import LoadedModel, RunRequest
 from engine.text.output_parts import (
     ContentPart,
@@ -39,7 +39,7 @@ PATH = "/v1/chat/completions"
 def routes(context: ServerContext) -> list[Route]:
     async def answer(request: Request) -> RunResponse:
         async with large_body(request, context, ChatRequest) as body:
-            found = await asyncio.to_thread(plan_chat, context, body)
+            found = (await asyncio.to_thread(plan_chat, context, body)).choices(body.n)
         return RunResponse(context, found, ChatWriter(found, body), PATH, is_streamed=bool(body.stream))
 
     return [Route(PATH, answer, methods=["POST"])]
@@ -52,8 +52,8 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
         ApiError: it cannot be run as requested.
     """
     thinks = thinks_in(body)
-    tools = () if body.tool_choice == "none" else read_tools(body.tools or ())
-    asked_format = _format_of(body, tools)
+    tools, choice = _tools_of(body)
+    asked_format = _format_of(body, tools, choice)
     if asked_format is not None and body.prediction is not None:
         raise contradicting("prediction", asked_format.field)
     schemas = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in tools}
@@ -68,7 +68,10 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
             raise unsupported("This model's chat template does not support tools.", "tools")
         plain = dataclasses.replace(request, think=False)
         if thinks and prompt_of(model, request) == prompt_of(model, plain):
-            raise unsupported("This model's chat template does not support thinking.", "reasoning_effort")
+            if body.ignored.is_strict:
+                raise unsupported("This model's chat template does not support thinking.", "reasoning_effort")
+            body.ignored.add("reasoning_effort")
+            return plain
         return request
 
     settings = AnswerSettings(
@@ -78,7 +81,7 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
         one_call=body.parallel_tool_calls is False,
         top_logprobs=top,
     )
-    longest = body.max_completion_tokens or body.max_tokens
+    longest = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
     found = plan(context, body, longest, top, make_request, settings, asked_format)
     return found if body.prediction is None else _predicted(found, body)
 
@@ -99,13 +102,29 @@ def thinks_in(body: ChatRequest) -> bool:
     return bool(enabled or wanted)
 
 
-def _format_of(body: ChatRequest, tools: Sequence[Mapping[str, Any]]) -> AskedFormat | None:
+def _tools_of(body: ChatRequest) -> tuple[tuple[Mapping[str, Any], ...], Any]:
+    """Returns the tools that may be called, and the choice among these.
+
+    Raises:
+        ApiError: two have one name.
+    """
+    tools, choice = read_tools(body.tools or ()), body.tool_choice
+    match choice:
+        case "none":
+            return (), choice
+        case {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": list(allowed)}}:
+            names = [tool.get("function") for tool in allowed if isinstance(tool, dict)]
+            return tuple(tool for tool in tools if {"name": tool["function"]["name"]} in names), mode
+    return tools, choice
+
+
+def _format_of(body: ChatRequest, tools: Sequence[Mapping[str, Any]], choice: Any) -> AskedFormat | None:
     """Returns the format that the answer must fit, or a forced call.
 
     Raises:
         ApiError: it is none, or a call and another format are asked for.
     """
-    asked, choice = read_format(body), body.tool_choice
+    asked = read_format(body)
     if choice in (None, "auto", "none"):
         if asked is not None and tools:  # no call would ever be made
             raise contradicting("tools", asked.field)
@@ -140,36 +159,43 @@ def _predicted(found: RunPlan, body: ChatRequest) -> RunPlan:
 class ChatWriter(ChunkWriter):
     """Writes an answer as chat completions."""
 
-    def __init__(self, plan: RunPlan, body: ChatRequest) -> None:
-        head, kind = {"id": f"chatcmpl-{plan.request.run_id}"}, {"object": "chat.completion.chunk"}
-        super().__init__(plan, body, head, kind, {"delta": {}})
+    def __init__(self, plans: Sequence[RunPlan], body: ChatRequest) -> None:
+        head = {"id": f"chatcmpl-{plans[0].request.run_id}"}
+        super().__init__(plans, body, head, {"object": "chat.completion.chunk"}, {"delta": {}})
         self._has_logprobs = bool(body.logprobs)
 
-    def begin(self) -> Iterator[bytes]:
-        yield self._chunk({"delta": {"role": "assistant", "content": ""}})
+    def begin(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:
+        for answer in answers:
+            yield self._chunk(answer, {"delta": {"role": "assistant", "content": ""}})
 
     def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:
         for part in parts:
             match part:
                 case ContentPart(text):
-                    yield self._chunk({"delta": {"content": text}}, logprobs=self._logprobs(answer))
+                    yield self._chunk(answer, {"delta": {"content": text}}, logprobs=self._logprobs(answer))
                 case ThoughtPart(text):
-                    yield self._chunk({"delta": {"reasoning": text, "reasoning_content": text}})
+                    yield self._chunk(answer, {"delta": {"reasoning": text, "reasoning_content": text}})
                 case ToolCallStarted(index, name):
-                    yield self._chunk({"delta": {"tool_calls": [{"index": index, **_call(name)}]}})
+                    yield self._chunk(answer, {"delta": {"tool_calls": [{"index": index, **_call(name)}]}})
                 case ToolCallArguments(index, fragment):
                     call = {"index": index, "function": {"arguments": fragment}}
-                    yield self._chunk({"delta": {"tool_calls": [call]}})
+                    yield self._chunk(answer, {"delta": {"tool_calls": [call]}})
 
-    def whole(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> dict[str, Any]:
+    def whole(self, choices: Sequence[Choice]) -> dict[str, Any]:
+        found = super().whole(choices) | {"object": "chat.completion"}
+        for choice in found["choices"]:
+            if self._has_logprobs and choice["logprobs"] is None:
+                choice["logprobs"] = {"content": [], "refusal": None}
+        return found
+
+    def _entry(self, parts: Sequence[OutputPart]) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": joined_text(parts, ContentPart), "refusal": None}
         thought, calls = joined_text(parts, ThoughtPart), _calls(parts)
         if thought:
             message |= {"reasoning": thought, "reasoning_content": thought}
         if calls:
             message |= {"tool_calls": calls, "content": message["content"] or None}
-        logprobs = self._logprobs(answer) or ({"content": [], "refusal": None} if self._has_logprobs else None)
-        return self._whole({"message": message}, logprobs, answer, object="chat.completion")
+        return {"message": message}
 
     def _logprobs(self, answer: ServedAnswer) -> dict[str, Any] | None:
         known = answer.take_chances()

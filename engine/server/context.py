@@ -10,6 +10,7 @@ from engine.catalog import ADAPTERS
 from engine.errors import quoted
 from engine.server.errors import ApiError, loading, no_model
 from engine.server.images import ServedPictures
+from engine.server.kept import KeptResponses
 from engine.server.live import LiveRequests
 from engine.server.metrics import Metrics
 from engine.server.options import ServerOptions
@@ -27,6 +28,7 @@ class ServerContext:
     started: float = field(default_factory=time.time)
     is_stopping: bool = False
     pictures: ServedPictures = field(default_factory=ServedPictures)
+    kept: KeptResponses = field(default_factory=KeptResponses)
     large_bodies: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:

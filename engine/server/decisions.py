@@ -30,7 +30,7 @@ from engine.server.decisions_request import (
 )
 from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, other_model, refusing, unsupported
 from engine.server.images import SentImages
-from engine.server.runs import ServedRun
+from engine.server.runs import ServedRun, client_of
 from engine.service import (
     DecisionReads,
     DecisionUsage,
@@ -142,12 +142,14 @@ class DecisionResponse:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         plan = self._plan
-        async with ServedRun(self._context, plan.requests, self._endpoint, plan.name, is_patient=True) as run:
+        async with ServedRun(
+            self._context, plan.requests, self._endpoint, plan.name, client=client_of(scope), is_patient=True
+        ) as run:
             run.watch(receive)
             async for reply in run.replies():
                 if isinstance(reply, RunAdvanced):
                     self._reads[reply.run_id].add(reply)
-                elif reply is not None:
+                elif isinstance(reply, RunStarted):
                     self._note_start(reply)
             if run.failure is not None:
                 raise run.failure

@@ -22,7 +22,7 @@ from engine.pictures import MOST_BYTES
 from engine.server.bodies import JSON_VALUES, read_file, read_object
 from engine.server.context import ServerContext, adapters_of
 from engine.server.errors import ApiError, refusing, too_many, unsupported
-from engine.server.runs import RunChannel, ServedRun
+from engine.server.runs import RunChannel, ServedRun, client_of
 from engine.server.sse import send_stream
 from engine.service import InfluenceMeasured, LoadedModel, RunAdvanced, RunEnded, RunRequest
 from engine.service.wire.fields import fields
@@ -204,8 +204,9 @@ class ReplyStream:
         self._marked = frozenset(mark.block for mark in request.marks)
         self._tokens = 0
 
-    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        async with ServedRun(self._context, (self._request,), self._endpoint, self._context.model.name) as run:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        name = self._context.model.name
+        async with ServedRun(self._context, (self._request,), self._endpoint, name, client=client_of(scope)) as run:
             run.watch(receive)
             await send_stream(self._parts(run), send, CONTENT_TYPE)
 

@@ -27,16 +27,30 @@ class NamedSchema(Strict):
 
 
 class ResponseFormat(Strict):
-    """OpenAI's ``response_format``, for chats."""
+    """OpenAI's ``response_format``, for chats.
+
+    An object's schema may be given in llama.cpp's ``schema``, or in the ``value`` of TGI's clients.
+    """
 
     type: Literal["json_schema", "json_object", "text"]
     json_schema: NamedSchema | None = None
+    schema_: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
+    value: dict[str, Any] | None = None
 
     @model_validator(mode="after")
     def _check_schema(self) -> Self:
         if (self.type == "json_schema") != (self.json_schema is not None):
             raise ValueError("json_schema is only for the type json_schema")
+        if self.type != "json_object" and (self.schema_ is not None or self.value is not None):
+            raise ValueError("schema and value are only for the type json_object")
+        if self.schema_ is not None and self.value is not None:
+            raise ValueError("schema and value are the same; give one")
         return self
+
+    @property
+    def schema_of_object(self) -> dict[str, Any] | None:
+        """The schema of the type ``json_object``, if one is given."""
+        return self.schema_ if self.schema_ is not None else self.value
 
 
 class StructuredOutputs(Strict):
@@ -98,7 +112,8 @@ def read_format(body: FormattedRequest) -> AskedFormat | None:
     more = body.structured_outputs or StructuredOutputs()
     asked: tuple[tuple[str, FormatKind, Any], ...] = (
         ("response_format", "json_schema", form.json_schema and form.json_schema.schema_),
-        ("response_format", "json_object", form.type == "json_object" or None),
+        ("response_format", "json_schema", form.schema_of_object),
+        ("response_format", "json_object", (form.type == "json_object" and form.schema_of_object is None) or None),
         ("structured_outputs.json", "json_schema", more.json_),
         ("structured_outputs.regex", "regex", more.regex),
         ("structured_outputs.choice", "choices", more.choice),

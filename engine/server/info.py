@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -18,7 +19,9 @@ def routes(context: ServerContext) -> list[Route]:
         return JSONResponse({"status": "ok"})
 
     async def models(_request: Request) -> Response:
-        return JSONResponse({"object": "list", "data": list(_models(context).values())})
+        found = _models(context)
+        ends = {"first_id": next(iter(found), None), "last_id": next(reversed(found), None)}
+        return JSONResponse({"object": "list", "data": list(found.values()), "has_more": False, **ends})
 
     async def model(request: Request) -> Response:
         name = request.path_params["name"]
@@ -45,7 +48,10 @@ def routes(context: ServerContext) -> list[Route]:
 
 
 def _models(context: ServerContext) -> dict[str, dict[str, Any]]:
-    """Returns the loaded model, by itself and with each adapter that is known for it."""
+    """Returns the loaded model, by itself and with each adapter that is known for it.
+
+    ``type``, ``lifecycle``, ``max_input_tokens``, ``display_name`` and ``created_at`` are Anthropic's fields.
+    """
     model = context.scheduler.model
     if model is None:
         return {}
@@ -56,6 +62,11 @@ def _models(context: ServerContext) -> dict[str, dict[str, Any]]:
             "object": "model",
             "created": int(context.started),
             "owned_by": "safelight",
+            "type": "model",
+            "lifecycle": "active",
+            "max_input_tokens": model.context,
+            "display_name": name if name != model.name else model.title,
+            "created_at": datetime.fromtimestamp(int(context.started), UTC).isoformat().replace("+00:00", "Z"),
             "max_model_len": model.context,
             "canvas_length": model.canvas_length,
             "decoders": list(model.decoders),

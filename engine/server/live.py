@@ -28,6 +28,7 @@ class LiveRequest:
     endpoint: str
     model: str
     started: float  # seconds since 1970
+    ignored: tuple[str, ...] = ()  # fields of the request that were passed over
     state: LiveState = "waiting"
     prompt_tokens: int = 0
     tokens: int = 0  # of the answer so far
@@ -47,9 +48,9 @@ class LiveRequests:
         self._ended: deque[LiveRequest] = deque(maxlen=MOST_ENDED)
         self._callbacks: list[Callable[[], None]] = []
 
-    def open(self, endpoint: str, model: str, cancel: threading.Event) -> LiveRequest:
+    def open(self, endpoint: str, model: str, cancel: threading.Event, ignored: tuple[str, ...] = ()) -> LiveRequest:
         """Adds a request; ``cancel`` is the flag that stops its run."""
-        request = LiveRequest(new_id(), endpoint, model, time.time(), cancel=cancel)
+        request = LiveRequest(new_id(), endpoint, model, time.time(), ignored, cancel=cancel)
         with self._lock:
             self._active[request.id] = request
         self._report()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.errors import quoted
+from engine.errors import SafelightError, quoted
 from engine.files import parse_json
-from engine.server.errors import ApiError, refusing, unread
+from engine.server.errors import ApiError, unread
 from engine.server.images import OpenImage, chat_image
 from engine.server.schemas import ChatMessage, ChatTool, ToolCallSent
 from engine.text.message import Message, image_of
@@ -17,8 +17,7 @@ def read_messages(sent: Sequence[ChatMessage], open_image: OpenImage) -> tuple[M
     """Reads a conversation.
 
     Raises:
-        ApiError: a part is no text and no user's image, an image is none, a call's arguments are no object, or a tool's
-            answer belongs to no call.
+        ApiError: a part is no text and no user's image, or an image is none.
     """
     found: list[Message] = []
     names: dict[str, str] = {}  # of the functions called, by the call's id
@@ -30,18 +29,14 @@ def read_messages(sent: Sequence[ChatMessage], open_image: OpenImage) -> tuple[M
             **_read_content(message, where, open_image),
         }
         if message.tool_calls:
-            read["tool_calls"] = [
-                _read_call(call, f"{where}.tool_calls.{n}") for n, call in enumerate(message.tool_calls)
-            ]
+            read["tool_calls"] = [_read_call(call) for call in message.tool_calls]
             names |= {call.id: call.function.name for call in message.tool_calls}
         thought = message.reasoning_content or message.reasoning
         if thought:
             read["reasoning_content"] = thought
         if message.role == "tool":
-            call = message.tool_call_id
-            if call is None or call not in names:
-                raise ApiError(400, "A tool's message must name an earlier call.", param=f"{where}.tool_call_id")
-            read |= {"tool_call_id": call, "name": names[call]}
+            call = message.tool_call_id or ""
+            read |= {"tool_call_id": call, "name": names.get(call) or message.name or "tool"}  # its call may be cut off
         found.append(read)
     return tuple(found)
 
@@ -112,10 +107,13 @@ def _check_fields(message: ChatMessage, where: str) -> None:
         raise ApiError(400, "reasoning and reasoning_content contradict each other.", param=f"{where}.reasoning")
 
 
-def _read_call(call: ToolCallSent, where: str) -> dict[str, Any]:
-    field = f"{where}.function.arguments"
-    with refusing(field):
-        arguments = parse_json(call.function.arguments or "{}", "the arguments of a call")
+def _read_call(call: ToolCallSent) -> dict[str, Any]:
+    """Returns a call for the chat template; arguments that are no JSON object, as a model may write them, as a text."""
+    sent = call.function.arguments
+    try:
+        arguments = parse_json(sent or "{}", "the arguments of a call")
+    except SafelightError:
+        arguments = None
     if not isinstance(arguments, dict):
-        raise ApiError(400, "The arguments of a call must be a JSON object.", param=field)
+        arguments = {"arguments": sent}
     return {"id": call.id, "type": "function", "function": {"name": call.function.name, "arguments": arguments}}

@@ -8,19 +8,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.config import BLOCK_DIFFUSION, LARGEST_SEED, GenerationConfig
 from engine.decoding.names import names_of, require_thoughts
 from engine.errors import SafelightError, quoted
 from engine.server.answer import AnswerSettings
 from engine.server.context import ServerContext
-from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing
+from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing, unsupported
 from engine.server.formats import AskedFormat
 from engine.server.schemas import OF_SAMPLING, SampledRequest
-from engine.server.strict import check_neutral
+from engine.server.strict import Ignored
 from engine.server.xargs import apply_xargs, is_read_only
 from engine.service import LoadedModel, RunRequest, is_remote
 from engine.text.tags import end_of_thought, starts_in_thought
+from engine.trace.header import new_id
 
+CAUSAL = "autoregressive"  # the decoder of models that read text causally
 MOST_EXACT = 2**53  # JavaScript misreads larger whole numbers
 COLDEST = 0.5
 """The share of the model's own temperatures for a temperature of 0; 1 is all of them.
@@ -40,11 +42,21 @@ class RunPlan:
     name: str  # of the model, as shown in the answer
     has_frames: bool = False
     format_field: str | None = None  # the request's field that asks for the answer's format
+    ignored: tuple[str, ...] = ()  # fields of the request that were passed over
 
     @property
     def fingerprint(self) -> str:
         """OpenAI's fingerprint of the system: that of the model's files."""
         return f"safelight-{self.model.fingerprint[:12]}"
+
+    def choices(self, count: int | None) -> tuple[Self, ...]:
+        """Returns plans of several answers to the same: this one, and others with the next seeds."""
+        first = self.request
+        others = (
+            dataclasses.replace(first, seed=(first.seed + further) % (LARGEST_SEED + 1), run_id=new_id())
+            for further in range(1, count or 1)
+        )
+        return (self, *(dataclasses.replace(self, request=request) for request in others))
 
     def with_prediction(self, tokens: list[int]) -> Self:
         """Begins the first canvas as these tokens and padding after them, instead of noise."""
@@ -68,9 +80,8 @@ def config_of(body: SampledRequest, model: LoadedModel, top_logprobs: int | None
     """
     config = model.defaults.replace(**_decoders(body, model))
     if config.is_block_diffusion:
-        check_neutral(body, OF_SAMPLING)
-    else:
-        config = _sampled(body, config)
+        body.pass_over(OF_SAMPLING)
+    config = _sampled(body, config)
     if config.denoises:
         config = _warmed(body, config)
     config = config.replace(thinking_tokens=body.thinking_token_budget)
@@ -102,9 +113,9 @@ def _warmed(body: SampledRequest, config: GenerationConfig) -> GenerationConfig:
 
 
 def _sampled(body: SampledRequest, config: GenerationConfig) -> GenerationConfig:
-    """Returns the settings of a decoder that draws tokens, from OpenAI's fields."""
+    """Returns the settings by which tokens are drawn, from OpenAI's fields."""
     fields = {
-        "sampling_temperature": body.temperature,
+        "sampling_temperature": None if config.is_block_diffusion else body.temperature,
         "sampling_top_p": body.top_p,
         "sampling_top_k": 0 if body.top_k == -1 else body.top_k,
         "sampling_min_p": body.min_p,
@@ -153,40 +164,53 @@ def plan(
         model,
         {
             "config": config,
-            "seed": _seed(body),
+            "seed": seed_of(body),
             "adapter": adapter,
             "keep": context.options.keeps_traces,
             "output_format": None if asked_format is None else asked_format.format,
         },
     )
+    if request.prompt_scores is not None and CAUSAL not in model.decoders:
+        raise unsupported("echo with logprobs needs a model that reads text causally.", "echo")
     config, ids = request.config, prompt_of(model, request)
     if is_read_only(body.vllm_xargs or {}):
         longest = config.max_new_tokens
-    length = _answer_length(longest, model, config, len(ids), context.options.answer_tokens)
-    request = dataclasses.replace(request, config=config.replace(max_new_tokens=length))
+    least = (config.canvas_length or model.canvas_length) if config.denoises else 1
+    if request.prompt_scores is not None and longest == 0:  # nothing is written
+        least = 0
+    length = _answer_length(longest, model, config, len(ids), least, context.options.answer_tokens)
+    request = dataclasses.replace(request, config=config.replace(max_new_tokens=max(1, length)))
     is_open = starts_in_thought(model.write(ids))
     if config.thinking_tokens is not None:
-        _check_thinking(model, config, thinks=request.think or is_open)
+        request = _check_thinking(model, request, thinks=request.think or is_open, ignored=body.ignored)
     settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=is_open)
     if asked_format is not None:  # the whole answer must fit it, except a thought and calls
         is_text = asked_format.format.kind != "tool_calls" and request.kind == "chat" and not request.think
         settings = dataclasses.replace(settings, is_raw=is_text)
     field = None if asked_format is None else asked_format.field
-    return RunPlan(request, settings, model, body.model or model.name, bool(body.diffusion_frames), field)
+    return RunPlan(
+        request, settings, model, body.model or model.name, bool(body.diffusion_frames), field, body.ignored.names
+    )
 
 
-def _check_thinking(model: LoadedModel, config: GenerationConfig, *, thinks: bool) -> None:
-    """Checks a bound of thinking.
+def _check_thinking(model: LoadedModel, request: RunRequest, *, thinks: bool, ignored: Ignored) -> RunRequest:
+    """Checks a bound of thinking; returns the request without it if the run cannot bound it, or does not think.
 
     Raises:
-        ApiError: thinking is bounded without thinking, or the run cannot bound it.
+        ApiError: the same, in a strict server.
     """
     own, has_end = next(iter(model.decoders), ""), end_of_thought(model.encode, model.piece) is not None
-    with refusing("thinking_token_budget", UNSUPPORTED):
-        require_thoughts(config, model.decoders, own, has_end=has_end, thinks=thinks)
+    try:
+        require_thoughts(request.config, model.decoders, own, has_end=has_end, thinks=thinks)
+    except SafelightError as error:
+        if ignored.is_strict:
+            raise ApiError(400, f"{error}.", param="thinking_token_budget", code=UNSUPPORTED) from None
+        ignored.add("thinking_token_budget")
+        return dataclasses.replace(request, config=request.config.replace(thinking_tokens=None))
+    return request
 
 
-def _seed(body: SampledRequest) -> int:
+def seed_of(body: SampledRequest) -> int:
     """Returns the requested seed, else a new one; at a temperature of 0 always the same, as callers expect."""
     if body.seed is not None:
         return body.seed
@@ -203,20 +227,25 @@ def prompt_of(model: LoadedModel, request: RunRequest) -> list[int]:
         return model.prompt_ids(request)
 
 
-def _answer_length(asked: int | None, model: LoadedModel, config: GenerationConfig, prompt: int, most: int) -> int:
-    """Returns the greatest length of the answer, in tokens."""
+def _answer_length(
+    asked: int | None, model: LoadedModel, config: GenerationConfig, prompt: int, least: int, most: int
+) -> int:
+    """Returns the greatest length of the answer in tokens: what was asked for, as far as there is room.
+
+    Raises:
+        ApiError: there is no room even for the ``least``.
+    """
     room = model.context - prompt
-    canvas = config.canvas_length or model.canvas_length
-    if room < max(canvas, asked or 0):
+    if room < least:
         raise ApiError(
             400,
-            f"The prompt takes {prompt} tokens and the answer {max(canvas, asked or 0)}, "
-            f"but the model's context has {model.context}. Shorten the prompt or lower max_tokens.",
-            param="messages" if asked is None or room < canvas else "max_tokens",
+            f"The prompt takes {prompt} tokens and the answer at least {least}, "
+            f"but the model's context has {model.context}. Shorten the prompt.",
+            param="messages",
             code="context_length_exceeded",
         )
     if asked is not None:
-        return asked
+        return min(asked, room)
     if model.traits.taught != "anything":  # it was not trained to write more
         most = config.max_new_tokens
     return min(room, max(most, config.max_new_tokens))

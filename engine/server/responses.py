@@ -1,12 +1,13 @@
-"""``/v1/responses``, stateless: a chat in another format, with its answer as items."""
+"""``/v1/responses``: a chat in another format, with its answer as items."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from starlette.requests import Request
@@ -20,13 +21,15 @@ from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
 from engine.server.responses_request import ResponsesRequest, chat_of, renamed
-from engine.server.serving import RunResponse
-from engine.server.sse import event
+from engine.server.serving import Choice, RunResponse
+from engine.server.sse import ALIVE, EVENTS, event
 from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
 
 ItemKind = Literal["reasoning", "message", "function_call"]
 ItemEvent = tuple[str, dict[str, Any]]
 """An event's type without ``response.``, and its fields except the sequence number."""
+Keep = Callable[[str, Sequence[dict[str, Any]]], None]
+"""Keeps an answer: its id, and its items."""
 
 _PREFIXES: dict[ItemKind, str] = {"reasoning": "rs", "message": "msg", "function_call": "fc"}
 _PARTS: dict[ItemKind, str] = {"reasoning": "reasoning_text", "message": "output_text"}
@@ -40,6 +43,7 @@ class GrowingItem:
         self._id = f"{_PREFIXES[kind]}_{secrets.token_hex(16)}"
         self._call_id = f"call_{secrets.token_hex(12)}"
         self._texts: list[str] = []
+        self._chances: list[dict[str, Any]] = []
 
     @property
     def text(self) -> str:
@@ -60,20 +64,21 @@ class GrowingItem:
         if self.kind != "function_call":
             yield "content_part.added", {**self._place(), "part": self._part("")}
 
-    def add(self, text: str) -> Iterator[ItemEvent]:
-        """Adds text."""
+    def add(self, text: str, chances: Sequence[dict[str, Any]] = ()) -> Iterator[ItemEvent]:
+        """Adds text, and the probabilities of its tokens."""
         self._texts.append(text)
+        self._chances += chances
         if self.kind == "function_call":
             yield "function_call_arguments.delta", {**self._spot(), "delta": text}
         else:
-            yield f"{_PARTS[self.kind]}.delta", {**self._place(), "delta": text, **self._logprobs()}
+            yield f"{_PARTS[self.kind]}.delta", {**self._place(), "delta": text, **self._logprobs(chances)}
 
     def end(self, status: str = "completed") -> Iterator[ItemEvent]:
         if self.kind == "function_call":
             arguments = self.text or "{}"
             yield "function_call_arguments.done", {**self._spot(), "name": self._name, "arguments": arguments}
         else:
-            yield f"{_PARTS[self.kind]}.done", {**self._place(), "text": self.text, **self._logprobs()}
+            yield f"{_PARTS[self.kind]}.done", {**self._place(), "text": self.text, **self._logprobs(self._chances)}
             yield "content_part.done", {**self._place(), "part": self._part(self.text)}
         yield "output_item.done", {"output_index": self.index, "item": self.json(status)}
 
@@ -83,13 +88,13 @@ class GrowingItem:
     def _place(self) -> dict[str, Any]:
         return {**self._spot(), "content_index": 0}
 
-    def _logprobs(self) -> dict[str, Any]:
-        return {"logprobs": []} if self.kind == "message" else {}
+    def _logprobs(self, chances: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        return {"logprobs": list(chances)} if self.kind == "message" else {}
 
     def _part(self, text: str) -> dict[str, Any]:
         if self.kind == "reasoning":
             return {"type": "reasoning_text", "text": text}
-        return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+        return {"type": "output_text", "text": text, "annotations": [], "logprobs": self._chances if text else []}
 
 
 PATH = "/v1/responses"
@@ -98,13 +103,26 @@ PATH = "/v1/responses"
 def routes(context: ServerContext) -> list[Route]:
     async def respond(request: Request) -> RunResponse:
         async with large_body(request, context, ResponsesRequest) as body:
-            found = await asyncio.to_thread(_plan, context, body)
-        return RunResponse(context, found, ResponsesWriter(found, body), PATH, is_streamed=bool(body.stream))
+            found, keep = await asyncio.to_thread(_plan, context, body)
+        return RunResponse(context, (found,), ResponsesWriter(found, body, keep), PATH, is_streamed=bool(body.stream))
 
     return [Route(PATH, respond, methods=["POST"])]
 
 
-def _plan(context: ServerContext, body: ResponsesRequest) -> RunPlan:
+def _plan(context: ServerContext, sent: ResponsesRequest) -> tuple[RunPlan, Keep | None]:
+    kept = context.kept
+    conversation = kept.open(sent.input, sent.previous_response_id)
+    try:
+        found = _plan_whole(context, sent.model_copy(update={"input": list(conversation.items)}))
+    except ApiError as error:
+        if sent.previous_response_id is not None and (error.param or "").startswith("input."):
+            error.param = "input"  # its places are others than those of the whole conversation
+        raise
+    is_kept = sent.store is not False and kept.has_room(conversation)
+    return found, functools.partial(kept.keep, conversation) if is_kept else None
+
+
+def _plan_whole(context: ServerContext, body: ResponsesRequest) -> RunPlan:
     chat = chat_of(body)
     try:
         found = plan_chat(context, chat)
@@ -115,61 +133,72 @@ def _plan(context: ServerContext, body: ResponsesRequest) -> RunPlan:
 
 
 class ResponsesWriter:
-    def __init__(self, plan: RunPlan, body: ResponsesRequest) -> None:
+    content_type, alive = EVENTS, ALIVE
+
+    def __init__(self, plan: RunPlan, body: ResponsesRequest, keep: Keep | None = None) -> None:
         self._plan, self._body = plan, body.model_copy(update={"input": ""})  # images as text are large
+        self._keep = keep
         self._created = time.time()
         self._items: list[GrowingItem] = []
         self._sequence = 0
 
-    def begin(self) -> Iterator[bytes]:
+    def begin(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
         yield self._event("created", {"response": self._response("in_progress")})
         yield self._event("in_progress", {"response": self._response("in_progress")})
 
-    def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
-        yield from self._all(self._grow(parts))
+    def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:
+        yield from self._all(self._grow(parts, answer))
 
-    def add_frame(self, frame: dict[str, Any]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
+    def add_frame(self, frame: dict[str, Any], answer: ServedAnswer) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
         """Yields nothing: a response has no place for frames."""
         yield from ()
 
-    def end(self, answer: ServedAnswer) -> Iterator[bytes]:
+    def end(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:
+        [answer] = answers
         status = self._status(answer)
         if not self._items:
             yield from self._all(self._open("message"))
         yield from self._all(self._items[-1].end(status))
-        yield self._event(status, {"response": self._response(status, answer)})
+        yield self._event(status, {"response": self._kept(status, answer)})
 
     def fail(self, error: ApiError) -> Iterator[bytes]:
         failed = self._response("failed") | {"error": {"code": "server_error", "message": error.message}}
         yield self._event("failed", {"response": failed})
 
-    def whole(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> dict[str, Any]:
-        for _ in self._grow(parts):
+    def whole(self, choices: Sequence[Choice]) -> dict[str, Any]:
+        [(parts, answer)] = choices
+        for _ in self._grow(parts, answer):
             pass
         if not self._items:
             self._items.append(GrowingItem("message", 0))
-        return self._response(self._status(answer), answer)
+        return self._kept(self._status(answer), answer)
+
+    def _kept(self, status: str, answer: ServedAnswer) -> dict[str, Any]:
+        found = self._response(status, answer)
+        if self._keep is not None:
+            self._keep(found["id"], found["output"])
+        return found
 
     @staticmethod
     def _status(answer: ServedAnswer) -> str:
         return "incomplete" if answer.finish_reason == "length" else "completed"
 
-    def _grow(self, parts: Iterable[OutputPart]) -> Iterator[ItemEvent]:
+    def _grow(self, parts: Iterable[OutputPart], answer: ServedAnswer) -> Iterator[ItemEvent]:
         for part in parts:
             match part:
                 case ThoughtPart(text):
                     yield from self._continue("reasoning", text)
                 case ContentPart(text):
-                    yield from self._continue("message", text)
+                    yield from self._continue("message", text, [one.as_chat() for one in answer.take_chances()])
                 case ToolCallStarted(_, name):
                     yield from self._open("function_call", name)
                 case ToolCallArguments(_, fragment):
                     yield from self._items[-1].add(fragment)
 
-    def _continue(self, kind: ItemKind, text: str) -> Iterator[ItemEvent]:
+    def _continue(self, kind: ItemKind, text: str, chances: Sequence[dict[str, Any]] = ()) -> Iterator[ItemEvent]:
         if not self._items or self._items[-1].kind != kind:
             yield from self._open(kind)
-        yield from self._items[-1].add(text)
+        yield from self._items[-1].add(text, chances)
 
     def _open(self, kind: ItemKind, name: str = "") -> Iterator[ItemEvent]:
         if self._items:
@@ -205,14 +234,15 @@ class ResponsesWriter:
             "model": self._plan.name,
             "output": output,
             "parallel_tool_calls": body.parallel_tool_calls is not False,
-            "previous_response_id": None,
+            "previous_response_id": body.previous_response_id,
             "reasoning": {"effort": body.reasoning.effort if body.reasoning is not None else None, "summary": None},
-            "store": False,
+            "store": self._keep is not None,
             "temperature": body.temperature,
             "text": {"format": _format(body)},
             "tool_choice": body.tool_choice or "auto",
             "tools": [tool.model_dump() for tool in body.tools or ()],
             "top_p": 1.0 if body.top_p is None else body.top_p,
+            "top_logprobs": body.top_logprobs,
             "truncation": "disabled",
             "metadata": body.metadata or {},
             "seed": self._plan.request.seed,  # our own field: repeats the answer

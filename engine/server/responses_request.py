@@ -1,20 +1,31 @@
-"""The body of ``/v1/responses``, and its conversion to a chat. It is stateless: the input is the whole conversation."""
+"""The body of ``/v1/responses``, and its conversion to a chat."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
-from engine.config import MOST_POSITIONS
 from engine.server.bodies import in_words
 from engine.server.errors import ApiError, unread
 from engine.server.formats import NamedSchema
 from engine.server.images import input_image
-from engine.server.schemas import MOST_MESSAGES, MOST_TOOLS, ChatRequest, ModelName, StreamOptions
-from engine.server.strict import NeutralFields, Strict
+from engine.server.schemas import MOST_MESSAGES, MOST_TOOLS, AnyLength, AnySeed, ChatRequest, ModelName, StreamOptions
+from engine.server.strict import Ignored, NeutralFields, Strict, ignored_in
 
-_STATELESS = "answers are not stored; send the whole conversation as input"
+_LOGPROBS = "message.output_text.logprobs"
+INCLUDED = frozenset(  # values of ``include``: for others than the first, there is nothing to send
+    {
+        _LOGPROBS,
+        "code_interpreter_call.outputs",
+        "computer_call_output.output.image_url",
+        "file_search_call.results",
+        "message.input_image.image_url",
+        "reasoning.encrypted_content",
+        "web_search_call.action.sources",
+        "web_search_call.results",
+    }
+)
 _PARTS = ("input_text", "output_text", "text")
 _AS_IN_CHATS = (  # fields that are passed on unchanged
     "model temperature top_p decoder thought_decoder answer_decoder thinking_token_budget image_tokens seed "
@@ -26,6 +37,7 @@ _ANNOTATED = {"type", "text", "annotations", "logprobs"}  # an answer's part as 
 class ResponseTool(Strict):
     """A function that the model may call."""
 
+    PLACE = "tools."
     type: Literal["function"]
     name: str
     description: str | None = None
@@ -36,9 +48,10 @@ class ResponseTool(Strict):
 class ReasoningOptions(Strict):
     """The options of thinking; a thought is sent whole, so no summary of it is made."""
 
+    PLACE = "reasoning."
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
-    summary: None = None
-    generate_summary: None = None
+    summary: str | None = None
+    generate_summary: str | None = None
 
 
 class NamedFormat(NamedSchema):
@@ -56,18 +69,22 @@ class PlainFormat(Strict):
 class TextOptions(Strict):
     """The format that the text must fit."""
 
+    PLACE = "text."
     format: Annotated[NamedFormat | PlainFormat, Field(discriminator="type")] | None = None
 
 
 class ResponsesRequest(NeutralFields):
+    """Body of ``/v1/responses``."""
+
+    PLACE = ""
     input: str | Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_MESSAGES)]
     model: ModelName | None = None
     instructions: str | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    max_output_tokens: Annotated[int, Field(ge=1, le=MOST_POSITIONS)] | None = None
+    max_output_tokens: AnyLength = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    seed: int | None = None
+    seed: AnySeed = None
     tools: Annotated[list[ResponseTool], Field(max_length=MOST_TOOLS)] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
@@ -95,17 +112,33 @@ class ResponsesRequest(NeutralFields):
     prompt: Any = None
 
     NEUTRAL = {  # noqa: RUF012 - declared a ClassVar in the base class
-        "store": ((False,), _STATELESS),
-        "previous_response_id": ((), _STATELESS),
-        "conversation": ((), _STATELESS),
+        "conversation": ((), "go on by previous_response_id, or send the whole conversation as input"),
         "background": ((False,), "wait for the answer, or stream it"),
-        "include": (([],), "there is nothing to include"),
-        "truncation": (("disabled",), "shorten the input yourself"),
-        "service_tier": (("auto", "default"), "there is only one tier"),
-        "top_logprobs": ((0,), "ask /v1/chat/completions for them"),
-        "max_tool_calls": ((), "every call is sent to you"),
         "prompt": ((), "put the prompt into input"),
     }
+    PASSED_OVER = {  # noqa: RUF012 - as above
+        "truncation": (("disabled",), "shorten the input yourself"),
+        "service_tier": (("auto", "default"), "there is only one tier"),
+        "max_tool_calls": ((), "every call is sent to you"),
+    }
+
+    @field_validator("tools", mode="before")
+    @classmethod
+    def _drop_tools_of_others(cls, tools: Any, info: ValidationInfo) -> Any:
+        """Passes over tools that are no functions, such as a search on OpenAI's servers."""
+        ignored = ignored_in(info)
+        if ignored.is_strict or not isinstance(tools, list):
+            return tools
+        kinds = [tool.get("type") if isinstance(tool, dict) else None for tool in tools]
+        others = [kind for kind in kinds if isinstance(kind, str) and kind != "function"]
+        for kind in others:
+            ignored.add(f"tools.{kind}")
+        return [tool for tool, kind in zip(tools, kinds, strict=True) if kind not in others]
+
+    @property
+    def has_logprobs(self) -> bool:
+        """True if the probabilities of the answer's tokens are to be sent."""
+        return self.top_logprobs is not None or _LOGPROBS in (self.include or ())
 
 
 def chat_of(body: ResponsesRequest) -> ChatRequest:
@@ -122,8 +155,14 @@ def chat_of(body: ResponsesRequest) -> ChatRequest:
         "response_format": _format(body.text),
         "reasoning_effort": body.reasoning.effort if body.reasoning is not None else None,
     }
+    if body.has_logprobs:
+        asked |= {"logprobs": True, "top_logprobs": body.top_logprobs or 0}
+    if set(body.include or ()) - INCLUDED:
+        body.ignored.add("include")
+    if body.reasoning is not None and (body.reasoning.summary or body.reasoning.generate_summary):
+        body.ignored.add("reasoning.summary")
     try:
-        return ChatRequest.model_validate(asked)
+        return ChatRequest.model_validate(asked, context=body.ignored)
     except ValidationError as error:
         raise renamed(in_words(error, asked)) from None
 
@@ -171,6 +210,9 @@ def _tool_choice(choice: Any) -> Any:
     """Returns the choice in the form of a chat, which names a function one object deeper."""
     if isinstance(choice, dict) and choice.keys() == {"type", "name"}:
         return {"type": choice["type"], "function": {"name": choice["name"]}}
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools" and isinstance(choice.get("tools"), list):
+        tools = [_tool_choice(tool) for tool in choice["tools"]]
+        return {"type": "allowed_tools", "allowed_tools": {"mode": choice.get("mode"), "tools": tools}}
     return choice
 
 
@@ -193,7 +235,7 @@ def _messages(body: ResponsesRequest) -> list[dict[str, Any]]:
         where = f"input.{place}"
         match item.get("type", "message"):
             case "message":
-                message = _message(item, where)
+                message = _message(item, where, body.ignored)
             case "function_call":
                 message = _call(item, where)
             case "function_call_output":
@@ -221,11 +263,11 @@ def _goes_on(last: dict[str, Any], message: dict[str, Any]) -> bool:
     return not last.get("tool_calls") and not (message.keys() & last.keys() - {"role"})
 
 
-def _message(item: dict[str, Any], where: str) -> dict[str, Any]:
-    known = {"type", "role", "content", "id", "status", "phase"}
-    for name in item:
-        if name not in known:
-            raise ApiError(400, "This field of a message is not known.", param=f"{where}.{str(name)[:100]}")
+def _message(item: dict[str, Any], where: str, ignored: Ignored) -> dict[str, Any]:
+    for name in item.keys() - {"type", "role", "content", "id", "status", "phase"}:
+        if ignored.is_strict:
+            raise ApiError(400, "This field of a message is not known.", param=f"{where}.{name[:100]}")
+        ignored.add(f"input.{name}")
     return {"role": _text(item, "role", where), "content": _shown(item.get("content"), where)}
 
 

@@ -6,21 +6,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
 from typing import Self
 
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
 from engine.errors import SafelightError
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError, no_model, too_many
 from engine.server.live import LiveRequest, LiveState
-from engine.service import BusyError, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
+from engine.service import BusyError, PromptScored, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 
 MOST_REPLIES = 32  # by which a run may be ahead of its client
+MOST_TOGETHER = 4  # runs of one request that are ahead, if there are more
 
 
 class RunChannel:
@@ -69,14 +73,32 @@ class RunChannel:
         return reply
 
 
+class OneOfSeveral(threading.Event):
+    """The cancel flag of one of several runs: set by itself, or with the flag of all."""
+
+    def __init__(self, together: threading.Event) -> None:
+        super().__init__()
+        self._together = together
+
+    def is_set(self) -> bool:
+        return super().is_set() or self._together.is_set()
+
+
+def client_of(scope: Scope) -> str:
+    """Returns the client of a request, by its address and the name that it gives itself: programs share an address."""
+    address, _ = scope.get("client") or ("", 0)
+    return f"{address} {Headers(scope=scope).get('user-agent', '')}"
+
+
 class ServedRun:
     """The runs of one request, as an asynchronous context; leaving it ends them.
 
     ``failure`` is afterwards the reason why the answer is incomplete; None if it is complete.
 
     Args:
-        requests: all with the same cancel flag.
+        client: whose turn it is, among those who wait.
         field: field of the HTTP request that is at fault if a run is refused.
+        ignored: fields of the HTTP request that were passed over.
         is_patient: events are not read before a run is over.
     """
 
@@ -88,12 +110,18 @@ class ServedRun:
         model: str,
         field: str | None = None,
         *,
+        client: str,
+        ignored: tuple[str, ...] = (),
         is_patient: bool = False,
     ) -> None:
-        self._context, self._requests, self._field = context, requests, field
-        self._endpoint, self._model = endpoint, model
+        self._context, self._field, self._client = context, field, client
+        self._endpoint, self._model, self._ignored = endpoint, model, ignored
         self._cancel = requests[0].cancel
-        most = MOST_REPLIES * len(requests)
+        if len(requests) > 1:
+            self._cancel = threading.Event()
+            requests = [dataclasses.replace(request, cancel=OneOfSeveral(self._cancel)) for request in requests]
+        self._requests = requests
+        most = MOST_REPLIES * (len(requests) if is_patient else min(len(requests), MOST_TOGETHER))
         self._channel = RunChannel(context.scheduler.wake, most, is_patient=is_patient)
         self._live: LiveRequest | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -108,12 +136,13 @@ class ServedRun:
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
         try:
-            self._context.scheduler.run_all(self._requests, self._channel, self._context.options.most_waiting)
+            most = self._context.options.most_waiting
+            self._context.scheduler.run_all(self._requests, self._channel, most, self._client)
         except BusyError as error:
             raise too_many(str(error)) from None
         except SafelightError as error:
             raise ApiError(503, f"{error}.") from None
-        self._live = self._context.live.open(self._endpoint, self._model, self._cancel)
+        self._live = self._context.live.open(self._endpoint, self._model, self._cancel, self._ignored)
         self._started = loop.time()
         self._timer = loop.call_later(self._context.options.request_seconds, self._expire)
         return self
@@ -146,6 +175,12 @@ class ServedRun:
         self._is_late = True
         self._cancel.set()
 
+    def drop(self, run_id: str) -> None:
+        """Ends one of several runs, whose rest is not needed."""
+        for request in self._requests:
+            if request.run_id == run_id:
+                request.cancel.set()
+
     def succeed(self) -> None:
         """Records that the needed part is there; the rest of the run is not needed."""
         self._state = "finished"
@@ -158,7 +193,9 @@ class ServedRun:
         if self._live is not None:
             self._context.live.update(self._live.id, **changes)
 
-    async def replies(self, patience: float | None = None) -> AsyncIterator[RunStarted | RunAdvanced | None]:
+    async def replies(
+        self, patience: float | None = None
+    ) -> AsyncIterator[RunStarted | PromptScored | RunAdvanced | None]:
         """Yields the replies up to the end of all runs, or of one that failed; None after ``patience`` seconds."""
         left = len(self._requests)
         while left:
@@ -172,7 +209,7 @@ class ServedRun:
                 case RunStarted():
                     self._note_start(reply)
                     yield reply
-                case RunAdvanced():
+                case PromptScored() | RunAdvanced():
                     yield reply
                 case RunEnded():
                     left -= 1

@@ -1,27 +1,38 @@
-"""The fields of requests. Unknown fields are refused, and so are values that cannot be honoured.
+"""The fields of requests. What would change the meaning of an answer and cannot be honoured is refused.
 
-Fields of OpenAI's API that this engine lacks are listed with the one value that changes nothing, so that clients which
-always send them are served.
+Other fields that cannot be honoured, and unknown ones, are passed over and named to the client: it often cannot leave
+them out.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from engine.config import LARGEST_SEED, MOST_POSITIONS, MOST_TOKENS
 from engine.server.formats import FormattedRequest
-from engine.server.strict import Strict
+from engine.server.strict import Neutral, Strict, ignored_in
 
 MOST_MESSAGES = 2_000
 MOST_TOOLS = 128
-MOST_STOPS = 4
+MOST_STOPS = 16
+MOST_ANSWERS = 16  # to one prompt
+MOST_CHOICES = 64  # of all prompts of a request
 MOST_TOP_LOGPROBS = 20
 UNNAMED = ("", "dummy")  # model names from clients that have none; the second is huggingface_hub's
 TokenId = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
-Stop = Annotated[str, Field(min_length=1, max_length=256)]
-Count = Annotated[int, Field(ge=1, le=MOST_POSITIONS)]
+Stop = Annotated[str, Field(max_length=256)]
+
+
+def _length(sent: int | None) -> int | None:
+    return sent if sent is None else MOST_POSITIONS if sent == -1 else min(sent, MOST_POSITIONS)
+
+
+AnyLength = Annotated[int | None, Field(ge=-1, le=LARGEST_SEED), AfterValidator(_length)]  # -1: all the room
+AnySeed = Annotated[  # -1 asks for a new one
+    int | None, Field(ge=-1, le=LARGEST_SEED), AfterValidator(lambda seed: None if seed == -1 else seed)
+]
 DecoderName = Annotated[str, Field(min_length=1, max_length=64)]
 
 
@@ -33,39 +44,40 @@ ModelName = Annotated[str, Field(max_length=1_000), AfterValidator(_unless_unnam
 
 
 _SAMPLING = "the entropy bound chooses what is kept; leave it out, or use temperature"
-_ONE = "a request has one answer; ask again with another seed"
-OF_SAMPLING: dict[str, tuple[tuple[Any, ...], str]] = {  # neutral for block diffusion; other decoders use them
-    "top_p": ((1, 1.0), _SAMPLING),
-    "top_k": ((0, -1), _SAMPLING),
-    "min_p": ((0, 0.0), _SAMPLING),
-    "repetition_penalty": ((1, 1.0), _SAMPLING),
-}
-NEUTRAL_SAMPLING: dict[str, tuple[tuple[Any, ...], str]] = {
+_ENDS = "the model ends its text itself"
+OF_SAMPLING: Neutral = {"repetition_penalty": ((1, 1.0), _SAMPLING)}  # of decoders that draw token by token
+UNUSED_SAMPLING: Neutral = {
     "typical_p": ((1, 1.0), _SAMPLING),
     "presence_penalty": ((0, 0.0), _SAMPLING),
     "frequency_penalty": ((0, 0.0), _SAMPLING),
     "logit_bias": (({},), "ask for other words in the prompt"),
-    "n": ((1,), _ONE),
-    "best_of": ((1,), _ONE),
-    "min_tokens": ((0,), "the model ends its text itself"),
-    "ignore_eos": ((False,), "the model ends its text itself"),
+    "min_tokens": ((0,), _ENDS),
+    "ignore_eos": ((False,), _ENDS),
 }
 
 
 class StreamOptions(Strict):
+    """The options of a stream; padding against guesses by its length is not sent."""
+
+    PLACE = "stream_options."
     include_usage: bool | None = None
-    include_obfuscation: Literal[False] | None = None
-    continuous_usage_stats: Literal[False] | None = None
+    include_obfuscation: bool | None = None
+    continuous_usage_stats: bool | None = None
 
 
 class SampledRequest(FormattedRequest):
     """The fields that chats and completions have in common."""
 
+    PLACE = ""
+    PASSED_OVER = UNUSED_SAMPLING
+    NEUTRAL = {  # noqa: RUF012 - declared a ClassVar in the base class
+        "best_of": ((1,), "several answers are not compared; leave it out"),
+    }
     model: ModelName | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    max_tokens: Count | None = None
-    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] | None = None
+    max_tokens: AnyLength = None
+    seed: AnySeed = None
     stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     user: str | None = None
@@ -84,17 +96,13 @@ class SampledRequest(FormattedRequest):
     frequency_penalty: float | None = None
     repetition_penalty: float | None = None
     logit_bias: dict[str, float] | None = None
-    n: int | None = None
+    n: Annotated[int, Field(ge=1, le=MOST_ANSWERS)] | None = None
     best_of: int | None = None
     min_tokens: int | None = None
     ignore_eos: bool | None = None
 
-    NEUTRAL = NEUTRAL_SAMPLING
-
     @model_validator(mode="after")
     def _check_stream(self) -> Self:
-        if self.stream_options is not None and not self.stream:
-            raise ValueError("stream_options needs stream to be true")
         if self.diffusion_frames and not self.stream:
             raise ValueError("diffusion_frames needs stream to be true")
         return self
@@ -102,9 +110,8 @@ class SampledRequest(FormattedRequest):
     @property
     def stops(self) -> tuple[str, ...]:
         """The strings that end the answer."""
-        if self.stop is None:
-            return ()
-        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+        stops = [self.stop] if isinstance(self.stop, str) else self.stop or ()
+        return tuple(stop for stop in stops if stop)
 
     @property
     def includes_usage(self) -> bool:
@@ -127,6 +134,7 @@ class FunctionCall(Strict):
 class ToolCallSent(Strict):
     """An entry of an assistant's ``tool_calls``."""
 
+    PLACE = "messages.tool_calls."
     id: str = Field(max_length=200)
     type: Literal["function"] = "function"
     function: FunctionCall
@@ -136,6 +144,7 @@ class ToolCallSent(Strict):
 class ChatMessage(Strict):
     """One message of the conversation. Fields of an answer that clients send back are accepted, too."""
 
+    PLACE = "messages."
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[dict[str, Any]] | None = None
     tool_calls: Annotated[list[ToolCallSent], Field(max_length=MOST_TOOLS)] | None = None
@@ -149,10 +158,27 @@ class ChatMessage(Strict):
     function_call: None = None
     provider_specific_fields: dict[str, Any] | None = None  # litellm's notes on an answer; not shown to the model
 
+    @model_validator(mode="after")
+    def _drop_notes(self, info: ValidationInfo) -> Self:
+        """Passes over a person's name, and what clients note on parts of the content."""
+        ignored = ignored_in(info)
+        if ignored.is_strict:
+            return self
+        if self.name is not None and self.role not in ("tool", "assistant"):
+            ignored.add("messages.name")
+            self.name = None
+        if isinstance(self.content, list):
+            for part in self.content:
+                for note in [name for name in part if name not in ("type", part.get("type"))]:
+                    ignored.add(f"messages.content.{note}")
+                    del part[note]
+        return self
+
 
 class FunctionTool(Strict):
     """A function that the model may call."""
 
+    PLACE = "tools.function."
     name: str = Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")
     description: str | None = None
     parameters: dict[str, Any] | None = None
@@ -162,11 +188,13 @@ class FunctionTool(Strict):
 class ChatTool(Strict):
     """An entry of ``tools``."""
 
+    PLACE = "tools."
     type: Literal["function"]
     function: FunctionTool
 
 
 class TemplateOptions(Strict):
+    PLACE = "chat_template_kwargs."
     enable_thinking: bool | None = None
 
 
@@ -181,7 +209,7 @@ class ChatRequest(SampledRequest):
     """Body of ``/v1/chat/completions``."""
 
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES)]
-    max_completion_tokens: Count | None = None
+    max_completion_tokens: AnyLength = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=MOST_TOP_LOGPROBS)] | None = None
     tools: Annotated[list[ChatTool], Field(max_length=MOST_TOOLS)] | None = None
@@ -198,10 +226,10 @@ class ChatRequest(SampledRequest):
     service_tier: str | None = None
     modalities: list[str] | None = None
 
-    NEUTRAL = NEUTRAL_SAMPLING | {
+    NEUTRAL = SampledRequest.NEUTRAL | {"modalities": ((["text"],), "it writes text")}
+    PASSED_OVER = UNUSED_SAMPLING | {
         "store": ((False,), "answers are not stored; leave it out"),
         "service_tier": (("auto", "default"), "there is only one tier"),
-        "modalities": ((["text"],), "it writes text"),
     }
 
     @model_validator(mode="after")
@@ -217,15 +245,27 @@ class ChatRequest(SampledRequest):
 class CompletionRequest(SampledRequest):
     """Body of ``/v1/completions``."""
 
-    prompt: str | list[str] | list[TokenId]
+    prompt: str | list[str] | list[TokenId] | list[list[TokenId]]
     logprobs: Annotated[int, Field(ge=0, le=MOST_TOP_LOGPROBS)] | None = None
     echo: bool | None = None
     suffix: str | None = None
 
-    NEUTRAL = NEUTRAL_SAMPLING | {
-        "echo": ((False,), "put the prompt before the answer yourself"),
-        "suffix": (("",), "text is only written after the prompt"),
-    }
+    NEUTRAL = SampledRequest.NEUTRAL | {"suffix": (("",), "text is only written after the prompt")}
+
+    @model_validator(mode="after")
+    def _check_choices(self) -> Self:
+        if len(self.prompts) * (self.n or 1) > MOST_CHOICES:
+            raise ValueError(f"at most {MOST_CHOICES} answers to all prompts together; send further ones separately")
+        return self
+
+    @property
+    def prompts(self) -> list[str | list[int]]:
+        """The prompts, as text or as tokens."""
+        if isinstance(self.prompt, str):
+            return [self.prompt]
+        tokens = [token for token in self.prompt if isinstance(token, int)]
+        several = [prompt for prompt in self.prompt if not isinstance(prompt, int)]
+        return several or [tokens]
 
 
 class TokenizeRequest(Strict):

@@ -114,7 +114,7 @@ def prompt_ids(model: Model, request: RunRequest) -> list[int]:
         header = request.source.header
         return list(header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think, **images))
     if request.kind == "completion":
-        return model.tokenizer.encode_prompt(request.text)
+        return list(request.ids) or model.tokenizer.encode_prompt(request.text)
     if request.decision is not None:
         messages = request.messages or deciding_of(model).messages(request.decision, request.pictures)
         return closed_thought(model.chat_ids(messages, enable_thinking=False, **images), model.tokenizer)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding.names import FORMATTING, require_diffusion
 from engine.errors import SafelightError
-from engine.events import CanvasCommitted, Event, Influence
+from engine.events import CanvasCommitted, Event, Influence, PromptScores
 from engine.service.admission import Admission, CachePool
 from engine.service.backend import RunSteps
 from engine.service.capabilities import Capabilities
@@ -30,6 +30,7 @@ from engine.service.replies import (
     ModelLoaded,
     ModelUnloaded,
     PassWanted,
+    PromptScored,
     RunAdvanced,
     RunEnded,
     RunStarted,
@@ -282,6 +283,9 @@ class LocalBackend:
         is_sound = False
         try:
             for item in self.decode(model, task, cache):
+                if isinstance(item, PromptScores):
+                    yield PromptScored(request.run_id, item)
+                    continue
                 if not isinstance(item, Event):
                     yield PassWanted(item)
                     continue
@@ -343,7 +347,7 @@ class LocalBackend:
 
         unload_adapter(model)
 
-    def decode(self, model: Model, task: RunTask, cache: KVCache) -> Iterable[Event | Pass]:
+    def decode(self, model: Model, task: RunTask, cache: KVCache) -> Iterable[Event | Pass | PromptScores]:
         return decode_task(model, task, cache)
 
 

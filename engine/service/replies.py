@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from engine.catalog import Traits
 from engine.config import GenerationConfig
-from engine.events import Event, Influence
+from engine.events import Event, Influence, PromptScores
 from engine.pictures import ImageCost
 from engine.service.capabilities import Capabilities
 from engine.service.requests import InfluenceRequest, RunRequest
@@ -140,6 +140,14 @@ class RunAdvanced:
     event: Event
 
 
+@dataclass(frozen=True, eq=False)
+class PromptScored:
+    """The scores of a run's prompt, where they were requested; before the run's first event."""
+
+    run_id: str
+    scores: PromptScores
+
+
 @dataclass(frozen=True)
 class RunEnded:
     """The last reply of every run, also of one that never began. ``message`` says why it failed, or is empty."""
@@ -212,7 +220,7 @@ class BoardEnded:
 
 
 LoadReply = LoadStarted | LoadProgress | ModelLoaded | LoadFailed | MemoryUsed | AdapterChanged
-RunReply = RunStarted | RunAdvanced | RunEnded | MemoryUsed | TraceNotKept
+RunReply = RunStarted | PromptScored | RunAdvanced | RunEnded | MemoryUsed | TraceNotKept
 RaceReply = RaceLoading | LanePassed | RaceEnded
 BoardReply = BoardAdvanced | BoardEnded
 ServiceReply = LoadReply | RunReply | RaceReply | BoardReply | ModelUnloaded | InfluenceMeasured

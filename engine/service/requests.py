@@ -41,10 +41,11 @@ class LoadRequest:
 class RunRequest:
     """One generation; ``cancel`` stops it within one denoising step.
 
-    A chat or a puzzle answers ``messages``, a completion continues ``text``. A fork continues ``source`` with
-    ``changes``; an infill regenerates the ``marks`` in the finished text of ``source``. Forks and infills take the
-    prompt and the settings of ``source``, and a fork its seed, too: see ``RunRequest.fork`` and ``RunRequest.infill``.
-    A decision reads answers to the questions of ``decision`` from one canvas; its messages are made of them.
+    A chat or a puzzle answers ``messages``, a completion continues ``text``, or ``ids`` where there are any. A fork
+    continues ``source`` with ``changes``; an infill regenerates the ``marks`` in the finished text of ``source``. Forks
+    and infills take the prompt and the settings of ``source``, and a fork its seed, too: see ``RunRequest.fork`` and
+    ``RunRequest.infill``. A decision reads answers to the questions of ``decision`` from one canvas; its messages are
+    made of them.
     ``pictures`` are those that the messages name, each once.
 
     Raises:
@@ -63,6 +64,8 @@ class RunRequest:
     marks: tuple[Mark, ...] = ()
     tools: tuple[Mapping[str, Any], ...] = ()  # of a chat: functions as JSON schemas, for the chat template
     text: str = ""  # of a completion: the prompt as it is, without a template
+    ids: tuple[int, ...] = ()  # of a completion: the prompt as tokens, to which none is added; none: made of the text
+    prompt_scores: int | None = None  # score the prompt, with so many of the likeliest tokens in each place
     decision: Decision | None = None
     output_format: OutputFormat | None = None  # of a chat or a completion: the format of the answer
     pictures: tuple[Picture, ...] = ()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from engine.config import BLOCK_DIFFUSION
 from engine.decoding.names import formatting, names_of, require_diffusion
 from engine.errors import SafelightError
-from engine.events import Event
+from engine.events import Event, PromptScores
 from engine.service.deciding import NO_INSTRUCTIONS, Deciding, reading_config
 from engine.service.description import count_tokens, deciding_of, prompt_ids
 from engine.service.replies import PassWanted
@@ -170,18 +170,19 @@ def with_images(model: Model, task: RunTask) -> Generator[PassWanted, None, RunT
     return None
 
 
-def decode_task(model: Model, task: RunTask, cache: KVCache) -> Iterable[Event | Pass]:
-    """Runs a task; yields its events, and the passes whose results it needs."""
+def decode_task(model: Model, task: RunTask, cache: KVCache) -> Iterable[Event | Pass | PromptScores]:
+    """Runs a task; yields its events, and the passes whose results it needs; before these the scores of its prompt."""
     from engine.decoding.generate import decode, decode_fork, decode_infill  # torch
     from engine.decoding.reading import reading
     from engine.decoding.run import Run
+    from engine.decoding.scoring import with_scores
 
     request, source = task.request, task.request.source
     run = Run.from_ids(model, task.ids, request.config, request.seed, request.cancel, cache, task.answer)
     if request.decision is not None and task.layout is not None:
         return reading(run, task.layout, request.decision.repeats)
     if source is None:
-        return decode(run)
+        return decode(run) if request.prompt_scores is None else with_scores(run, request.prompt_scores, decode(run))
     committed = source.committed
     rows, steps = [event.tokens for event in committed], [event.steps for event in committed]
     if request.kind == "infill":

@@ -1,8 +1,9 @@
 """Shares one backend among any number of clients: a window, a server, a test. Knows neither Qt, HTTP nor torch.
 
-The backend runs in one thread. Requests are served in the order in which they came. Runs that the backend admits go on
-together, a pass of each at a time. A load, an adapter, a measurement, a race and a picture's board wait until no run is
-active.
+The backend runs in one thread. Runs that the backend admits go on together, a pass of each at a time. Among those that
+wait, clients take turns, and each client's requests do; requests of one client are served in the order in which they
+came. A load, an adapter, a measurement, a race and a picture's board wait until no run is active, and the runs that
+came after them wait for them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -66,6 +67,7 @@ class _Run:
 
     request: RunRequest
     outlet: Outlet
+    client: object
     steps: RunSteps | None = None
     wanted: PassWanted | None = None
 
@@ -95,6 +97,8 @@ class Scheduler:
         self._router = backend if isinstance(backend, BackendRouter) else BackendRouter(backend)
         self._waiting: deque[_Run | _Call] = deque()
         self._active: list[_Run] = []
+        self._turns: dict[object, int] = {}  # number of the last turn of each client that has runs
+        self._turn_count = 0
         self._racing = Racing(self._router.local)
         self._load: LoadRequest | None = None  # the newest
         self._current_call: _Call | None = None
@@ -116,8 +120,17 @@ class Scheduler:
         """
         self.run_all((request,), outlet, most_waiting)
 
-    def run_all(self, requests: Sequence[RunRequest], outlet: Outlet, most_waiting: int | None = None) -> None:
-        """Starts several runs of one client, at the same time as far as the backend admits them.
+    def run_all(
+        self,
+        requests: Sequence[RunRequest],
+        outlet: Outlet,
+        most_waiting: int | None = None,
+        client: object = None,
+    ) -> None:
+        """Starts several runs of one request, at the same time as far as the backend admits them.
+
+        Args:
+            client: with whom others take turns; None: the outlet.
 
         Raises:
             BusyError: ``most_waiting`` clients wait already.
@@ -132,7 +145,9 @@ class Scheduler:
                 if self._is_closing:
                     outlet.put(RunEnded(request.run_id))
                 else:
-                    self._waiting.append(_Run(request, outlet))
+                    run = _Run(request, outlet, id(outlet) if client is None else client)
+                    self._turns.setdefault(run.client, self._turn_count)
+                    self._waiting.append(run)
             self.wake()
 
     def load(self, request: LoadRequest, outlet: Outlet) -> None:
@@ -296,26 +311,58 @@ class Scheduler:
         return found[: self._places] + ending
 
     def _admit(self) -> None:
-        """Begins the waiting requests, in order, as far as there are places."""
+        """Begins the waiting requests, in turn, as far as there are places."""
         while True:
             is_full = len(self._going()) >= self._places
             with self._changed:
                 self._drop_cancelled()
-                item = self._waiting[0] if self._waiting else None
+                item = None if self._is_closing or is_full else self._next()
                 if isinstance(item, _Run):
                     running = [run.request for run in self._active]
-                    if self._is_closing or is_full or (running and not self._backend.admits(item.request, running)):
+                    if running and not self._backend.admits(item.request, running):
                         return
-                    self._active.append(item)
-                elif item is None or self._active or self._is_closing:
+                    self._take_turn(item)
+                elif item is None or self._active:
                     return
-                self._waiting.popleft()
+                self._waiting.remove(item)
                 self._current_call = item if isinstance(item, _Call) else None
             if isinstance(item, _Run):
                 self._resume(item, functools.partial(self._begin, item))
             else:
                 item.perform()
                 self._current_call = None
+
+    def _next(self) -> _Run | _Call | None:
+        """Returns the waiting item that is to begin; None if the clients of all runs before a call take no replies.
+
+        Of the client with the fewest active runs, and then the one whose last turn is longest ago; of its requests the
+        one with the fewest active runs.
+        """
+        runs = list[_Run]()
+        for item in self._waiting:
+            if isinstance(item, _Call):
+                break
+            runs.append(item)
+        if not runs:
+            return self._waiting[0] if self._waiting else None
+        runs = [run for run in runs if not run.is_paused]
+        clients = Counter(run.client for run in self._active)
+        outlets = Counter(id(run.outlet) for run in self._active)
+        return min(
+            runs,
+            key=lambda run: (clients[run.client], self._turns[run.client], outlets[id(run.outlet)]),
+            default=None,
+        )
+
+    def _take_turn(self, run: _Run) -> None:
+        self._active.append(run)
+        self._turn_count += 1
+        self._turns[run.client] = self._turn_count
+
+    def _forget(self, run: _Run) -> None:
+        """Forgets the turns of a client whose last run this was."""
+        if not any(isinstance(one, _Run) and one.client == run.client for one in (*self._active, *self._waiting)):
+            self._turns.pop(run.client, None)
 
     def _drop_cancelled(self) -> None:
         """Ends the runs that were cancelled before they began."""
@@ -327,6 +374,7 @@ class Scheduler:
                     self._waiting.remove(item)
             elif item.request.cancel.is_set():
                 self._waiting.remove(item)
+                self._forget(item)
                 _deliver(item, RunEnded(item.request.run_id))
 
     def _begin(self, run: _Run) -> RunReply | PassWanted:
@@ -359,6 +407,7 @@ class Scheduler:
         run.steps = None
         with self._changed:
             self._active.remove(run)
+            self._forget(run)
             self._has_news = True  # what waits may begin in its place
 
     def _perform(self, runs: Sequence[_Run]) -> None:

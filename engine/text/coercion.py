@@ -32,10 +32,15 @@ class ToolSchema:
             more = more or schema.get("additionalProperties")
         return ToolSchema(more, self._root)
 
-    def item(self) -> ToolSchema:
-        """Returns the schema of a list's items."""
-        found = (schema["items"] for schema in self._all() if isinstance(schema.get("items"), Mapping))
-        return ToolSchema(next(found, None), self._root)
+    def item(self, place: int) -> ToolSchema:
+        """Returns the schema of a list's item."""
+        for schema in self._all():
+            first = schema.get("prefixItems", schema.get("items"))
+            if isinstance(first, list) and place < len(first):
+                return ToolSchema(first[place], self._root)
+            if isinstance(schema.get("items"), Mapping):
+                return ToolSchema(schema["items"], self._root)
+        return ToolSchema(None, self._root)
 
     def types(self) -> frozenset[str]:
         """Returns the names of the types that a value may have; empty if the schema names none."""

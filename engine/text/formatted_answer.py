@@ -106,6 +106,11 @@ class FormattedAnswer:
         return self._state.closing(allowed)
 
     @property
+    def has_called(self) -> bool:
+        """True if the answer is a whole call, or several."""
+        return not self._in_thought and self._state.has_called
+
+    @property
     def is_free(self) -> bool:
         """True if any token may come next: inside a thought."""
         return self._in_thought and not self._closes_now

@@ -11,7 +11,7 @@ import re
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,33 +22,44 @@ from engine.text.matching import TOO_COMPLEX, Matcher, MatcherProcess, MatchingE
 from engine.text.output_format import OutputFormat
 from engine.text.pattern_size import check_pattern
 from engine.text.schema_check import checked_schema
+from engine.text.tags import MARK
 from engine.text.tool_grammar import tool_grammar
 from engine.types import Cancel
 
 NO_TEXT = "there is no such text"
+FREE_CLOSINGS = 8
+"""How often the model may choose where the end of a string or value is asked for and cannot come at once."""
 MOST_BLANKS = 40  # signs of white space between two parts of JSON
 _TIGHT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 _LOOSE = {"whitespace_pattern": rf"[\x20\x0A\x0D\x09]{{1,{MOST_BLANKS}}}"}
 """JSON is written tight, so that as many tokens as possible are forced; what a model wrote in between is accepted."""
 
 
+_MARK = MARK.encode()
+
+
 @dataclass(frozen=True)
 class _Place:
-    """The state at the end of a JSON text."""
+    """The state at the end of a text of JSON, or of calls, whose strings stand between quotation marks or tags."""
 
-    is_in_string: bool = False
-    is_escaped: bool = False  # the next character of the string is escaped
+    string: Literal["", "quoted", "marked"] = ""
+    is_escaped: bool = False  # the next character of a quoted string is escaped
+    tail: bytes = b""  # the beginning of a tag around a string
 
     def behind(self, written: bytes) -> _Place:
-        inside, escaped = self.is_in_string, self.is_escaped
+        string, escaped, tail = self.string, self.is_escaped, self.tail
         for byte in written:
-            if escaped:
-                escaped = False
-            elif byte == 0x22:
-                inside = not inside
-            else:
-                escaped = inside and byte == 0x5C
-        return _Place(inside, escaped)
+            if string == "quoted":
+                if not escaped and byte == 0x22:
+                    string = ""
+                escaped = not escaped and byte == 0x5C
+                continue
+            tail = (tail + bytes((byte,)))[-len(_MARK) :]
+            if tail == _MARK:
+                string, tail = "" if string else "marked", b""
+            elif not string and byte == 0x22 and not _MARK.startswith(tail[-3:]):
+                string = "quoted"
+        return _Place(string, escaped, tail)
 
 
 class GrammarState:
@@ -66,7 +77,10 @@ class GrammarState:
         self._tokens = tokens
         self.has_ended = False  # an end token was taken
         self.failure = ""
-        self._json, self._place = tokens.json_signs if format.is_json else None, _Place()
+        self._json = tokens.json_signs if format.is_json else None
+        self._calls = tokens.json_signs if format.kind == "tool_calls" else None
+        self._place = _Place()
+        self._closings = 0  # since the last string or value that was brought to its end
         process = tokens.processes.lend(cancel)
         self._give_back = weakref.finalize(self, tokens.processes.give_back, process)
         try:
@@ -135,28 +149,51 @@ class GrammarState:
             if not self._matchers or not self._matchers[0].error:
                 break
             self._keep(self._matchers)
-        if self._json is not None and not self._place.is_in_string and (found & ~self._json.blank).any():
+        if self._json is not None and not self._place.string and (found & ~self._json.blank).any():
             found &= ~self._json.blank  # it is never needed, and could go on for ever
         return found
 
     def closing(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Returns those of the allowed tokens (V,) that bring the answer to its end; all, if none is known."""
-        if self._json is not None:
-            for mask in self._json.ends_string if self._place.is_in_string else self._json.ends_value:
-                if (allowed & mask).any():
-                    return allowed & mask
-        return allowed
+        signs = self._json or self._calls
+        if self.may_end:
+            return self._tokens.only(self._tokens.ends) & allowed
+        if signs is None:
+            return allowed
+        for mask in signs.closing(self._place.string):
+            if (allowed & mask).any():
+                self._closings = 0
+                return allowed & mask
+        self._closings += 1
+        if self._closings <= FREE_CLOSINGS:
+            return allowed
+        return self._nearer(allowed, signs.shortest(self._place.string))
+
+    def _nearer(self, allowed: NDArray[np.bool_], wanted: Sequence[int]) -> NDArray[np.bool_]:
+        """Returns the allowed tokens (V,) that begin the shortest path to a wanted one; all, if it is not found."""
+        try:
+            found = self._matchers[0].nearest(wanted)
+        except MatchingEndedError as error:
+            self._fail(str(error))
+            return np.zeros_like(allowed)
+        mask = self._tokens.only(token for token in found if token < self._tokens.size) & allowed
+        return mask if mask.any() else allowed
+
+    @property
+    def has_called(self) -> bool:
+        """True if the answer is a whole call, or several."""
+        return self._calls is not None and self.may_end
 
     def _count(self, matcher: Matcher, ids: Sequence[int]) -> int:
         """Returns how many tokens fit, without white space at their end that JSON does not need."""
         count = matcher.count(ids)
-        if self._json is not None and count < len(ids) and not self._place_behind(ids[:count]).is_in_string:
+        if self._json is not None and count < len(ids) and not self._place_behind(ids[:count]).string:
             while count and self._json.blank[ids[count - 1]]:
                 count -= 1
         return count
 
     def _place_behind(self, ids: Sequence[int]) -> _Place:
-        if self._json is None:
+        if self._json is None and self._calls is None:
             return self._place
         return self._place.behind(b"".join(self._tokens.written.tokens[token] for token in ids))
 
@@ -199,8 +236,18 @@ def matchers_of(format: OutputFormat, tokens: GrammarTokens, process: MatcherPro
     made = process.make("lark", source)
     problem = _problem(made, tokens)
     if problem:
+        for tool in format.tools:
+            _check_parameters(tool.get("function", tool), tokens, process)
         raise SafelightError(f"{refused}: {problem}")
     return [made]
+
+
+def _check_parameters(function: Mapping[str, Any], tokens: GrammarTokens, process: MatcherProcess) -> None:
+    """Checks that there are arguments of a tool, by themselves; names the place in their schema."""
+    try:
+        _of_schema({"type": "object", **(function.get("parameters") or {})}, tokens, process)
+    except SafelightError as error:
+        raise SafelightError(f"the parameters of the tool {quoted(function['name'])}: {error}") from None
 
 
 def _of_schema(schema: Mapping[str, Any], tokens: GrammarTokens, process: MatcherProcess) -> list[Matcher]:
@@ -278,7 +325,8 @@ def reason(error: str) -> str:
         return TOO_COMPLEX
     if "coerce_one_of" in error:
         return "more than one of its parts may hold at once; write anyOf in place of oneOf"
-    first = error.removeprefix("Unsatisfiable schema: ").split("<state>")[0]
+    _, is_named, rest = error.partition("Unsatisfiable schema: ")
+    first = (rest.split("\n")[0] if is_named else error).split("<state>")[0]
     found = re.search(r"error: (.+)", first)  # in a regular expression's message, after a drawing of it
     return " ".join((found[1] if found else first).split())[:200] or "it cannot be read"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -52,8 +52,14 @@ class GrammarTokens:
 
     @cached_property
     def json_signs(self) -> JsonSigns:
-        """The masks of what tokens write in JSON."""
-        return JsonSigns(self.written.tokens)
+        """The masks of what tokens write in JSON and in calls."""
+        return JsonSigns(self.written.tokens, self.token_id(MARK))
+
+    def only(self, ids: Iterable[int]) -> NDArray[np.bool_]:
+        """Returns the mask (V,) of these tokens."""
+        found = np.zeros(self.size, dtype=np.bool_)
+        found[list(ids)] = True
+        return found
 
     @property
     def writable(self) -> str | None:
@@ -67,15 +73,35 @@ _LOCK = threading.Lock()
 
 
 class JsonSigns:
-    """Masks (V,) of the tokens by what they write in JSON."""
+    """Masks (V,) of the tokens by what they write in JSON and in calls.
 
-    def __init__(self, written: Sequence[bytes]) -> None:
+    Args:
+        mark: the tag around strings of calls; None if it is written in letters.
+    """
+
+    def __init__(self, written: Sequence[bytes], mark: int | None) -> None:
         def begin_with(signs: bytes) -> NDArray[np.bool_]:
             return np.array([text[:1] != b"" and text[:1] in signs for text in written], dtype=np.bool_)
 
         self.blank = np.array([text != b"" and not text.strip() for text in written], dtype=np.bool_)
-        self.ends_string = (begin_with(b'"'),)  # end a string soonest, inside a string
-        self.ends_value = begin_with(b"}]"), begin_with(b",")  # end a value soonest, outside a string
+        marks = begin_with(b"<") if mark is None else np.arange(len(written)) == mark
+        self._ids = {text: token for token, text in enumerate(written) if len(text) == 1}
+        self._mark = self._ids.get(b"<", 0) if mark is None else mark
+        self._closing = {
+            "": (begin_with(b"}]"), begin_with(b",")),
+            "quoted": (begin_with(b'"'),),
+            "marked": (marks,),
+        }
+
+    def closing(self, string: str) -> tuple[NDArray[np.bool_], ...]:
+        """Returns the tokens that end a value soonest; in a ``quoted`` or ``marked`` string those that end it."""
+        return self._closing[string]
+
+    def shortest(self, string: str) -> list[int]:
+        """Returns those of the closing tokens that write nothing more."""
+        if string == "marked":
+            return [self._mark]
+        return [self._ids[sign] for sign in ((b'"',) if string else (b"}", b"]", b",")) if sign in self._ids]
 
 
 def _in_class(sign: str) -> str:

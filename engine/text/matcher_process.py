@@ -16,11 +16,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
+MOST_LOOKED = 1_000  # paths to the end of a value
+_ASCII = range(0x20, 0x7F)
 MEMORY = 2**31  # bytes of address space, on systems that can limit it
 PATIENCE = 120  # seconds of wall time for a job, after which the process ends even if its parent is gone
 _LIMITS = LLParserLimits(  # a useful grammar stays far below these limits; the parent process bounds everything else
@@ -53,8 +55,8 @@ class _Vocabulary:
 
 
 class _Matchers:
-    def __init__(self, library: LLTokenizer) -> None:
-        self._library = library
+    def __init__(self, library: LLTokenizer, signs: Mapping[int, int]) -> None:
+        self._library, self._signs = library, signs
         self._all: list[LLMatcher] = []
 
     def perform(self, name: str, rest: Sequence[Any]) -> tuple[Any, LLMatcher | None]:
@@ -74,7 +76,51 @@ class _Matchers:
                 return matcher.try_consume_tokens(rest[1]), matcher
             case "forced":
                 return matcher.compute_ff_tokens(), matcher
+            case "nearest":
+                return _nearest(matcher, rest[1], self._signs), matcher
         return base64.b64encode(matcher.compute_bitmask()).decode(), matcher
+
+
+def _nearest(matcher: LLMatcher, wanted: Sequence[int], signs: Mapping[int, int]) -> list[int]:
+    """Returns those tokens of one sign that begin the shortest paths to a wanted token, or to an end of the text.
+
+    Signs after which the same signs may follow count as one, and none at all if the same could have come before them.
+    Looks at ``MOST_LOOKED`` paths. Masks of a large vocabulary would take too long.
+
+    Args:
+        wanted: tokens of one sign, or tags. signs: the tokens of one sign, by their bytes.
+    """
+    ends, tokens, looked = set(wanted), tuple({*signs.values(), *wanted}), 0
+    reached = [(matcher, _following(matcher, tokens), set[int]())]
+    while reached:
+        further, found = list[tuple[LLMatcher, tuple[int, ...], set[int]]](), set[int]()
+        for here, allowed, begun in reached:
+            kinds = dict[tuple[int, ...], set[int]]()
+            for sign in allowed:
+                looked += 1
+                if looked > MOST_LOOKED:
+                    return sorted(found)
+                there = here.deep_copy()
+                there.consume_token(sign)
+                forced = [signs[byte] for byte in there.compute_ff_bytes() if byte in signs]
+                there.try_consume_tokens(forced)
+                following, begins = _following(there, tokens), begun or {sign}
+                if there.is_accepting() or ends.intersection((*following, *forced)):
+                    found |= begins
+                elif following in kinds:
+                    kinds[following] |= begins
+                elif following != allowed:
+                    kinds[following] = set(begins)
+                    further.append((there, following, kinds[following]))
+        if found:
+            return sorted(found)
+        reached = further
+    return []
+
+
+def _following(matcher: LLMatcher, tokens: Sequence[int]) -> tuple[int, ...]:
+    """Returns those of the tokens that may come next."""
+    return tuple(token for token in tokens if matcher.validate_tokens([token]))
 
 
 def _source(kind: str, text: str, style: dict[str, Any] | None) -> str:
@@ -103,9 +149,14 @@ def _serve(jobs: IO[bytes], answers: IO[bytes], silence: IO[str]) -> None:
     vocabulary = _Vocabulary(said, jobs, answers)
     wrapped = TokenizerWrapper(vocabulary)
     library = LLTokenizer(wrapped, eos_token=said["ends"])
+    signs = {
+        written[0]: token
+        for token, written in enumerate(vocabulary.tokens)
+        if len(written) == 1 and written[0] in _ASCII
+    }
     del said
     wrapped.tokens = vocabulary.tokens = []  # the library has copied them
-    matchers = _Matchers(library)
+    matchers = _Matchers(library, signs)
     _say(answers, _state(None, None))
     for line in jobs:
         name, *rest = json.loads(line)

@@ -74,6 +74,10 @@ class Matcher:
         """Returns the tokens that may come next as bits, the first token in the lowest; empty after an error."""
         return base64.b64decode(self._ask("mask", ""))
 
+    def nearest(self, ids: Sequence[int]) -> list[int]:
+        """Returns the tokens that begin the shortest paths to one of these tokens; empty if none is found soon."""
+        return list(self._ask("nearest", (), list(ids)))
+
     def _ask(self, name: str, otherwise: Any, *more: Any) -> Any:
         state = self._process.ask(name, self._number, *more)
         self._note(state)

@@ -1,35 +1,44 @@
 """Checks a JSON schema from outside: returns it for a grammar, or raises an error that names the unsupported place.
 
-Only supported keywords are let through. A place is written as a JSON pointer: ``/properties/name``.
+Only keywords that a grammar can hold are let through. Others that restrict an answer are refused, and
+those that only describe it are left out, as are formats that are not known. A place is written as a JSON pointer:
+``/properties/name``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
 from engine.errors import SafelightError, quoted
 from engine.text.output_format import check_unicode
 from engine.text.pattern_size import check_pattern
+from engine.text.schema_parts import LISTS, ONE, TOGETHER, escaped, found_at, inner_schemas, references_in
+from engine.text.schema_recursion import unrolled
 
 MOST_SCHEMAS, MOST_DEPTH = 2_000, 32  # schemas in a schema, and their nesting
+MOST_REFERENCES = 48  # that follow one another
 MOST_COUNT = 100_000  # required characters, items or members; no answer has more
 MOST_DIVISOR = 10_000
 """Bound of multipleOf, without its decimal point. A grammar has a state for each remainder, and for each combination of
 remainders if several apply to one value."""
-MOST_NUMBER = 1e15  # of a bound; JSON readers keep whole numbers up to 9e15
+MOST_NUMBER = 2**53  # of a bound; JSON readers keep whole numbers up to it
+LEAST_NUMBER = 1e-15  # of a bound, above 0
 
-_PLAIN = frozenset(("title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly",
-                    "discriminator", "nullable", "$schema", "$comment", "$anchor"))  # fmt: skip
+FORMATS = frozenset(("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri"))
+"""The formats that texts are held to; any other is a remark, as JSON Schema has it."""
+_REFUSED = frozenset((
+    "not", "if", "then", "else", "contains", "minContains", "maxContains", "uniqueItems", "dependentRequired",
+    "dependentSchemas", "dependencies", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef",
+    "$id", "disallow", "divisibleBy", "extends",
+))  # fmt: skip
+_HARMLESS = {"uniqueItems": False, "minContains": 0, "unevaluatedItems": True, "unevaluatedProperties": True}
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
-_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _MAPS = ("properties", "patternProperties", "$defs", "definitions")
-_TOGETHER = ("allOf", "anyOf", "oneOf")  # apply to the same value as the schema itself
-_ONE = ("items", "additionalProperties", "additionalItems")
-_KNOWN = frozenset((*_COUNTS, *_BOUNDS, *_LISTS, *_MAPS, *_ONE, "type", "enum", "const", "required", "pattern",
+_KNOWN = frozenset((*_COUNTS, *_BOUNDS, *LISTS, *_MAPS, *ONE, "type", "enum", "const", "required", "pattern",
                     "format", "multipleOf", "$ref"))  # fmt: skip
 _TYPES = ("string", "integer", "number", "boolean", "null", "object", "array")
 
@@ -49,15 +58,15 @@ def checked_schema(schema: Mapping[str, Any], lacks: Lacks, only: str | None = N
     """
     check = _Check(schema, lacks, only)
     found = check.schema(schema, "", 0)
-    check.follow_references()
-    check.count_remainders(schema, "")
     assert isinstance(found, dict)
-    return found
+    check.check_references()
+    return check.counted(unrolled(found))
 
 
 class _Check:
     def __init__(self, root: Mapping[str, Any], lacks: Lacks, only: str | None) -> None:
-        self._root, self._lacks, self._only = root, lacks, only
+        self._root: Any = root
+        self._lacks, self._only = lacks, only
         self._places: set[str] = set()  # of all schemas
         self._references: dict[str, str] = {}  # each with its first place
         self._remainders: dict[str, int] = {}  # of each reference's schema
@@ -74,19 +83,22 @@ class _Check:
             raise _wrong(place, f"must be a schema, not {quoted(raw)}")
         found: dict[str, Any] = {}
         for name, value in raw.items():
-            if name in _PLAIN or name.startswith("x-") or (name == "$id" and not depth):
-                continue
-            if name not in _KNOWN:
+            if name in _REFUSED and (depth or name != "$id") and _HARMLESS.get(name) is not value:
                 raise _wrong(place, f"has {quoted(name)}, which is not supported; leave it out")
-            found[name] = self._keyword(name, value, f"{place}/{_escaped(name)}", depth)
+            if name in _KNOWN:
+                kept = self._keyword(name, value, f"{place}/{escaped(name)}", depth)
+                if kept is not None or name == "const":
+                    found[name] = kept
+        if "propertyNames" in raw:
+            self._name(found, raw["propertyNames"], f"{place}/propertyNames", depth)
         if self._only is not None and "pattern" in found:
             found["allOf"] = [*found.get("allOf", []), {"pattern": self._only}]
         return found
 
     def _keyword(self, name: str, value: Any, place: str, depth: int) -> Any:
-        if name in _ONE and not (name == "items" and isinstance(value, list)):
+        if name in ONE and not (name == "items" and isinstance(value, list)):
             return self.schema(value, place, depth + 1)
-        if name in _LISTS or name == "items":
+        if name in LISTS or name == "items":
             return [self.schema(one, f"{place}/{index}", depth + 1) for index, one in enumerate(_listed(value, place))]
         if name in _MAPS:
             return self._members(name, value, place, depth)
@@ -95,7 +107,7 @@ class _Check:
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
                 raise _wrong(place, f"must be a whole number from 0 to {most}, not {quoted(value)}")
         elif name in _BOUNDS or name == "multipleOf":
-            _check_number(name, value, place)
+            return _number(name, value, place)
         elif name == "type":
             for one in value if isinstance(value, list) and value else [value]:
                 if one not in _TYPES:
@@ -111,8 +123,9 @@ class _Check:
             if not isinstance(value, str):
                 raise _wrong(place, f"must be a text, not {quoted(value)}")
             check_unicode(f"the schema's {_short(place)}", value)
-            if name == "pattern":
-                check_pattern(value, f"the schema's {place}")
+            if name == "format":
+                return value if value in FORMATS else None
+            check_pattern(value, f"the schema's {place}")
         elif name == "$ref":
             self._reference(value, place)
         return value
@@ -122,7 +135,7 @@ class _Check:
             raise _wrong(place, f"must be an object, not {quoted(value)}")
         found = {}
         for key, one in value.items():
-            here = f"{place}/{_escaped(key)}"
+            here = f"{place}/{escaped(key)}"
             if name == "properties":
                 self._writable(key, here)
             elif name == "patternProperties":
@@ -130,6 +143,20 @@ class _Check:
                 check_pattern(key, f"the schema's {_short(here)}")
             found[key] = self.schema(one, here, depth + 1)
         return found
+
+    def _name(self, found: dict[str, Any], raw: Any, place: str, depth: int) -> None:
+        """Holds the names of an object's members that are not described to a list or a pattern, if they have one."""
+        names, others = self.schema(raw, place, depth + 1), found.get("additionalProperties", True)
+        if not isinstance(names, dict) or others is False or "patternProperties" in found:
+            return
+        if "enum" in names:
+            own = found.get("properties", {})
+            for name in names["enum"]:
+                if isinstance(name, str):
+                    own = {**own, name: own.get(name, others)}
+            found |= {"properties": own, "additionalProperties": False}
+        elif "pattern" in names:
+            found |= {"patternProperties": {names["pattern"]: others}, "additionalProperties": False}
 
     def _writable(self, value: Any, place: str) -> None:
         """Checks that the model can write a value."""
@@ -157,30 +184,29 @@ class _Check:
             raise _wrong(place, f"is {quoted(value)}; write the reference as #/$defs/NAME")
         self._references.setdefault(value, place)
 
-    def follow_references(self) -> None:
-        """Checks that each reference leads to a schema, and none back to itself."""
-        for reference in self._references:
-            self._follow(reference, [])
+    def check_references(self) -> None:
+        """Checks that each reference leads to a schema."""
+        for reference, place in self._references.items():
+            if reference[1:] not in self._places or "propertyNames" in reference.split("/"):
+                raise _wrong(place, f"refers to {quoted(reference)}, where there is no schema")
 
-    def _follow(self, reference: str, path: list[str]) -> None:
-        if reference in path:
-            where = self._references.get(reference, reference)
-            raise _wrong(where, f"refers to {quoted(reference)}, which contains itself; that is not supported")
+    def counted(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Returns a schema without recursion, after its remainders were counted."""
+        self._root = schema
+        for name in schema.get("$defs", {}):
+            self._follow(f"#/$defs/{name}", 0)
+        self.count_remainders(schema, "")
+        return schema
+
+    def _follow(self, reference: str, depth: int) -> None:
         if reference in self._remainders:
             return
-        if len(path) > MOST_DEPTH:
-            raise SafelightError(f"the schema's references are deeper than {MOST_DEPTH} levels; make it flatter")
-        target = self._target(reference)
-        for inner in _references_in(target):
-            self._follow(inner, [*path, reference])
+        if depth > MOST_REFERENCES:
+            raise SafelightError(f"the schema's references are deeper than {MOST_REFERENCES} levels; make it flatter")
+        target = found_at(self._root, reference)
+        for inner in references_in(target):
+            self._follow(inner, depth + 1)
         self._remainders[reference] = self.count_remainders(target, reference[1:])
-
-    def _target(self, reference: str) -> Any:
-        if reference[1:] not in self._places:
-            raise _wrong(
-                self._references.get(reference, ""), f"refers to {quoted(reference)}, where there is no schema"
-            )
-        return found_at(self._root, reference)
 
     def count_remainders(self, schema: Any, place: str) -> int:
         """Returns the most remainders that a grammar may count for a number anywhere in a schema.
@@ -193,57 +219,32 @@ class _Check:
         if not isinstance(schema, Mapping):
             return 1
         counts: dict[str, list[int]] = {}
-        for name, where, inner in _inner(schema):
+        for name, where, inner in inner_schemas(schema):
             counts.setdefault(name, []).append(self.count_remainders(inner, f"{place}/{where}"))
         found = _digits(schema["multipleOf"]) if "multipleOf" in schema else 1
-        found = max(found, *(count for name in counts if name not in _TOGETHER for count in counts[name]), 1)
-        found *= math.prod(count for name in _TOGETHER for count in counts.get(name, ()))
+        found = max(found, *(count for name in counts if name not in TOGETHER for count in counts[name]), 1)
+        found *= math.prod(count for name in TOGETHER for count in counts.get(name, ()))
         found *= self._remainders[schema["$ref"]] if "$ref" in schema else 1
         if found > MOST_DIVISOR:
             raise _wrong(place, f"asks for multiples of numbers whose product is above {MOST_DIVISOR}; ask for fewer")
         return found
 
 
-def _inner(schema: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yields the schemas in a schema, each with keyword and place; definitions are checked at their references."""
-    for name in (*_LISTS, *_ONE, "properties", "patternProperties"):
-        value = schema.get(name)
-        if isinstance(value, list):
-            yield from ((name, f"{name}/{index}", one) for index, one in enumerate(value))
-        elif isinstance(value, Mapping) and name not in _ONE:
-            yield from ((name, f"{name}/{_escaped(key)}", one) for key, one in value.items())
-        elif name in schema:
-            yield name, name, value
-
-
-def found_at(root: Any, reference: str) -> Any:
-    """Returns the schema at a reference that was checked."""
-    found: Any = root
-    for name in reference.split("/")[1:]:
-        found = found[int(name)] if isinstance(found, list) else found[name.replace("~1", "/").replace("~0", "~")]
-    return found
-
-
-def _references_in(schema: Any) -> list[str]:
-    """Returns all references in a schema, but not those among its definitions."""
-    found, waiting = list[str](), [schema]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, Mapping):
-            found += [one["$ref"]] if "$ref" in one else []
-            waiting += [inner for _, _, inner in _inner(one)]
-    return found
-
-
-def _check_number(name: str, value: Any, place: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST_NUMBER:
-        raise _wrong(place, f"must be a number within {MOST_NUMBER:.0e}, not {quoted(value)}")
-    if value and abs(value) < 1 / MOST_NUMBER:
+def _number(name: str, value: Any, place: str) -> float:
+    """Returns a number; a bound that is too large for readers of JSON is moved to the largest that is not."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise _wrong(place, f"must be a number, not {quoted(value)}")
+    if name in _BOUNDS and abs(value) > MOST_NUMBER and (value > 0) == name.lower().endswith("maximum"):
+        return MOST_NUMBER if value > 0 else -MOST_NUMBER
+    if abs(value) > MOST_NUMBER:
+        raise _wrong(place, f"must be a number within {MOST_NUMBER}, not {quoted(value)}")
+    if value and abs(value) < LEAST_NUMBER:
         raise _wrong(place, f"is {quoted(value)}; numbers so close to 0 are not supported")
     if name == "multipleOf" and (value <= 0 or _digits(value) > MOST_DIVISOR):
         raise _wrong(
             place, f"must be above 0 and of few digits, at most {MOST_DIVISOR} without point, not {quoted(value)}"
         )
+    return value
 
 
 def _digits(divisor: float) -> int:
@@ -260,10 +261,6 @@ def _listed(value: Any, place: str) -> list[Any]:
     if not isinstance(value, list):
         raise _wrong(place, f"must be a list, not {quoted(value)}")
     return value
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _short(place: str, most: int = 160) -> str:

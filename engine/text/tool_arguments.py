@@ -22,7 +22,7 @@ class _Open:
     opener: str
     is_left_out: bool
     keys: set[str] = field(default_factory=set)
-    is_empty: bool = True
+    count: int = 0  # of its entries
 
 
 class GrowingJson:
@@ -42,14 +42,19 @@ class GrowingJson:
         self._pieces.clear()
         return taken
 
+    @property
+    def count(self) -> int:
+        """The number of entries in the innermost object or list."""
+        return self._open[-1].count
+
     def begin(self, key: str = "") -> None:
         """Begins a value: in an object that of a key, in a list the next item."""
         level = self._open[-1]
         self._is_left_out = level.is_left_out or key in level.keys
         if self._is_left_out:
             return
-        comma = "" if level.is_empty else ", "
-        level.is_empty = False
+        comma = ", " if level.count else ""
+        level.count += 1
         if level.opener == "{":
             level.keys.add(key)
             comma += f"{_string(key)}: "
@@ -85,11 +90,13 @@ MOST_DEPTH = 32
 """Nested objects and lists."""
 
 _CLOSERS = {"{": "}", "[": "]", "(": ")}"}
-_KEY_ENDS = re.compile(r"[:=,{}\])]")
+_KEY_ENDS = re.compile(r'[:=,{}\])"]')
 _VALUE_ENDS = re.compile(r"[,}\])]")
 _BARE_ENDS = re.compile(r"[,{}\[\]()]")
 _QUOTE_ENDS = re.compile(r'["\\]')
-_State = Literal["key", "marked key", "behind key", "value", "bare", "string", "quoted", "escape", "behind value"]
+_State = Literal[
+    "key", "marked key", "quoted key", "behind key", "value", "bare", "string", "quoted", "escape", "behind value"
+]
 
 
 class ToolArguments:
@@ -164,6 +171,8 @@ class ToolArguments:
                 return self._in_key(text, place)
             case "value":
                 return self._at_value(text, place)
+            case "quoted key":
+                return self._in_quoted_key(text, place)
             case "bare":
                 return self._in_bare(text, place)
             case "behind value":
@@ -187,12 +196,26 @@ class ToolArguments:
             self._key = _without_quotes(self._held_text())
             self._schema = schema.member(self._key)
             self._state = "value"
+        elif sign == '"' and self._state == "key" and not self._has_text:
+            self._clear()
+            self._hold(sign)
+            self._state = "quoted key"
         elif sign == "{" and opener == "(" and not self._has_text:
             self._levels[-1] = (sign, schema)  # call:NAME({…})
         elif sign == ",":
             self._next()
         elif not self._closes(sign):
             self._hold(sign)
+        return place
+
+    def _in_quoted_key(self, text: str, place: int) -> int:
+        if len(self._held) > 1 and self._held[-1] == "\\":
+            self._held[-1] += text[place]
+            return place + 1
+        sign, place = self._hold_until(_QUOTE_ENDS, text, place)
+        self._hold(sign)
+        if sign == '"':
+            self._state = "behind key"
         return place
 
     def _at_value(self, text: str, place: int) -> int:
@@ -264,7 +287,7 @@ class ToolArguments:
         opener, schema = self._levels[-1]
         self._clear()
         if opener == "[":
-            self._key, self._schema, self._state = "", schema, "value"
+            self._key, self._schema, self._state = "", schema.item(self._json.count), "value"
         else:
             self._state = "key"
 
@@ -292,7 +315,7 @@ class ToolArguments:
             return
         self._json.begin(self._key)
         self._json.open(opener)
-        self._levels.append((opener, self._schema.item() if opener == "[" else self._schema))
+        self._levels.append((opener, self._schema))
         self._next()
 
     def _pop(self) -> None:

@@ -1,18 +1,20 @@
 """Tool calls as the model writes them, ``<|tool_call>call:NAME{key:VALUE,…}<tool_call|>``, as a Lark grammar.
 
-``engine.text.tool_arguments`` defines VALUE. Members that a schema does not name are never written, and a text's
-``format`` is only a remark.
+``engine.text.tool_arguments`` defines VALUE. What a grammar of these values cannot hold (a text's ``format``, members
+without names, ``allOf``) is JSON in their place, under the same rules as an answer of JSON.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine.errors import SafelightError, quoted
-from engine.text.schema_check import Lacks, checked_schema, found_at
+from engine.text.schema_check import Lacks, checked_schema
+from engine.text.schema_parts import found_at, inner_schemas, references_in
 from engine.text.tags import CALL, CALL_END, MARK
 
 MOST_AT_ONCE = 32  # calls in one answer
@@ -20,9 +22,9 @@ _NAME = re.compile(r"[\w./-]{1,128}", re.ASCII)
 _BARE_KEY = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 _NO_TAG = r"~/(?s:.*)(<\||\|>|<\/?think>)(?s:.*)/"
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_HELD = frozenset((*_NUMBERS, "type", "enum", "const", "properties", "required", "additionalProperties", "items",
-                   "minItems", "maxItems", "minLength", "maxLength", "pattern", "format", "anyOf", "oneOf", "$ref",
-                   "$defs", "definitions"))  # fmt: skip
+_HELD = frozenset((*_NUMBERS, "type", "$defs", "properties", "required", "additionalProperties", "items", "minItems",
+                   "maxItems", "minLength", "maxLength", "pattern"))  # fmt: skip
+_STYLE = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}  # of JSON in a call
 _ALL = ("string", "number", "boolean", "null")
 
 
@@ -44,6 +46,10 @@ def tool_grammar(
     return "\n".join((f"start: call{{1,{MOST_AT_ONCE}}}", f"call: {' | '.join(calls)}", *made.rules, ""))
 
 
+class _NothingError(SafelightError):
+    """A schema that allows no value."""
+
+
 class _Rules:
     """The grammar's rules, collected as they are made."""
 
@@ -51,7 +57,7 @@ class _Rules:
         self.rules: list[str] = []
         self._token_id, self._lacks, self._only = token_id, lacks, only
         self._root: Mapping[str, Any] = {}
-        self._referred: dict[str, str] = {}  # the rules of references of this tool
+        self._referred: dict[str, str | None] = {}  # the rules of references of this tool; None: no value is allowed
         self._tool = ""
 
     def call(self, tool: Mapping[str, Any]) -> str:
@@ -68,7 +74,7 @@ class _Rules:
             self._root = checked_schema(schema, self._lacks)
         except SafelightError as error:
             raise SafelightError(f"{self._tool}: {error}") from None
-        rule = self._object({"properties": {}, **self._root}, "")
+        rule = self._value(self._as_object(), "")
         return self._rule(f"{self._tag(CALL)} {json.dumps(f'call:{name}')} {rule} {self._tag(CALL_END)}")
 
     def _rule(self, body: str) -> str:
@@ -83,25 +89,21 @@ class _Rules:
         if schema is True or schema == {}:
             schema = {"type": list(_ALL)}
         if schema is False:
-            raise self._wrong(place, "allows nothing")
-        unknown = [name for name in schema if name not in _HELD]
-        if unknown:
-            raise self._wrong(place, f"has {quoted(unknown[0])}, which is not supported; leave it out")
-        if "$ref" in schema:
+            raise self._nothing(place)
+        if set(schema) - {"$defs"} == {"$ref"}:
             return self._reference(schema["$ref"], place)
-        for name in ("anyOf", "oneOf"):
-            if name in schema:
-                if not schema[name]:
-                    raise self._wrong(place, "allows nothing")
-                each = [self._value(one, f"{place}/{name}/{index}") for index, one in enumerate(schema[name])]
-                return self._rule(" | ".join(each))
-        if "const" in schema or "enum" in schema:
+        for name in ("anyOf", "oneOf", "allOf"):
+            if set(schema) - {"$defs"} == {name} and (name != "allOf" or len(schema[name]) == 1):
+                return self._one_of(schema[name], f"{place}/{name}")
+        if set(schema) - {"$defs", "type"} in ({"const"}, {"enum"}):
             values = [schema["const"]] if "const" in schema else schema["enum"]
             if not values:
-                raise self._wrong(place, "allows nothing")
+                raise self._nothing(place)
             return self._rule(" | ".join(self._literal(value) for value in values))
         kinds = schema.get("type", "object" if "properties" in schema else list(_ALL))
         kinds = kinds if isinstance(kinds, list) else [kinds]
+        if not _is_native(schema, kinds):
+            return self._json(schema)
         return self._rule(" | ".join(self._of_type(kind, schema, place) for kind in kinds))
 
     def _of_type(self, kind: str, schema: Mapping[str, Any], place: str) -> str:
@@ -119,10 +121,63 @@ class _Rules:
         bounds = {name: schema[name] for name in _NUMBERS if name in schema}
         return f"%json {json.dumps({'type': kind, **bounds})}"
 
+    def _as_object(self) -> Mapping[str, Any]:
+        """Returns the schema of the tool's parameters as that of an object, without members if none are described."""
+        found: Any = self._root
+        while isinstance(found, Mapping) and set(found) - {"$defs", "type"} == {"$ref"}:
+            found = found_at(self._root, found["$ref"])
+        if not isinstance(found, Mapping):
+            raise self._nothing("")
+        return {**found, "type": "object"} if set(found) - {"$defs", "type"} else {"type": "object", "properties": {}}
+
+    def _one_of(self, schemas: Sequence[Any], place: str) -> str:
+        found = list[str]()
+        for index, one in enumerate(schemas):
+            with contextlib.suppress(_NothingError):
+                found.append(self._value(one, f"{place}/{index}"))
+        if not found:
+            raise self._nothing(place)
+        return self._rule(" | ".join(found))
+
     def _reference(self, reference: str, place: str) -> str:
         if reference not in self._referred:
+            self._referred[reference] = None
             self._referred[reference] = self._value(found_at(self._root, reference), place)
-        return self._referred[reference]
+        found = self._referred[reference]
+        if found is None:
+            raise self._nothing(place)
+        return found
+
+    def _json(self, schema: Mapping[str, Any]) -> str:
+        """Returns the rule of a value as JSON."""
+        shared, waiting = dict[str, Any](), list(references_in(schema))
+        while waiting:
+            name = waiting.pop().removeprefix("#/$defs/")
+            if name not in shared:
+                shared[name] = self._root["$defs"][name]
+                waiting += references_in(shared[name])
+        whole = {"x-guidance": _STYLE, **self._writable(schema), "$defs": {}}
+        whole["$defs"] = {name: self._writable(one) for name, one in shared.items()}
+        return self._rule(f"%json {json.dumps(whole)}")
+
+    def _writable(self, schema: Any) -> Any:
+        """Returns a schema whose texts hold no tag, and only what the model can write."""
+        if not isinstance(schema, Mapping):
+            return schema
+        found = dict(schema)
+        for name, _, _ in inner_schemas(schema):
+            value = schema[name]
+            if isinstance(value, list):
+                found[name] = [self._writable(one) for one in value]
+            elif name in ("properties", "patternProperties"):
+                found[name] = {key: self._writable(one) for key, one in value.items()}
+            else:
+                found[name] = self._writable(value)
+        if "pattern" in schema and self._only is not None:
+            found["allOf"] = [*found.get("allOf", ()), {"pattern": f"^{self._only}$"}]
+        elif schema.get("type") == "string" and not schema.keys() & {"pattern", "format", "enum", "const"}:
+            found["pattern"] = "^[^<]*$"
+        return found
 
     def _literal(self, value: Any) -> str:
         if isinstance(value, str):
@@ -152,32 +207,31 @@ class _Rules:
         return f"{self._tag(MARK)} {name} {self._tag(MARK)}"
 
     def _array(self, schema: Mapping[str, Any], place: str) -> str:
-        items = schema.get("items", True)
-        if isinstance(items, list):
-            raise self._wrong(place, "has a list of items, which is not supported; give one schema for all")
-        item = self._value(items, f"{place}/items")
         least, most = schema.get("minItems", 0), schema.get("maxItems")
         if most is not None and most < least:
             raise self._wrong(place, f"has minItems {least} above maxItems {most}")
+        try:
+            item = self._value(schema.get("items", True), f"{place}/items")
+        except _NothingError:
+            if least:
+                raise
+            most = 0
         if most == 0:
             return '"[" "]"'
-        more = f'("," {item}){{{max(0, least - 1)},{"" if most is None else most - 1}}}'
+        more = "" if most == 1 else f'("," {item}){{{max(0, least - 1)},{"" if most is None else most - 1}}}'
         return f'"[" {item} {more} "]"' if least else f'"[" ({item} {more})? "]"'
 
     def _object(self, schema: Mapping[str, Any], place: str) -> str:
         """Returns the rule of an object: members in their order, required and optional ones."""
-        unknown = [name for name in schema if name not in _HELD]
-        if unknown:
-            raise self._wrong(place, f"has {quoted(unknown[0])}, which is not supported; leave it out")
         members, required = schema.get("properties", {}), set(schema.get("required", ()))
-        missing = required - members.keys()
-        if missing:
-            raise self._wrong(place, f"requires {quoted(sorted(missing)[0])}, which it does not describe")
         first, rest = '""', '""'  # what may follow if nothing was written yet, and if something was
         for key, inner in reversed(members.items()):
-            if inner is False and key not in required:
+            try:
+                member = f'{self._key(key)} ":" {self._value(inner, f"{place}/properties/{key}")}'
+            except _NothingError:
+                if key in required:
+                    raise
                 continue
-            member = f'{self._key(key)} ":" {self._value(inner, f"{place}/properties/{key}")}'
             if key in required:
                 first, rest = self._rule(f"{member} {rest}"), self._rule(f'"," {member} {rest}')
             else:
@@ -187,6 +241,19 @@ class _Rules:
     def _key(self, key: str) -> str:
         return json.dumps(key) if _BARE_KEY.fullmatch(key) else self._literal(key)
 
+    def _nothing(self, place: str) -> _NothingError:
+        return _NothingError(str(self._wrong(place, "allows nothing")))
+
     def _wrong(self, place: str, what: str) -> SafelightError:
         where = f"the schema's {place}" if place else "the schema"
         return SafelightError(f"{self._tool}: {where} {what}")
+
+
+def _is_native(schema: Mapping[str, Any], kinds: Sequence[str]) -> bool:
+    """True if a grammar of our own can hold a schema's values: only members with names, one schema for all items."""
+    if not schema.keys() <= _HELD or isinstance(schema.get("items"), list):
+        return False
+    if "object" not in kinds:
+        return True
+    members = schema.get("properties", None if schema.get("additionalProperties") is not False else {})
+    return members is not None and members.keys() >= set(schema.get("required", ()))

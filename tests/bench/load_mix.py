@@ -109,6 +109,8 @@ def _chat_stream(mix: Mix, random: Random) -> Visit:
 
 def _completion(mix: Mix, random: Random) -> Visit:
     body = {"prompt": random.choice(PROMPTS), "max_tokens": random.choice((8, 40)), "seed": random.randrange(100)}
+    if random.random() < 0.3:
+        body |= {"prompt": random.sample(PROMPTS, 2), "n": random.choice((1, 2)), "echo": random.random() < 0.5}
     if random.random() < 0.5:
         return Visit("completion, streamed", mix.post("/v1/completions", _streamed(random, body)), RUNS)
     return Visit("completion", mix.post("/v1/completions", body), RUNS)
@@ -140,9 +142,9 @@ def _bad_body(mix: Mix, random: Random) -> Visit:
     good = json.dumps(_chat_body(random)).encode()
     body = random.choice(
         (
-            good[: random.randrange(len(good))], b"[]", b"{}", b"\xff\xfe", good.replace(b"seed", b"sEed"),
+            good[: random.randrange(len(good))], b"[]", b"{}", b"\xff\xfe", good.replace(b'"seed": ', b'"seed": -9'),
             good.replace(b"user", b"nobody"), b"[" * 100_000, good.replace(b'"max_tokens": ', b'"max_tokens": -'),
-            good[:-1] + b', "top_p": 0.3}', good[:-1] + b', "n": 2}', good[:-1] + b', "tool_choice": "required"}',
+            good[:-1] + b', "temperature": 3}', good[:-1] + b', "n": 99}', good[:-1] + b', "tool_choice": "required"}',
         )
     )  # fmt: skip
     return Visit("bad body", mix.request("POST", "/v1/chat/completions", body), frozenset({400}))
@@ -154,7 +156,7 @@ def _too_long(mix: Mix, random: Random) -> Visit:
 
 
 def _too_large(mix: Mix, random: Random) -> Visit:
-    said = {"Content-Length": str(random.choice((2**20 + 1, 2**40)))}
+    said = {"Content-Length": str(random.choice((2**26 + 1, 2**40)))}
     data = mix.request("POST", "/v1/chat/completions", b"{", said)
     return Visit("too large", data + b" " * random.choice((0, 2**16)), frozenset({413}))
 

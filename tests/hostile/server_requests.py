@@ -20,9 +20,11 @@ CHAT = {"role": "user", "content": "Reverse the word robot."}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": '{"a": "b"}'}}
 IMAGE = {"digest": "0" * 64, "width": 4, "height": 3, "at": 0}
 SHOWN = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo=", "detail": "low"}}
+PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 SAMPLED: dict[str, Any] = {
     "model": "safelight-skills", "max_tokens": 8, "seed": 1, "stop": ["x", "yz"], "temperature": 0.5, "user": "me",
-    "vllm_xargs": QUICK, "top_p": 1, "top_k": -1, "presence_penalty": 0, "logit_bias": {}, "n": 1,
+    "vllm_xargs": QUICK, "top_p": 0.9, "top_k": -1, "presence_penalty": 1, "logit_bias": {}, "n": 1,
+    "unheard": {"of": 1},
 }  # fmt: skip
 SCHEMA: dict[str, Any] = {
     "type": "json_schema",
@@ -72,6 +74,12 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     }),
     ("/v1/completions", {"prompt": "What is 2 + 2?", **SAMPLED, "logprobs": 2, "echo": False, "suffix": ""}),
     ("/v1/completions", {"prompt": [5, 6, 7], **SAMPLED, "stream": True}),
+    ("/v1/completions", {
+        "prompt": [[5, 6, 7], [2, 3]], **SAMPLED, "n": 2, "echo": True, "logprobs": 1, "max_tokens": 1, "stream": True,
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+    }),
+    ("/v1/completions", {"prompt": ["a", "b"], "echo": True, "logprobs": 3, "max_tokens": 0, "seed": 2**63 - 1}),
+    ("/v1/chat/completions", {"messages": [CHAT], **SAMPLED, "n": 3, "diffusion_frames": True, "stream": True}),
     ("/v1/responses", {
         "input": [
             {"role": "user", "content": [{"type": "input_text", "text": "Reverse the word robot."}]},
@@ -93,6 +101,52 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     ("/v1/responses", {
         "input": "a", "max_output_tokens": 4, "text": {"format": {"type": "json_schema", **SCHEMA["json_schema"]}},
     }),
+    ("/v1/responses", {
+        "input": [{"type": "message", "role": "user", "content": "a", "note": 1}], "max_output_tokens": -1,
+        "include": ["reasoning.encrypted_content", "message.output_text.logprobs"], "store": True, "top_logprobs": 2,
+        "tools": [{"type": "web_search"}, {"type": "function", "name": "look_up", "note": 1}], "truncation": "auto",
+        "tool_choice": {"type": "allowed_tools", "mode": "none", "tools": [{"type": "function", "name": "look_up"}]},
+        "reasoning": {"summary": "auto"}, "text": {"verbosity": "low"}, "client_metadata": {"a": "b"},
+    }),
+    ("/v1/messages", {
+        "model": "claude-x", "max_tokens": 4, "system": [{"type": "text", "text": "Be brief.", "cache_control": {}}],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Look."}]},
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "so", "signature": "s"}, {"type": "redacted_thinking", "data": "x"},
+                {"type": "text", "text": "I look."},
+                {"type": "tool_use", "id": "call_1", "name": "look_up", "input": {"a": "b"}},
+            ]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "call_1", "content": [{"type": "text", "text": "c"}]},
+                {"type": "text", "text": "And?"},
+            ]},
+        ],
+        "stop_sequences": ["x"], "stream": True, "temperature": 0.5, "top_p": 0.9, "top_k": 5,
+        "thinking": {"type": "enabled", "budget_tokens": 8}, "tool_choice": {"type": "none"},
+        "metadata": {"user_id": "me"}, "output_config": {"effort": "low"},
+    }),
+    ("/v1/messages", {
+        "max_tokens": 4, "messages": [CHAT, {"role": "user", "content": [PNG]}],
+        "output_config": {"format": {"type": "json_schema", "schema": SCHEMA["json_schema"]["schema"]}},
+    }),
+    ("/v1/messages/count_tokens", {
+        "messages": [CHAT], "tools": [{"name": "look_up", "input_schema": {"type": "object"}}, {"type": "bash_1"}],
+    }),
+    ("/api/chat", {
+        "model": "safelight-skills:latest", "messages": [
+            {"role": "user", "content": "Reverse the word robot."},
+            {"role": "assistant", "content": "", "thinking": "so", "tool_calls": [{"function": CALL["function"]}]},
+            {"role": "tool", "tool_name": "look_up", "content": "c"}, {"role": "user", "content": "a", "images": []},
+        ],
+        "stream": True, "format": "json", "keep_alive": "5m", "think": "low", "logprobs": True, "top_logprobs": 2,
+        "options": {"num_predict": 4, "temperature": 0.5, "seed": -1, "stop": ["x"], "num_ctx": 9, "top_k": 3},
+    }),
+    ("/api/generate", {
+        "model": "safelight-skills", "prompt": "a", "raw": True, "stream": False, "options": {"num_predict": 4},
+        "format": SCHEMA["json_schema"]["schema"], "suffix": "", "system": "Be brief.", "images": [],
+    }),
+    ("/api/show", {"name": "safelight-skills"}),
     ("/v1/decisions", {
         "model": "safelight-skills", "input": "12 and 7", "safety_identifier": "me", "prompt_cache_key": "a",
         "questions": [
@@ -133,6 +187,7 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     ("/v1/chat/completions", {"messages": [{"role": "user", "content": [SHOWN]}], **SAMPLED}),
 )  # fmt: skip
 PATHS = (
+    "/api/tags", "/api/ps", "/api/version", "/openapi.json", "/docs",
     "/v1/models", "/v1/models/", "/v1/models/safelight-skills:x", "/health", "/metrics", "/", "/safelight/v1/model",
     "/safelight/v1/tokenizer", "/v1/chat/completions", "/" + "a" * 9_000, "/%00", "/%ff/..%2f..", "/v1//models", "*",
     "http://evil.example/v1/models", "/v1/models?" + "a=b&" * 3_000, "//v1/models", "/v1/models/%F0%9F%92%A9",

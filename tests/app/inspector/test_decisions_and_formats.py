@@ -317,6 +317,8 @@ def test_a_served_request_says_what_it_is() -> None:
     request = LiveRequest("1", "/v1/chat/completions", "tiny", 0.0, trace=trace_of())
     assert words.request_facts(request).startswith("Fits a JSON schema · tiny")
     assert words.request_facts(dataclasses.replace(request, trace=None)).startswith("tiny")
+    passed_over = dataclasses.replace(request, ignored=("top_p", "user"))
+    assert words.request_facts(passed_over).endswith("· not used: top_p, user")
     assert words.endpoint_name("/v1/systemone") == words.endpoint_name("/v1/decisions") == "Decision"
 
 

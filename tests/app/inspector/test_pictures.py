@@ -15,10 +15,12 @@ from app.export import html
 from app.export.html import write
 from app.export.options import Options
 from app.inspector.canvas.prompt_pictures import MOST_SHOWN, PromptPictures
+from app.inspector.run_pictures import PictureView, picture_of
 from app.pictures.source import PictureSource
 from app.player.player import Player
 from app.state.chat.attachment import AttachedPicture
 from engine import Trace
+from engine.catalog import ASSETS
 from engine.pictures import Picture
 from engine.text.message import image_of
 from tests.engine import traces
@@ -35,6 +37,16 @@ def run(*there: Picture) -> Trace:
     for event in traces.made_up():
         made.append(event)
     return made
+
+
+@pytest.mark.parametrize("height", [0, 4, 12, 60])
+def test_a_board_on_a_card_is_painted_at_any_height(qtbot: QtBot, height: int) -> None:
+    """Before it is laid out a card can be a few pixels high."""
+    view = PictureView()
+    qtbot.addWidget(view)
+    view.set_picture(picture_of(ASSETS / "traces" / "sudoku-hard.sltrace"))
+    view.resize(200, height)
+    assert view.grab().height() == height
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,8 +16,10 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from engine import GenerationConfig
+from engine import GenerationConfig, StepFinished, generate
+from engine.decoding.sampler import Sampler
 from engine.decoding.shares import SDAR, TRANSFORMERS, WEDLM, SamplingOrder, shares_of
+from tests.engine.tiny import CONFIG, network
 
 
 def cases() -> Iterator[tuple[Tensor, GenerationConfig]]:
@@ -96,3 +99,32 @@ def test_the_three_differ_where_they_should() -> None:
     at = GenerationConfig(sampling_temperature=1.0, sampling_top_p=0.75)
     assert [int((shares_of(edge, at, order) > 0).sum()) for order in (TRANSFORMERS, SDAR, WEDLM)] == [2, 3, 3]
     assert shares_of(edge, at.replace(sampling_temperature=0.0), WEDLM).tolist() == [[1.0, 0.0, 0.0, 0.0]]
+
+
+def test_block_diffusion_cuts_before_its_temperature() -> None:
+    """As vLLM's model does, whose filter has the order of transformers' warpers; banned tokens are out before."""
+    for logits, config in cases():
+        if logits.isinf().any() or not config.cuts:
+            continue
+        length, size = logits.shape
+        config = config.replace(canvas_length=length, banned_tokens=(0,) if size > 5 else ())
+        sampler = Sampler.from_settings(replace(CONFIG, vocab_size=size), config, torch.device("cpu"), 0)
+        scores, ids = logits.clone(), torch.zeros(length, 1, dtype=torch.long)
+        scores[:, list(config.banned_tokens)] = -torch.inf
+        for warper in (
+            TopKLogitsWarper(config.sampling_top_k) if config.sampling_top_k else None,
+            TopPLogitsWarper(config.sampling_top_p) if config.sampling_top_p < 1 else None,
+            MinPLogitsWarper(config.sampling_min_p) if config.sampling_min_p else None,
+        ):
+            scores = scores if warper is None else warper(ids, scores)
+        assert sampler.scale(logits, 0.7, 0, 0).equal(scores / 0.7)
+
+
+def test_a_canvas_of_the_likeliest_tokens_alone_is_certain() -> None:
+    model, likeliest = network(), GenerationConfig(max_denoising_steps=4, max_new_tokens=8, sampling_top_k=1)
+    steps = [event for event in generate(model, [3, 4], likeliest, seed=1) if isinstance(event, StepFinished)]
+    assert steps
+    for step in steps:
+        assert step.candidates.tolist() == step.argmax_canvas.tolist()
+        assert not step.entropy.any()
+        assert step.accepted_mask.all()

@@ -29,6 +29,7 @@ from engine import (
     load_model,
 )
 from engine.decoding.generate import decode
+from engine.decoding.held_answer import allowed_next
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.text.formatted_answer import FormattedAnswer
@@ -55,7 +56,7 @@ class Fixed:
         ids = [token for token in range(VOCABULARY) if token not in (END, PAD)]
         self.sets = [draws.sample(ids, 1 if place % 4 == 0 else 3) for place in range(length)]
         self.taken: list[int] = []
-        self.has_ended = self.is_free = False
+        self.has_ended = self.is_free = self.has_called = False
         self.failure = ""
 
     @property
@@ -378,17 +379,114 @@ def test_tool_calls_are_held_to_their_schemas(gemma: Tokenizer, text: str, taken
     ("tool", "message"),
     [
         ({"name": "a b"}, "a tool is called 'a b'"),
-        ({"name": "f", "parameters": {"properties": {"x": {"allOf": [{}]}}}}, "tool 'f'.*/properties/x has 'allOf'"),
         ({"name": "f", "parameters": {"properties": {"x": {"uniqueItems": True}}}}, "has 'uniqueItems'"),
-        ({"name": "f", "parameters": {"required": ["x"]}}, "requires 'x', which it does not describe"),
-        ({"name": "f", "parameters": {"properties": {"x": {"$ref": "#"}}}}, "contains itself"),
-        ({"name": "f", "parameters": {"properties": {"x": {"enum": []}}}}, "/properties/x allows nothing"),
-        ({"name": "f", "parameters": {"properties": {"x": {"type": "string", "pattern": "("}}}}, "calls of these"),
+        ({"name": "f", "parameters": {"required": ["x"], "additionalProperties": False}}, "required property 'x'"),
+        (
+            {
+                "name": "f",
+                "parameters": {
+                    "$defs": {"n": {"type": "object", "properties": {"n": {"$ref": "#/$defs/n"}}, "required": ["n"]}},
+                    "$ref": "#/$defs/n",
+                },
+            },
+            "tool 'f': .*'#/\\$defs/n', which must contain itself without end",
+        ),
+        (
+            {"name": "f", "parameters": {"properties": {"x": {"enum": []}}, "required": ["x"]}},
+            "/properties/x allows nothing",
+        ),
+        (
+            {"name": "f", "parameters": {"properties": {"x": {"type": "string", "pattern": "("}}}},
+            "tool 'f': the schema's /properties/x cannot be satisfied: unclosed group",
+        ),
     ],
 )
 def test_tools_that_cannot_be_held_to_are_refused(gemma: Tokenizer, tool: dict[str, Any], message: str) -> None:
     with pytest.raises(SafelightError, match=message):
         begun(gemma, OutputFormat("tool_calls", tools=(tool,)))
+
+
+NODE = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}, "n": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}},
+    "required": ["a", "n"],
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments"),
+    [
+        ({"allOf": [{"$ref": "#/$defs/n"}, {"properties": {"b": {"type": "integer"}}, "required": ["b"]}],
+          "$defs": {"n": {"type": "object", "properties": {"a": {"type": "string"}}}}}, '"a":"x","b":7}'),
+        ({"properties": {"p": {"type": "array", "prefixItems": [{"type": "integer"}], "items": {"type": "string"}}}},
+         'p:[5,"5"]}'),
+        ({"patternProperties": {"^[a:]+$": {"type": "integer"}}, "additionalProperties": False, "minProperties": 2},
+         '"a:":3,"a":4}'),
+        ({"additionalProperties": {"type": "string"}, "maxProperties": 1}, '"a{},\\"b":"\\n"}'),
+        ({"properties": {"d": {"type": "string", "format": "date"}}}, 'd:"2026-11-26"}'),
+        ({"properties": {"d": {"type": "string", "format": "int64"}}}, 'd:<|"|>any<|"|>}'),
+        ({"properties": {"t": {"type": "array", "items": {"type": "integer"}, "maxItems": 1}}}, "t:[5]}"),
+        ({"properties": {"o": {"type": "object"}}}, 'o:{"a":[1,true]}}'),
+        ({"$defs": {"n": NODE}, "$ref": "#/$defs/n"}, 'a:<|"|>x<|"|>,n:{a:<|"|><|"|>,n:null}}'),
+    ],
+)  # fmt: skip
+def test_calls_take_what_schemas_take(gemma: Tokenizer, schema: dict[str, Any], arguments: str) -> None:
+    text = f"<|tool_call>call:f{{{arguments}<tool_call|>"
+    state = begun(gemma, OutputFormat("tool_calls", tools=({"name": "f", "parameters": schema},)), "<channel|>")
+    ids = gemma.encode(text)
+    assert state.take([*ids, 8]) == len(ids) + 1
+    (call,) = parse_output(text, schemas={"f": schema}).tool_calls
+    assert not call.is_cut
+    assert not problem(OutputFormat("json_schema", schema), call.arguments_json)
+
+
+def closed(gemma: Tokenizer, wanted: OutputFormat, text: str) -> str:
+    """The answer that begins with a text, where the model wants nothing but its end."""
+    state = begun(gemma, wanted, "hi<|channel>thought\n<channel|>")
+    ids = gemma.encode(text)
+    assert state.take(ids) == len(ids)
+    while len(ids) < 400:
+        found = state.forced() or np.flatnonzero(allowed_next(state, None, 1, (1, 8)))[-1:].tolist()
+        ids += found
+        assert state.take(found) == len(found)
+        if state.has_ended or state.must_end:
+            return gemma.decode(ids, skip_special=False)
+    return "it does not end"
+
+
+@pytest.mark.parametrize("kind", ["json_schema", "tool_calls"])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
+        {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+        {"type": "object", "properties": {"a": {"type": "string", "format": "email"}}, "required": ["a"]},
+        {"type": "object", "properties": {"a": {"type": "string", "format": "date-time"}}, "required": ["a"]},
+        {"type": "object", "properties": {"a": {"type": "string", "pattern": "^[a-z]{3,}!x$"}}, "required": ["a"]},
+        {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}, "required": ["a"]},
+        {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1},
+        {"$defs": {"n": NODE}, "$ref": "#/$defs/n"},
+    ],
+)
+def test_an_answer_comes_to_its_end_where_the_model_wants_it(gemma: Tokenizer, kind: str, schema: Any) -> None:
+    if kind == "json_schema":
+        said = closed(gemma, OutputFormat("json_schema", schema), "{")
+    else:
+        wanted = OutputFormat("tool_calls", tools=({"name": "f", "parameters": schema},))
+        (call,) = parse_output(closed(gemma, wanted, "<|tool_call>call:f{"), schemas={"f": schema}).tool_calls
+        said = call.arguments_json
+    assert not problem(OutputFormat("json_schema", schema), said)
+
+
+def test_after_a_call_something_else_than_a_call_ends_the_answer(gemma: Tokenizer) -> None:
+    state = begun(gemma, CALLS, "hi<|channel>thought\n<channel|>")
+    text, (word, begins) = gemma.encode("<|tool_call>call:stop{}<tool_call|>"), gemma.encode("a<|tool_call>")
+    assert state.take(text) == len(text)
+    assert state.has_called
+    assert np.flatnonzero(allowed_next(state, None, word, (1, 8))).tolist() == [1, 8]
+    assert allowed_next(state, None, begins, (1, 8))[begins]
+    assert state.take([begins]) == 1
+    assert not state.has_called
 
 
 @pytest.mark.parametrize("decoder", ["", "autoregressive"])

@@ -97,10 +97,11 @@ def test_thinking_is_asked_for_by_either_field_but_not_by_both_against_each_othe
     both = {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": True}}
     assert served.refusal(**both)[:2] == (400, "reasoning_effort")
     served.engine.knows_thinking = False
-    assert served.refusal(reasoning_effort="high")[:2] == (400, "reasoning_effort")
+    assert served.chat(reasoning_effort="high").headers["x-safelight-ignored"] == "reasoning_effort"
+    assert served.engine.options[-1]["enable_thinking"] is False
 
 
-def test_a_bound_on_thinking_reaches_the_run_or_is_refused(served: Served) -> None:
+def test_a_bound_on_thinking_reaches_the_run_or_is_passed_over(served: Served) -> None:
     field, engine = "thinking_token_budget", ScriptedEngine()
     engine.decoders = ("block_diffusion", "autoregressive")  # its own is the last
     with serving(engine) as bounded:
@@ -117,10 +118,13 @@ def test_a_bound_on_thinking_reaches_the_run_or_is_refused(served: Served) -> No
             ({}, "this run does not think; ask the model to think"),
             ({"reasoning_effort": "low", "decoder": "block_diffusion"}, "block_diffusion cannot limit thinking"),
         ):
-            status, param, message = bounded.refusal(**{field: 5}, **fields)
+            assert bounded.chat(**{field: 5}, **fields).headers["x-safelight-ignored"] == field
+            assert engine.configs[-1].thinking_tokens is None
+            with serving(engine, is_strict=True) as strict:
+                status, param, message = strict.refusal(**{field: 5}, **fields)
             assert (status, param) == (400, field)
             assert said in message
-    assert served.refusal(**{field: -1})[:2] == served.refusal(**{field: 5})[:2] == (400, field)
+    assert served.refusal(**{field: -1})[:2] == (400, field)
 
 
 def test_calls_of_tools_are_streamed_with_each_name_once(served: Served) -> None:
@@ -180,10 +184,7 @@ def test_a_history_with_calls_reaches_the_template(served: Served) -> None:
         ({"role": "user", "content": [{"type": "text"}]}, "messages.0.content.0"),
         ({"role": "user"}, "messages.0.content"),
         ({"role": "wizard", "content": "x"}, "messages.0.role"),
-        ({"role": "user", "content": "x", "name": "Ada"}, "messages.0.name"),
         ({"role": "user", "content": "x", "reasoning": "y"}, "messages.0.reasoning"),
-        ({"role": "tool", "content": "x", "tool_call_id": "gone"}, "messages.0.tool_call_id"),
-        ({"role": "user", "content": "x", "mood": "good"}, "messages.0.mood"),
     ],
 )
 def test_a_message_that_cannot_be_read_is_named(served: Served, message: dict[str, Any], param: str) -> None:
@@ -242,6 +243,17 @@ def test_seeds_are_taken_or_made_and_told(served: Served) -> None:
     assert served.chat(temperature=0).json()["seed"] == 0
 
 
+def test_cuts_reach_the_canvas_s_sampler(served: Served) -> None:
+    said = served.chat(top_p=0.9, top_k=40, min_p=0.1)
+    assert "x-safelight-ignored" not in said.headers
+    config = served.engine.configs[-1]
+    assert (config.sampling_top_p, config.sampling_top_k, config.sampling_min_p) == (0.9, 40, 0.1)
+    assert config.cuts
+    served.chat(top_p=1, top_k=-1, min_p=0)
+    assert not served.engine.configs[-1].cuts
+    assert served.refusal(top_p=1.5)[:2] == (400, "top_p")
+
+
 def test_temperature_scales_the_model_s_own(served: Served) -> None:
     own = served.engine.defaults
     for asked, share in ((None, 1), (1, 1), (0, 0.5), (0.5, 0.75), (2, 2)):
@@ -253,11 +265,9 @@ def test_temperature_scales_the_model_s_own(served: Served) -> None:
 @pytest.mark.parametrize(
     "field",
     [
-        {"top_p": 0.9}, {"top_k": 40}, {"min_p": 0.1}, {"presence_penalty": 0.5}, {"frequency_penalty": -1},
-        {"repetition_penalty": 1.2}, {"n": 2}, {"logit_bias": {"5": 1}}, {"store": True}, {"modalities": ["audio"]},
-        {"service_tier": "priority"}, {"best_of": 3},
-        {"temperature": 3}, {"temperature": "warm"}, {"seed": -1}, {"seed": 2**63}, {"max_tokens": 0}, {"stop": ""},
-        {"stop": list("abcde")}, {"top_logprobs": 21, "logprobs": True}, {"wizardry": 1}, {"messages": []},
+        {"n": 17}, {"modalities": ["audio"]}, {"best_of": 3},
+        {"temperature": 3}, {"temperature": "warm"}, {"seed": -2}, {"seed": 2**63}, {"max_tokens": -2},
+        {"stop": list("abcdefghijklmnopq")}, {"top_logprobs": 21, "logprobs": True}, {"messages": []},
         {"vllm_xargs": {"diffusion_max_steps": 0}}, {"vllm_xargs": {"magic": 1}}, {"logprob_token_ids": [5]},
         {"vllm_xargs": {"diffusion_pinned": [0]}}, {"vllm_xargs": {"diffusion_seed_canvas": [1, 2]}},
         {"vllm_xargs": {"diffusion_rescue": "yes"}}, {"vllm_xargs": {"diffusion_rescue_probability": 0.5}},
@@ -276,6 +286,50 @@ def test_what_cannot_be_honoured_is_refused_by_name(served: Served, field: dict[
     assert message.endswith(".")
 
 
+PASSED_OVER: list[tuple[dict[str, Any], str]] = [
+    ({"presence_penalty": 0.5}, "presence_penalty"),
+    ({"frequency_penalty": -1}, "frequency_penalty"),
+    ({"repetition_penalty": 1.2}, "repetition_penalty"),
+    ({"logit_bias": {"5": 1}}, "logit_bias"),
+    ({"store": True}, "store"),
+    ({"service_tier": "priority"}, "service_tier"),
+    ({"keep_alive": "5m", "cache prompt": True, "": 1}, "keep_alive, cache?prompt, ?"),
+    ({"chat_template_kwargs": {"mood": 1}}, "chat_template_kwargs.mood"),
+    ({"stream": True, "stream_options": {"mood": 1}}, "stream_options.mood"),
+    ({"messages": [{"role": "user", "content": "x", "name": "Ada", "mood": "good"}]}, "messages.mood, messages.name"),
+    (
+        {
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}]}
+            ]
+        },
+        "messages.content.cache_control",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "names"), PASSED_OVER, ids=lambda value: value if isinstance(value, str) else "")
+def test_what_can_do_nothing_is_passed_over_and_named(served: Served, fields: dict[str, Any], names: str) -> None:
+    said = served.chat(**fields)
+    assert (said.status_code, said.headers["x-safelight-ignored"]) == (200, names)
+    assert said.headers["x-request-id"].startswith("req_")
+    assert served.server.live.snapshot()[0].ignored == tuple(names.split(", "))
+    plain = served.chat()
+    assert "x-safelight-ignored" not in plain.headers
+    assert plain.headers["x-request-id"] != said.headers["x-request-id"]
+    assert served.server.live.snapshot()[0].ignored == ()
+
+
+def test_a_strict_server_refuses_it_by_name() -> None:
+    with serving(ScriptedEngine(), is_strict=True) as strict:
+        for fields, _ in PASSED_OVER:
+            status, param, sentence = strict.refusal(**fields)
+            assert status == 400
+            assert param is not None
+            assert param.partition(".")[0] in fields
+            assert sentence.endswith(".")
+
+
 @pytest.mark.parametrize(
     ("field", "param"),
     [
@@ -284,8 +338,6 @@ def test_what_cannot_be_honoured_is_refused_by_name(served: Served, field: dict[
         ({"tools": [{"type": "function", "function": {}}]}, "tools.0.function.name"),
         ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools.0.function.name"),
         ({"prediction": {"type": "content", "content": [{"type": "image"}]}}, "prediction.content.0.type"),
-        ({"stream_options": {"include_usage": True}}, None),
-        ({"chat_template_kwargs": {"mood": 1}}, "chat_template_kwargs.mood"),
     ],
 )
 def test_a_field_is_named_as_it_was_sent(served: Served, field: dict[str, Any], param: str | None) -> None:
@@ -307,7 +359,36 @@ def test_a_prompt_that_does_not_fit_is_refused_and_no_turn_is_dropped(served: Se
     response = served.http.post(CHAT, json={"messages": long})
     assert response.json()["error"]["code"] == "context_length_exceeded"
     assert all(len(prompt) == 2 for prompt in served.engine.prompts)
-    assert served.refusal("x" * 100, max_tokens=1_990)[:2] == (400, "max_tokens")
+
+
+def test_an_answer_is_as_long_as_there_is_room(served: Served) -> None:
+    served.engine.says = "y" * 4_000
+    for asked in (1_990, 10**9):
+        answer = served.chat("x" * 100, max_tokens=asked).json()
+        assert answer["choices"][0]["finish_reason"] == "length"
+        assert answer["usage"]["completion_tokens"] == 1_900
+    assert served.chat(max_tokens=-1, seed=-1).json()["usage"]["completion_tokens"] > 1_900
+    answer = served.chat(max_tokens=0).json()
+    assert answer["choices"][0] | {"logprobs": None} == {
+        "index": 0,
+        "message": {"role": "assistant", "content": "", "refusal": None},
+        "finish_reason": "length",
+        "logprobs": None,
+    }
+    assert served.refusal("x" * 1_999)[:2] == (400, "messages")
+
+
+def test_a_call_that_was_cut_and_an_answer_without_its_call_are_read(served: Served) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Bo'}}
+    messages = [
+        {"role": "tool", "content": "x", "tool_call_id": "gone"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": "rain", "tool_call_id": "c1"},
+    ]
+    assert served.http.post(CHAT, json={"messages": messages}).status_code == 200
+    first, second, third = served.engine.prompts[-1]
+    assert (first["name"], third["name"]) == ("tool", "weather")
+    assert second["tool_calls"][0]["function"]["arguments"] == {"arguments": '{"city": "Bo'}
 
 
 def test_diffusion_s_own_arguments_go_by_vllm_s_names(served: Served) -> None:
@@ -353,12 +434,12 @@ def test_a_completion_goes_on_from_text_or_tokens(served: Served) -> None:
     served.engine.says = "<|channel>thought\nx<channel|> and so on"
     for prompt in ("Once", ["Once"], LetterTokenizer().encode("Once")):
         answer = served.http.post("/v1/completions", json={"prompt": prompt, "max_tokens": 40, "logprobs": 1}).json()
-        assert answer["usage"]["prompt_tokens"] == 1 + len("Once")
+        assert answer["usage"]["prompt_tokens"] == len("Once") + (not isinstance(prompt[0], int))  # none is added
         [choice] = answer["choices"]
         assert choice["text"] == "thought\nx and so on"
         assert choice["finish_reason"] == "stop"
         assert choice["logprobs"]["text_offset"][-1] == len(choice["logprobs"]["tokens"]) - 1
-    for prompt in (["one", "two"], [], [["x"]]):
+    for prompt in ([], [["x"]]):
         assert refused(served.http.post("/v1/completions", json={"prompt": prompt}))[0] == 400
 
 

@@ -89,8 +89,7 @@ def test_llm_chats_and_streams(url: str, tmp_path: Path, monkeypatch: pytest.Mon
     second = talk.prompt(AGAIN["content"])
     assert second.text() == "52"
     assert second.usage().output == len("52")
-    with pytest.raises(Exception, match="top_p only takes its neutral value"):
-        model.prompt(ASKED["content"], top_p=0.5).text()
+    assert model.prompt(ASKED["content"], logit_bias={"5": 1}).text() == ANSWER
     assert isinstance(llm.get_model("here-text").prompt("What is", max_tokens=4).text(), str)
 
 

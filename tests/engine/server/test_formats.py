@@ -52,6 +52,9 @@ def sent(served: Served) -> OutputFormat | None:
     [
         ({"response_format": NAMED}, OutputFormat("json_schema", SCHEMA)),
         ({"response_format": {"type": "json_object"}}, OutputFormat("json_object")),
+        ({"response_format": {"type": "json_object", "schema": SCHEMA}}, OutputFormat("json_schema", SCHEMA)),
+        ({"response_format": {"type": "json_object", "value": SCHEMA}}, OutputFormat("json_schema", SCHEMA)),
+        ({"response_format": {"type": "json_object", "schema": {}}}, OutputFormat("json_schema", {})),
         ({"response_format": {"type": "text"}}, None),
         ({"structured_outputs": {"json": SCHEMA}}, OutputFormat("json_schema", SCHEMA)),
         ({"structured_outputs": {"json": '{"type": "object"}'}}, OutputFormat("json_schema", {"type": "object"})),
@@ -90,6 +93,8 @@ def test_a_thought_before_the_format_is_told_as_one(served: Served) -> None:
         ({"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}},
          "response_format.json_schema.schema"),
         ({"response_format": {**NAMED, "mood": 1}}, "response_format.mood"),
+        ({"response_format": {**NAMED, "schema": SCHEMA}}, "response_format"),
+        ({"response_format": {"type": "json_object", "schema": SCHEMA, "value": SCHEMA}}, "response_format"),
         ({"response_format": {"type": "json_object"}, "guided_regex": "a"}, "guided_regex"),
         ({"structured_outputs": {"regex": "a", "choice": ["a"]}}, "structured_outputs.choice"),
         ({"structured_outputs": {"grammar": "a"}}, "structured_outputs.grammar"),

@@ -86,8 +86,8 @@ def test_completions_and_models(client: openai.OpenAI) -> None:
 def test_refusals_are_the_client_s_own_errors(client: openai.OpenAI) -> None:
     ask = client.chat.completions.create
     with pytest.raises(openai.BadRequestError) as refusal:
-        ask(model=SKILLS, messages=QUESTION, top_p=0.5)
-    assert refusal.value.param == "top_p"
+        ask(model=SKILLS, messages=QUESTION, modalities=["audio"])
+    assert refusal.value.param == "modalities"
     with pytest.raises(openai.NotFoundError, match=f"available: {SKILLS}"):
         ask(model="other", messages=QUESTION)
     with pytest.raises(openai.BadRequestError) as refusal:

@@ -97,7 +97,9 @@ class Worded:
 
 
 class Ear:
-    """An outlet that keeps what it hears."""
+    """An outlet that keeps what it hears; outlets need not be hashable."""
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, most: int = 10**9) -> None:
         self.heard: list[Any] = []
@@ -229,6 +231,45 @@ def test_too_many_waiting_are_refused(backend: Worded, scheduler: Scheduler) -> 
     assert scheduler.waiting == 1
 
 
+def begun(backend: Worded) -> list[str]:
+    """Ids of the runs in the order of their first passes."""
+    return list(dict.fromkeys(run for ids in backend.joint for run in ids))
+
+
+def several(count: int, steps: int = 1) -> list[RunRequest]:
+    return [RunRequest("chat", MESSAGES, GenerationConfig(), steps) for _ in range(count)]
+
+
+def test_clients_take_turns_and_so_do_their_requests(backend: Worded, scheduler: Scheduler) -> None:
+    backend.gate = threading.Semaphore(0)
+    batch, second, chat, ears = several(12), several(1), several(2), [Ear() for _ in range(4)]
+    scheduler.run_all(batch, ears[0], client="batch")
+    assert within(lambda: scheduler.running == TOGETHER)
+    scheduler.run_all(second, ears[1], client="batch")
+    for request, ear in zip(chat, ears[2:], strict=True):
+        scheduler.run_all([request], ear, client="chat")
+    backend.gate.release(10_000)
+    assert within(lambda: sum(isinstance(one, RunEnded) for ear in ears for one in ear.heard) == 15)
+    order = begun(backend)
+    assert order[:TOGETHER] == [request.run_id for request in batch[:TOGETHER]]
+    places = [order.index(request.run_id) for request in (*chat, *second)]
+    assert max(places) < 2 * TOGETHER + 2  # and not behind all of the batch
+    assert [run for run in order if run in {one.run_id for one in batch}] == [one.run_id for one in batch]
+
+
+def test_with_one_place_too(backend: Worded, scheduler: Scheduler) -> None:
+    backend.capabilities = Capabilities(parallel_runs=1)
+    backend.gate = threading.Semaphore(0)
+    runs, ear = {name: several(4) for name in "abc"}, Ear()
+    for name, requests in runs.items():
+        scheduler.run_all(requests, ear, client=name)
+    backend.gate.release(10_000)
+    assert within(lambda: sum(isinstance(one, RunEnded) for one in ear.heard) == 12)
+    names = {request.run_id: name for name, requests in runs.items() for request in requests}
+    order = [names[run] for run in begun(backend)]
+    assert all(set(order[place : place + 3]) == set("abc") for place in range(1, 8))
+
+
 def test_a_failing_pass_is_the_business_of_its_run_alone(backend: Worded, scheduler: Scheduler) -> None:
     runs = held(backend, scheduler, 4, 4, 4)
     backend.broken.add(runs[1][0].run_id)
@@ -275,6 +316,18 @@ def test_runs_whose_clients_read_nothing_give_up_their_places(backend: Worded, s
     scheduler.wake()
     assert [len(ear.numbers) for _, ear in stalled if ear.end] == [50] * TOGETHER
     assert max(map(len, backend.joint)) <= TOGETHER
+
+
+def test_nothing_more_of_a_client_that_reads_nothing_begins(scheduler: Scheduler) -> None:
+    batch, ear = several(12, 9), Ear(most=6)
+    scheduler.run_all(batch, ear)
+    assert within(lambda: len(ear.heard) >= 6)
+    assert asked(scheduler, 5)[1].end.message == ""
+    assert scheduler.running <= TOGETHER
+    assert scheduler.waiting >= 12 - TOGETHER
+    ear.most = 10**9
+    scheduler.wake()
+    assert within(lambda: sum(isinstance(one, RunEnded) for one in ear.heard) == 12)
 
 
 def test_a_run_whose_client_reads_again_takes_its_place_before_those_that_came_later(

@@ -14,7 +14,7 @@ from functools import cache
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tests.hostile.kind import Attempt, Kind
@@ -28,6 +28,8 @@ LIMITS = {"header_seconds": 1.0, "body_seconds": 0.5, "send_seconds": 1.0, "requ
 MOST_SENTENCE = 2_000
 FINE = frozenset({501})  # of those above 499: embeddings are not served
 TIMES = frozenset({"timeout", "cancelled"})  # the codes of a 503 that a long run may end in
+SENTENCES = {"timeout": "took longer than", "cancelled": "was cancelled"}
+LINES = "application/x-ndjson"
 
 
 class _Complaints(logging.Handler):
@@ -68,23 +70,36 @@ def _subject() -> tuple[int, Scheduler, _Complaints]:
 # --- what comes back --------------------------------------------------------------------------------------------------
 
 
+def _code(error: Any) -> Any:
+    """The word of an error; Anthropic's and Ollama's have none, and their sentences stand for it."""
+    if isinstance(error, dict) and "code" in error:
+        return error["code"]
+    said = error if isinstance(error, str) else error["message"]
+    return next((word for word, part in SENTENCES.items() if part in said), said)
+
+
 def _judge(response: HTTPResponse, said: bytes) -> str:
     """What is wrong with an answer; empty where nothing is."""
     kind = response.getheader("content-type") or ""
     if response.status >= 500 and response.status not in FINE:
-        code = json.loads(said)["error"]["code"] if "json" in kind else None
+        code = _code(json.loads(said)["error"]) if "json" in kind else None
         return "" if response.status == 503 and code in TIMES else f"{response.status}: {said[:500]!r}"
     if response.status >= 400 and said:
         error = json.loads(said)["error"]
-        sentence = error["message"]
+        sentence = error if isinstance(error, str) else error["message"]  # a text in Ollama's format
         is_line = isinstance(sentence, str) and 0 < len(sentence) <= MOST_SENTENCE and "\n" not in sentence
         return "" if is_line and "Traceback" not in sentence else f"no sentence: {said[:500]!r}"
     if kind.startswith("text/event-stream"):
         for line in said.splitlines():
             if line.startswith(b"data: {"):
                 error = json.loads(line[6:]).get("error")
-                if error and error.get("code") not in TIMES:
+                if error and _code(error) not in TIMES:
                     return f"in its stream: {line[:500]!r}"
+    elif kind.startswith(LINES):
+        for line in said.splitlines():
+            error = json.loads(line).get("error")
+            if error and _code(error) not in TIMES:
+                return f"in its lines: {line[:500]!r}"
     elif "json" in kind and said:
         json.loads(said)
     return ""

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from engine import GenerationConfig
 from engine.server.answer import AnswerSettings, ServedAnswer
 from engine.server.errors import ApiError
+from engine.server.kept import KeptResponses
 from engine.server.messages import read_messages
 from engine.server.planning import RunPlan
 from engine.server.responses import ResponsesWriter
@@ -64,14 +65,9 @@ def test_an_answer_that_is_cut_is_incomplete(client: openai.OpenAI) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("store", True),
         ("previous_response_id", "resp_1"),
         ("background", True),
-        ("include", ["reasoning.encrypted_content"]),
-        ("truncation", "auto"),
-        ("top_p", 0.5),
         ("conversation", "conv_1"),
-        ("unheard_of", 1),
     ],
 )
 def test_what_cannot_be_honoured_names_its_field(client: openai.OpenAI, field: str, value: object) -> None:
@@ -80,16 +76,47 @@ def test_what_cannot_be_honoured_names_its_field(client: openai.OpenAI, field: s
     assert refused.value.param == field
 
 
+def test_what_clients_always_send_is_passed_over(client: openai.OpenAI) -> None:
+    """Codex, agents and bridges send all of these without being asked."""
+    search: Any = {"type": "web_search"}
+    said = client.responses.with_raw_response.create(
+        model="safelight-skills",
+        input=TASK,
+        store=True,
+        include=["reasoning.encrypted_content", "message.output_text.logprobs"],
+        truncation="auto",
+        reasoning={"summary": "auto"},
+        text={"verbosity": "low"},
+        tools=[search, {"type": "namespace", "name": "n", "tools": []}, {"type": "custom", "name": "patch"}],
+        extra_body={"client_metadata": {"a": "b"}},
+    )
+    assert set(said.headers["x-safelight-ignored"].split(", ")) == {
+        "truncation", "reasoning.summary", "text.verbosity", "client_metadata",
+        "tools.web_search", "tools.namespace", "tools.custom",
+    }  # fmt: skip
+    answer = said.parse()
+    assert answer.store is True
+    assert answer.tools == []
+    [message] = answer.output
+    assert message.type == "message"
+    [part] = message.content
+    assert part.type == "output_text"
+    assert part.logprobs
+    assert "".join(one.token for one in part.logprobs) == part.text == answer.output_text
+    events = list(client.responses.create(model="safelight-skills", input=TASK, top_logprobs=2, stream=True))
+    deltas = [event for event in events if event.type == "response.output_text.delta"]
+    assert "".join(one.token for delta in deltas for one in delta.logprobs) == "".join(one.delta for one in deltas)
+    assert deltas[0].logprobs[0].top_logprobs
+
+
 def test_a_chats_refusal_has_the_names_of_a_response(client: openai.OpenAI) -> None:
     for more, param in (
         ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]}, "input.0.content.0"),
         ({"input": [{"type": "web_search_call"}]}, "input.0.type"),
         ({"input": [{"role": "cat", "content": "x"}]}, "input"),
         ({"input": "word " * 2000}, "input"),
-        ({"max_output_tokens": 10_000}, "max_output_tokens"),
-        ({"reasoning": {"effort": "high"}}, "reasoning.effort"),
         ({"tools": [{"type": "function", "name": "f", "parameters": {}}]}, "tools"),
-        ({"tools": [{"type": "web_search"}]}, "tools.0.type"),
+        ({"tools": [{"type": "web_search"}], "tool_choice": {"type": "web_search"}}, "tool_choice"),
     ):
         with pytest.raises(openai.BadRequestError) as refused:
             client.responses.create(model="safelight-skills", **cast(Any, {"input": TASK, **more}))
@@ -119,6 +146,78 @@ def test_thoughts_texts_and_calls_come_through_the_server() -> None:
         assert text.content[0].text == "One moment."
         assert (call.name, call.arguments) == ("weather", '{"city": "Bonn"}')
     assert failed[-1].type == "response.failed"
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_conversation_goes_on_from_a_response_or_by_an_items_name(is_streamed: bool) -> None:
+    """As agents go on that expect responses to be stored, which is OpenAI's default."""
+    engine = ScriptedEngine()
+    engine.says = '<|tool_call>call:weather{city:<|"|>Bonn<|"|>}<tool_call|>'
+    tool: Any = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": False}
+    with (
+        serving(engine) as served,
+        openai.OpenAI(base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0) as client,
+    ):
+
+        def ask(**more: Any) -> Response:
+            asked: Any = {"model": "scripted", "tools": [tool], **more}
+            if not is_streamed:
+                return client.responses.create(**asked)
+            return cast(Response, list(client.responses.create(**asked, stream=True))[-1].response)
+
+        first = ask(input="Weather?")
+        call: Any = first.output[0]
+        engine.says = "Rain."
+        rain: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "rain"}
+        second = ask(input=[rain], previous_response_id=first.id)
+        ask(input="Thanks.", previous_response_id=second.id)
+        named: Any = {"type": "item_reference", "id": call.id}
+        ask(input=[{"role": "user", "content": "Weather?"}, named, rain])
+        passing = ask(input="Hello.", store=False)
+        for more, param in (
+            ({"input": "x", "previous_response_id": passing.id}, "previous_response_id"),
+            ({"input": [{"type": "item_reference", "id": passing.output[0].id}]}, "input.0.id"),
+            ({"input": [{"type": "web_search_call"}], "previous_response_id": first.id}, "input"),
+        ):
+            with pytest.raises(openai.BadRequestError) as refused:
+                ask(**more)
+            assert refused.value.param == param
+    prompts = engine.prompts[::2]  # each is counted, and then run
+    roles = [[message["role"] for message in prompt] for prompt in prompts]
+    turn = ["user", "assistant", "tool"]
+    assert roles == [["user"], turn, [*turn, "assistant", "user"], turn, ["user"]]
+    assert prompts[1] == prompts[3] == prompts[2][:3]
+    assert (first.store, passing.store, second.previous_response_id) == (True, False, first.id)
+
+
+def test_what_is_kept_is_bounded_and_the_oldest_goes_first() -> None:
+    kept = KeptResponses(most=100_000)
+
+    def keep(name: str, text: str, previous: str | None = None) -> bool:
+        conversation = kept.open(text, previous)
+        has_room = kept.has_room(conversation)
+        if has_room:
+            kept.keep(conversation, name, [{"type": "message", "id": f"msg_{name}", "content": "y"}])
+        return has_room
+
+    def knows(name: str) -> bool:
+        item: Any = {"type": "item_reference", "id": f"msg_{name}"}
+        try:
+            kept.open([item])
+        except ApiError:
+            with pytest.raises(ApiError, match="not kept"):
+                kept.open("x", name)
+            return False
+        return True
+
+    assert not keep("whole", "x" * 100_000)
+    assert all(keep(name, "x" * 30_000) for name in "abc")
+    assert knows("a")  # and it is used with that
+    assert keep("d", "x" * 30_000)
+    assert [name for name in "abcd" if knows(name)] == ["a", "c", "d"]
+    assert keep("e", "x" * 30_000, "d")  # it holds what it goes on from
+    assert [name for name in "acde" if knows(name)] == ["d", "e"]
+    assert not knows("whole")
 
 
 # --- conversations and items, without a model ------------------------------------------------------------------------
@@ -213,10 +312,10 @@ def read(stream: Iterator[bytes]) -> list[Any]:
 
 def test_thoughts_texts_and_calls_are_items_however_they_come(writer: tuple[ResponsesWriter, ServedAnswer]) -> None:
     write, answer = writer
-    events = [*read(iter(write.begin()))]
+    events = [*read(iter(write.begin([answer])))]
     for part in PARTS:
         events += read(write.add([part], answer))
-    events += read(write.end(answer))
+    events += read(write.end([answer]))
     assert [event.sequence_number for event in events] == list(range(len(events)))
     done = [event.item for event in events if event.type == "response.output_item.done"]
     assert [item.type for item in done] == ["reasoning", "message", "function_call", "function_call"]
@@ -238,13 +337,13 @@ def test_thoughts_texts_and_calls_are_items_however_they_come(writer: tuple[Resp
 
 def test_the_whole_answer_has_the_same_items(writer: tuple[ResponsesWriter, ServedAnswer]) -> None:
     write, answer = writer
-    found = Response.model_validate(write.whole(PARTS, answer))
+    found = Response.model_validate(write.whole([(PARTS, answer)]))
     assert [item.type for item in found.output] == ["reasoning", "message", "function_call", "function_call"]
     assert found.output_text == "I look."
 
 
 def test_a_failure_on_the_way_is_told(writer: tuple[ResponsesWriter, ServedAnswer]) -> None:
-    write, _ = writer
-    *_, failed = read(iter([*write.begin(), *write.fail(ApiError(500, "It fell out."))]))
+    write, answer = writer
+    *_, failed = read(iter([*write.begin([answer]), *write.fail(ApiError(500, "It fell out."))]))
     assert failed.type == "response.failed"
     assert failed.response.error.message == "It fell out."

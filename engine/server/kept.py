@@ -1,0 +1,108 @@
+"""Recent responses in memory: a request goes on from one by ``previous_response_id``, or names an item by its id."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.server.errors import ApiError
+
+Item = dict[str, Any]
+MOST_BYTES = 64 * 2**20  # of all that is kept
+MOST_KEPT = 1_000  # responses
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """The items that led to a response, and its own; ``size`` of both in bytes."""
+
+    items: Sequence[Item]
+    size: int
+    output: Sequence[Item] = ()
+
+
+class KeptResponses:
+    """Whole conversations by the ids of their responses; those that were used longest ago are dropped first.
+
+    ``most`` bytes in all. From any thread.
+    """
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self._most, self._size = most, 0
+        self._lock = threading.Lock()
+        self._conversations: OrderedDict[str, Conversation] = OrderedDict()
+        self._items: dict[str, tuple[str, Item]] = {}  # by their ids, with those of their responses
+
+    def open(self, sent: str | Sequence[Item], previous: str | None = None) -> Conversation:
+        """Returns the whole conversation of an input, which may go on from a response. Slow if it is large.
+
+        Raises:
+            ApiError: a response or an item that is named is not kept.
+        """
+        own: Sequence[Item] = [{"role": "user", "content": sent}] if isinstance(sent, str) else sent
+        items = [self._found(item, place) for place, item in enumerate(own)]
+        if previous is not None:
+            items = [*self._before(previous), *items]
+        return Conversation(items, _bytes(items))
+
+    def has_room(self, conversation: Conversation) -> bool:
+        return conversation.size <= self._most
+
+    def keep(self, conversation: Conversation, response: str, output: Sequence[Item]) -> None:
+        """Keeps a response with what led to it."""
+        kept = Conversation(conversation.items, conversation.size + _bytes(output), output)
+        with self._lock:
+            self._conversations[response] = kept
+            self._items |= {item["id"]: (response, item) for item in output}
+            self._size += kept.size
+            while self._size > self._most or len(self._conversations) > MOST_KEPT:
+                self._drop()
+
+    def _drop(self) -> None:
+        _, oldest = self._conversations.popitem(last=False)
+        self._size -= oldest.size
+        for item in oldest.output:
+            del self._items[item["id"]]
+
+    def _before(self, response: str) -> Sequence[Item]:
+        with self._lock:
+            if response not in self._conversations:
+                raise _not_kept("response", "previous_response_id", "previous_response_not_found")
+            self._conversations.move_to_end(response)
+            found = self._conversations[response]
+            return [*found.items, *found.output]
+
+    def _found(self, item: Item, place: int) -> Item:
+        """Returns an item, or the one that it names."""
+        if item.get("type") != "item_reference":
+            return item
+        with self._lock:
+            response, named = self._items.get(str(item.get("id")), ("", None))
+            if named is None:
+                raise _not_kept("item", f"input.{place}.id")
+            self._conversations.move_to_end(response)
+            return named
+
+
+def _not_kept(what: str, param: str, code: str | None = None) -> ApiError:
+    said = (
+        f"This {what} is not kept: it is not from this server, was not to be stored, or is too old; send it as input."
+    )
+    return ApiError(400, said, param=param, code=code)
+
+
+def _bytes(items: Sequence[Item]) -> int:
+    """Returns the memory of items with all that is in them."""
+    size, left = 0, list[Any](items)
+    while left:
+        value = left.pop()
+        size += sys.getsizeof(value)
+        if isinstance(value, dict):
+            left += [*value, *value.values()]
+        elif isinstance(value, list):
+            left += value
+    return size

@@ -1,0 +1,276 @@
+"""Ollama's routes, for tools that know no others: a chat or a completion, streamed as a JSON text a line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from engine.errors import SafelightError
+from engine.files import parse_json
+from engine.server.answer import ServedAnswer
+from engine.server.bodies import large_body, read_body
+from engine.server.chat import plan_chat
+from engine.server.completions import plan_completions
+from engine.server.context import ServerContext
+from engine.server.errors import ApiError, refusing_as
+from engine.server.ollama_request import (
+    AnswerRequest,
+    ModelRequest,
+    OllamaChat,
+    OllamaGenerate,
+    chat_of,
+    completion_of,
+)
+from engine.server.planning import RunPlan
+from engine.server.serving import Choice, RunResponse
+from engine.service import LoadedModel
+from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
+
+VERSION = "0.12.0"  # of Ollama, whose routes these are
+LINES = "application/x-ndjson"
+
+
+class OllamaError(ApiError):
+    """A refusal in Ollama's format."""
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return {"error": self.message}
+
+
+def routes(context: ServerContext) -> list[Route]:
+    @refusing_as(OllamaError)
+    async def chat(request: Request) -> RunResponse | Response:
+        async with large_body(request, context, OllamaChat) as body:
+            if not body.messages:
+                return _loaded(context, body, {"message": {"role": "assistant", "content": ""}})
+            found = await asyncio.to_thread(_plan, context, body)
+        return RunResponse(context, (found,), ChatLines(found), "/api/chat", is_streamed=body.stream is not False)
+
+    @refusing_as(OllamaError)
+    async def generate(request: Request) -> RunResponse | Response:
+        async with large_body(request, context, OllamaGenerate) as body:
+            if not body.prompt and not body.images:
+                return _loaded(context, body, {"response": ""})
+            found = await asyncio.to_thread(_plan, context, body)
+        writer = GenerateLines(found)
+        return RunResponse(context, (found,), writer, "/api/generate", is_streamed=body.stream is not False)
+
+    @refusing_as(OllamaError)
+    async def show(request: Request) -> Response:
+        body = await read_body(request, context, ModelRequest)
+        model, _ = context.pick(body.chosen)
+        return JSONResponse(_shown(model))
+
+    async def tags(_request: Request) -> Response:
+        model = context.scheduler.model
+        return JSONResponse({"models": [] if model is None else [_listed(context, model)]})
+
+    async def version(_request: Request) -> Response:
+        return JSONResponse({"version": VERSION})
+
+    return [
+        Route("/api/chat", chat, methods=["POST"]),
+        Route("/api/generate", generate, methods=["POST"]),
+        Route("/api/show", show, methods=["POST"]),
+        Route("/api/tags", tags),
+        Route("/api/ps", tags),
+        Route("/api/version", version),
+    ]
+
+
+def _plan(context: ServerContext, body: OllamaChat | OllamaGenerate) -> RunPlan:
+    if isinstance(body, OllamaGenerate) and body.raw:
+        [found] = plan_completions(context, completion_of(body))
+        return found
+    return plan_chat(context, chat_of(body))
+
+
+def _loaded(context: ServerContext, body: AnswerRequest, empty: dict[str, Any]) -> Response:
+    """Answers a request without a prompt, by which clients load a model."""
+    model, _ = context.pick(body.chosen)
+    return JSONResponse({"model": model.name, "created_at": _now(), **empty, "done": True, "done_reason": "load"})
+
+
+class LineWriter(ABC):
+    """Writes an answer as JSON texts, one a line; each method returns the next of them."""
+
+    content_type = LINES
+    alive = b""  # there is no line that says nothing
+
+    def __init__(self, plan: RunPlan) -> None:
+        self._plan = plan
+        self._name, self._arguments = "", ""  # of the call that is being written
+
+    def begin(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
+        yield from ()
+
+    def add_frame(self, frame: dict[str, Any], answer: ServedAnswer) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
+        """Yields nothing: there is no place for frames."""
+        yield from ()
+
+    def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:
+        for part in parts:
+            match part:
+                case ContentPart(text):
+                    yield from self._end_call()
+                    yield self._line(self._fields(text), logprobs=_logprobs(answer))
+                case ThoughtPart(text):
+                    yield self._line(self._fields("", thinking=text))
+                case ToolCallStarted(_, name):
+                    yield from self._end_call()
+                    self._name, self._arguments = name, ""
+                case ToolCallArguments(_, fragment):
+                    self._arguments += fragment
+
+    def end(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:
+        [answer] = answers
+        yield from self._end_call()
+        yield self._line(self._fields(""), **_figures(answer))
+
+    def fail(self, error: ApiError) -> Iterator[bytes]:
+        yield json.dumps({"error": error.message}).encode() + b"\n"
+
+    def whole(self, choices: Sequence[Choice]) -> dict[str, Any]:
+        [(parts, answer)] = choices
+        lines = [json.loads(line) for line in (*self.add(parts, answer), *self._end_call())]
+        return self._base() | self._joined(lines) | _logprobs_of(lines) | _figures(answer)
+
+    def _end_call(self) -> Iterator[bytes]:
+        """Yields a call once all its arguments are there."""
+        if self._name:
+            function = {"name": self._name, "arguments": _object(self._arguments)}
+            self._name = ""
+            yield self._line(self._fields("", calls=[{"function": function}]))
+
+    def _line(self, fields: dict[str, Any], logprobs: list[dict[str, Any]] | None = None, **figures: Any) -> bytes:
+        more = {"logprobs": logprobs} if logprobs else {}
+        line = self._base() | fields | {"done": False} | more | figures
+        return json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+    def _base(self) -> dict[str, Any]:
+        return {"model": self._plan.name, "created_at": _now()}
+
+    @abstractmethod
+    def _fields(self, text: str, thinking: str = "", calls: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+        """Returns the fields of a line that adds this to the answer."""
+
+    @abstractmethod
+    def _joined(self, lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Returns the fields of the whole answer."""
+
+
+class ChatLines(LineWriter):
+    """The answers of ``/api/chat``."""
+
+    def _fields(self, text: str, thinking: str = "", calls: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": text}
+        message |= {"thinking": thinking} if thinking else {}
+        return {"message": message | ({"tool_calls": list(calls)} if calls else {})}
+
+    def _joined(self, lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        said = [line["message"] for line in lines]
+        return self._fields(
+            "".join(one["content"] for one in said),
+            "".join(one.get("thinking", "") for one in said),
+            [call for one in said for call in one.get("tool_calls", ())],
+        )
+
+
+class GenerateLines(LineWriter):
+    """The answers of ``/api/generate``, which have no calls."""
+
+    def _fields(self, text: str, thinking: str = "", calls: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:  # noqa: ARG002
+        return {"response": text} | ({"thinking": thinking} if thinking else {})
+
+    def _joined(self, lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        thinking = "".join(line.get("thinking", "") for line in lines)
+        return self._fields("".join(line["response"] for line in lines), thinking)
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = parse_json(text or "{}", "the arguments of a call")
+    except SafelightError:  # cut off
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _logprobs(answer: ServedAnswer) -> list[dict[str, Any]]:
+    return [chance.as_chat() for chance in answer.take_chances()]
+
+
+def _logprobs_of(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    found = [one for line in lines for one in line.get("logprobs", ())]
+    return {"logprobs": found} if found else {}
+
+
+def _figures(answer: ServedAnswer) -> dict[str, Any]:
+    """Returns the end of an answer; times are in nanoseconds."""
+    prompt, written = (int(1e9 * seconds) for seconds in (answer.prompt_seconds, answer.seconds))
+    return {
+        "done": True,
+        "done_reason": "length" if answer.finish_reason == "length" else "stop",
+        "total_duration": prompt + written,
+        "load_duration": 0,
+        "prompt_eval_count": answer.prompt_tokens,
+        "prompt_eval_duration": prompt,
+        "eval_count": len(answer.tokens),
+        "eval_duration": written,
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _details(model: LoadedModel) -> dict[str, Any]:
+    size = model.parameter_count
+    shown = f"{size / 1e9:.1f}B" if size >= 10**9 else f"{size / 1e6:.1f}M"
+    return {
+        "parent_model": "",
+        "format": "safelight",
+        "family": "safelight",
+        "families": ["safelight"],
+        "parameter_size": shown,
+        "quantization_level": "",
+    }
+
+
+def _listed(context: ServerContext, model: LoadedModel) -> dict[str, Any]:
+    since = datetime.fromtimestamp(context.started, UTC).isoformat()
+    return {
+        "name": model.name,
+        "model": model.name,
+        "modified_at": since,
+        "expires_at": datetime.fromtimestamp(2**33, UTC).isoformat(),
+        "size": 0,
+        "size_vram": 0,
+        "digest": model.fingerprint,
+        "details": _details(model),
+        "context_length": model.context,
+    }
+
+
+def _shown(model: LoadedModel) -> dict[str, Any]:
+    able = {"completion": True, "tools": model.reads_tools, "vision": model.capabilities.images}
+    return {
+        "modelfile": "",
+        "parameters": "",
+        "template": "",
+        "details": _details(model),
+        "model_info": {
+            "general.architecture": "safelight",
+            "general.parameter_count": model.parameter_count,
+            "safelight.context_length": model.context,
+        },
+        "capabilities": [name for name, is_able in able.items() if is_able],
+    }

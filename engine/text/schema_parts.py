@@ -1,0 +1,48 @@
+"""The schemas in a JSON schema, and the references between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+TOGETHER = ("allOf", "anyOf", "oneOf")  # apply to the same value as the schema itself
+ONE = ("items", "additionalProperties", "additionalItems")
+
+
+def inner_schemas(schema: Any) -> Iterator[tuple[str, str, Any]]:
+    """Yields the schemas in a schema, each with keyword and place; definitions are looked at by their references."""
+    if not isinstance(schema, Mapping):
+        return
+    for name in (*LISTS, *ONE, "properties", "patternProperties"):
+        value = schema.get(name)
+        if isinstance(value, list):
+            yield from ((name, f"{name}/{index}", one) for index, one in enumerate(value))
+        elif isinstance(value, Mapping) and name not in ONE:
+            yield from ((name, f"{name}/{escaped(key)}", one) for key, one in value.items())
+        elif name in schema:
+            yield name, name, value
+
+
+def references_in(schema: Any) -> dict[str, int]:
+    """Returns all references in a schema, without its definitions, each with how deep its value is in the schema's."""
+    found, waiting = dict[str, int](), [(schema, 0)]
+    while waiting:
+        one, depth = waiting.pop()
+        if isinstance(one, Mapping) and "$ref" in one:
+            found[one["$ref"]] = max(depth, found.get(one["$ref"], 0))
+        waiting += [(inner, depth + (name not in TOGETHER)) for name, _, inner in inner_schemas(one)]
+    return found
+
+
+def found_at(root: Any, reference: str) -> Any:
+    """Returns the schema at a reference that was checked."""
+    found: Any = root
+    for name in reference.split("/")[1:]:
+        found = found[int(name)] if isinstance(found, list) else found[name.replace("~1", "/").replace("~0", "~")]
+    return found
+
+
+def escaped(name: str) -> str:
+    """Returns a name as it stands in a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")

