@@ -234,7 +234,7 @@ def test_what_schemas_hold_is_held(
     assert begun(tokens, schema).take(model.tokenizer.encode(written)) == len(model.tokenizer.encode(taken))
 
 
-@pytest.mark.parametrize("count", [400, 1_000])
+@pytest.mark.parametrize("count", [400, pytest.param(1_000, marks=pytest.mark.slow)])
 def test_many_members_that_may_be_left_out_make_an_answer(model: Model, count: int) -> None:
     schema = {"type": "object", "properties": {f"p{at}": {"type": "string"} for at in range(count)}, "required": ["p7"]}
     wanted = OutputFormat("json_schema", schema)
@@ -245,7 +245,7 @@ def test_many_members_that_may_be_left_out_make_an_answer(model: Model, count: i
     assert not problem(wanted, model.tokenizer.decode(last.tokens))
 
 
-@pytest.mark.parametrize("count", [1_000])
+@pytest.mark.parametrize("count", [300, pytest.param(1_000, marks=pytest.mark.slow)])
 def test_objects_of_many_members_that_may_be_left_out_are_taken(
     model: Model, tokens: GrammarTokens, count: int
 ) -> None:
