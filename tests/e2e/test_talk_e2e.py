@@ -21,6 +21,7 @@ def without_talk() -> None:
     """In place of the fixture of all others: here it is wanted."""
 
 
+@pytest.mark.slow  # the fresh install's test asks Talk, too
 def test_own_words_are_asked_of_talk_and_answered(qtbot: QtBot, window_with: Callable[[str], MainWindow]) -> None:
     window = window_with(SKILLS)
     window.context.values.overrides["max_new_tokens"] = 24
