@@ -6,7 +6,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.server.errors import ApiError
@@ -18,11 +18,17 @@ MOST_KEPT = 1_000  # responses
 
 @dataclass(frozen=True)
 class Conversation:
-    """The items that led to a response, and its own; ``size`` of both in bytes."""
+    """The items that led to a response, and the response; ``size`` of both in bytes."""
 
     items: Sequence[Item]
     size: int
-    output: Sequence[Item] = ()
+    response: Item = field(default_factory=dict)
+
+    @property
+    def output(self) -> Sequence[Item]:
+        """The response's own items."""
+        found: Sequence[Item] = self.response["output"]
+        return found
 
 
 class KeptResponses:
@@ -52,20 +58,42 @@ class KeptResponses:
     def has_room(self, conversation: Conversation) -> bool:
         return conversation.size <= self._most
 
-    def keep(self, conversation: Conversation, response: str, output: Sequence[Item]) -> None:
+    def keep(self, conversation: Conversation, response: Item) -> None:
         """Keeps a response with what led to it."""
-        kept = Conversation(conversation.items, conversation.size + _bytes(output), output)
+        kept, name = Conversation(conversation.items, conversation.size + _bytes([response]), response), response["id"]
         with self._lock:
-            self._conversations[response] = kept
-            self._items |= {item["id"]: (response, item) for item in output}
+            self._conversations[name] = kept
+            self._items |= {item["id"]: (name, item) for item in kept.output}
             self._size += kept.size
             while self._size > self._most or len(self._conversations) > MOST_KEPT:
-                self._drop()
+                self._drop(next(iter(self._conversations)))
 
-    def _drop(self) -> None:
-        _, oldest = self._conversations.popitem(last=False)
-        self._size -= oldest.size
-        for item in oldest.output:
+    def find(self, response: str) -> Item:
+        """Returns a response.
+
+        Raises:
+            ApiError: it is not kept.
+        """
+        with self._lock:
+            if response not in self._conversations:
+                raise _gone()
+            return self._conversations[response].response
+
+    def forget(self, response: str) -> None:
+        """Drops a response with what led to it.
+
+        Raises:
+            ApiError: it is not kept.
+        """
+        with self._lock:
+            if response not in self._conversations:
+                raise _gone()
+            self._drop(response)
+
+    def _drop(self, response: str) -> None:
+        dropped = self._conversations.pop(response)
+        self._size -= dropped.size
+        for item in dropped.output:
             del self._items[item["id"]]
 
     def _before(self, response: str) -> Sequence[Item]:
@@ -86,6 +114,10 @@ class KeptResponses:
                 raise _not_kept("item", f"input.{place}.id")
             self._conversations.move_to_end(response)
             return named
+
+
+def _gone() -> ApiError:
+    return ApiError(404, "This response is not kept: it is not from this server, was not to be stored, or is too old.")
 
 
 def _not_kept(what: str, param: str, code: str | None = None) -> ApiError:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from engine.server.answer import ServedAnswer
@@ -28,8 +29,8 @@ from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolC
 ItemKind = Literal["reasoning", "message", "function_call"]
 ItemEvent = tuple[str, dict[str, Any]]
 """An event's type without ``response.``, and its fields except the sequence number."""
-Keep = Callable[[str, Sequence[dict[str, Any]]], None]
-"""Keeps an answer: its id, and its items."""
+Keep = Callable[[dict[str, Any]], None]
+"""Keeps a response."""
 
 _PREFIXES: dict[ItemKind, str] = {"reasoning": "rs", "message": "msg", "function_call": "fc"}
 _PARTS: dict[ItemKind, str] = {"reasoning": "reasoning_text", "message": "output_text"}
@@ -106,7 +107,19 @@ def routes(context: ServerContext) -> list[Route]:
             found, keep = await asyncio.to_thread(_plan, context, body)
         return RunResponse(context, (found,), ResponsesWriter(found, body, keep), PATH, is_streamed=bool(body.stream))
 
-    return [Route(PATH, respond, methods=["POST"])]
+    async def kept(request: Request) -> Response:
+        return JSONResponse(context.kept.find(request.path_params["name"]))
+
+    async def forget(request: Request) -> Response:
+        name = request.path_params["name"]
+        context.kept.forget(name)
+        return JSONResponse({"id": name, "object": "response.deleted", "deleted": True})
+
+    return [
+        Route(PATH, respond, methods=["POST"]),
+        Route(f"{PATH}/{{name}}", kept, methods=["GET"]),
+        Route(f"{PATH}/{{name}}", forget, methods=["DELETE"]),
+    ]
 
 
 def _plan(context: ServerContext, sent: ResponsesRequest) -> tuple[RunPlan, Keep | None]:
@@ -176,7 +189,7 @@ class ResponsesWriter:
     def _kept(self, status: str, answer: ServedAnswer) -> dict[str, Any]:
         found = self._response(status, answer)
         if self._keep is not None:
-            self._keep(found["id"], found["output"])
+            self._keep(found)
         return found
 
     @staticmethod

@@ -17,6 +17,7 @@ UNDOCUMENTED = (
     "/embeddings",
     "/v1/health",
     "/v1/models/{",
+    "/v1/responses/{",
     "/fonts/",
     "/openapi",
     "/docs",

@@ -182,6 +182,14 @@ def test_a_conversation_goes_on_from_a_response_or_by_an_items_name(is_streamed:
             with pytest.raises(openai.BadRequestError) as refused:
                 ask(**more)
             assert refused.value.param == param
+        assert client.responses.retrieve(first.id) == first
+        client.responses.delete(first.id)
+        for gone in (first.id, passing.id):
+            with pytest.raises(openai.NotFoundError, match="is not kept"):
+                client.responses.retrieve(gone)
+            with pytest.raises(openai.NotFoundError, match="is not kept"):
+                client.responses.delete(gone)
+        assert client.responses.retrieve(second.id).output_text == "Rain."
     prompts = engine.prompts[::2]  # each is counted, and then run
     roles = [[message["role"] for message in prompt] for prompt in prompts]
     turn = ["user", "assistant", "tool"]
@@ -197,7 +205,8 @@ def test_what_is_kept_is_bounded_and_the_oldest_goes_first() -> None:
         conversation = kept.open(text, previous)
         has_room = kept.has_room(conversation)
         if has_room:
-            kept.keep(conversation, name, [{"type": "message", "id": f"msg_{name}", "content": "y"}])
+            item = {"type": "message", "id": f"msg_{name}", "content": "y"}
+            kept.keep(conversation, {"id": name, "output": [item]})
         return has_room
 
     def knows(name: str) -> bool:
