@@ -20,7 +20,7 @@ from engine.server.options import LOOPBACK_NAMES, ServerOptions
 
 PUBLIC_PATHS = frozenset({*page.FILES, *openapi.PATHS, "/health", "/v1/health"})  # they reveal nothing private
 PREFLIGHT = {
-    "Access-Control-Allow-Methods": "GET, POST, OPTIONS",
+    "Access-Control-Allow-Methods": "GET, POST, DELETE, OPTIONS",
     "Access-Control-Allow-Headers": "*, authorization, content-type, x-api-key",
     "Access-Control-Max-Age": "600",  # seconds
 }
