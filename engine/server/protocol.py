@@ -66,7 +66,7 @@ class ClosingTransport(asyncio.Transport):
         return self._is_closing or self._inner.is_closing()
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
-        if not self._is_closing:
+        if not self.is_closing():  # asyncio logs each write to a client that is gone
             self._inner.write(data)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:

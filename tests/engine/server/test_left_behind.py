@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import socket
@@ -17,6 +18,7 @@ import pytest
 
 from engine.events import Event
 from engine.server import RunningServer, ServerOptions, running, runs
+from engine.server.protocol import ClosingTransport
 from engine.service import Capabilities, Scheduler
 from engine.service.scheduler import MOST_REPLIES
 from tests.bench.server_load import handles
@@ -186,3 +188,24 @@ def test_a_client_still_sending_is_told_why_it_is_refused() -> None:
                 for _ in range(8):
                     connection.sendall(bytes(500_000))
                 assert connection.recv(100_000).startswith(b"HTTP/1.1 " + status)
+
+
+def test_nothing_is_written_to_a_connection_that_is_lost() -> None:
+    """asyncio notes each such write in the log from the fifth on."""
+
+    class Lost(asyncio.Transport):
+        written = 0
+        is_lost = False
+
+        def is_closing(self) -> bool:
+            return self.is_lost
+
+        def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+            self.written += len(data)
+
+    lost = Lost()
+    transport = ClosingTransport(lost, lambda: False, 1.0)
+    transport.write(b"ab")
+    lost.is_lost = True
+    transport.write(b"cd")
+    assert lost.written == 2
