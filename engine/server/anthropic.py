@@ -14,14 +14,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from engine.errors import SafelightError
-from engine.files import parse_json
 from engine.server.answer import ServedAnswer
 from engine.server.anthropic_request import MessagesRequest, chat_of
 from engine.server.bodies import large_body
 from engine.server.chat import plan_chat
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError, refusing_as
+from engine.server.messages import arguments_in
 from engine.server.planning import RunPlan, prompt_of
 from engine.server.serving import Choice, RunResponse
 from engine.server.sse import ALIVE, EVENTS, event
@@ -143,7 +142,7 @@ class MessagesWriter:
                 case ToolCallArguments(_, fragment):
                     arguments[len(blocks) - 1] += fragment
         for place, text in arguments.items():
-            blocks[place]["input"] = _object(text)
+            blocks[place]["input"] = arguments_in(text) or {}
         return self._message(blocks or [{"type": "text", "text": ""}], *_ending(answer), _usage(answer))
 
     def _message(
@@ -183,15 +182,6 @@ def _event(kind: str, **fields: Any) -> bytes:
 
 def _call(name: str) -> dict[str, Any]:
     return {"type": "tool_use", "id": f"toolu_{secrets.token_hex(12)}", "name": name, "input": {}}
-
-
-def _object(text: str) -> dict[str, Any]:
-    """Returns a call's arguments; an empty object if they were cut off."""
-    try:
-        found = parse_json(text or "{}", "the arguments of a call")
-    except SafelightError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _ending(answer: ServedAnswer) -> tuple[str, str | None]:

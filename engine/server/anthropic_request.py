@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from engine.server.bodies import in_words
 from engine.server.errors import ApiError, unread
 from engine.server.schemas import MOST_MESSAGES, MOST_TOOLS, AnyLength, ChatRequest, ModelName, Stop
-from engine.server.strict import NeutralFields, Strict, ignored_in
+from engine.server.strict import NeutralFields, Strict, own_tools
 
 MOST_STOPS = 16
 _EFFORTS = {"none": "none", "low": "low", "medium": "medium", "high": "high"}
@@ -75,17 +75,7 @@ class MessagesRequest(NeutralFields):
     @classmethod
     def _drop_tools_of_others(cls, tools: Any, info: ValidationInfo) -> Any:
         """Passes over tools that run on Anthropic's servers."""
-        ignored = ignored_in(info)
-        if ignored.is_strict or not isinstance(tools, list):
-            return tools
-        kept = []
-        for tool in tools:
-            kind = tool.get("type") if isinstance(tool, dict) else None
-            if isinstance(kind, str) and kind != "custom" and "input_schema" not in tool:
-                ignored.add(f"tools.{kind}")
-            else:
-                kept.append(tool)
-        return kept
+        return own_tools(tools, info, lambda tool: tool["type"] == "custom" or "input_schema" in tool)
 
 
 def chat_of(body: MessagesRequest) -> ChatRequest:

@@ -110,10 +110,15 @@ def _check_fields(message: ChatMessage, where: str) -> None:
 def _read_call(call: ToolCallSent) -> dict[str, Any]:
     """Returns a call for the chat template; arguments that are no JSON object, as a model may write them, as a text."""
     sent = call.function.arguments
+    arguments = arguments_in(sent)
+    shown = {"arguments": sent} if arguments is None else arguments
+    return {"id": call.id, "type": "function", "function": {"name": call.function.name, "arguments": shown}}
+
+
+def arguments_in(text: str) -> dict[str, Any] | None:
+    """Returns a call's arguments; None if the text is no JSON object, as where it was cut off."""
     try:
-        arguments = parse_json(sent or "{}", "the arguments of a call")
+        found = parse_json(text or "{}", "the arguments of a call")
     except SafelightError:
-        arguments = None
-    if not isinstance(arguments, dict):
-        arguments = {"arguments": sent}
-    return {"id": call.id, "type": "function", "function": {"name": call.function.name, "arguments": arguments}}
+        return None
+    return found if isinstance(found, dict) else None

@@ -13,14 +13,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from engine.errors import SafelightError
-from engine.files import parse_json
 from engine.server.answer import ServedAnswer
 from engine.server.bodies import large_body, read_body
 from engine.server.chat import plan_chat
 from engine.server.completions import plan_completions
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError, refusing_as
+from engine.server.messages import arguments_in
 from engine.server.ollama_request import (
     AnswerRequest,
     ModelRequest,
@@ -147,7 +146,7 @@ class LineWriter(ABC):
     def _end_call(self) -> Iterator[bytes]:
         """Yields a call once all its arguments are there."""
         if self._name:
-            function = {"name": self._name, "arguments": _object(self._arguments)}
+            function = {"name": self._name, "arguments": arguments_in(self._arguments) or {}}
             self._name = ""
             yield self._line(self._fields("", calls=[{"function": function}]))
 
@@ -194,14 +193,6 @@ class GenerateLines(LineWriter):
     def _joined(self, lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
         thinking = "".join(line.get("thinking", "") for line in lines)
         return self._fields("".join(line["response"] for line in lines), thinking)
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        found = parse_json(text or "{}", "the arguments of a call")
-    except SafelightError:  # cut off
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _logprobs(answer: ServedAnswer) -> list[dict[str, Any]]:

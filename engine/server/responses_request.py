@@ -11,7 +11,7 @@ from engine.server.errors import ApiError, unread
 from engine.server.formats import NamedSchema
 from engine.server.images import input_image
 from engine.server.schemas import MOST_MESSAGES, MOST_TOOLS, AnyLength, AnySeed, ChatRequest, ModelName, StreamOptions
-from engine.server.strict import Ignored, NeutralFields, Strict, ignored_in
+from engine.server.strict import Ignored, NeutralFields, Strict, own_tools
 
 _LOGPROBS = "message.output_text.logprobs"
 INCLUDED = frozenset(  # values of ``include``: for others than the first, there is nothing to send
@@ -126,14 +126,7 @@ class ResponsesRequest(NeutralFields):
     @classmethod
     def _drop_tools_of_others(cls, tools: Any, info: ValidationInfo) -> Any:
         """Passes over tools that are no functions, such as a search on OpenAI's servers."""
-        ignored = ignored_in(info)
-        if ignored.is_strict or not isinstance(tools, list):
-            return tools
-        kinds = [tool.get("type") if isinstance(tool, dict) else None for tool in tools]
-        others = [kind for kind in kinds if isinstance(kind, str) and kind != "function"]
-        for kind in others:
-            ignored.add(f"tools.{kind}")
-        return [tool for tool, kind in zip(tools, kinds, strict=True) if kind not in others]
+        return own_tools(tools, info, lambda tool: tool["type"] == "function")
 
     @property
     def has_logprobs(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, PrivateAttr, ValidationInfo, model_validator
@@ -110,6 +111,20 @@ class NeutralFields(Strict):
 def ignored_in(info: ValidationInfo) -> Ignored:
     """Returns the fields that are passed over in the request that is being checked."""
     return info.context if isinstance(info.context, Ignored) else Ignored()
+
+
+def own_tools(tools: Any, info: ValidationInfo, is_own: Callable[[dict[str, Any]], bool]) -> Any:
+    """Returns the tools of a body without those that only the service's owner can run, which are passed over."""
+    ignored = ignored_in(info)
+    if ignored.is_strict or not isinstance(tools, list):
+        return tools
+    kept = []
+    for tool in tools:
+        if isinstance(tool, dict) and isinstance(tool.get("type"), str) and not is_own(tool):
+            ignored.add(f"tools.{tool['type']}")
+        else:
+            kept.append(tool)
+    return kept
 
 
 def _others(body: Strict, fields: Neutral) -> Neutral:
