@@ -175,7 +175,7 @@ def in_words(error: ValidationError, raw: dict[str, Any]) -> ApiError:
         )
     if kind == "missing":
         return ApiError(400, f"The field {quoted(field)} is missing.", param=field, code="missing_required_parameter")
-    said = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
+    said = " ".join(str(first["msg"]).removeprefix("Value error, ").rstrip(".").split())  # it may quote the request
     where = field if _PLAIN_FIELD.fullmatch(field) else quoted(field)
     return ApiError(400, f"{where or 'The body'}: {said}.", param=field or None, code="invalid_value")
 

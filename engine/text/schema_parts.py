@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 TOGETHER = ("allOf", "anyOf", "oneOf")  # apply to the same value as the schema itself
 ONE = ("items", "additionalProperties", "additionalItems")
+MEMBERS = ("properties", "patternProperties")
 
 
 def inner_schemas(schema: Any) -> Iterator[tuple[str, str, Any]]:
     """Yields the schemas in a schema, each with keyword and place; definitions are looked at by their references."""
     if not isinstance(schema, Mapping):
         return
-    for name in (*LISTS, *ONE, "properties", "patternProperties"):
+    for name in (*LISTS, *ONE, *MEMBERS):
         value = schema.get(name)
         if isinstance(value, list):
             yield from ((name, f"{name}/{index}", one) for index, one in enumerate(value))
@@ -22,6 +23,20 @@ def inner_schemas(schema: Any) -> Iterator[tuple[str, str, Any]]:
             yield from ((name, f"{name}/{escaped(key)}", one) for key, one in value.items())
         elif name in schema:
             yield name, name, value
+
+
+def changed(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    """Returns a copy of a schema with each schema in it changed once; its definitions stay."""
+    found = dict(schema)
+    for name in (*LISTS, *ONE, *MEMBERS):
+        value = schema.get(name)
+        if isinstance(value, list):
+            found[name] = [change(one) for one in value]
+        elif isinstance(value, Mapping) and name not in ONE:
+            found[name] = {key: change(one) for key, one in value.items()}
+        elif name in schema:
+            found[name] = change(value)
+    return found
 
 
 def references_in(schema: Any) -> dict[str, int]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from engine.errors import SafelightError, quoted
-from engine.text.schema_parts import found_at, inner_schemas, references_in
+from engine.text.schema_parts import changed, found_at, inner_schemas, references_in
 
 _ODD = re.compile(r"[^A-Za-z0-9_.-]")
 MOST_LEVELS = 12
@@ -63,20 +63,13 @@ class _Unrolling:
         """Returns a schema with its references as those of a level."""
         if not isinstance(schema, Mapping):
             return schema
-        found = {name: value for name, value in schema.items() if name not in ("$defs", "definitions")}
+        own = {name: value for name, value in schema.items() if name not in ("$defs", "definitions")}
         if "$ref" in schema:
             reference = self._reference(schema["$ref"], within, level)
             if reference is None:
                 return False
-            found["$ref"] = reference
-        for name, _, _ in inner_schemas(schema):
-            value = schema[name]
-            if isinstance(value, list):
-                found[name] = [self._written(one, within, level) for one in value]
-            elif name in ("properties", "patternProperties"):
-                found[name] = {key: self._written(one, within, level) for key, one in value.items()}
-            else:
-                found[name] = self._written(value, within, level)
+            own["$ref"] = reference
+        found = changed(own, lambda inner: self._written(inner, within, level))
         return found
 
     def _reference(self, wanted: str, within: str, level: int) -> str | None:

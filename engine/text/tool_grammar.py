@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.errors import SafelightError, quoted
 from engine.text.schema_check import Lacks, checked_schema
-from engine.text.schema_parts import found_at, inner_schemas, references_in
+from engine.text.schema_parts import changed, found_at, references_in
 from engine.text.tags import CALL, CALL_END, MARK
 
 MOST_AT_ONCE = 32  # calls in one answer
@@ -164,15 +164,7 @@ class _Rules:
         """Returns a schema whose texts hold no tag, and only what the model can write."""
         if not isinstance(schema, Mapping):
             return schema
-        found = dict(schema)
-        for name, _, _ in inner_schemas(schema):
-            value = schema[name]
-            if isinstance(value, list):
-                found[name] = [self._writable(one) for one in value]
-            elif name in ("properties", "patternProperties"):
-                found[name] = {key: self._writable(one) for key, one in value.items()}
-            else:
-                found[name] = self._writable(value)
+        found = changed(schema, self._writable)
         if "pattern" in schema and self._only is not None:
             found["allOf"] = [*found.get("allOf", ()), {"pattern": f"^{self._only}$"}]
         elif schema.get("type") == "string" and not schema.keys() & {"pattern", "format", "enum", "const"}:

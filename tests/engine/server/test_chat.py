@@ -344,6 +344,13 @@ def test_a_field_is_named_as_it_was_sent(served: Served, field: dict[str, Any], 
     assert served.refusal(**field)[:2] == (400, param)
 
 
+def test_a_refusal_that_quotes_the_request_is_one_line(served: Served) -> None:
+    body = {"input": "x", "questions": [{"type": "\r\n", "instructions": "Is it so?"}]}
+    status, param, sentence = refused(served.http.post("/v1/decisions", json=body))
+    assert (status, param) == (400, "questions.0")
+    assert sentence.isprintable()
+
+
 def test_what_changes_nothing_is_taken(served: Served) -> None:
     neutral = {
         "top_p": 1, "top_k": -1, "presence_penalty": 0, "frequency_penalty": 0.0, "n": 1, "logit_bias": {},
