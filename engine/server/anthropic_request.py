@@ -9,11 +9,10 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from engine.server.bodies import in_words
 from engine.server.errors import ApiError, unread
-from engine.server.schemas import MOST_MESSAGES, MOST_TOOLS, AnyLength, ChatRequest, ModelName, Stop
+from engine.server.schemas import MOST_MESSAGES, MOST_STOPS, MOST_TOOLS, AnyLength, ChatRequest, ModelName, Stop
 from engine.server.strict import NeutralFields, Strict, own_tools
 
-MOST_STOPS = 16
-_EFFORTS = {"none": "none", "low": "low", "medium": "medium", "high": "high"}
+EFFORTS = ("none", "low", "medium", "high")
 
 
 class MessagesTool(Strict):
@@ -114,7 +113,7 @@ def chat_of(body: MessagesRequest) -> ChatRequest:
 def _effort(thinking: ThinkingOptions | None, effort: str | None) -> str | None:
     if thinking is None:
         return None
-    return "none" if thinking.type == "disabled" else _EFFORTS.get(effort or "", "medium")
+    return "none" if thinking.type == "disabled" else effort if effort in EFFORTS else "medium"
 
 
 def _tool_choice(choice: ToolChoice) -> Any:
@@ -221,9 +220,8 @@ def _field(block: dict[str, Any], name: str, where: str, body: MessagesRequest) 
 
 
 def _pass_over(body: MessagesRequest, where: str, note: str) -> None:
-    if body.ignored.is_strict:
-        raise ApiError(400, f"This server does not read {note[:60]!r}; leave it out.", param=where)
-    body.ignored.add(f"{where}.{note}")
+    unread_note = ApiError(400, f"This server does not read {note[:60]!r}; leave it out.", param=where)
+    body.ignored.pass_over(f"{where}.{note}", unread_note)
 
 
 def _url(source: Any, where: str) -> str:

@@ -68,9 +68,8 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
             raise unsupported("This model's chat template does not support tools.", "tools")
         plain = dataclasses.replace(request, think=False)
         if thinks and prompt_of(model, request) == prompt_of(model, plain):
-            if body.ignored.is_strict:
-                raise unsupported("This model's chat template does not support thinking.", "reasoning_effort")
-            body.ignored.add("reasoning_effort")
+            field = "reasoning_effort"
+            body.ignored.pass_over(field, unsupported("This model's chat template does not support thinking.", field))
             return plain
         return request
 

@@ -86,20 +86,20 @@ class CompletionWriter(ChunkWriter):
         return {"text": joined_text(parts, ContentPart)}
 
     def _logprobs(self, answer: ServedAnswer) -> dict[str, Any] | None:
-        prompt, known = answer.take_prompt(), answer.take_chances()
-        if self._top is None or not (prompt or known):
+        prompt = answer.take_prompt()
+        known = [*prompt, *answer.take_chances()]
+        if self._top is None or not known:
             return None
         if prompt:  # tokens before the text that was sent, which the tokenizer adds, have no place in it
             self._offsets[answer.index] = self._echoes[answer.index] - sum(len(chance.text) for chance in prompt)
         offsets = []
-        for chance in (*prompt, *known):
+        for chance in known:
             offsets.append(max(0, self._offsets[answer.index]))
             self._offsets[answer.index] += len(chance.text)
-        tops = [None if chance.logprob is None else _top(chance) for chance in (*prompt, *known)]
         return {
-            "tokens": [chance.text for chance in (*prompt, *known)],
-            "token_logprobs": [chance.logprob for chance in (*prompt, *known)],
-            "top_logprobs": tops,
+            "tokens": [chance.text for chance in known],
+            "token_logprobs": [chance.logprob for chance in known],
+            "top_logprobs": [None if chance.logprob is None else _top(chance) for chance in known],
             "text_offset": offsets,
         }
 

@@ -47,6 +47,11 @@ def routes(context: ServerContext) -> list[Route]:
     ]
 
 
+def time_text(seconds: float) -> str:
+    """Returns a time in UTC as ISO 8601 writes it; seconds since 1970."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
 def _models(context: ServerContext) -> dict[str, dict[str, Any]]:
     """Returns the loaded model, by itself and with each adapter that is known for it.
 
@@ -66,7 +71,7 @@ def _models(context: ServerContext) -> dict[str, dict[str, Any]]:
             "lifecycle": "active",
             "max_input_tokens": model.context,
             "display_name": name if name != model.name else model.title,
-            "created_at": datetime.fromtimestamp(int(context.started), UTC).isoformat().replace("+00:00", "Z"),
+            "created_at": time_text(int(context.started)),
             "max_model_len": model.context,
             "canvas_length": model.canvas_length,
             "decoders": list(model.decoders),

@@ -116,15 +116,15 @@ class KeptResponses:
             return named
 
 
+_WHY = "is not kept: it is not from this server, was not to be stored, or is too old"
+
+
 def _gone() -> ApiError:
-    return ApiError(404, "This response is not kept: it is not from this server, was not to be stored, or is too old.")
+    return ApiError(404, f"This response {_WHY}.")
 
 
 def _not_kept(what: str, param: str, code: str | None = None) -> ApiError:
-    said = (
-        f"This {what} is not kept: it is not from this server, was not to be stored, or is too old; send it as input."
-    )
-    return ApiError(400, said, param=param, code=code)
+    return ApiError(400, f"This {what} {_WHY}; send it as input.", param=param, code=code)
 
 
 def _bytes(items: Sequence[Item]) -> int:

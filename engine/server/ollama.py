@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -19,6 +19,7 @@ from engine.server.chat import plan_chat
 from engine.server.completions import plan_completions
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError, refusing_as
+from engine.server.info import time_text
 from engine.server.messages import arguments_in
 from engine.server.ollama_request import (
     AnswerRequest,
@@ -96,7 +97,9 @@ def _plan(context: ServerContext, body: OllamaChat | OllamaGenerate) -> RunPlan:
 def _loaded(context: ServerContext, body: AnswerRequest, empty: dict[str, Any]) -> Response:
     """Answers a request without a prompt, by which clients load a model."""
     model, _ = context.pick(body.chosen)
-    return JSONResponse({"model": model.name, "created_at": _now(), **empty, "done": True, "done_reason": "load"})
+    return JSONResponse(
+        {"model": model.name, "created_at": time_text(time.time()), **empty, "done": True, "done_reason": "load"}
+    )
 
 
 class LineWriter(ABC):
@@ -156,7 +159,7 @@ class LineWriter(ABC):
         return json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
     def _base(self) -> dict[str, Any]:
-        return {"model": self._plan.name, "created_at": _now()}
+        return _head(self._plan.name)
 
     @abstractmethod
     def _fields(self, text: str, thinking: str = "", calls: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
@@ -195,6 +198,11 @@ class GenerateLines(LineWriter):
         return self._fields("".join(line["response"] for line in lines), thinking)
 
 
+def _head(model: str) -> dict[str, Any]:
+    """Returns the first fields of every answer."""
+    return {"model": model, "created_at": time_text(time.time())}
+
+
 def _logprobs(answer: ServedAnswer) -> list[dict[str, Any]]:
     return [chance.as_chat() for chance in answer.take_chances()]
 
@@ -219,10 +227,6 @@ def _figures(answer: ServedAnswer) -> dict[str, Any]:
     }
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
-
-
 def _details(model: LoadedModel) -> dict[str, Any]:
     size = model.parameter_count
     shown = f"{size / 1e9:.1f}B" if size >= 10**9 else f"{size / 1e6:.1f}M"
@@ -237,12 +241,11 @@ def _details(model: LoadedModel) -> dict[str, Any]:
 
 
 def _listed(context: ServerContext, model: LoadedModel) -> dict[str, Any]:
-    since = datetime.fromtimestamp(context.started, UTC).isoformat()
     return {
         "name": model.name,
         "model": model.name,
-        "modified_at": since,
-        "expires_at": datetime.fromtimestamp(2**33, UTC).isoformat(),
+        "modified_at": time_text(context.started),
+        "expires_at": time_text(2**33),
         "size": 0,
         "size_vram": 0,
         "digest": model.fingerprint,

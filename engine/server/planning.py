@@ -203,9 +203,8 @@ def _check_thinking(model: LoadedModel, request: RunRequest, *, thinks: bool, ig
     try:
         require_thoughts(request.config, model.decoders, own, has_end=has_end, thinks=thinks)
     except SafelightError as error:
-        if ignored.is_strict:
-            raise ApiError(400, f"{error}.", param="thinking_token_budget", code=UNSUPPORTED) from None
-        ignored.add("thinking_token_budget")
+        field = "thinking_token_budget"
+        ignored.pass_over(field, unsupported(f"{error}.", field))
         return dataclasses.replace(request, config=request.config.replace(thinking_tokens=None))
     return request
 

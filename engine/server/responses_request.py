@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from engine.server.bodies import in_words
-from engine.server.errors import ApiError, unread
+from engine.server.errors import ApiError, unread, unsupported
 from engine.server.formats import NamedSchema
 from engine.server.images import input_image
 from engine.server.schemas import MOST_MESSAGES, MOST_TOOLS, AnyLength, AnySeed, ChatRequest, ModelName, StreamOptions
@@ -151,9 +151,10 @@ def chat_of(body: ResponsesRequest) -> ChatRequest:
     if body.has_logprobs:
         asked |= {"logprobs": True, "top_logprobs": body.top_logprobs or 0}
     if set(body.include or ()) - INCLUDED:
-        body.ignored.add("include")
+        body.ignored.pass_over("include", unsupported("There is nothing to include; leave it out.", "include"))
     if body.reasoning is not None and (body.reasoning.summary or body.reasoning.generate_summary):
-        body.ignored.add("reasoning.summary")
+        field = "reasoning.summary"
+        body.ignored.pass_over(field, unsupported("A thought is sent whole, without a summary; leave it out.", field))
     try:
         return ChatRequest.model_validate(asked, context=body.ignored)
     except ValidationError as error:
@@ -258,9 +259,8 @@ def _goes_on(last: dict[str, Any], message: dict[str, Any]) -> bool:
 
 def _message(item: dict[str, Any], where: str, ignored: Ignored) -> dict[str, Any]:
     for name in item.keys() - {"type", "role", "content", "id", "status", "phase"}:
-        if ignored.is_strict:
-            raise ApiError(400, "This field of a message is not known.", param=f"{where}.{name[:100]}")
-        ignored.add(f"input.{name}")
+        unknown = ApiError(400, "This field of a message is not known.", param=f"{where}.{name[:100]}")
+        ignored.pass_over(f"input.{name}", unknown)
     return {"role": _text(item, "role", where), "content": _shown(item.get("content"), where)}
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, PrivateAttr, V
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from engine.server.errors import unsupported
+from engine.server.errors import ApiError, unsupported
 
 Neutral = dict[str, tuple[tuple[Any, ...], str]]
 """Fields with the values that change nothing, and a hint for clients."""
@@ -30,6 +30,16 @@ class Ignored:
         """Adds a field's name, which may come from outside."""
         if len(self._names) < MOST_NAMED:
             self._names[_ODD.sub("?", name[:60]) or "?"] = None
+
+    def pass_over(self, name: str, refusal: ApiError) -> None:
+        """Adds a field's name, or refuses it in a strict server.
+
+        Raises:
+            ApiError: the server is strict.
+        """
+        if self.is_strict:
+            raise refusal
+        self.add(name)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -86,7 +96,7 @@ class NeutralFields(Strict):
     def _check_neutral(self, info: ValidationInfo) -> Self:
         self._ignored = ignored_in(info)
         for name, (_, instead) in _others(self, self.NEUTRAL).items():
-            raise unsupported(f"{name} only takes its neutral value: {instead}.", name)
+            raise _refusal(name, instead)
         self.pass_over(self.PASSED_OVER)
         return self
 
@@ -102,9 +112,7 @@ class NeutralFields(Strict):
             ApiError: the server is strict.
         """
         for name, (_, instead) in _others(self, fields).items():
-            if self._ignored.is_strict:
-                raise unsupported(f"{name} only takes its neutral value: {instead}.", name)
-            self._ignored.add(name)
+            self._ignored.pass_over(name, _refusal(name, instead))
             setattr(self, name, None)
 
 
@@ -125,6 +133,10 @@ def own_tools(tools: Any, info: ValidationInfo, is_own: Callable[[dict[str, Any]
         else:
             kept.append(tool)
     return kept
+
+
+def _refusal(name: str, instead: str) -> ApiError:
+    return unsupported(f"{name} only takes its neutral value: {instead}.", name)
 
 
 def _others(body: Strict, fields: Neutral) -> Neutral:
