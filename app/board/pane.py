@@ -9,10 +9,9 @@ from app.board.block_board import BlockBoard
 from app.board.legend import BoardLegend
 from app.canvas.heat import Heat
 from app.design.fonts import px
-from app.design.layouts import column_of
+from app.design.layouts import UNLIMITED, column_of
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_4
 
-QWIDGETSIZE_MAX = 2**24 - 1  # Qt's value for no limit
 LEGEND_WIDTH = 176  # pixels at 100 %, next to the board
 LOW = 280  # pixels at 100 %; below this height a legend under the board is hidden, and tool tips say what it says
 
@@ -51,4 +50,4 @@ class BoardPane(QWidget):
         self._layout.setStretch(1, 1 if is_at_side else 0)  # the legend has no preferred width
         self.legend.setVisible(is_at_side or self._is_heated or self.height() >= px(LOW))
         self.legend.setMinimumWidth(px(LEGEND_WIDTH) if is_at_side else 0)
-        self.legend.setMaximumWidth(px(LEGEND_WIDTH) if is_at_side else QWIDGETSIZE_MAX)
+        self.legend.setMaximumWidth(px(LEGEND_WIDTH) if is_at_side else UNLIMITED)

@@ -11,6 +11,8 @@ from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QSplitter, QVBox
 
 STRETCH = 1
 """A part that takes the space that is left; as any whole number, its share of it."""
+UNLIMITED = 2**24 - 1
+"""Qt's value for a largest width or height without a limit."""
 Made = TypeVar("Made", bound=QBoxLayout)
 Margins = tuple[int, int, int, int]
 """The margins at the left, top, right and bottom."""

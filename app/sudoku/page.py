@@ -13,7 +13,7 @@ from app.board.legend import BoardLegend
 from app.design import themes
 from app.design.controls import chain_tabs, restyle, scroller
 from app.design.fonts import px
-from app.design.layouts import STRETCH, boxed, column_of, row_of
+from app.design.layouts import STRETCH, UNLIMITED, boxed, column_of, row_of
 from app.player.scrubber import Scrub
 from app.state.chat.attachment import AttachedPicture
 from app.state.sudoku.board import Board, BoardCheck, check, generate
@@ -309,8 +309,8 @@ class SudokuPage(QWidget):
             self._left.setMinimumHeight(min(room, px(NARROW_BOARD)) + under)
             self.side.setMinimumHeight(self.column.heightForWidth(self.width() - 40) + 8)
             self.side.setMinimumWidth(0)
-            self.side.setMaximumWidth(16777215)
-            self._inside.setMaximumHeight(16777215)
+            self.side.setMaximumWidth(UNLIMITED)
+            self._inside.setMaximumHeight(UNLIMITED)
         else:
             self._row.setDirection(QBoxLayout.Direction.LeftToRight)
             self._left.setMinimumHeight(0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from engine.errors import SafelightError
 
@@ -73,13 +74,8 @@ def verified_guess(guessed: Tensor, shares: Tensor, generator: torch.Generator) 
         guessed: (D,).
         shares: (D + 1, V).
     """
-    places = torch.arange(len(guessed), device=guessed.device)
-    chances = torch.rand(len(guessed), generator=generator, device=guessed.device)
-    agreed = int((chances < shares[places, guessed]).cumprod(dim=0).sum())
-    rest = shares[agreed]
-    if agreed < len(guessed):
-        rest = rest.index_fill(0, guessed[agreed], 0.0)
-    return torch.cat((guessed[:agreed], torch.multinomial(rest, 1, generator=generator)))
+    certain = F.one_hot(guessed, shares.shape[-1]).to(shares.dtype)
+    return verified(guessed, certain, shares, generator)
 
 
 def accept_mask(entropy: Tensor, entropy_bound: float | Tensor) -> Tensor:

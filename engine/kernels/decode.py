@@ -76,7 +76,7 @@ fma.rn.bf16x2 $0, $0, one, offset;
 fma.rn.bf16x2 $1, $1, one, offset;
 fma.rn.bf16x2 $2, $2, one, offset;
 fma.rn.bf16x2 $3, $3, one, offset;"""  # 0xEA: (a & b) | c
-INT4_PTX = _LESS_EIGHT + _scaled() + "}"
+INT4_PTX = _LESS_EIGHT + _SCALE + "}"
 UINT4_PTX = _LESS_EIGHT + _scaled("$7", "$8") + "}"
 
 

@@ -69,8 +69,7 @@ class _Unrolling:
             if reference is None:
                 return False
             own["$ref"] = reference
-        found = changed(own, lambda inner: self._written(inner, within, level))
-        return found
+        return changed(own, lambda inner: self._written(inner, within, level))
 
     def _reference(self, wanted: str, within: str, level: int) -> str | None:
         """Returns the reference that stands for one in a copy; None behind the last level."""

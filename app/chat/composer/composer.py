@@ -14,14 +14,13 @@ from app.chat.composer.meter import ContextMeter
 from app.design import themes
 from app.design.controls import button, chain_tabs, label, restyle
 from app.design.drops import accept_drag, take_drop
-from app.design.layouts import STRETCH, column_of, row_of
+from app.design.layouts import STRETCH, UNLIMITED, column_of, row_of
 from app.pictures.bar import PictureBar, refusal_of
 from app.pictures.files import Pasted, is_picture_file
 from app.state.chat.attachment import Attachment
 from app.system.i18n import tr
 from engine import SafelightError
 
-QWIDGETSIZE_MAX = 2**24 - 1  # Qt's value for no limit
 TOOLS_GAPS = 84  # pixels between and around the buttons below the field
 
 
@@ -255,7 +254,7 @@ class Composer(QWidget):
         tool = 0 if self._tool is None else self._tool.minimumSizeHint().width()
         buttons = self.attach.sizeHint().width() + tool + self.send.sizeHint().width()
         is_crowded = self._field.width() < buttons + self.meter.minimumSizeHint().width() + TOOLS_GAPS
-        self.meter.setMaximumWidth(0 if is_crowded else QWIDGETSIZE_MAX)
+        self.meter.setMaximumWidth(0 if is_crowded else UNLIMITED)
         self._tools.setSpacing(8 if is_crowded else 16)
 
     @Slot(bool)

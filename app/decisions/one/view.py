@@ -11,7 +11,7 @@ from app.decisions.one.state_column import StateColumn
 from app.decisions.one.strip import CanvasStrip
 from app.design.controls import FocusGroup, Hairline, button, chain_tabs, label, scroller
 from app.design.fonts import px
-from app.design.layouts import STRETCH, boxed, column_of, row_of
+from app.design.layouts import STRETCH, UNLIMITED, boxed, column_of, row_of
 from app.state.decisions.reading import DecisionReading
 from app.system.i18n import tr
 
@@ -143,7 +143,7 @@ class OneState(QWidget):
             self._row.addWidget(self.strip)
         elif not is_narrow and self._lower.indexOf(self.strip) < 0:
             self._lower.insertWidget(0, self.strip)
-        self._left.setMaximumWidth(16777215 if is_narrow else px(LEFT if self.width() >= px(TIGHT) else TIGHT_LEFT))
+        self._left.setMaximumWidth(UNLIMITED if is_narrow else px(LEFT if self.width() >= px(TIGHT) else TIGHT_LEFT))
         self._left.setMinimumHeight(px(LEAST_STATE) if is_narrow else 0)
         needed = self.questions.heightForWidth(self.width() - 40) if is_narrow else 0
         self._right.setMinimumHeight(max(0, needed))
