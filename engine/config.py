@@ -32,8 +32,29 @@ IMAGE_TOKENS = (70, 140, 280, 560, 1120)  # budgets of an image that the publish
 BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
 GROWING = frozenset({"autoregressive", "causal_parallel", "self_speculation", "drafting"})
 """Decoders whose text grows from left to right: a block is a part of the text as recorded, and is never filled in."""
-REMASKING = ("low_confidence_dynamic", "low_confidence_static", "sequential", "entropy_bounded")
-"""Rules, by SDAR's names, for which masks of a block a pass of block-causal decoding writes."""
+REMASKING = (
+    "low_confidence_dynamic",
+    "low_confidence_static",
+    "sequential",
+    "entropy_bounded",
+    "random",
+    "origin",
+    "topk_margin",
+    "entropy",
+)
+"""Rules, by their authors' names, for which masks of a block a pass writes; see ``REMASKING_OF``."""
+REMASKING_OF = {
+    "block_causal": REMASKING[:4],
+    "bidirectional": ("low_confidence_static", "low_confidence_dynamic", "random", "origin", "topk_margin", "entropy"),
+}
+"""The rules that a decoder has."""
+SCHEDULES = ("even", "floor", "round", "ceil")
+"""How many masks of a block each of its passes writes: "even" divides them at the block's start, and the first passes
+write what remains; the others divide those that are left by the passes that are left, and round.
+"""
+BLOCK_CACHES = ("", "prefix", "dual")
+"""The text whose keys and values are kept while a block is filled: none, that before it, or that on both sides."""
+MOST_EDIT_PASSES = 64  # behind a block's last mask; LLaDA2.1 has 16
 DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
 _DECODER = re.compile(r"[a-z0-9_]{0,64}")
 
@@ -231,6 +252,15 @@ class GenerationConfig:
             In block-causal decoding it must be above that.
         remasking: which masks of a block a pass of block-causal decoding writes, one of ``REMASKING``; see
             ``decoding.block_causal``.
+        schedule: how many masks a pass writes if the rule is a number of them, one of ``SCHEDULES``.
+        choice_temperature: of the choice of masks in bidirectional decoding; 0 writes the surest.
+        guidance: strength of classifier-free guidance in bidirectional decoding, by a second pass without the prompt; 0
+            makes none.
+        block_cache: one of ``BLOCK_CACHES``, for bidirectional decoding. What is kept is that of the block's first
+            pass, so that the text may differ.
+        edit_probability: probability above which block-causal decoding replaces a written token by another; 1 never.
+        edit_passes: the most passes behind a block's last mask that may replace tokens.
+        sub_block: positions that decoding by sub-blocks fills before it goes on in its block.
         banned_tokens: token ids that never appear, even if allowed; only a pinned one stays.
         top_k: how many of the likeliest tokens each step reports for a position; 0 reports none.
         image_tokens: the most tokens that an image of the prompt becomes, one of ``IMAGE_TOKENS``.
@@ -271,6 +301,13 @@ class GenerationConfig:
     distance_penalty: Amount = 0.02
     accept_probability: Amount = 0.9
     remasking: Annotated[str, one_of(REMASKING)] = REMASKING[0]
+    schedule: Annotated[str, one_of(SCHEDULES)] = SCHEDULES[0]
+    choice_temperature: Amount = 0.0
+    guidance: Amount = 0.0
+    block_cache: Annotated[str, one_of(BLOCK_CACHES)] = ""
+    edit_probability: Share = 1.0
+    edit_passes: Annotated[int, whole(0, MOST_EDIT_PASSES)] = 16
+    sub_block: Annotated[int, whole(1, 1024)] = 8
     image_tokens: Annotated[int, one_of(IMAGE_TOKENS)] = 280
     thinking_tokens: Annotated[int | None, whole(0, MOST_POSITIONS)] = None
 

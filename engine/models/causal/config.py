@@ -98,6 +98,7 @@ class CausalConfig(ModelConfig):
         query_key_norm: whether queries and keys are normed, a head at a time.
         tied: whether the token table is also the head.
         mask_token_id: the token of an unwritten position; None: the model was trained without one.
+        shifts_masks: whether a mask's token is predicted by the row before it, as in autoregression.
         rope_scaling: of the rotation in full layers; None: unscaled.
         query_scaling: None: queries are not scaled.
         query_divisor: queries are divided by its root; None: by that of a head's size.
@@ -114,6 +115,7 @@ class CausalConfig(ModelConfig):
     query_key_norm: bool = False
     tied: bool = False
     mask_token_id: int | None = None
+    shifts_masks: bool = False
     rope_scaling: RopeScaling | None = None
     query_scaling: QueryScaling | None = None
     query_divisor: float | None = None

@@ -21,7 +21,7 @@ from app.settings.values import SettingsValues
 from app.system.folders import default_data_folder
 from app.window.appearance import Appearance
 from engine import GenerationConfig
-from engine.config import REMASKING
+from engine.config import REMASKING_OF
 
 T = TypeVar("T", bound=QWidget)
 
@@ -312,7 +312,7 @@ def test_the_strip_offers_the_ways_of_remasking_and_what_each_goes_by(qtbot: QtB
     strip = SettingsStrip(values)
     qtbot.addWidget(strip)
     box, knobs = strip.decoding.remasking, ("accept_probability", "entropy_bound")
-    assert [box.itemData(place) for place in range(box.count())] == list(REMASKING)
+    assert [box.itemData(place) for place in range(box.count())] == list(REMASKING_OF["block_causal"])
     assert not strip.decoding.isHidden()
     live = []
     for place in range(box.count()):
