@@ -19,6 +19,9 @@ from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.gemma3 import config as gemma3
 from engine.models.llama import config as llama
 from engine.models.mistral import config as mistral
+from engine.models.modernbert import config as modernbert
+from engine.models.modernbert import layout as modernbert_layout
+from engine.models.modernbert.network import build as build_modernbert
 from engine.models.nemotron import config as nemotron
 from engine.models.network import Network
 from engine.models.qwen import config as qwen
@@ -137,6 +140,19 @@ FAMILIES = {
             decoders=("masked_diffusion", "autoregressive", "self_speculation"),
             default_decoder="masked_diffusion",
             defaults=_ANSWER,
+        ),
+        Family(
+            "modernbert",
+            modernbert.read_config,
+            build_modernbert,
+            modernbert_layout.NAMES,
+            modernbert_layout.TARGETS,
+            decoders=("bidirectional",),
+            default_decoder="bidirectional",
+            defaults=_ANSWER.replace(
+                max_new_tokens=128, remasking="low_confidence_static", schedule="round", max_denoising_steps=32
+            ),
+            ends=("[/Answer]", "[SEP]"),
         ),
     )
 }
