@@ -44,7 +44,7 @@ REMASKING = (
 )
 """Rules, by their authors' names, for which masks of a block a pass writes; see ``REMASKING_OF``."""
 REMASKING_OF = {
-    "block_causal": REMASKING[:4],
+    "block_causal": REMASKING[:5],
     "bidirectional": ("low_confidence_static", "low_confidence_dynamic", "random", "origin", "topk_margin", "entropy"),
 }
 """The rules that a decoder has."""
