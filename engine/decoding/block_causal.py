@@ -26,6 +26,7 @@ from engine.config import GenerationConfig
 from engine.decoding import schedules
 from engine.decoding.drawing import Drawing
 from engine.decoding.masked_run import MaskedRun
+from engine.decoding.names import require_rule
 from engine.decoding.prefill import commit
 from engine.decoding.protocols import Decoding
 from engine.decoding.run import Run
@@ -42,9 +43,10 @@ def block_causal(run: Run) -> Decoding[None]:
     At the end the cache holds the blocks before the last one, with their tokens of the prompt.
 
     Raises:
-        SafelightError: as ``MaskedRun``; edits with a repetition penalty, which would change every token again; the
-            model gives numbers that are not finite.
+        SafelightError: as ``MaskedRun``; a rule that this decoder does not have; edits with a repetition penalty, which
+            would change every token again; the model gives numbers that are not finite.
     """
+    require_rule(run.config, "block_causal")
     state, config = MaskedRun(run, order=SDAR), run.config
     edits = config.edit_probability < 1.0
     if edits and config.repetition_penalty != 1.0:

@@ -233,3 +233,10 @@ class MaskedRun:
             if isinstance(event, GenerationFinished):
                 self.cache.truncate(min(self.cache.length, len(self.prompt) + len(event.tokens)))
             yield event
+
+
+def sure(likely: Tensor, probability: float) -> Tensor:
+    """True for the tokens (M,) that are likely enough, and for the likeliest: (M,)."""
+    found = likely >= probability
+    found[likely.argmax()] = True
+    return found

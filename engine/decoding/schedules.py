@@ -1,4 +1,4 @@
-"""How many masks of a block each of its passes writes, by the schedules of published models. Pure functions.
+"""Schedules of published models: how many masks of a block each of its passes writes. Pure functions.
 
 Each is computed in the numbers of its authors' code, since a rounding may move a token to another pass.
 """

@@ -23,6 +23,7 @@ from engine.layers.masks import Blocks
 from engine.models.causal.network import CausalNetwork
 from tests.engine import sdar
 from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
+from tests.engine.taught import taught
 
 SIZES = (1, 3, 4, 5, 7, 8)
 block_causal = DECODERS["block_causal"]
@@ -292,7 +293,7 @@ def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next() -> None:
 
 @pytest.fixture(scope="module")
 def trained() -> CausalNetwork:
-    return sdar.trained()
+    return taught("sdar")
 
 
 SETTINGS = GenerationConfig(max_new_tokens=20, eos_token_ids=(sdar.END,), accept_probability=0.85, entropy_bound=0.35)
