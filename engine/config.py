@@ -44,14 +44,12 @@ REMASKING = (
 )
 """Rules, by their authors' names, for which masks of a block a pass writes; see ``REMASKING_OF``."""
 REMASKING_OF = {
-    "block_causal": REMASKING[:4],
+    "block_causal": REMASKING[:5],
     "bidirectional": ("low_confidence_static", "low_confidence_dynamic", "random", "origin", "topk_margin", "entropy"),
 }
 """The rules that a decoder has."""
 SCHEDULES = ("even", "floor", "round", "ceil")
-"""How many masks of a block each of its passes writes: "even" divides them at the block's start, and the first passes
-write what remains; the others divide those that are left by the passes that are left, and round.
-"""
+"""How many masks of a block each of its passes writes; see ``decoding.schedules.counts``."""
 BLOCK_CACHES = ("", "prefix", "dual")
 """The text whose keys and values are kept while a block is filled: none, that before it, or that on both sides."""
 MOST_EDIT_PASSES = 64  # behind a block's last mask; LLaDA2.1 has 16

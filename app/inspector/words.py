@@ -142,14 +142,16 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0
         tr("Temperature {temperature}", temperature=f"{figures.temperature[step]:.2f}"),
         tr("Mean entropy {entropy} nats", entropy=f"{figures.mean_entropy[step]:.3f}"),
     ]
-    if figures.has_masks:  # a written token stays, so nothing is taken back or changed
+    back = tr("{count} taken back", count=int(figures.remelts[step]))
+    if figures.has_masks:
         written = int(figures.accepted[step])
         if figures.grows:
             return [*lines, trn("{count} token written", "{count} tokens written", written)]
-        return [*lines, tr("{accepted} of {count} written", accepted=written, count=figures.counted)]
+        lines += [tr("{accepted} of {count} written", accepted=written, count=figures.counted)]
+        return [*lines, back] if figures.remelts[step] else lines
     lines += [
         tr("{accepted} of {count} accepted", accepted=int(figures.accepted[step]), count=figures.counted),
-        tr("{count} taken back", count=int(figures.remelts[step])),
+        back,
         trn("{count} change of the best guess", "{count} changes of the best guess", int(figures.changes[step])),
     ]
     return lines
