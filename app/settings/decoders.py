@@ -15,7 +15,7 @@ from engine.decoding.names import BOUNDING, MIXABLE
 BLOCK_CAUSAL, BIDIRECTIONAL = "block_causal", "bidirectional"
 CHOICES: Mapping[Choice, Mapping[str, Sequence[str]]] = {
     REMASKING: REMASKING_OF,
-    BLOCK_CACHE: {BIDIRECTIONAL: BLOCK_CACHES[1:]},
+    BLOCK_CACHE: {BIDIRECTIONAL: BLOCK_CACHES[1:], "sub_blocks": BLOCK_CACHES[2:]},
 }
 """Choices of a decoder: each one's values, by the decoders that have it; "" is the model's own."""
 
@@ -176,12 +176,6 @@ _WORDS = {
         "A block begins as masks. Each part of it is filled in turn, and each step writes the places it is sure of.",
         "Answers are written a part of a block at a time, the surest places first.",
         ("accept_probability", *_DRAWING),
-    ),
-    "bidirectional": DecoderWords(
-        "Masked diffusion (LLaDA, Dream)",
-        "The answer begins as masks, and each pass reads all of it and writes the places it is sure of.",
-        "Answers begin as masks and are written in any order, the surest places first.",
-        ("max_denoising_steps", "accept_probability", *_DRAWING),
     ),
 }
 _OF_REMASKING = {
