@@ -320,6 +320,7 @@ def test_the_strip_offers_the_ways_of_remasking_and_what_each_goes_by(qtbot: QtB
         live.append([name for name in knobs if not strip.boxes[name].parentWidget().isHidden()])
         assert not strip.boxes["max_denoising_steps"].parentWidget().isHidden()
     assert live == [["accept_probability"], ["accept_probability"], [], [], ["entropy_bound"], []]
+    box.setCurrentIndex(box.findData("entropy_bounded"))
     strip.boxes["entropy_bound"].setValue(0.3)
     changes = {"decoder": "block_causal", "remasking": "entropy_bounded", "entropy_bound": 0.3}
     assert values.config(defaults) == defaults.replace(**changes)
