@@ -254,8 +254,8 @@ class GenerationConfig:
         choice_temperature: of the choice of masks in bidirectional decoding; 0 writes the surest.
         guidance: strength of classifier-free guidance in bidirectional decoding, by a second pass without the prompt; 0
             makes none.
-        block_cache: one of ``BLOCK_CACHES``, for bidirectional decoding. What is kept is that of the block's first
-            pass, so that the text may differ.
+        block_cache: one of ``BLOCK_CACHES``, for bidirectional decoding; in that by sub-blocks "dual" is of a block's
+            own places. What is kept is that of the first passes, so that the text may differ.
         edit_probability: probability above which block-causal decoding replaces a written token by another; 1 never.
         edit_passes: the most passes behind a block's last mask that may replace tokens.
         sub_block: positions that decoding by sub-blocks fills before it goes on in its block.

@@ -15,7 +15,7 @@ from engine.decoding.names import BOUNDING, MIXABLE
 BLOCK_CAUSAL, BIDIRECTIONAL = "block_causal", "bidirectional"
 CHOICES: Mapping[Choice, Mapping[str, Sequence[str]]] = {
     REMASKING: REMASKING_OF,
-    BLOCK_CACHE: {BIDIRECTIONAL: BLOCK_CACHES[1:]},
+    BLOCK_CACHE: {BIDIRECTIONAL: BLOCK_CACHES[1:], "sub_blocks": BLOCK_CACHES[2:]},
 }
 """Choices of a decoder: each one's values, by the decoders that have it; "" is the model's own."""
 

@@ -53,11 +53,11 @@ def block_causal(run: Run) -> Decoding[None]:
         raise SafelightError("a repetition penalty cannot go with rewriting; set one of them to 1")
 
     def edit(logits: Tensor, held: Tensor) -> Tensor:
-        drawn, shares = _drawn(logits, state.drawing)
+        drawn, shares = state.drawing.weighed(logits)
         return torch.where(_of(shares, drawn) > config.edit_probability, drawn, held)
 
     def choose(logits: Tensor, step: int) -> tuple[Tensor, list[int]]:
-        drawn, shares = _drawn(logits, state.drawing)
+        drawn, shares = state.drawing.weighed(logits)
         return drawn, _chosen(shares, drawn, counts[step], state.drawing)
 
     length, shape = len(run.prompt), run.model.config
@@ -84,12 +84,6 @@ def _counts(places: range, size: int, config: GenerationConfig) -> list[int]:
     if config.schedule == "even":  # of a whole block, whatever is written of it
         return schedules.counts(size, min(config.max_denoising_steps, size), config.schedule)
     return schedules.counts(places.stop - max(0, places.start), config.max_denoising_steps, config.schedule)
-
-
-def _drawn(logits: Tensor, drawing: Drawing) -> tuple[Tensor, Tensor]:
-    """Returns a token for each row of logits (R, V), and the probabilities (R, V) by which rows are compared."""
-    shares = logits.softmax(dim=-1) if drawing.config.sampling_temperature == 0.0 else drawing.shares(logits)
-    return drawing.draw(logits, shares), shares
 
 
 def _of(shares: Tensor, tokens: Tensor) -> Tensor:
@@ -119,5 +113,5 @@ def _chosen(shares: Tensor, drawn: Tensor, count: int, drawing: Drawing) -> list
         found = (likely > config.accept_probability).nonzero()[:, 0]
         if config.remasking == "low_confidence_static" or len(found) < count:
             found = likely.sort(descending=True, stable=True).indices[:count]
-    chosen: list[int] = found.tolist()
-    return chosen
+    rows: list[int] = found.tolist()
+    return rows
