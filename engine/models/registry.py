@@ -17,6 +17,8 @@ from engine.models.diffusion_gemma import config as diffusion_gemma
 from engine.models.diffusion_gemma import layout as gemma_layout
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.gemma3 import config as gemma3
+from engine.models.llada2 import config as llada2
+from engine.models.llada2 import layout as llada2_layout
 from engine.models.llama import config as llama
 from engine.models.mistral import config as mistral
 from engine.models.nemotron import config as nemotron
@@ -129,6 +131,16 @@ FAMILIES = {
             defaults=_ANSWER.replace(accept_probability=0.85, entropy_bound=0.35),
         ),
         Family(
+            "llada2_moe",
+            llada2.read_config,
+            build_causal,
+            llada2_layout.NAMES,
+            llada2_layout.TARGETS,
+            decoders=("block_causal",),
+            default_decoder="block_causal",
+            defaults=_ANSWER.replace(accept_probability=0.7, edit_probability=0.5),  # LLaDA2.1's for quality
+        ),
+        Family(
             "nemotron_labs_diffusion",
             nemotron.read_config,
             build_causal,
@@ -151,8 +163,10 @@ def family_of(raw: dict[str, Any]) -> Family:
     found = raw.get("model_type")
     family = FAMILIES.get(found) if isinstance(found, str) else None
     if family is None:
-        known = ", ".join(map(repr, FAMILIES))
-        raise SafelightError(f"config.json: model_type is {quoted(found)}; this engine runs {known} checkpoints")
+        raise SafelightError(
+            f"config.json: model_type is {quoted(found)}, of no family that this engine runs; engine/models/README.md "
+            "lists them"
+        )
     return family
 
 

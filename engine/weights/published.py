@@ -18,8 +18,8 @@ from engine.errors import SafelightError, quoted
 from engine.files import read_json
 from engine.quant import INT8, NVFP4, Precision, Scheme
 from engine.weights import compressed_tensors, fp8, gptq, nvfp4
-from engine.weights.layout import Expected, Layout, Names, State, TensorSource, released
-from engine.weights.matrices import Matrix, matrices, put_values
+from engine.weights.layout import Expected, Layout, Names, State, TensorSource
+from engine.weights.matrices import Matrix, matrices, put_values, released
 from engine.weights.safetensors import FLOATING
 
 MODELOPT_FILE = "hf_quant_config.json"
@@ -96,15 +96,17 @@ class Published:
         layout = released(state, names)
         for path, shape in self._weights(state).items():
             name = names.released(path)
-            plain = checkpoint.headers.get(name)
             own = list(matrices(path, name, shape))
             stored = {f"{matrix.name}.{part}" for matrix in own for part in ("weight", "weight_packed")}
             is_left = self.scheme is None and stored.isdisjoint(checkpoint.headers)
-            if is_left or (plain is not None and plain.dtype in FLOATING):
+            if is_left or _is_plain(checkpoint, name):
                 continue
-            del layout[name]
+            layout.pop(name, None)
             for matrix in own:
-                layout |= self._matrix(state, matrix, checkpoint)
+                weight = f"{matrix.name}.weight"
+                if not (weight in layout and _is_plain(checkpoint, weight)):
+                    layout.pop(weight, None)
+                    layout |= self._matrix(state, matrix, checkpoint)
         return layout
 
     def _weights(self, state: State) -> dict[str, tuple[int, ...]]:
@@ -126,6 +128,12 @@ class Published:
         """Returns ``names`` that also ignore the scales that are not used here."""
         patterns = [each.pattern for each in (names.ignored, UNUSED) if each is not None]
         return replace(names, ignored=re.compile("|".join(patterns)))
+
+
+def _is_plain(checkpoint: TensorSource, name: str) -> bool:
+    """Returns True if a checkpoint has a tensor that is not quantised."""
+    header = checkpoint.headers.get(name)
+    return header is not None and header.dtype in FLOATING
 
 
 def _declared(declared: dict[str, Any], source: str) -> Published:
