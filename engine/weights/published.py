@@ -25,6 +25,8 @@ from engine.weights.safetensors import FLOATING
 MODELOPT_FILE = "hf_quant_config.json"
 UNUSED = re.compile(r".+\.(input_scale|input_global_scale|activation_scale|[qkv]_scale|[kv]_cache\.scale)")
 """Scales of activations and of a cache in 8 bits."""
+ATTENTION = re.compile(r"\.(self_attn|attention)\.")
+DENSE = re.compile(r"\.mlp\.(?!experts\.)")
 
 Tensors: TypeAlias = Callable[[State, Matrix, TensorSource], Layout]
 """Returns the tensors that a checkpoint holds for a packed matrix."""
@@ -82,11 +84,9 @@ class Published:
         if self.scheme is None:
             return None
 
-        def is_there(part: str) -> bool:
-            return any(part in name for name in scales)
-
-        attention, dense = (self.scheme if is_there(part) else INT8 for part in (".self_attn.", ".mlp."))
-        return Precision(self.scheme if is_there(".experts.") else None, attention, dense, INT8, INT8)
+        attention, dense = (self.scheme if any(map(part.search, scales)) else INT8 for part in (ATTENTION, DENSE))
+        has_experts = any(".experts." in name for name in scales)
+        return Precision(self.scheme if has_experts else None, attention, dense, INT8, INT8)
 
     def layout(self, state: State, names: Names, checkpoint: TensorSource) -> Layout:
         """Returns the layout for a network in which ``precision`` is installed.
