@@ -51,9 +51,7 @@ REMASKING_OF = {
 }
 """The rules that a decoder has."""
 SCHEDULES = ("even", "floor", "round", "ceil")
-"""How many masks of a block each of its passes writes: "even" divides them at the block's start, and the first passes
-write what remains; the others divide those that are left by the passes that are left, and round.
-"""
+"""How many masks of a block each of its passes writes; see ``decoding.schedules.counts``."""
 BLOCK_CACHES = ("", "prefix", "dual")
 """The text whose keys and values are kept while a block is filled: none, that before it, or that on both sides."""
 MOST_EDIT_PASSES = 64  # behind a block's last mask; LLaDA2.1 has 16

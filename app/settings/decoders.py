@@ -152,6 +152,12 @@ _WORDS = {
         "Answers are written a block at a time, the surest places first.",
         ("max_denoising_steps", *_DRAWING),
     ),
+    "bidirectional": DecoderWords(
+        "Masked diffusion (LLaDA, Dream)",
+        "The answer begins as masks, and each pass reads all of it and writes the places it is sure of.",
+        "Answers begin as masks and are written in any order, the surest places first.",
+        ("max_denoising_steps", "accept_probability", *_DRAWING),
+    ),
 }
 _OF_REMASKING = {
     "low_confidence_dynamic": frozenset({"accept_probability"}),

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from engine.config import GenerationConfig
 from engine.decoding.masked_run import MaskedRun
+from engine.decoding.names import require_rule
 from engine.decoding.prefill import commit
 from engine.decoding.protocols import Decoding
 from engine.decoding.run import Run
@@ -30,8 +31,10 @@ def block_causal(run: Run) -> Decoding[None]:
     At the end the cache holds the blocks before the last one, with their tokens of the prompt.
 
     Raises:
-        SafelightError: as ``MaskedRun``; the model gives numbers that are not finite.
+        SafelightError: as ``MaskedRun``; a rule that this decoder does not have; the model gives numbers that are not
+            finite.
     """
+    require_rule(run.config, "block_causal")
     state, config = MaskedRun(run, order=SDAR), run.config
     steps = min(config.max_denoising_steps, state.size)
 

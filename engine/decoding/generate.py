@@ -11,6 +11,7 @@ from torch import Tensor
 
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding.autoregressive import autoregressive
+from engine.decoding.bidirectional import bidirectional
 from engine.decoding.block_causal import block_causal
 from engine.decoding.block_diffusion import CommittedBlocks, Usage, block_diffusion, finished
 from engine.decoding.causal_parallel import causal_parallel
@@ -42,6 +43,7 @@ DECODERS: dict[str, Decoder] = {
     "causal_parallel": causal_parallel,
     "block_causal": block_causal,
     "masked_diffusion": masked_diffusion,
+    "bidirectional": bidirectional,
     "self_speculation": self_speculation,
     "drafting": drafting,
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from engine.decoding.masked_run import MaskedRun
+from engine.decoding.masked_run import MaskedRun, sure
 from engine.decoding.protocols import Decoding
 from engine.decoding.run import Run
 
@@ -28,7 +28,8 @@ def masked_diffusion(run: Run) -> Decoding[None]:
 
     def choose(logits: Tensor, _step: int) -> tuple[Tensor, list[int]]:
         drawn = state.drawing.draw(logits)
-        return drawn, _is_sure(logits, drawn, config.accept_probability).nonzero()[:, 0].tolist()
+        likely = (logits.gather(1, drawn[:, None])[:, 0] - logits.logsumexp(dim=-1)).exp()  # before the temperature
+        return drawn, sure(likely, config.accept_probability).nonzero()[:, 0].tolist()
 
     yield from state.begin(unread=1)
     places, unread = range(0), run.prompt[-1:].tolist()
@@ -38,12 +39,3 @@ def masked_diffusion(run: Run) -> Decoding[None]:
         yield from state.fill(places, min(config.max_denoising_steps, len(places)), choose)
         unread = state.tokens(places)
     yield from state.finish()
-
-
-def _is_sure(logits: Tensor, drawn: Tensor, probability: float) -> Tensor:
-    """True for rows with a token that is likely enough before the temperature, and for the likeliest: (R,)."""
-    chosen = logits.gather(1, drawn[:, None])[:, 0]
-    shares = (chosen - logits.logsumexp(dim=-1)).exp()
-    sure = shares >= probability
-    sure[shares.argmax()] = True
-    return sure

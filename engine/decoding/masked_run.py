@@ -25,6 +25,12 @@ from engine.layers.branches import Branches
 Choose: TypeAlias = Callable[[Tensor, int], tuple[Tensor, Sequence[int]]]
 """Logits (M, V) of a block's masks and the number of the pass -> the tokens drawn (M,), and the rows to write."""
 
+Look: TypeAlias = Callable[[range, Sequence[int]], Passes[Tensor | None]]
+"""The places of a block and of its masks -> logits (M, V) of the first M masks, as ``Drawing.allowed`` gives them.
+
+None: the run was cancelled between two passes.
+"""
+
 
 class MaskedRun:
     """The state of a run with masks. Places count the generated text from 0; the cache holds the prompt and part of it.
@@ -87,28 +93,32 @@ class MaskedRun:
         predicted = self.predicted([self.length], logits, drawn)
         yield from self.write({self.length: int(token)}, predicted, time.perf_counter() - clock)
 
-    def fill(self, places: range, steps: int, choose: Choose) -> Decoding[None]:
+    def fill(self, places: range, steps: int, choose: Choose, look: Look | None = None) -> Decoding[None]:
         """Writes a block's masks, and the end of a thought where its budget ends.
 
         Args:
             steps: the most passes; the last one writes all masks.
+            look: reads the block; None: behind the cache's text, in one pass in which each place predicts itself.
         """
+        look = look or self._look
         if not self.budget.is_due:
-            yield from self._fill(places, self.budget.cut(places), steps, choose)
+            yield from self._fill(places, self.budget.cut(places), steps, choose, look)
         if self.budget.is_due and self.length in places:
             self._blocks.text[self.length] = self.budget.end  # is part of the next pass's event
             self.drawing.see((self.budget.end,))
-        yield from self._fill(places, places.stop, steps, choose)
+        yield from self._fill(places, places.stop, steps, choose, look)
 
-    def _fill(self, places: range, stop: int, steps: int, choose: Choose) -> Decoding[None]:
+    def _fill(self, places: range, stop: int, steps: int, choose: Choose, look: Look) -> Decoding[None]:
         """Writes a block's masks before ``stop``, pass by pass; ends early where the text ends."""
         for step in range(steps):
             masked = [place for place in range(max(0, places.start), stop) if place not in self.text]
             if not masked or not self.goes_on():
                 return
             clock = time.perf_counter()
-            logits = yield from self.read(self.tokens(places), 0, masked[0] - places[0], is_causal=False)
-            logits = logits[[place - masked[0] for place in masked]]
+            logits = yield from look(places, masked)
+            if logits is None:
+                return
+            masked = masked[: len(logits)]
             is_last = step == steps - 1
             if is_last:
                 logits[:, self.mask] = -torch.inf
@@ -116,6 +126,10 @@ class MaskedRun:
             predicted, tokens = self.predicted(masked, logits, drawn), drawn.tolist()
             written = {masked[row]: tokens[row] for row in (range(len(masked)) if is_last else chosen)}
             yield from self.write(written, predicted, time.perf_counter() - clock)
+
+    def _look(self, places: range, masked: Sequence[int]) -> Passes[Tensor | None]:
+        logits = yield from self.read(self.tokens(places), 0, masked[0] - places[0], is_causal=False)
+        return logits[[place - masked[0] for place in masked]]
 
     def read(
         self,
@@ -162,3 +176,10 @@ class MaskedRun:
             if isinstance(event, GenerationFinished):
                 self.cache.truncate(min(self.cache.length, len(self.prompt) + len(event.tokens)))
             yield event
+
+
+def sure(likely: Tensor, probability: float) -> Tensor:
+    """True for the tokens (M,) that are likely enough, and for the likeliest: (M,)."""
+    found = likely >= probability
+    found[likely.argmax()] = True
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.config import BLOCK_DIFFUSION, REMASKING_OF, GenerationConfig
 from engine.errors import SafelightError, quoted
 
 MIXABLE = (BLOCK_DIFFUSION, "autoregressive")
@@ -87,6 +87,19 @@ def require_thoughts(
         raise SafelightError("this model has no token that ends a thought; leave out the limit of thinking")
     if not thinks:
         raise SafelightError("this run does not think; ask the model to think, or leave out the limit of thinking")
+
+
+def require_rule(config: GenerationConfig, decoder: str) -> None:
+    """Checks that a decoder has the rule by which a run chooses its masks.
+
+    Raises:
+        SafelightError: it does not.
+    """
+    known = REMASKING_OF[decoder]
+    if config.remasking not in known:
+        raise SafelightError(
+            f"the decoder {decoder} has no remasking {quoted(config.remasking)}, only {', '.join(known)}"
+        )
 
 
 def require_diffusion(config: GenerationConfig, decoders: Sequence[str], own: str, what: str) -> None:

@@ -26,7 +26,7 @@ class SamplingOrder:
 TRANSFORMERS = SamplingOrder(temperature_first=True, keeps_edge=False)
 """Source: transformers' logits warpers, in the order of ``GenerationMixin``; vLLM's sampler does the same."""
 SDAR = SamplingOrder(temperature_first=True, keeps_edge=True)
-"""Source: ``generate.py`` of JetAstra/SDAR."""
+"""Source: ``generate.py`` of JetAstra/SDAR. Dream's ``sample_tokens`` is the same, unless both top-k and top-p cut."""
 WEDLM = SamplingOrder(temperature_first=False, keeps_edge=True)
 """Source: ``Sampler`` of Tencent/WeDLM."""
 

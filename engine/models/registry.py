@@ -11,12 +11,16 @@ from engine.adapters.targets import Targets
 from engine.config import BLOCK_DIFFUSION, GenerationConfig, ModelConfig
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
+from engine.models.a2d import config as a2d
 from engine.models.causal.layout import SEEING, TEXT
 from engine.models.causal.network import build as build_causal
 from engine.models.diffusion_gemma import config as diffusion_gemma
 from engine.models.diffusion_gemma import layout as gemma_layout
 from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.models.dream import config as dream
 from engine.models.gemma3 import config as gemma3
+from engine.models.llada import config as llada
+from engine.models.llada import layout as llada_layout
 from engine.models.llada2 import config as llada2
 from engine.models.llada2 import layout as llada2_layout
 from engine.models.llama import config as llama
@@ -28,7 +32,8 @@ from engine.text.tokenizer import Tokenizer
 from engine.weights.layout import Names
 
 _ANSWER = GenerationConfig(max_new_tokens=1024, eos_token_ids=())
-
+_MASKED = _ANSWER.replace(max_new_tokens=128, max_denoising_steps=32, remasking="low_confidence_static")
+_CHAT_ENDS = ("<|im_end|>", "<|endoftext|>")
 
 LAYOUT_ONLY = "layout and oracle only"
 """Marks a family whose published files were never available here. Their layout was tested with files without content,
@@ -87,6 +92,13 @@ def _autoregressive(
     return Family(model_type, read_config, build_causal, *layout, decoders, decoders[0], _ANSWER, tried)
 
 
+def _from_autoregression(model_type: str, read_config: Callable[[dict[str, Any]], ModelConfig]) -> Family:
+    """Returns a family of dllm's: its files do not say whether it was trained on whole texts or on blocks."""
+    decoders, defaults = ("bidirectional", "block_causal"), _MASKED.replace(schedule="round")
+    ends = ("<|im_end|>", "<|eot_id|>", "<|endoftext|>")
+    return Family(model_type, read_config, build_causal, *TEXT, decoders, decoders[0], defaults, ends=ends)
+
+
 FAMILIES = {
     family.model_type: family
     for family in (
@@ -119,7 +131,7 @@ FAMILIES = {
             decoders=("causal_parallel", "autoregressive"),
             default_decoder="causal_parallel",
             defaults=_ANSWER.replace(sampling_temperature=0.2),
-            ends=("<|im_end|>", "<|endoftext|>"),
+            ends=_CHAT_ENDS,
         ),
         Family(
             "sdar",
@@ -150,6 +162,38 @@ FAMILIES = {
             default_decoder="masked_diffusion",
             defaults=_ANSWER,
         ),
+        Family(
+            "llada",
+            llada.read_config,
+            build_causal,
+            llada_layout.NAMES,
+            llada_layout.TARGETS,
+            decoders=("bidirectional",),
+            default_decoder="bidirectional",
+            defaults=_MASKED,
+            ends=("<|eot_id|>", "<|endoftext|>"),
+        ),
+        Family(
+            "Dream",
+            dream.read_config,
+            build_causal,
+            *TEXT,
+            decoders=("bidirectional",),
+            default_decoder="bidirectional",
+            defaults=_ANSWER.replace(
+                max_new_tokens=512,
+                canvas_length=512,
+                max_denoising_steps=512,
+                remasking="entropy",
+                schedule="floor",
+                sampling_temperature=0.2,
+                sampling_top_p=0.95,
+            ),
+            ends=_CHAT_ENDS,
+        ),
+        _from_autoregression("a2d-qwen3", a2d.read_a2d_qwen3),
+        _from_autoregression("a2d-qwen2", a2d.read_a2d_qwen2),
+        _from_autoregression("a2d-llama", a2d.read_a2d_llama),
     )
 }
 

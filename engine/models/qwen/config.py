@@ -16,8 +16,8 @@ WEDLM_MASK, SDAR_MASK = 151665, 151669
 THETA, WEDLM_THETA = 10_000.0, 1_000_000.0  # transformers', and that engine's, for files without rope_theta
 
 
-def read_qwen2(raw: dict[str, Any]) -> CausalConfig:
-    return read_causal(raw, rope_theta=THETA, attention_bias=True)
+def read_qwen2(raw: dict[str, Any], mask: int | None = None) -> CausalConfig:
+    return read_causal(raw, rope_theta=THETA, mask_token_id=mask, attention_bias=True)
 
 
 def read_qwen3(raw: dict[str, Any], mask: int | None = None) -> CausalConfig:

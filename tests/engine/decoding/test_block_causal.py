@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from engine import GenerationConfig
-from engine.config import REMASKING
+from engine.config import REMASKING_OF
 from engine.decoding.generate import DECODERS
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
@@ -22,6 +22,7 @@ from engine.layers.kv_cache import KVCache
 from engine.models.causal.network import CausalNetwork
 from tests.engine import sdar
 from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
+from tests.engine.taught import taught
 
 SIZES = (1, 3, 4, 5, 7, 8)
 block_causal = DECODERS["block_causal"]
@@ -173,7 +174,7 @@ def test_runs_of_several_turns_against_the_definition(runs: int) -> None:
         prompt = [rng.randrange(9) for _ in range(rng.randint(86, 95) if crowded else rng.randint(1, 16))]
         for _ in range(1 if crowded else 3):
             config = GenerationConfig(
-                remasking=REMASKING[rng.randrange(4)],
+                remasking=rng.choice(REMASKING_OF["block_causal"]),
                 accept_probability=rng.choice([0.2, 0.5, 0.85]),
                 entropy_bound=rng.choice([0.35, 2.0]),
                 max_denoising_steps=rng.choice([1, 2, 3, 48]),
@@ -251,13 +252,13 @@ def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next() -> None:
 
 @pytest.fixture(scope="module")
 def trained() -> CausalNetwork:
-    return sdar.trained()
+    return taught("sdar")
 
 
 SETTINGS = GenerationConfig(max_new_tokens=20, eos_token_ids=(sdar.END,), accept_probability=0.85, entropy_bound=0.35)
 
 
-@pytest.mark.parametrize("remasking", REMASKING)
+@pytest.mark.parametrize("remasking", REMASKING_OF["block_causal"])
 def test_a_network_of_sdar_s_objective_answers_right(remasking: str, trained: CausalNetwork) -> None:
     """Sixty questions that it was not trained on, in twenty chats of three turns, at all lengths modulo the block."""
     rng, right, lengths = random.Random(1), 0, set[int]()

@@ -236,7 +236,7 @@ def test_sampling_is_read_as_transformers_reads_it() -> None:
         with pytest.raises(SafelightError, match=f"sampling_{name} must be at most 1"):
             GenerationConfig.from_dict({name: 2.0})
     with pytest.raises(SafelightError, match="remasking must be one of low_confidence_dynamic, low_confid"):
-        GenerationConfig(remasking="random")
+        GenerationConfig(remasking="none")
 
 
 def test_settings_that_are_not_followed_are_named(tmp_path: Path) -> None:

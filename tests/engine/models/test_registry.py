@@ -24,7 +24,7 @@ def rows() -> list[tuple[str, str, str]]:
 
 
 def test_the_readme_says_of_each_family_what_it_was_tried_on() -> None:
-    said = {name: tried for families, tried, _ in rows() for name in re.findall(r"`(\w+)`", families)}
+    said = {name: tried for families, tried, _ in rows() for name in re.findall(r"`([\w-]+)`", families)}
     assert said == {
         name: LAYOUT_ONLY if family.tried == LAYOUT_ONLY else f"**real weights**: {family.tried}"
         for name, family in FAMILIES.items()
@@ -33,7 +33,7 @@ def test_the_readme_says_of_each_family_what_it_was_tried_on() -> None:
 
 
 def test_the_readme_says_which_families_are_imported_from_gguf() -> None:
-    said = {name for families, _, has in rows() if has == "yes" for name in re.findall(r"`(\w+)`", families)}
+    said = {name for families, _, has in rows() if has == "yes" for name in re.findall(r"`([\w-]+)`", families)}
     assert said >= {name.replace("-", "_") for name in ARCHITECTURES if name.replace("-", "_") in FAMILIES}
     assert said.isdisjoint({"wedlm", "sdar", "nemotron_labs_diffusion"})
 

@@ -1,0 +1,157 @@
+"""Bidirectional decoding: each pass reads the prompt and all masks of the answer, and every token sees all of it.
+
+The blocks of the answer are filled in turn; with one block, its places are written in any order. The model's config
+says whether a mask is predicted by its own row or by the one before. In a model with the latter (Dream, RND1),
+confidence is that of the distribution which is drawn from, else (LLaDA, MDLM) that before temperature and cuts.
+
+With ``block_cache``, the keys and values of the text around a block stay those of the block's first pass, until the
+block is full. In that pass, the row before a mask then belongs to the text around, so it writes the first mask alone.
+
+Sources: LLaDA, arXiv 2502.09992; Dream, 2508.15487; MDLM of ZHZisZZ/dllm; RND1, of which the end token that is put at
+the text's last place is left out; Fast-dLLM, 2505.22618, for caches and "low_confidence_dynamic".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from engine.decoding.masked_run import MaskedRun, sure
+from engine.decoding.names import require_rule
+from engine.decoding.protocols import Decode, Decoding, Passes
+from engine.decoding.run import Run
+from engine.decoding.schedules import counts, dream_times
+from engine.decoding.shares import SDAR, cut
+from engine.errors import SafelightError
+from engine.models.causal.config import CausalConfig
+
+DRAWN_RULES = ("random", "origin")  # choose masks without regard to the logits
+
+
+@torch.inference_mode()  # as a decorator it is off while the generator is suspended
+def bidirectional(run: Run) -> Decoding[None]:
+    """Generates text after the prompt. A cancelled run ends within one pass. At the end the cache is empty.
+
+    Raises:
+        SafelightError: as ``MaskedRun``; a rule that this decoder does not have; guidance with ``block_cache``; the
+            model gives numbers that are not finite.
+    """
+    require_rule(run.config, "bidirectional")
+    if run.config.guidance and run.config.block_cache:
+        raise SafelightError("guidance also reads the text without its prompt, which block_cache cannot; leave one out")
+    state = MaskedRun(run, order=SDAR)
+    yield from state.begin(unread=len(run.prompt))
+    start = 0
+    while state.goes_on():
+        filling = Filling(state, range(start, min(start + state.size, state.limit)))
+        yield from state.fill(filling.places, filling.passes, filling.choose, filling.look)
+        run.cache.truncate(0)  # later text sees what is written now
+        start += state.size
+    yield from state.finish()
+
+
+class Filling:
+    """The passes of one block: what they read, and which masks they write.
+
+    Args:
+        places: of the block, all of them masks.
+    """
+
+    def __init__(self, state: MaskedRun, places: range) -> None:
+        shape = state.run.model.config
+        self.state, self.config, self.places = state, state.config, places
+        self.shifts = isinstance(shape, CausalConfig) and shape.shifts_masks
+        self._counts = self._count()
+        self.passes = len(self._counts)
+
+    def _count(self) -> list[int]:
+        """Returns how many masks each pass writes; where that depends on the logits, the fewest."""
+        masks, steps = len(self.places), self.config.max_denoising_steps
+        first = 1 if self.shifts and self.config.block_cache else None
+        if first:
+            steps = max(2, steps)
+        if self.config.remasking == "low_confidence_dynamic":
+            return [1] * min(steps, masks)
+        if self.config.remasking != "origin":
+            return counts(masks, steps, self.config.schedule, first)
+        # Each mask is written by the step in whose span of time it falls. As places are drawn, too, the numbers do.
+        times = dream_times(steps)[1:-1].to(self.state.drawing.generator.device)
+        spans = (self._uniform(masks - (first or 0))[:, None] < times).sum(dim=1).bincount().tolist()
+        return [1] * (first or 0) + [count for count in spans if count]
+
+    def _uniform(self, count: int) -> Tensor:
+        generator = self.state.drawing.generator
+        return torch.rand(count, generator=generator, device=generator.device)
+
+    def look(self, places: range, masked: Sequence[int]) -> Passes[Tensor | None]:
+        """Reads all of the text, or what is not kept of it; the arguments are those of ``Look``."""
+        state, kept, cache = self.state, list[int](), self.config.block_cache
+        before, behind = range(-len(state.prompt), places.start), range(places.stop, state.limit)
+        unread = [*before, *behind, *places]
+        if cache and state.cache.length:
+            unread = [*places] if cache == "dual" else [*behind, *places]
+        elif cache:
+            kept = [*behind, *before] if cache == "dual" else [*before]
+            masked = masked[:1] if self.shifts else masked
+        rows = [place - self.shifts for place in masked]
+        logits = yield from self._read(unread, rows, kept)
+        if self.config.guidance:
+            if not state.goes_on():
+                return None
+            bare = yield from self._read(unread, rows, kept, has_prompt=False)
+            logits = bare + (1 + self.config.guidance) * (logits - bare)
+        logits = state.drawing.allowed(logits)
+        if kept and self.shifts:  # no later pass reads the row before it
+            logits[:, state.mask] = -torch.inf
+        return logits
+
+    def _read(
+        self, unread: Sequence[int], rows: Sequence[int], kept: Sequence[int], has_prompt: bool = True
+    ) -> Passes[Tensor]:
+        """Reads places, of which ``kept`` stay in the cache; returns the logits (R, V) of ``rows``.
+
+        As every row sees all others, those whose logits are wanted come last, unless they are the last that is kept.
+        """
+        state, done = self.state, {*kept, *rows}
+        order = [*kept, *(place for place in unread if place not in done)]
+        order += [] if rows[0] in kept else rows
+        ids = state.tokens(order)
+        if not has_prompt:
+            ids = [state.mask if place < 0 else token for place, token in zip(order, ids, strict=True)]
+        positions = torch.tensor(order) + len(state.prompt)
+        first = order.index(rows[0])
+        wanted = Decode(torch.tensor(ids), state.cache, len(kept), first, positions, is_causal=False)
+        yield wanted
+        return wanted.take()[: len(rows)]
+
+    def choose(self, logits: Tensor, step: int) -> tuple[Tensor, list[int]]:
+        """Draws tokens and chooses masks; the arguments and results are those of ``Choose``."""
+        config, drawing = self.config, self.state.drawing
+        if self.shifts:
+            shares = cut(logits / (config.sampling_temperature or 1.0), config, drawing.order).softmax(dim=-1)
+            drawn = drawing.draw(logits, shares)
+        else:
+            shares, drawn = logits.softmax(dim=-1), drawing.draw(logits)
+        scores = self._scores(shares, drawn)
+        if config.remasking == "low_confidence_dynamic":
+            return drawn, sure(scores, config.accept_probability).nonzero()[:, 0].tolist()
+        if config.choice_temperature and config.remasking not in DRAWN_RULES:
+            noise = -(-self._uniform(len(scores)).log()).log()  # Gumbel's: draws by softmax, without replacement
+            scores = scores / config.choice_temperature + noise
+        return drawn, scores.sort(descending=True, stable=True).indices[: self._counts[step]].tolist()
+
+    def _scores(self, shares: Tensor, drawn: Tensor) -> Tensor:
+        """Returns how sure each mask is (M,), of shares (M, V) and drawn tokens (M,)."""
+        scores: Tensor
+        match self.config.remasking:
+            case "topk_margin":
+                scores = shares.topk(2, dim=-1).values.diff(dim=-1)[:, 0].neg()
+            case "entropy":
+                scores = torch.special.entr(shares).sum(dim=-1).neg()
+            case rule if rule in DRAWN_RULES:
+                scores = self._uniform(len(drawn))
+            case _:
+                scores = shares.gather(1, drawn[:, None])[:, 0]
+        return scores

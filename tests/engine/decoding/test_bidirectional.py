@@ -1,0 +1,274 @@
+"""Bidirectional decoding against its authors' algorithms as one reads them: no cache, all of it read at each pass."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import threading
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine import GenerationConfig, SafelightError
+from engine.config import BLOCK_CACHES, REMASKING_OF, SCHEDULES
+from engine.decoding.generate import DECODERS
+from engine.decoding.performing import perform_all
+from engine.decoding.run import Run
+from engine.decoding.schedules import counts
+from engine.events import Event
+from engine.models.causal.network import CausalNetwork
+from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
+
+RULES, MASK = REMASKING_OF["bidirectional"], 8
+bidirectional = DECODERS["bidirectional"]
+
+
+class Kept:
+    """Keys and values of all rows, layer by layer; rows that are not read again stay as they were."""
+
+    def __init__(self) -> None:
+        self.layers: dict[int, tuple[Tensor, Tensor]] = {}
+        self.rows: list[int] | None = None  # None: all
+
+    def writer(self, index: int):  # type: ignore[no-untyped-def]
+        def extend(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+            if self.rows is not None:
+                before = self.layers[index]
+                keys, values = (
+                    old.index_copy(2, torch.tensor(self.rows), new)
+                    for old, new in zip(before, (keys, values), strict=True)
+                )
+            else:
+                self.layers[index] = keys, values
+            return keys, values
+
+        return extend
+
+
+@torch.inference_mode()
+def logits_of(network: CausalNetwork, ids: list[int], kept: Kept, rows: list[int] | None) -> Tensor:
+    """Logits (T, V) of a text in which all see all; rows that are not read have zeros."""
+    kept.rows, read = rows, list(range(len(ids))) if rows is None else rows
+    hidden = network.run(torch.tensor([ids])[:, read], torch.tensor(read), None, kept)[0]
+    return torch.zeros(len(ids), 9).index_copy(0, torch.tensor(read), network.head(hidden))
+
+
+@dataclass
+class PlainRun:
+    """What each pass writes, by place; why the run ends; its text."""
+
+    passes: list[dict[int, int]] = field(default_factory=list)
+    reason: str = ""
+    text: list[int] = field(default_factory=list)
+
+
+def plain_scores(shares: Tensor, drawn: list[int], rule: str, draws: torch.Generator) -> list[float]:
+    if rule in ("random", "origin"):
+        return torch.rand(len(drawn), generator=draws).tolist()
+    if rule == "topk_margin":
+        return [float(row.sort().values[-1] - row.sort().values[-2]) for row in shares]
+    if rule == "entropy":
+        return [float(sum(p * p.log() for p in row if p > 0)) for row in shares]
+    return [float(row[token]) for row, token in zip(shares, drawn, strict=True)]
+
+
+def plain_shares(logits: Tensor, config: GenerationConfig) -> Tensor:
+    scaled = logits / (config.sampling_temperature or 1.0)
+    for row in scaled:
+        if config.sampling_top_k:
+            row[row < row.sort().values[-config.sampling_top_k]] = -torch.inf
+        before, shares = 0.0, row.softmax(-1)
+        for token in shares.argsort(descending=True).tolist():
+            if before > config.sampling_top_p:
+                row[token] = -torch.inf
+            before += float(shares[token])
+    return scaled.softmax(-1)
+
+
+def plain_counts(size: int, config: GenerationConfig, is_given: bool, draws: torch.Generator) -> list[int]:
+    """Masks that each pass writes; ``is_given``: the first writes one."""
+    steps = max(2, config.max_denoising_steps) if is_given else config.max_denoising_steps
+    if config.remasking == "low_confidence_dynamic":
+        return [1] * min(steps, size)
+    if config.remasking == "origin":
+        times, found = torch.linspace(1, 1e-3, steps + 1), [0] * steps
+        for spot in torch.rand(size - is_given, generator=draws):
+            found[next(step for step in range(steps) if step == steps - 1 or spot >= times[step + 1])] += 1
+        return [1] * is_given + [count for count in found if count]
+    return counts(size, steps, config.schedule, 1 if is_given else None)
+
+
+def plain_run(network: CausalNetwork, prompt: list[int], config: GenerationConfig, seed: int) -> PlainRun:
+    """All is read at each pass, but for what a block's first pass has kept; no code of the decoder."""
+    draws, made, shifts = torch.Generator().manual_seed(seed), PlainRun(), network.config.shifts_masks
+    most, size = min(config.max_new_tokens, POSITIONS - len(prompt)), config.canvas_length or 0
+    text = [MASK] * most
+
+    def logits(kept: Kept, rows: list[int] | None) -> Tensor:
+        found = logits_of(network, prompt + text, kept, rows)
+        if config.guidance:
+            bare = logits_of(network, [MASK] * len(prompt) + text, Kept(), None)
+            found = bare + (config.guidance + 1) * (found - bare)
+        return torch.cat((found[:1], found[:-1])) if shifts else found
+
+    for start in range(0, most, size):
+        stop, kept = min(start + size, most), Kept()
+        is_given = bool(shifts and config.block_cache)
+        schedule = plain_counts(stop - start, config, is_given, draws)
+        for step, count in enumerate(schedule):
+            masked = [place for place in range(start, stop) if text[place] == MASK]
+            if not masked:
+                break
+            rows = list(range(start, stop if config.block_cache == "dual" else most)) if step else None
+            found = logits(kept, [len(prompt) + row for row in rows] if rows and config.block_cache else None)
+            if is_given and step == 0:
+                masked = masked[:1]
+            found = found[[len(prompt) + place for place in masked]]
+            is_last = step == len(schedule) - 1
+            if is_last or (is_given and step == 0):
+                found[:, MASK] = -torch.inf
+            drawing = plain_shares(found.clone(), config)
+            shares = drawing if shifts else found.softmax(-1)
+            if config.sampling_temperature:
+                drawn = torch.multinomial(drawing, 1, generator=draws)[:, 0].tolist()
+            else:
+                drawn = found.argmax(-1).tolist()
+            scores = plain_scores(shares, drawn, config.remasking, draws)
+            if config.choice_temperature and config.remasking in ("low_confidence_static", "topk_margin", "entropy"):
+                noise = torch.rand(len(scores), generator=draws)
+                scores = [
+                    s / config.choice_temperature - float((-n.log()).log()) for s, n in zip(scores, noise, strict=True)
+                ]
+            order = sorted(range(len(masked)), key=lambda row: -scores[row])
+            if config.remasking == "low_confidence_dynamic":
+                chosen = {order[0]} | {row for row in order if scores[row] >= config.accept_probability}
+            else:
+                chosen = set(order[:count])
+            written = {
+                place: drawn[row] for row, place in enumerate(masked) if is_last or row in chosen if drawn[row] != MASK
+            }
+            for place, token in written.items():
+                text[place] = token
+            made.passes.append(written)
+            ends = [place for place, token in enumerate(text) if token in config.eos_token_ids]
+            if ends and MASK not in text[: ends[0]]:
+                made.reason, made.text = "eos", text[: ends[0]]
+                return made
+    made.reason, made.text = "length", text
+    return made
+
+
+def events_of(network: CausalNetwork, prompt: list[int], config: GenerationConfig, seed: int = 0) -> list[Event]:
+    cache = network.new_cache()
+    events = list(perform_all(network, bidirectional(Run(network, torch.tensor(prompt), config, seed, None, cache))))  # type: ignore[arg-type]
+    assert cache.length == 0
+    return events
+
+
+def drawn_config(rng: random.Random) -> GenerationConfig:
+    guidance = rng.choice([0.0, 0.0, 0.7])
+    return GenerationConfig(
+        remasking=rng.choice(RULES),
+        schedule=rng.choice(SCHEDULES),
+        guidance=guidance,
+        block_cache="" if guidance else rng.choice(BLOCK_CACHES),
+        choice_temperature=rng.choice([0.0, 0.3]),
+        accept_probability=rng.choice([0.2, 0.5, 0.85]),
+        max_denoising_steps=rng.choice([1, 2, 3, 5, 48]),
+        sampling_temperature=rng.choice([0.0, 0.7]),
+        sampling_top_k=rng.choice([0, 4]),
+        sampling_top_p=rng.choice([1.0, 0.8]),
+        max_new_tokens=rng.randint(1, 14),
+        eos_token_ids=tuple(rng.sample(range(8), rng.choice([0, 1]))),
+        canvas_length=rng.choice([1, 3, 4, 7, 20]),
+    )
+
+
+def until(passes: list[dict[int, int]], length: int) -> list[dict[int, int]]:
+    """What is written up to a place: what stands behind the end is told only if its block is."""
+    return [{place: token for place, token in written.items() if place < length} for written in passes]
+
+
+@pytest.mark.parametrize("runs", [range(28), pytest.param(range(28, 240), marks=pytest.mark.slow)], ids=["few", "many"])
+def test_runs_against_the_definition(runs: range) -> None:
+    """All rules, schedules, caches and shifts, guided or not, at the model's last positions, too."""
+    seen = set[object]()
+    for seed in runs:
+        rng = random.Random(seed)
+        sharpness, shifts = rng.choice([1.0, 2.0, 6.0]), seed % 2 == 1
+        network = masked_network(seed, sharpness, 1 + rng.randrange(2), tied=rng.random() < 0.5, shifts_masks=shifts)
+        config, length = drawn_config(rng), rng.randint(88, 95) if rng.random() < 0.1 else rng.randint(1, 9)
+        prompt = [rng.randrange(8) for _ in range(length)]
+        expected = plain_run(network, prompt, config, seed)
+        events = events_of(network, prompt, config, seed)
+        assert config.canvas_length is not None
+        told = passes_told(events, config.canvas_length, mask=MASK)
+        kept = len(expected.text) + (expected.reason == "eos")
+        assert (events[-1].reason, events[-1].tokens.tolist()) == (expected.reason, expected.text), seed
+        assert until(told, kept) == until(expected.passes, kept)
+        seen |= {config.remasking, config.schedule, (config.block_cache, shifts), config.guidance > 0, expected.reason}
+    assert len(seen) == 6 + 4 + 6 + 2 + 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "shifts"), [({"guidance": 0.5}, False), ({"block_cache": "dual"}, True), ({}, True)]
+)
+def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next(changes: dict[str, object], shifts: bool) -> None:
+    network, prompt = masked_network(5, shifts_masks=shifts), [1, 2, 3, 4, 5, 6, 7]
+    config = GenerationConfig(max_new_tokens=9, eos_token_ids=(), canvas_length=4, accept_probability=0.9)
+    config = config.replace(**changes)
+    whole, cache = events_of(network, prompt, config), network.new_cache()
+    assert whole[-1].steps > 4
+    for stop in range(whole[-1].steps * (2 if config.guidance else 1)):
+        cancel = threading.Event()
+        decoding = bidirectional(Run(network, torch.tensor(prompt), config, 0, cancel, cache))  # type: ignore[arg-type]
+        last = run_of(network, decoding, cancel, passes=stop)[-1]
+        assert (last.reason, last.steps) == ("cancelled", stop // 2 if config.guidance else stop)
+        assert last.tokens.tolist() == whole[-1].tokens.tolist()[: len(last.tokens)]
+        assert cache.length == 0
+        list(
+            perform_all(network, DECODERS["autoregressive"](Run(network, torch.tensor(prompt), config, 0, None, cache)))
+        )  # type: ignore[arg-type]
+    assert cache.length > len(prompt)
+    again = bidirectional(Run(network, torch.tensor(prompt), config, 0, None, cache))  # type: ignore[arg-type]
+    assert list(perform_all(network, again))[-1].tokens.tolist() == whole[-1].tokens.tolist()  # type: ignore[arg-type]
+
+
+def test_a_run_that_is_left_leaves_nothing_to_reuse() -> None:
+    """In the middle of a block, whose surroundings are in the cache and were not read causally."""
+    network, prompt, cache = masked_network(2), [1, 2, 3, 4, 5], masked_network(2).new_cache()
+    config = GenerationConfig(max_new_tokens=8, eos_token_ids=(), block_cache="dual", accept_probability=1.0)
+    events = perform_all(network, bidirectional(Run(network, torch.tensor(prompt), config, 0, None, cache)))  # type: ignore[arg-type]
+    for _ in range(4):
+        next(events)
+    assert cache.length > len(prompt)
+    assert cache.shared(prompt) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "decoder", "message"),
+    [
+        ({"guidance": 1.0, "block_cache": "dual"}, "bidirectional", "block_cache"),
+        ({"remasking": "entropy_bounded"}, "bidirectional", "bidirectional has no remasking 'entropy_bounded'"),
+        ({"remasking": "topk_margin"}, "block_causal", "only low_confidence_dynamic, .*, entropy_bounded$"),
+        ({"pinned": ((0, 1),)}, "bidirectional", "does not start from noise"),
+    ],
+)
+def test_what_is_not_had_is_said_in_a_line(changes: dict[str, object], decoder: str, message: str) -> None:
+    network, config = masked_network(0), GenerationConfig().replace(**changes)
+    with pytest.raises(SafelightError, match=message) as found:
+        list(
+            perform_all(
+                network, DECODERS[decoder](Run(network, torch.tensor([1]), config, 0, None, network.new_cache()))
+            )
+        )  # type: ignore[arg-type]
+    assert "\n" not in str(found.value)
+
+
+def test_a_model_without_masks_is_told_so() -> None:
+    network = masked_network(0)
+    network.config = dataclasses.replace(network.config, mask_token_id=None)
+    with pytest.raises(SafelightError, match="no mask token"):
+        events_of(network, [1, 2], GenerationConfig())

@@ -1,0 +1,171 @@
+"""LLaDA, Dream and what dllm made of other models: their words, their tensors by name, and the settings of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engine import SafelightError
+from engine.files import write_json
+from engine.models.causal.config import CausalConfig
+from engine.models.folder import ModelFolder
+from engine.models.registry import FAMILIES, family_of
+from tests.engine.golden.test_published_shapes import sparse
+
+NULL: Any = None
+LLADA: dict[str, Any] = {  # config.json of GSAI-ML/LLaDA-8B-Instruct
+    "model_type": "llada", "activation_type": "silu", "alibi": False, "attention_layer_norm": False,
+    "bias_for_layer_norm": False, "block_group_size": 1, "block_type": "llama", "d_model": 4096,
+    "embedding_size": 126464, "eos_token_id": 126081, "include_bias": False, "include_qkv_bias": False,
+    "input_emb_norm": False, "layer_norm_type": "rms", "layer_norm_with_affine": True, "mask_token_id": 126336,
+    "max_sequence_length": 4096, "mlp_hidden_size": 12288, "mlp_ratio": 4, "multi_query_attention": NULL,
+    "n_heads": 32, "n_kv_heads": 32, "n_layers": 32, "pad_token_id": 126081, "rms_norm_eps": 1e-05, "rope": True,
+    "rope_full_precision": True, "rope_theta": 500000.0, "scale_logits": False, "vocab_size": 126464,
+    "weight_tying": False,
+}  # fmt: skip
+DREAM: dict[str, Any] = {  # of Dream-org/Dream-v0-Instruct-7B
+    "model_type": "Dream", "bos_token_id": 151643, "eos_token_id": 151643, "hidden_act": "silu", "hidden_size": 3584,
+    "intermediate_size": 18944, "mask_token_id": 151666, "max_position_embeddings": 131072, "max_window_layers": 28,
+    "num_attention_heads": 28, "num_hidden_layers": 28, "num_key_value_heads": 4, "pad_token_id": 151643,
+    "rms_norm_eps": 1e-06, "rope_scaling": NULL, "rope_theta": 1000000.0, "sliding_window": NULL,
+    "tie_word_embeddings": False, "use_mrope": False, "use_sliding_window": False, "vocab_size": 152064,
+}  # fmt: skip
+QWEN3: dict[str, Any] = {  # of dllm-hub's Qwen3-0.6B models
+    "model_type": "a2d-qwen3", "attention_bias": False, "head_dim": 128, "hidden_act": "silu", "hidden_size": 1024,
+    "intermediate_size": 3072, "max_position_embeddings": 40960, "max_window_layers": 28, "num_attention_heads": 16,
+    "num_hidden_layers": 28, "num_key_value_heads": 8, "rms_norm_eps": 1e-06, "rope_theta": 1000000,
+    "sliding_window": NULL, "tie_word_embeddings": True, "use_sliding_window": False, "vocab_size": 151936,
+    "layer_types": ["full_attention"] * 28, "eos_token_id": 151645,
+}  # fmt: skip
+
+
+def read(raw: dict[str, Any], **changes: Any) -> CausalConfig:
+    raw = raw | changes
+    found = family_of(raw).read_config({name: value for name, value in raw.items() if value is not ...})
+    assert isinstance(found, CausalConfig)
+    return found
+
+
+def llada_tensors() -> dict[str, list[int]]:
+    """Those of LLaDA-8B, as its files have them."""
+    body, wide = "model.transformer.", [4096, 4096]
+    found = {f"{body}{name}.weight": [126464, 4096] for name in ("wte", "ff_out")} | {f"{body}ln_f.weight": [4096]}
+    for layer in range(32):
+        block = f"{body}blocks.{layer}."
+        found |= {f"{block}{name}.weight": wide for name in ("q_proj", "k_proj", "v_proj", "attn_out")}
+        found |= {f"{block}{name}.weight": [12288, 4096] for name in ("ff_proj", "up_proj")}
+        found |= {f"{block}ff_out.weight": [4096, 12288]}
+        found |= {f"{block}{name}.weight": [4096] for name in ("attn_norm", "ff_norm")}
+    return found
+
+
+def opened(folder: Path, raw: dict[str, Any], shapes: dict[str, list[int]]) -> ModelFolder:
+    write_json(folder / "config.json", raw)
+    sparse(folder, shapes)
+    return ModelFolder.open(folder)
+
+
+def test_every_tensor_of_llada_8b_is_accounted_for(tmp_path: Path) -> None:
+    shapes = llada_tensors()
+    found = opened(tmp_path, LLADA, shapes)
+    found.weights("int4", torch.device("meta"), None)
+    parts = found.plan(context=4096, quantization="none", device="cpu", dtype="bfloat16").parts
+    weights = sum(parts[part] for part in ("attention", "dense", "embedding", "other"))
+    assert weights == pytest.approx(2 * 8.015e9, rel=1e-3)
+    head = shapes.pop("model.transformer.ff_out.weight")
+    with pytest.raises(SafelightError, match=r"model\.transformer\.ff_out\.weight is missing"):
+        opened(tmp_path, LLADA, shapes).weights("none", torch.device("meta"), None)
+    tied = LLADA | {"weight_tying": True}
+    opened(tmp_path, tied, shapes).weights("none", torch.device("meta"), None)
+    with_head = shapes | {"model.transformer.ff_out.weight": head}
+    opened(tmp_path, tied, with_head).weights("none", torch.device("meta"), None)
+    wrong = opened(tmp_path, tied, shapes | {"model.transformer.blocks.0.att_proj.weight": [4096, 4096]})
+    with pytest.raises(SafelightError, match=r"att_proj\.weight is not part of this model"):
+        wrong.weights("none", torch.device("meta"), None)
+
+
+def test_gate_and_up_are_told_apart() -> None:
+    """Of the two of one shape, ``ff_proj`` is the one that the activation takes."""
+    name = FAMILIES["llada"].names.released
+    assert name("layers.3.mlp.gate_proj.weight") == "model.transformer.blocks.3.ff_proj.weight"
+    assert name("layers.3.mlp.up_proj.weight") == "model.transformer.blocks.3.up_proj.weight"
+    assert name("layers.3.self_attn.q_proj.bias") == "model.transformer.blocks.3.q_proj.bias"
+
+
+@pytest.mark.parametrize("raw", [DREAM, QWEN3], ids=["Dream", "a2d-qwen3"])
+def test_the_others_have_the_names_of_qwen(raw: dict[str, Any], tmp_path: Path) -> None:
+    twin = "qwen2" if raw is DREAM else "qwen3"
+    with torch.device("meta"):
+        theirs = FAMILIES[twin].build(FAMILIES[twin].read_config(raw)).state_dict()
+    shapes = {FAMILIES[twin].names.released(name): list(tensor.shape) for name, tensor in theirs.items()}
+    opened(tmp_path, raw, shapes).weights("none", torch.device("meta"), None)
+    assert ("model.layers.0.self_attn.q_proj.bias" in shapes) is (raw is DREAM)
+    del shapes["model.layers.1.mlp.up_proj.weight"]
+    with pytest.raises(SafelightError, match=r"model\.layers\.1\.mlp\.up_proj\.weight is missing"):
+        opened(tmp_path, raw, shapes).weights("none", torch.device("meta"), None)
+
+
+def test_each_family_reads_its_own_words() -> None:
+    facts = {
+        raw["model_type"]: (
+            c.mask_token_id,
+            c.shifts_masks,
+            c.attention_bias,
+            c.query_key_norm,
+            c.tied,
+            c.canvas_length,
+        )
+        for raw in (LLADA, DREAM, QWEN3, QWEN3 | {"model_type": "a2d-qwen2"}, QWEN3 | {"model_type": "a2d-llama"})
+        for c in (read(raw),)
+    }
+    assert facts == {
+        "llada": (126336, False, False, False, False, 32),
+        "Dream": (151666, True, True, False, False, 32),
+        "a2d-qwen3": (151669, False, False, True, True, 32),
+        "a2d-qwen2": (151665, False, True, False, True, 32),
+        "a2d-llama": (None, False, False, False, True, 32),
+    }
+    found = read(LLADA)
+    assert (found.intermediate_size, found.rms_norm_eps, found.layers[0].rope_theta) == (12288, 1e-5, 5e5)
+    assert (found.vocab_size, found.max_position_embeddings, found.pad_token_id) == (126464, 4096, 126081)
+    left_out = read(
+        LLADA, mlp_hidden_size=NULL, n_kv_heads=NULL, weight_tying=..., embedding_size=NULL, vocab_size=130000
+    )
+    assert (left_out.intermediate_size, left_out.tied, left_out.vocab_size) == (4 * 4096, True, 130000)
+    assert left_out.layers[0].num_key_value_heads == 32
+    assert read(LLADA, n_kv_heads=NULL, multi_query_attention=True).layers[0].num_key_value_heads == 1
+    assert read(LLADA, include_qkv_bias=True).attention_bias
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"block_type": "sequential"}, "block_type 'sequential' is not supported, only 'llama'"),
+        ({"block_type": ...}, "block_type 'sequential' is not supported, only 'llama'"),
+        ({"activation_type": "swiglu"}, "activation_type 'swiglu' is not supported, only 'silu'"),
+        ({"layer_norm_type": "gemma_rms"}, "layer_norm_type 'gemma_rms' is not supported, only 'rms'"),
+        ({"rope": ...}, "rope False is not supported, only True"),
+        ({"alibi": True}, "alibi True is not supported"),
+        ({"attention_layer_norm": True}, "attention_layer_norm True is not supported"),
+        ({"layer_norm_with_affine": False}, "layer_norm_with_affine False is not supported"),
+        ({"include_bias": True}, "include_bias True is not supported"),
+        ({"scale_logits": [1]}, "scale_logits [1] is not supported"),
+        ({"input_emb_norm": True}, "input_emb_norm True is not supported"),
+        ({"block_group_size": 4}, "block_group_size 4 is not supported"),
+        ({"d_model": ...}, "d_model is missing"),
+        ({"n_layers": ...}, "n_layers is missing"),
+        ({"d_model": ..., "num_experts": 64}, "this is LLaDA-MoE, a mixture of experts"),
+        ({"mlp_hidden_size": ..., "mlp_ratio": "9"}, "mlp_ratio must be a whole number"),
+        ({"mlp_hidden_size": ..., "d_model": 2**60}, "d_model must be a whole number"),
+        ({"multi_query_attention": 3, "n_kv_heads": ...}, "multi_query_attention must be true or false"),
+        ({"mask_token_id": 126464}, "mask_token_id must be a whole number between 0 and 126463"),
+    ],
+)
+def test_what_cannot_be_run_is_said_in_a_line(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(SafelightError) as error:
+        read(LLADA, **changes)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
