@@ -21,6 +21,8 @@ from engine.models.dream import config as dream
 from engine.models.gemma3 import config as gemma3
 from engine.models.llada import config as llada
 from engine.models.llada import layout as llada_layout
+from engine.models.llada2 import config as llada2
+from engine.models.llada2 import layout as llada2_layout
 from engine.models.llama import config as llama
 from engine.models.mistral import config as mistral
 from engine.models.modernbert import config as modernbert
@@ -154,6 +156,16 @@ FAMILIES = {
             ends=("<|im_end|>",),
         ),
         Family(
+            "llada2_moe",
+            llada2.read_config,
+            build_causal,
+            llada2_layout.NAMES,
+            llada2_layout.TARGETS,
+            decoders=("block_causal",),
+            default_decoder="block_causal",
+            defaults=_ANSWER.replace(accept_probability=0.7, edit_probability=0.5),  # LLaDA2.1's for quality
+        ),
+        Family(
             "nemotron_labs_diffusion",
             nemotron.read_config,
             build_causal,
@@ -219,8 +231,10 @@ def family_of(raw: dict[str, Any]) -> Family:
     found = raw.get("model_type")
     family = FAMILIES.get(found) if isinstance(found, str) else None
     if family is None:
-        known = ", ".join(map(repr, FAMILIES))
-        raise SafelightError(f"config.json: model_type is {quoted(found)}; this engine runs {known} checkpoints")
+        raise SafelightError(
+            f"config.json: model_type is {quoted(found)}, of no family that this engine runs; engine/models/README.md "
+            "lists them"
+        )
     return family
 
 
