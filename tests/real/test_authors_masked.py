@@ -61,9 +61,12 @@ class Wrapped:
     def __init__(self, network: CausalNetwork, time_first: bool = False) -> None:
         self.network, self.time_first = network, time_first
 
+    def eval(self) -> None:
+        """It is in that mode."""
+
     def __call__(
         self,
-        x: Tensor,
+        input_ids: Tensor,
         *_masks: Any,
         past_key_values: Any = None,
         replace_position: Tensor | None = None,
@@ -73,8 +76,8 @@ class Wrapped:
         places = None if replace_position is None else replace_position[0].nonzero()[:, 0]
         start = 0 if past is None else past[0][0].shape[2]
         kept = Kept(past, places)
-        positions = torch.arange(start, start + x.shape[1]) if places is None else places
-        logits = self.network.head(self.network.run(x, positions, None, kept))
+        positions = torch.arange(start, start + input_ids.shape[1]) if places is None else places
+        logits = self.network.head(self.network.run(input_ids, positions, None, kept))
         logits[..., MASK] = -1e9  # is finite, for guidance
         return SimpleNamespace(logits=logits, past_key_values=[self._turned(pair) for pair in kept.layers])
 
@@ -221,3 +224,19 @@ def test_mdlm_of_dllm() -> None:
                 max_denoising_steps=-(-steps // -(-length // block)),
                 guidance=guidance,
             )
+
+
+@torch.inference_mode()
+def test_rnd1() -> None:
+    """Without an end token, which their code leaves a place for, and without cuts, which make its entropies NaN."""
+    theirs = authors.module(authors.RND1, "rnd/sampling.py", "rnd1_sampling")
+    for rng, network, prompt, length, _, _ in cases(shifts=True):
+        steps = rng.randint(1, length + 4)
+        options = {"num_steps": steps, "mask_token_id": MASK, "eos_token_id": None, "device": "cpu"}
+        found = theirs.diffusion_sample(
+            Wrapped(network), len(prompt) + length, prefix_ids=torch.tensor(prompt), **options
+        )
+        same = {"remasking": "entropy", "schedule": "ceil"}
+        assert found[0, len(prompt) :].tolist() == ours(
+            network, prompt, length, canvas_length=length, max_denoising_steps=steps, **same
+        )
