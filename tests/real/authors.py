@@ -47,3 +47,9 @@ def module(repo: str, path: str, name: str) -> ModuleType:
     found = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(found)
     return found
+
+
+def package(repo: str, path: str, name: str) -> None:
+    """A folder of a repository as the package ``name``, of which only the modules that are asked for are run."""
+    found = sys.modules[name] = ModuleType(name)
+    found.__path__ = [str(repository(repo) / path)]
