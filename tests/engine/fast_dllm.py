@@ -14,7 +14,7 @@ from tests.engine.taught import store, teach
 
 BLOCK, PART, END = 6, 3, sdar.END
 SHAPE = {name: value for name, value in sdar.SHAPE.items() if name != "block_size"} | {
-    "model_type": "Fast_dLLM_Qwen", "bd_size": BLOCK, "intermediate_size": 128,
+    "model_type": "Fast_dLLM_Qwen", "bd_size": BLOCK, "hidden_size": 40, "head_dim": 10, "intermediate_size": 64,
 }  # fmt: skip
 
 
@@ -24,8 +24,8 @@ def text(rng: random.Random) -> tuple[list[int], list[bool]]:
 
 
 def main() -> None:
-    """Train for eight minutes on one core, and store it as a checkpoint."""
-    store(teach(SHAPE, text, Objective(block=BLOCK, shifts=True, complements=True), 480), SHAPE, "fast_dllm")
+    """Train for four minutes on one core, and store it as a checkpoint."""
+    store(teach(SHAPE, text, Objective(block=BLOCK, shifts=True, complements=True), 240), SHAPE, "fast_dllm")
 
 
 if __name__ == "__main__":
