@@ -43,6 +43,7 @@ class Targets:
     paths: re.Pattern[str]  # of our own modules
     prefixes: tuple[tuple[str, Mode], ...]  # that transformers' names have before our own, by mode
     canvas_only: str = ""  # beginning of the paths of layers that see only canvases; empty: there are none
+    theirs: tuple[tuple[str, str], ...] = ()  # parts of our own paths, and transformers' names of them if those differ
 
     def layers(self, network: nn.Module) -> dict[str, nn.Module]:
         """Returns the linear layers that may have an adapter, packed or not, by their paths."""
@@ -55,13 +56,19 @@ class Targets:
 
     def peft_name(self, place: Place) -> str:
         """Returns transformers' name of the module."""
-        return next(prefix for prefix, mode in self.prefixes if mode == place.mode) + place.path
+        path = place.path
+        for own, other in self.theirs:
+            path = path.replace(own, other)
+        return next(prefix for prefix, mode in self.prefixes if mode == place.mode) + path
 
     def place_named(self, name: str) -> Place | None:
         """Returns the layer and mode of transformers' name of a module; None if it may have no adapter."""
         for prefix, mode in self.prefixes:
             path = name.removeprefix(prefix)
-            if path != name and self.paths.fullmatch(path) and mode in self.modes_of(path):
+            is_inside = path != name
+            for own, other in self.theirs:
+                path = path.replace(other, own)
+            if is_inside and self.paths.fullmatch(path) and mode in self.modes_of(path):
                 return Place(path, mode)
         return None
 

@@ -19,7 +19,7 @@ from tests.real.packages import FOLDER, SECONDS
 
 LLADA, DREAM, DLLM = "ML-GSAI/LLaDA", "HKUNLP/Dream", "ZHZisZZ/dllm"
 FAST_DLLM, FAST_DLLM_V2 = "NVlabs/Fast-dLLM", "mgustineli/Fast-dLLM"  # the second one is a copy that has v2
-SDAR, RND1 = "JetAstra/SDAR", "IniEyyy/RND1"
+SDAR, RND1 = "JetAstra/SDAR", "RadicalNumerics/RND1"
 
 
 def repository(name: str) -> Path:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from engine import SafelightError
+from engine.adapters.targets import Place
 from engine.files import write_json
 from engine.models.causal.config import CausalConfig
 from engine.models.folder import ModelFolder
@@ -93,6 +94,20 @@ def test_gate_and_up_are_told_apart() -> None:
     assert name("layers.3.mlp.gate_proj.weight") == "model.transformer.blocks.3.ff_proj.weight"
     assert name("layers.3.mlp.up_proj.weight") == "model.transformer.blocks.3.up_proj.weight"
     assert name("layers.3.self_attn.q_proj.bias") == "model.transformer.blocks.3.q_proj.bias"
+
+
+def test_adapters_of_llada_have_its_own_names() -> None:
+    targets, body = FAMILIES["llada"].targets, "model.transformer.blocks.3."
+    names = {
+        "self_attn.q_proj": "q_proj", "self_attn.k_proj": "k_proj", "self_attn.v_proj": "v_proj",
+        "self_attn.o_proj": "attn_out", "mlp.gate_proj": "ff_proj", "mlp.up_proj": "up_proj", "mlp.down_proj": "ff_out",
+    }  # fmt: skip
+    for own, theirs in names.items():
+        place = Place(f"layers.3.{own}", "causal")
+        assert targets.peft_name(place) == body + theirs
+        assert targets.place_named(body + theirs) == place
+    assert targets.place_named(f"{body}attn_norm") is None
+    assert targets.place_named("model.transformer.ff_out") is None
 
 
 @pytest.mark.parametrize("raw", [DREAM, QWEN3], ids=["Dream", "a2d-qwen3"])
