@@ -25,6 +25,7 @@ from engine.decoding.protocols import BlockDenoiser, Decoding
 from engine.decoding.run import Decoder, Run, checked_rows
 from engine.decoding.self_speculation import self_speculation
 from engine.decoding.structured import structured
+from engine.decoding.sub_blocks import sub_blocks
 from engine.decoding.thoughts import ThoughtTokens
 from engine.errors import SafelightError
 from engine.events import Event
@@ -44,6 +45,7 @@ DECODERS: dict[str, Decoder] = {
     "block_causal": block_causal,
     "masked_diffusion": masked_diffusion,
     "bidirectional": bidirectional,
+    "sub_blocks": sub_blocks,
     "self_speculation": self_speculation,
     "drafting": drafting,
 }

@@ -12,7 +12,7 @@ MIXABLE = (BLOCK_DIFFUSION, "autoregressive")
 FORMATTING = (BLOCK_DIFFUSION, "autoregressive")
 """The decoders that can hold an answer to a format."""
 
-BOUNDING = ("autoregressive", "masked_diffusion", "self_speculation", "drafting", "block_causal")
+BOUNDING = ("autoregressive", "masked_diffusion", "self_speculation", "drafting", "block_causal", "sub_blocks")
 """The decoders that can bound a thought."""
 
 

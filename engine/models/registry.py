@@ -153,6 +153,16 @@ FAMILIES = {
             defaults=_ANSWER.replace(accept_probability=0.7, edit_probability=0.5),  # LLaDA2.1's for quality
         ),
         Family(
+            "Fast_dLLM_Qwen",
+            qwen.read_fast_dllm,
+            build_causal,
+            *TEXT,
+            decoders=("sub_blocks",),
+            default_decoder="sub_blocks",
+            defaults=_ANSWER.replace(accept_probability=0.9, sampling_top_p=0.95, sub_block=8),
+            ends=("<|im_end|>",),
+        ),
+        Family(
             "nemotron_labs_diffusion",
             nemotron.read_config,
             build_causal,

@@ -116,6 +116,18 @@ def arrange(
     return table
 
 
+def whole(prompt: Sequence[int], answer: Sequence[int], width: int) -> Table:
+    """Arranges a text as a row of its own, which is noised later: a table (FIELDS, width), ids and causal weights.
+
+    Args:
+        answer: with its end token, which fills the row; it is all of it of the answer.
+    """
+    table: Table = np.zeros((len(FIELDS), width), dtype=np.float32)
+    table[FIELDS.index("id")] = ([*prompt, *answer] + [answer[-1]] * width)[:width]
+    table[FIELDS.index("causal"), len(prompt) :] = 1.0
+    return table
+
+
 @dataclass(frozen=True)
 class TextRows:
     """Rows of packed examples: a table (B, FIELDS, T) in fp32, which holds all of its numbers exactly."""

@@ -3,6 +3,8 @@
 ``wedlm`` is a Qwen3 whose masks follow the known text, at whatever positions it stands (arXiv 2512.22737). ``masked``
 is a Ministral that sees a block in both directions, and ``draft`` the low-rank addition by which it drafts a whole
 block in one pass (Nemotron-Labs-Diffusion, arXiv 2607.05722). Each is trained on plain autoregression, too.
+
+``llada`` and ``dream`` see all of a text, of which each has a row to itself, filled up with end tokens.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ class CausalRecipe(TrainingRecipe):
     """All settings of a training run of a dense causal model.
 
     Args:
-        objective: the noising of an answer's copy, and the attention within its blocks.
+        objective: the noising of an answer, and the attention.
         block_sizes: tokens of a block; each example draws one. The largest is the checkpoint's own.
         row_length: tokens of a row, into which examples are packed.
         fill: the part of the rows that examples fill on average; with more, some do not fit.
@@ -46,7 +48,7 @@ class CausalRecipe(TrainingRecipe):
         rank: of the draft's matrices.
     """
 
-    objective: Literal["wedlm", "masked", "draft"]
+    objective: Literal["wedlm", "masked", "draft", "llada", "dream"]
     hidden_size: int
     layers: int
     intermediate_size: int
@@ -64,8 +66,21 @@ class CausalRecipe(TrainingRecipe):
         return self.objective == "wedlm"
 
     @property
+    def model_type(self) -> str:
+        """The family of the exported model."""
+        published = {"wedlm": "wedlm", "llada": "llada", "dream": "Dream"}
+        return published.get(self.objective, "nemotron_labs_diffusion")
+
+    @property
+    def is_whole(self) -> bool:
+        """True if each row is one text, which is noised as a whole."""
+        return self.objective in ("llada", "dream")
+
+    @property
     def rows(self) -> int:
-        """Returns the rows per step, for examples of 121 tokens on average, both copies together."""
+        """Returns the rows per step, for packed examples of 121 tokens on average, both copies together."""
+        if self.is_whole:
+            return self.batch
         return max(1, math.ceil(self.batch * 121 / (self.fill * self.row_length)))
 
     def feeds(self, trained: bool) -> list[Feed]:  # noqa: ARG002
@@ -93,6 +108,8 @@ class CausalRecipe(TrainingRecipe):
             query_key_norm=self.is_qwen,
             tied=True,
             mask_token_id=MASK,
+            attention_bias=self.objective == "dream",
+            shifts_masks=self.objective == "dream",
         )
 
 
@@ -110,5 +127,7 @@ MASKED = dataclasses.replace(WEDLM, name="masked", objective="masked")
 DRAFT = dataclasses.replace(
     MASKED, name="draft", objective="draft", block_sizes=(8, 16), rank=16, muon_lr=0.005, steps=1500
 )
-CAUSAL_RECIPES = {recipe.name: recipe for recipe in (WEDLM, MASKED, DRAFT)}
+LLADA = dataclasses.replace(WEDLM, name="llada", objective="llada", batch=32)
+DREAM = dataclasses.replace(LLADA, name="dream", objective="dream")
+CAUSAL_RECIPES = {recipe.name: recipe for recipe in (WEDLM, MASKED, DRAFT, LLADA, DREAM)}
 CAUSAL_CARD_RECIPES = {name: recipe.for_card() for name, recipe in CAUSAL_RECIPES.items()}

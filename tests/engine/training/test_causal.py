@@ -20,6 +20,7 @@ from engine.adapters.config import LoraConfig
 from engine.errors import SafelightError
 from engine.files import read_json
 from engine.models.causal.network import CausalNetwork
+from engine.models.folder import ModelFolder
 from engine.tasks import skills
 from engine.training import train
 from engine.training.causal_trainer import CausalTrainer
@@ -34,7 +35,9 @@ from engine.training.producers import packed
 from engine.training.recipes.causal import CAUSAL_CARD_RECIPES, CAUSAL_RECIPES, MASK, CausalRecipe
 from engine.training.text_loss import read_rows, right_texts, text_loss
 
-OBJECTIVES = sorted(CAUSAL_RECIPES)
+RECIPES = sorted(CAUSAL_RECIPES)
+WHOLE = [name for name in RECIPES if CAUSAL_RECIPES[name].is_whole]
+OBJECTIVES = [name for name in RECIPES if name not in WHOLE]  # of rows that are packed and noised
 SIZES: dict[str, Any] = {"hidden_size": 32, "layers": 2, "intermediate_size": 32, "batch": 3, "warmup_steps": 1}
 
 
@@ -176,7 +179,7 @@ def masked_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", RECIPES)
 def test_a_run_taken_up_again_ends_in_the_same_bits(objective: str, masked_run: Path, tmp_path: Path) -> None:
     start, ends = masked_run if objective == "draft" else None, []
     for folder, parts in ((tmp_path / "whole", [3]), (tmp_path / "parts", [1, 3])):
@@ -266,6 +269,37 @@ def test_a_wedlm_is_exported_as_a_qwen3(tmp_path: Path) -> None:
     rounded.load_state_dict({name.removeprefix("model."): tensor.float() for name, tensor in tensors.items()})
     ours = rounded.head(rounded.run(ids, torch.arange(12), torch.ones(12, 12, dtype=torch.bool).tril()))
     torch.testing.assert_close(ours, theirs(ids).logits, atol=2e-4, rtol=0)
+
+
+@pytest.mark.parametrize("objective", WHOLE)
+def test_a_model_of_whole_texts_learns_and_is_exported(objective: str, tmp_path: Path) -> None:
+    """The loss is that of the objective; the folder is one of its family, with the same weights."""
+    recipe = tiny(objective, row_length=320, steps=12)
+    runner = CausalTrainer(recipe, tmp_path / "run")
+    rows = runner.rows.draw(0, recipe.rows)
+    ids, own = rows.whole("id"), rows.field("causal") > 0
+    assert ids.shape == own.shape == (recipe.batch, 320)
+    for row in range(recipe.batch):
+        first = int(own[row].int().argmax())
+        assert own[row, first:].all()
+        question, answer = said_by(ids[row, :first]), said_by(ids[row, first:])
+        assert answer.endswith("<eos><eos>")
+        asked = question.removeprefix("<bos><|turn>user\n").removesuffix("<turn|>\n<|turn>model\n")
+        assert skills.check(asked, answer.partition("<eos>")[0])
+    before = runner._add_gradients()["masked"]
+    runner.run()
+    assert runner.sums["masked"] < 0.8 * before
+    export_causal(read_state(tmp_path / "run")[0], recipe, tmp_path / "model")
+    opened = ModelFolder.open(tmp_path / "model")
+    assert opened.family.model_type == recipe.model_type
+    loaded = opened.weights("none", torch.device("cpu"), torch.float32).load()
+    assert loaded.config == dataclasses.replace(recipe.model_config(), pad_token_id=loaded.config.pad_token_id)
+    for name, tensor in loaded.state_dict().items():
+        assert torch.equal(tensor, runner.average[name].bfloat16().float()), name
+
+
+def said_by(ids: Tensor) -> str:
+    return build_tokenizer().decode(ids.tolist(), skip_special_tokens=False)
 
 
 def test_a_draft_is_exported_beside_its_model(masked_run: Path, tmp_path: Path) -> None:
