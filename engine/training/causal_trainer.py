@@ -1,4 +1,4 @@
-"""A training run of a small dense causal model, by the objective of its recipe.
+"""A training run of a small dense model: WeDLM, masked block diffusion, the draft of the latter, LLaDA, or Dream.
 
 A draft is trained on a finished masked run, whose averaged weights stay as they are.
 """
@@ -21,9 +21,11 @@ from engine.training.causal_start import averaged
 from engine.training.checkpointing import under
 from engine.training.data.text_rows import TextRows
 from engine.training.loop import State, TrainingLoop, has_bf16, initialise_matrices
-from engine.training.recipes.causal import CausalRecipe
+from engine.training.objectives import Objective, noise, objective_loss
+from engine.training.recipes.causal import MASK, CausalRecipe
 from engine.training.text_loss import read_rows, right_texts, text_loss
 
+OBJECTIVES = {"llada": Objective(), "dream": Objective(shifts=True)}  # of recipes whose rows are whole texts
 BASE = "base."  # prefix of a draft's frozen weights in a checkpoint
 MOST_TEXTS = 16  # texts of a row that are reported on
 
@@ -39,7 +41,7 @@ class CausalTrainer(TrainingLoop):
     """A run of a dense causal model.
 
     Args:
-        compiled: compile the pass, which takes a minute or two.
+        compiled: compile the pass, which takes a minute or two; not that of whole texts.
         start: folder of a run or of an exported model to take the first weights from; a draft needs a masked one's.
     """
 
@@ -65,6 +67,9 @@ class CausalTrainer(TrainingLoop):
         self.network = CausalNetwork(recipe.model_config())
         if first is None:
             initialise_matrices(self.network, generator)
+            for name, param in self.network.named_parameters():
+                if name.endswith(".bias"):
+                    torch.nn.init.zeros_(param)
         else:
             self.network.load_state_dict(first[0])
         self.network.to(self.device)
@@ -75,7 +80,7 @@ class CausalTrainer(TrainingLoop):
             named = {f"{path}.{n}": p for path, draft in drafts.items() for n, p in draft.named_parameters()}
         self._train(named, generator)
         self.forward: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]] = self._forward
-        if compiled:
+        if compiled and not recipe.is_whole:
             self._fill_tables()
             self.forward = torch.compile(self._forward, dynamic=False)
         self._open()
@@ -83,17 +88,26 @@ class CausalTrainer(TrainingLoop):
     def _add_gradients(self) -> dict[str, Tensor]:
         rows: TextRows = self.rows.draw(0, self.recipe.rows)
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=has_bf16(self.device)):
+            if self.recipe.is_whole:
+                loss = self._whole(rows)
+                loss.backward()  # type: ignore[no-untyped-call]
+                return {"masked": loss.detach()}
             causal, masked, right = self.forward(rows.table)
         loss = masked if self.recipe.objective == "draft" else causal + masked
         loss.backward()  # type: ignore[no-untyped-call]
         return {"causal": causal.detach(), "masked": masked.detach(), "right": right}
 
+    def _whole(self, rows: TextRows) -> Tensor:
+        """Noises whole texts; returns their loss."""
+        objective, size = OBJECTIVES[self.recipe.objective], self.network.config.vocab_size
+        noised = noise(rows.whole("id"), rows.field("causal") > 0, MASK, size, objective, self.generator)
+        return objective_loss(self.network, noised, objective.shifts)
+
     def _forward(self, table: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         rows = TextRows(table)
         logits = read_rows(self.network, rows, is_causal=self.recipe.objective == "wedlm")
         loss = text_loss(logits, rows)
-        of = "causal" if self.recipe.is_autoregressive else "masked"
-        right, there = right_texts(logits.detach(), rows, MOST_TEXTS, of)
+        right, there = right_texts(logits.detach(), rows, MOST_TEXTS)
         return loss.causal, loss.masked, right.sum() / there.sum()
 
     @torch.no_grad()

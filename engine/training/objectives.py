@@ -61,22 +61,24 @@ def noise(
         clean: token ids (B, L). own: (B, L) True for those that the model writes.
         mask: the token of a mask. vocabulary: random tokens are below it.
     """
-    rate = torch.rand(len(clean), 1, generator=draws).clamp_min(LEAST_RATE)
-    masked = (torch.rand(clean.shape, generator=draws) < rate) & own
+    device = clean.device
+    rate = torch.rand(len(clean), 1, generator=draws, device=device).clamp_min(LEAST_RATE)
+    masked = (torch.rand(clean.shape, generator=draws, device=device) < rate) & own
     if objective.complements:
         clean, own, rate = clean.repeat(2, 1), own.repeat(2, 1), torch.cat((rate, (1 - rate).clamp_min(LEAST_RATE)))
         masked = torch.cat((masked, ~masked & own[: len(masked)]))
     weights = masked / rate
     noised = clean.masked_fill(masked, mask)
     if objective.wrong:
-        is_wrong = (torch.rand(clean.shape, generator=draws) < objective.wrong) & own & ~masked
-        noised = torch.where(is_wrong, torch.randint(vocabulary, clean.shape, generator=draws), noised)
+        is_wrong = (torch.rand(clean.shape, generator=draws, device=device) < objective.wrong) & own & ~masked
+        drawn = torch.randint(vocabulary, clean.shape, generator=draws, device=device)
+        noised = torch.where(is_wrong, drawn, noised)
         weights = weights + (own & ~masked)
-    place = torch.arange(clean.shape[1])
+    place = torch.arange(clean.shape[1], device=device)
     if not objective.block:
         return Noised(noised, place, None, clean, weights)
     both = torch.cat((noised, clean), dim=1)
-    return Noised(both, place.repeat(2), copies_visible(clean.shape[1], objective.block), clean, weights)
+    return Noised(both, place.repeat(2), copies_visible(clean.shape[1], objective.block).to(device), clean, weights)
 
 
 def copies_visible(length: int, block: int) -> Tensor:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import cache
 
+import pytest
 import torch
 
 from engine import GenerationConfig
@@ -29,6 +31,11 @@ def answered(
     return [*last.tokens.tolist(), *config.eos_token_ids], last.steps  # type: ignore[union-attr]
 
 
+def possible(asked: list[int]) -> list[list[int]]:
+    """The right answers."""
+    return [rewriting.answer(asked, start) for start in range(rewriting.RADIX)]
+
+
 def sums(config: GenerationConfig) -> tuple[int, int]:
     """How many of sixty sums, in twenty chats of three turns, come out right; and the passes that they took."""
     rng, right, passes = random.Random(1), 0, 0
@@ -38,17 +45,18 @@ def sums(config: GenerationConfig) -> tuple[int, int]:
             asked = rewriting.question(rng)
             text += asked
             found, steps = answered(network_of("rewriting"), text, config, "block_causal", kept)
-            right, passes = right + (found == rewriting.answer(asked)[:-1]), passes + steps
-            text += rewriting.answer(asked)
+            fitting = next((one for one in possible(asked) if one[:-1] == found), None)
+            right, passes = right + (fitting is not None), passes + steps
+            text += fitting or possible(asked)[0]
     return right, passes
 
 
 def test_rewriting_repairs_what_was_written_at_once() -> None:
-    """All masks of a block are written in its first pass, or one a pass; each sum needs the one before it."""
+    """All masks of a block are written in its first pass, or one a pass; the sums have to agree."""
     config = GenerationConfig(max_new_tokens=8, eos_token_ids=(rewriting.END,), remasking="low_confidence_static")
     one_by_one, most = sums(config)
     at_once, _ = sums(config.replace(max_denoising_steps=1))
-    repaired, passes = sums(config.replace(max_denoising_steps=1, edit_probability=0.5))
+    repaired, passes = sums(config.replace(max_denoising_steps=1, edit_probability=0.0))
     print(one_by_one, most, at_once, repaired, passes)
     assert min(one_by_one, repaired) >= 57
     assert at_once < 12
@@ -73,7 +81,6 @@ def letters(decoder: str, **changes: object) -> int:
 
 def test_a_network_of_fast_dllm_s_objective_is_decoded_by_sub_blocks_alone() -> None:
     right = {cache: letters("sub_blocks", sub_block=fast_dllm.PART, block_cache=cache) for cache in ("", "dual")}
-    print(right, {name: letters(name) for name in ("block_causal", "masked_diffusion", "autoregressive")})
     assert min(right.values()) >= 57
     assert max(letters(name) for name in ("block_causal", "masked_diffusion", "autoregressive")) <= 3
 
@@ -89,7 +96,9 @@ def behind(decoder: str, **changes: object) -> int:
     return right
 
 
-def test_a_network_of_bd3lm_s_objective_fills_blocks_behind_the_prompt() -> None:
-    print(behind("block_causal"), [behind(name) for name in ("masked_diffusion", "autoregressive", "bidirectional")])
+def test_a_network_of_bd3lm_s_objective_fills_blocks_behind_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks at multiples from the first token are the same for a quarter of the prompts."""
     assert behind("block_causal") >= 57
     assert max(behind(name) for name in ("masked_diffusion", "autoregressive")) <= 3
+    monkeypatch.setattr(network_of("bd3lm"), "config", replace(network_of("bd3lm").config, blocks_follow_prompt=False))
+    assert behind("block_causal") <= 30
