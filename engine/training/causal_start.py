@@ -17,7 +17,7 @@ from engine.models.causal.network import CausalNetwork
 from engine.models.model import load_model
 from engine.training.checkpointing import read_state, under
 from engine.training.data.text_source import TextSource
-from engine.training.recipes.causal import DREAM, LLADA, MASKED, WEDLM, CausalRecipe
+from engine.training.recipes.causal import CAUSAL_RECIPES, WEDLM, CausalRecipe
 from engine.training.text_loss import read_rows
 
 Weights = dict[str, Tensor]
@@ -34,7 +34,7 @@ def averaged(folder: Path, recipe: CausalRecipe) -> tuple[Weights, str]:
     """
     if (folder / "config.json").exists():
         model = load_model(folder, device="cpu", dtype="float32")
-        names = {recipe.model_type: recipe.name for recipe in (WEDLM, MASKED, LLADA, DREAM)}
+        names = {recipe.model_type: recipe.name for recipe in CAUSAL_RECIPES.values() if recipe.name != "draft"}
         found, name = model.network.state_dict(), names.get(model.family.model_type, "")
     else:
         tensors, facts = read_state(folder)

@@ -1,4 +1,4 @@
-"""A training run of a small dense model: WeDLM, masked block diffusion, the draft of the latter, LLaDA, or Dream.
+"""A training run of a small dense model: WeDLM, masked block diffusion, its draft, LLaDA, Dream, SDAR, Fast-dLLM v2.
 
 A draft is trained on a finished masked run, whose averaged weights stay as they are.
 """
@@ -6,6 +6,7 @@ A draft is trained on a finished masked run, whose averaged weights stay as they
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -25,7 +26,12 @@ from engine.training.objectives import Objective, noise, objective_loss
 from engine.training.recipes.causal import MASK, CausalRecipe
 from engine.training.text_loss import read_rows, right_texts, text_loss
 
-OBJECTIVES = {"llada": Objective(), "dream": Objective(shifts=True)}  # of recipes whose rows are whole texts
+OBJECTIVES = {  # of recipes whose rows are whole texts; blocks of one token stand for those of the recipe
+    "llada": Objective(),
+    "dream": Objective(shifts=True),
+    "sdar": Objective(block=1),
+    "fast_dllm": Objective(block=1, shifts=True, complements=True),
+}
 BASE = "base."  # prefix of a draft's frozen weights in a checkpoint
 MOST_TEXTS = 16  # texts of a row that are reported on
 
@@ -100,6 +106,7 @@ class CausalTrainer(TrainingLoop):
     def _whole(self, rows: TextRows) -> Tensor:
         """Noises whole texts; returns their loss."""
         objective, size = OBJECTIVES[self.recipe.objective], self.network.config.vocab_size
+        objective = replace(objective, block=objective.block * self.network.config.canvas_length)
         noised = noise(rows.whole("id"), rows.field("causal") > 0, MASK, size, objective, self.generator)
         return objective_loss(self.network, noised, objective.shifts)
 

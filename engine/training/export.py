@@ -1,7 +1,7 @@
 """Writes a trained model in the layout of released checkpoints: ``python -m engine.training.export RUN FOLDER``.
 
-The tensors of a WeDLM are a Qwen3's, those of a Dream a Qwen2's. A Nemotron's are under ``encoder``, and its draft is a
-LoRA folder of its own. A LLaDA has its own words.
+The tensors of WeDLM and SDAR are a Qwen3's, those of Dream and Fast-dLLM v2 a Qwen2's. A Nemotron's are under
+``encoder``, and its draft is a LoRA folder of its own. A LLaDA has its own words.
 """
 
 from __future__ import annotations
@@ -66,6 +66,11 @@ def causal_dict(config: CausalConfig, model_type: str) -> dict[str, Any]:
         return llada.config_dict(config) | tokens
     if model_type == "Dream":
         return {"architectures": ["DreamModel"], "model_type": "Dream"} | shared | {"rope_theta": layer.rope_theta}
+    if model_type in ("sdar", "Fast_dLLM_Qwen"):
+        names = {"sdar": ("SDARForCausalLM", "block_size"), "Fast_dLLM_Qwen": ("Fast_dLLM_QwenForCausalLM", "bd_size")}
+        architecture, block = names[model_type]
+        own = {"architectures": [architecture], "model_type": model_type, block: config.canvas_length}
+        return shared | own | {"rope_theta": layer.rope_theta}
     if model_type == "wedlm":
         own = {"architectures": ["WeDLMForDiffusionLM"], "model_type": "wedlm", "qk_norm": True}
         return own | shared | {"rope_theta": layer.rope_theta, "rope_scaling": None, "use_sliding_window": False}

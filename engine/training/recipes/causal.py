@@ -4,7 +4,8 @@
 is a Ministral that sees a block in both directions, and ``draft`` the low-rank addition by which it drafts a whole
 block in one pass (Nemotron-Labs-Diffusion, arXiv 2607.05722). Each is trained on plain autoregression, too.
 
-``llada`` and ``dream`` see all of a text, of which each has a row to itself, filled up with end tokens.
+Each text of the others has a row to itself, filled up with end tokens. ``llada`` and ``dream`` see all of it. ``sdar``
+and ``fast_dllm`` read it in blocks.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class CausalRecipe(TrainingRecipe):
         rank: of the draft's matrices.
     """
 
-    objective: Literal["wedlm", "masked", "draft", "llada", "dream"]
+    objective: Literal["wedlm", "masked", "draft", "llada", "dream", "sdar", "fast_dllm"]
     hidden_size: int
     layers: int
     intermediate_size: int
@@ -62,19 +63,25 @@ class CausalRecipe(TrainingRecipe):
 
     @property
     def is_qwen(self) -> bool:
-        """True if the model is a Qwen3, as WeDLM's are; the others are Ministrals."""
-        return self.objective == "wedlm"
+        """True if the model is a Qwen3, as WeDLM's and SDAR's are."""
+        return self.objective in ("wedlm", "sdar")
 
     @property
     def model_type(self) -> str:
         """The family of the exported model."""
-        published = {"wedlm": "wedlm", "llada": "llada", "dream": "Dream"}
+        published = {
+            "wedlm": "wedlm",
+            "llada": "llada",
+            "dream": "Dream",
+            "sdar": "sdar",
+            "fast_dllm": "Fast_dLLM_Qwen",
+        }
         return published.get(self.objective, "nemotron_labs_diffusion")
 
     @property
     def is_whole(self) -> bool:
         """True if each row is one text, which is noised as a whole."""
-        return self.objective in ("llada", "dream")
+        return self.objective in ("llada", "dream", "sdar", "fast_dllm")
 
     @property
     def rows(self) -> int:
@@ -92,6 +99,7 @@ class CausalRecipe(TrainingRecipe):
     def model_config(self) -> CausalConfig:
         heads = self.hidden_size // HEAD_DIM
         layer = LayerConfig("full_attention", HEAD_DIM, math.gcd(heads, 2), 10_000.0, 1.0)
+        is_shifted = self.objective in ("dream", "fast_dllm")  # these are Qwen2s
         return CausalConfig(
             vocab_size=128,
             hidden_size=self.hidden_size,
@@ -108,8 +116,8 @@ class CausalRecipe(TrainingRecipe):
             query_key_norm=self.is_qwen,
             tied=True,
             mask_token_id=MASK,
-            attention_bias=self.objective == "dream",
-            shifts_masks=self.objective == "dream",
+            attention_bias=is_shifted,
+            shifts_masks=is_shifted,
         )
 
 
@@ -129,5 +137,7 @@ DRAFT = dataclasses.replace(
 )
 LLADA = dataclasses.replace(WEDLM, name="llada", objective="llada", batch=32)
 DREAM = dataclasses.replace(LLADA, name="dream", objective="dream")
-CAUSAL_RECIPES = {recipe.name: recipe for recipe in (WEDLM, MASKED, DRAFT, LLADA, DREAM)}
+SDAR = dataclasses.replace(LLADA, name="sdar", objective="sdar")
+FAST_DLLM = dataclasses.replace(LLADA, name="fast_dllm", objective="fast_dllm")
+CAUSAL_RECIPES = {recipe.name: recipe for recipe in (WEDLM, MASKED, DRAFT, LLADA, DREAM, SDAR, FAST_DLLM)}
 CAUSAL_CARD_RECIPES = {name: recipe.for_card() for name, recipe in CAUSAL_RECIPES.items()}
