@@ -128,7 +128,7 @@ class PublishedModel:
     licence: str = "Apache-2.0"
     date: str = ""  # of publication, as 2025-04; empty if it is not known
     tried: Tried = "layout"  # or "runs": its weights ran here
-    expert_share: float = 1.0  # experts that a token uses, of all
+    expert_share: float = 1.0  # experts that are read for a token that is written, of all
 
 
 _SKILLS = Traits(
