@@ -301,7 +301,7 @@ PUBLISHED = (
 )
 """SDAR is not among them: its files do not say how long its blocks are, so that they do not load as they are."""
 DIFFUSION = (
-    *("diffusion_gemma", "wedlm", "sdar", "llada2_moe", "nemotron_labs_diffusion"),
+    *("diffusion_gemma", "wedlm", "sdar", "Fast_dLLM_Qwen", "llada2_moe", "nemotron_labs_diffusion", "modernbert"),
     *("llada", "Dream", "a2d-qwen3", "a2d-qwen2", "a2d-llama"),
 )
 """The ``model_type`` of families that were trained to write several tokens at once. All others write one at a time."""

@@ -46,7 +46,7 @@ REMASKING = (
 )
 """Rules, by their authors' names, for which masks of a block a pass writes; see ``REMASKING_OF``."""
 REMASKING_OF = {
-    "block_causal": REMASKING[:4],
+    "block_causal": REMASKING[:5],
     "bidirectional": ("low_confidence_static", "low_confidence_dynamic", "random", "origin", "topk_margin", "entropy"),
 }
 """The rules that a decoder has."""
@@ -300,8 +300,8 @@ class GenerationConfig:
         choice_temperature: of the choice of masks in bidirectional decoding; 0 writes the surest.
         guidance: strength of classifier-free guidance in bidirectional decoding, by a second pass without the prompt; 0
             makes none.
-        block_cache: one of ``BLOCK_CACHES``, for bidirectional decoding. What is kept is that of the block's first
-            pass, so that the text may differ.
+        block_cache: one of ``BLOCK_CACHES``, for bidirectional decoding; in that by sub-blocks "dual" is of a block's
+            own places. What is kept is that of the first passes, so that the text may differ.
         edit_probability: probability above which block-causal decoding replaces a written token by another; 1 never.
         edit_passes: the most passes behind a block's last mask that may replace tokens.
         sub_block: positions that decoding by sub-blocks fills before it goes on in its block.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from engine import GenerationConfig, SafelightError, files
-from engine.config import IMAGE_TOKENS, LARGEST_SEED, MOST_POSITIONS, MOST_THREADS, REMASKING
+from engine.config import IMAGE_TOKENS, LARGEST_SEED, MOST_POSITIONS, MOST_THREADS, REMASKING, SCHEDULES
 from engine.errors import quoted
 from engine.service import is_remote
 
@@ -137,7 +137,24 @@ DECODING = (
         float,
         "write masks whose likeliest token has this probability (masked diffusion, block-causal)",
     ),
-    Knob("--remasking", "remasking", str, f"which masks a pass writes (block-causal): {', '.join(REMASKING)}"),
+    Knob(
+        "--remasking",
+        "remasking",
+        str,
+        f"which masks a pass writes (block-causal, bidirectional): {', '.join(REMASKING)}",
+    ),
+    Knob("--schedule", "schedule", str, f"how many masks a pass writes (bidirectional): {', '.join(SCHEDULES)}"),
+    Knob("--choice-temperature", "choice_temperature", float, "how freely masks are chosen (bidirectional)"),
+    Knob("--guidance", "guidance", float, "strength of guidance by a second pass without the prompt (bidirectional)"),
+    Knob("--block-cache", "block_cache", str, "keys and values kept for a block: prefix or dual (bidirectional)"),
+    Knob(
+        "--edit-probability",
+        "edit_probability",
+        float,
+        "replace written tokens by others above this probability (block-causal, LLaDA2.1)",
+    ),
+    Knob("--edit-passes", "edit_passes", int, "most passes that only replace tokens of a block (block-causal)"),
+    Knob("--sub-block", "sub_block", int, "positions filled before the next ones of a block (sub_blocks)"),
 )
 
 SWITCHES = ("rescue", "verify")  # options without a value, named after fields of GenerationConfig

@@ -73,11 +73,14 @@ def _written_caption(record: BlockRecord, frame: Frame, trace: Recording) -> Cap
             block=block,
         )
         return Caption(said)
-    return _written_step(record, frame.step, moment(record, frame.step).fresh, trace)
+    found = moment(record, frame.step)
+    return _written_step(record, frame.step, found.fresh, trace, _returned(record, found, trace))
 
 
-def _written_step(record: BlockRecord, step: int, fresh: Sequence[int], trace: Recording) -> Caption:
-    """Describes the tokens that a pass wrote. ``fresh`` are their positions."""
+def _written_step(
+    record: BlockRecord, step: int, fresh: Sequence[int], trace: Recording, replaced: Sequence[str] = ()
+) -> Caption:
+    """Describes the tokens that a pass wrote; ``fresh`` are their positions, ``replaced`` words on other tokens."""
     tokens = _listed([named(trace, int(record.following[step, place])) for place in fresh[:NAMED]])
     if not fresh:
         said = tr("nothing is written")
@@ -85,6 +88,7 @@ def _written_step(record: BlockRecord, step: int, fresh: Sequence[int], trace: R
         said = trn("{tokens} is written", "{tokens} are written", len(fresh), tokens=tokens)
     else:
         said = tr("{count} cells are written, {tokens} among them", count=len(fresh), tokens=tokens)
+    said = tr("; ").join([said, *replaced] if fresh else replaced) or said
     return Caption(tr("Step {step}: {said}.", step=step_number(step), said=said), next(iter(fresh), NOTHING))
 
 

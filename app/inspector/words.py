@@ -10,8 +10,8 @@ from app.board.words import cell_name
 from app.canvas.glyphs import glyph_of
 from app.canvas.words import token_words
 from app.inspector.timeline.overview import BlockFigures
-from app.settings.decoders import OWN_DECODING, decoder_title, remasking_title
-from app.settings.spec import REMASKING, SAMPLER
+from app.settings.decoders import CHOICES, OWN_DECODING, decoder_title, option_title
+from app.settings.spec import SAMPLER
 from app.state.adapters import with_adapter
 from app.state.run.answers import question_words, share_words
 from app.state.run.canvas import BlockState
@@ -142,14 +142,16 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0
         tr("Temperature {temperature}", temperature=f"{figures.temperature[step]:.2f}"),
         tr("Mean entropy {entropy} nats", entropy=f"{figures.mean_entropy[step]:.3f}"),
     ]
-    if figures.has_masks:  # a written token stays, so nothing is taken back or changed
+    back = tr("{count} taken back", count=int(figures.remelts[step]))
+    if figures.has_masks:
         written = int(figures.accepted[step])
         if figures.grows:
             return [*lines, trn("{count} token written", "{count} tokens written", written)]
-        return [*lines, tr("{accepted} of {count} written", accepted=written, count=figures.counted)]
+        lines += [tr("{accepted} of {count} written", accepted=written, count=figures.counted)]
+        return [*lines, back] if figures.remelts[step] else lines
     lines += [
         tr("{accepted} of {count} accepted", accepted=int(figures.accepted[step]), count=figures.counted),
-        tr("{count} taken back", count=int(figures.remelts[step])),
+        back,
         trn("{count} change of the best guess", "{count} changes of the best guess", int(figures.changes[step])),
     ]
     return lines
@@ -312,10 +314,10 @@ def _name(name: str) -> str:
         "decoder": tr("decoding"),
         "thought_decoder": tr("decoding of thoughts"),
         "answer_decoder": tr("decoding of answers"),
-        REMASKING.name: tr(REMASKING.label).lower(),
         "rescue": tr("rescue"),
         "verify": tr("verify"),
     }
+    labels |= {choice.name: tr(choice.label).lower() for choice in CHOICES}
     return labels.get(name, name)
 
 
@@ -324,8 +326,8 @@ def _value(name: str, value: object) -> str:
         return str(len(value)) if isinstance(value, Sized) else tr("all")
     if name == "adapter":
         return str(value) or tr("none")
-    if name == REMASKING.name:
-        return remasking_title(str(value))
+    if choice := next((choice for choice in CHOICES if choice.name == name), None):
+        return option_title(choice, str(value))
     if name in asdict(OWN_DECODING) and isinstance(value, str):
         none = tr("the model's own") if name == "decoder" else tr("as the rest")
         return decoder_title(value) if value else none

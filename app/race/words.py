@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.settings.decoders import DecodingChoice, decoder_title, remasking_title
-from app.settings.spec import ANSWER_DECODER, IMAGE_BUDGET, REMASKING, RESCUE, SAMPLER, THOUGHT_DECODER, VERIFY
+from app.settings.decoders import CHOICES, DecodingChoice, decoder_title, option_title
+from app.settings.spec import ANSWER_DECODER, IMAGE_BUDGET, RESCUE, SAMPLER, THOUGHT_DECODER, VERIFY
 from app.state.adapters import title_of_adapter, with_adapter
 from app.state.intervals import percent
 from app.state.race.lanes import LaneSpec
@@ -43,9 +43,10 @@ def changes_words(lane: LaneSpec) -> str:
         if declared.name in lane.changes:
             name = decoder_title(lane.changes[declared.name])
             said.append(tr("{setting}: {value}", setting=tr(declared.label), value=name))
-    if REMASKING.name in lane.changes:
-        name = remasking_title(lane.changes[REMASKING.name])
-        said.append(tr("{setting}: {value}", setting=tr(REMASKING.label), value=name))
+    for choice in CHOICES:
+        if choice.name in lane.changes:
+            name = option_title(choice, lane.changes[choice.name])
+            said.append(tr("{setting}: {value}", setting=tr(choice.label), value=name))
     said += [tr(label) for name, label in (("rescue", RESCUE), ("verify", VERIFY)) if lane.changes.get(name)]
     if "image_tokens" in lane.changes:
         budget = f"{lane.changes['image_tokens']:,}"

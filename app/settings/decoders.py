@@ -5,13 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
-from app.settings.spec import REMASKING, SAMPLER
+from app.settings.spec import BLOCK_CACHE, REMASKING, SAMPLER, Choice
 from app.system.i18n import tr
-from engine.config import BLOCK_DIFFUSION, GenerationConfig, is_decoder
+from engine.config import BLOCK_CACHES, BLOCK_DIFFUSION, REMASKING_OF, is_decoder
 from engine.decoding.names import BOUNDING, MIXABLE
 
-BLOCK_CAUSAL = "block_causal"
+BLOCK_CAUSAL, BIDIRECTIONAL = "block_causal", "bidirectional"
+CHOICES: Mapping[Choice, Mapping[str, Sequence[str]]] = {
+    REMASKING: REMASKING_OF,
+    BLOCK_CACHE: {BIDIRECTIONAL: BLOCK_CACHES[1:], "sub_blocks": BLOCK_CACHES[2:]},
+}
+"""Choices of a decoder: each one's values, by the decoders that have it; "" is the model's own."""
 
 
 @dataclass(frozen=True)
@@ -27,15 +33,17 @@ class DecodingChoice:
     answer_decoder: str = ""
     rescue: bool = False
     verify: bool = False
-    remasking: str = GenerationConfig.remasking
+    remasking: str = ""
+    block_cache: str = ""
 
     @staticmethod
     def read(stored: Mapping[str, object]) -> DecodingChoice:
         """Reads a stored choice, by name; unreadable fields count as missing."""
         names = {name: stored.get(name) for name in ("decoder", "thought_decoder", "answer_decoder")}
         known = {name: str(value) for name, value in names.items() if is_decoder(value)}
-        if (remasking := stored.get(REMASKING.name)) in [value for value, _ in REMASKING.options]:
-            known[REMASKING.name] = str(remasking)
+        for choice in CHOICES:
+            if (value := stored.get(choice.name)) in [known for known, _ in choice.options]:
+                known[choice.name] = str(value)
         return DecodingChoice(**known, rescue=stored.get("rescue") is True, verify=stored.get("verify") is True)
 
     @property
@@ -59,8 +67,8 @@ class DecodingChoice:
         """Returns the names of the sampler settings that have an effect."""
         of_each = [settings_of(name) for name in self.names]
         own = frozenset[str]().union(*of_each)
-        if BLOCK_CAUSAL in self.names:
-            own |= _OF_REMASKING.get(self.remasking, frozenset())
+        for name in {*self.names} & REMASKING_OF.keys():
+            own |= _OF_REMASKING.get(self.remasking or REMASKING_OF[name][0], frozenset())
         if self.rescue and self.denoises:
             own |= settings_of("autoregressive") | {_RESCUE}
         if self.verify and self.denoises:
@@ -72,12 +80,17 @@ class DecodingChoice:
 
         ``decoder`` is then named, unless the model has none."""
         decoder = self.decoder if self.decoder in decoders else next(iter(decoders), "")
-        remasking = self.remasking if decoder == BLOCK_CAUSAL else OWN_DECODING.remasking
+        chosen: dict[str, Any] = {choice.name: self.of(choice, decoder) for choice in CHOICES}
         if not can_mix(decoders):
-            return DecodingChoice(decoder, remasking=remasking)
+            return DecodingChoice(decoder, **chosen)
         thought, answer = (name if name in MIXABLE else "" for name in (self.thought_decoder, self.answer_decoder))
-        found = DecodingChoice(decoder, thought, answer, self.rescue, self.verify, remasking)
+        found = DecodingChoice(decoder, thought, answer, self.rescue, self.verify, **chosen)
         return found if found.denoises else replace(found, rescue=False, verify=False)
+
+    def of(self, choice: Choice, decoder: str) -> str:
+        """Returns the value of one of ``CHOICES`` as it works with a decoder."""
+        value: str = getattr(self, choice.name)
+        return value if value in CHOICES[choice].get(decoder, ()) else ""
 
 
 OWN_DECODING = DecodingChoice()
@@ -147,16 +160,22 @@ _WORDS = {
         _DRAWING,
     ),
     BLOCK_CAUSAL: DecoderWords(
-        "Block-causal diffusion (SDAR)",
+        "Block-causal diffusion",
         "A block begins as masks and sees all of itself; each pass writes the places it is sure of, or a few of them.",
         "Answers are written a block at a time, the surest places first.",
-        ("max_denoising_steps", *_DRAWING),
+        ("max_denoising_steps", "edit_probability", *_DRAWING),
     ),
-    "bidirectional": DecoderWords(
-        "Masked diffusion (LLaDA, Dream)",
-        "The answer begins as masks, and each pass reads all of it and writes the places it is sure of.",
-        "Answers begin as masks and are written in any order, the surest places first.",
-        ("max_denoising_steps", "accept_probability", *_DRAWING),
+    BIDIRECTIONAL: DecoderWords(
+        "Bidirectional diffusion",
+        "The whole answer begins as masks, and each step reads the prompt and all of it in both directions.",
+        "Answers begin as masks, and each step writes a few of their places, the surest first.",
+        ("max_denoising_steps", "guidance", *_DRAWING),
+    ),
+    "sub_blocks": DecoderWords(
+        "Block diffusion by parts",
+        "A block begins as masks. Each part of it is filled in turn, and each step writes the places it is sure of.",
+        "Answers are written a part of a block at a time, the surest places first.",
+        ("accept_probability", *_DRAWING),
     ),
 }
 _OF_REMASKING = {
@@ -189,9 +208,15 @@ def answers_in_words(name: str) -> str:
     return "" if words is None else tr(words.answers)
 
 
-def remasking_title(name: str) -> str:
-    """Returns the title of a remasking method; an unknown method is titled by its name."""
-    return tr(dict(REMASKING.options).get(name, name))
+def options_of(choice: Choice, decoder: str) -> list[tuple[str, str]]:
+    """Returns the values of one of ``CHOICES`` that a decoder has, and their titles; none if it has no choice."""
+    values = CHOICES[choice].get(decoder, ())
+    return [(value, tr(title)) for value, title in choice.options if value in ("", *values)] if values else []
+
+
+def option_title(choice: Choice, value: str) -> str:
+    """Returns the title of a value; an unknown one is titled by its name."""
+    return tr(dict(choice.options).get(value, value))
 
 
 def settings_of(name: str) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Fields for the decoding of runs, with those of mixed decoding and of remasking if the model supports these."""
+"""Fields for the decoding of runs, with mixed decoding and a decoder's own choices where the model has them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from PySide6.QtWidgets import QWidget
 
 from app.design.controls import label
 from app.design.layouts import boxed, column_of
-from app.settings.decoders import BLOCK_CAUSAL, OWN_DECODING, DecodingChoice, can_mix
-from app.settings.fields import choice_box, flag_box, show_decoders
+from app.settings.decoders import CHOICES, OWN_DECODING, DecodingChoice, can_mix, options_of
+from app.settings.fields import choice_box, flag_box, show_decoders, show_options
 from app.settings.spec import (
     ANSWER_DECODER,
     DECODER,
-    REMASKING,
     RESCUE,
     RESCUE_EXPLANATION,
     THOUGHT_DECODER,
     VERIFY,
     VERIFY_EXPLANATION,
+    Choice,
 )
 from app.system.i18n import tr
 from engine.decoding.names import MIXABLE
@@ -53,10 +53,12 @@ class DecodingFields(QWidget):
         for flag, explanation in ((self.rescue, RESCUE_EXPLANATION), (self.verify, VERIFY_EXPLANATION)):
             self._of_blocks.append(self._add("", flag, label(tr(explanation), "caption", wrap=True)))
             flag.toggled.connect(self._mix)
-        self.remasking = choice_box(REMASKING)
-        about_remasking = label(tr(REMASKING.explanation), "caption", wrap=True)
-        self._remasking_row = self._add(REMASKING.label, self.remasking, about_remasking)
-        self.remasking.currentIndexChanged.connect(self._mix)
+        self.chosen = {choice: choice_box(choice) for choice in CHOICES}
+        self._chosen_rows: dict[Choice, QWidget] = {}
+        for choice, box in self.chosen.items():
+            about = label(tr(choice.explanation), "caption", wrap=True)
+            self._chosen_rows[choice] = self._add(choice.label, box, about)
+            box.currentIndexChanged.connect(self._mix)
         self.decoder.currentIndexChanged.connect(self._choose)
 
     def _add(self, title: str, *widgets: QWidget) -> QWidget:
@@ -87,7 +89,8 @@ class DecodingFields(QWidget):
             box.setAccessibleDescription(tr(declared.explanation))
         self.rescue.setChecked(self.choice.rescue)
         self.verify.setChecked(self.choice.verify)
-        self.remasking.setCurrentIndex(self.remasking.findData(self.choice.remasking))
+        for choice, box in self.chosen.items():
+            show_options(box, options_of(choice, shown.decoder), getattr(shown, choice.name))
         self._show_rows(shown)
         self.about_decoder.setText(self.decoder.toolTip())
         self._filling = False
@@ -99,7 +102,7 @@ class DecodingFields(QWidget):
         rows = [(self._choosing, has_decoders), *((row, mixed) for row in self._mixing)]
         for row, is_on in zip(self._of_blocks, (shown.rescue, shown.verify), strict=True):
             rows.append((row, mixes and shown.denoises and (self._checks or is_on)))
-        rows.append((self._remasking_row, shown.decoder == BLOCK_CAUSAL))
+        rows += [(row, bool(options_of(choice, shown.decoder))) for choice, row in self._chosen_rows.items()]
         for row, is_shown in rows:
             row.setVisible(is_shown)
         self.setVisible(any(is_shown for _, is_shown in rows))
@@ -113,8 +116,8 @@ class DecodingFields(QWidget):
     def _mix(self) -> None:
         thought, answer = self.thought_decoder.currentData(), self.answer_decoder.currentData()
         rescue, verify = self.rescue.isChecked(), self.verify.isChecked()
-        remasking = self.remasking.currentData()
-        self._take(DecodingChoice(self.choice.decoder, thought, answer, rescue, verify, remasking))
+        chosen = {choice.name: box.currentData() or "" for choice, box in self.chosen.items()}
+        self._take(DecodingChoice(self.choice.decoder, thought, answer, rescue, verify, **chosen))
 
     def _take(self, choice: DecodingChoice) -> None:
         if not self._filling:

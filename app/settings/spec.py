@@ -174,6 +174,26 @@ SAMPLER = (
         2,
     ),
     Setting(
+        "edit_probability",
+        "Probability to rewrite",
+        "",
+        "A written token is replaced if another one is more probable than this; 1 replaces none. For LLaDA2.1.",
+        0.0,
+        1.0,
+        0.01,
+        2,
+    ),
+    Setting(
+        "guidance",
+        "Guidance",
+        "",
+        "How strongly the prompt steers: each step is also read without it, which takes twice as long. 0 is off.",
+        0.0,
+        10.0,
+        0.1,
+        2,
+    ),
+    Setting(
         "rescue_probability",
         "Probability to keep",
         "",
@@ -258,11 +278,22 @@ REMASKING = Choice(
     "Remasking",
     "Which places of a block a step writes.",
     (
+        ("", "The model's own"),
         ("low_confidence_dynamic", "All above a probability"),
         ("low_confidence_static", "A fixed number of the likeliest"),
         ("sequential", "A fixed number from the left"),
         ("entropy_bounded", "The surest, as many as Boldness allows"),
+        ("topk_margin", "A fixed number with the clearest lead"),
+        ("entropy", "A fixed number of the lowest entropy"),
+        ("random", "A fixed number at random"),
+        ("origin", "Each with the same chance"),
     ),
+)
+BLOCK_CACHE = Choice(
+    "block_cache",
+    "Block cache",
+    "What is read once for all steps of a block. Faster, but the answer may change.",
+    (("", "None"), ("prefix", "The text before the block"), ("dual", "The text on both sides")),
 )
 RESCUE = "Rescue blocks"
 RESCUE_EXPLANATION = (

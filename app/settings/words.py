@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from app.settings.decoders import DecodingChoice, decoder_title, remasking_title
-from app.settings.spec import ANSWER_DECODER, DECODER, REMASKING, RESCUE, SAMPLER, THOUGHT_DECODER, VERIFY
+from app.settings.decoders import CHOICES, DecodingChoice, decoder_title, option_title
+from app.settings.spec import ANSWER_DECODER, DECODER, RESCUE, SAMPLER, THOUGHT_DECODER, VERIFY
 from app.system.i18n import tr
 
 
@@ -19,8 +19,9 @@ def _decoding(decoding: DecodingChoice) -> Iterator[str]:
     for declared, name in zip((DECODER, THOUGHT_DECODER, ANSWER_DECODER), names, strict=True):
         if name:
             yield f"{tr(declared.label)} {decoder_title(name)}"
-    if REMASKING.name in decoding.changes:
-        yield f"{tr(REMASKING.label)} {remasking_title(decoding.remasking)}"
+    for choice in CHOICES:
+        if value := decoding.changes.get(choice.name):
+            yield f"{tr(choice.label)} {option_title(choice, str(value))}"
     for label, is_on in ((RESCUE, decoding.rescue), (VERIFY, decoding.verify)):
         if is_on:
             yield tr(label)

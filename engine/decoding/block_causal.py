@@ -1,11 +1,18 @@
 """Block-causal decoding: text is read in blocks that see all of themselves, and the masks of a block are filled so.
 
-Blocks lie at multiples of their length from the prompt's first token. The prompt's last tokens begin the first block
-that is filled. A mask predicts the token of its own place. A full block is read once more, for the cache. A predicted
-mask stays a mask, except in a block's last pass, which writes all masks.
+Blocks lie at multiples of their length from the prompt's first token, and the prompt's last tokens begin the first
+block that is filled; or, if the model's config says so, the first block that is filled begins behind the prompt. A mask
+predicts the token of its own place. A full block is read once more, for the cache. A predicted mask stays a mask,
+except in a block's last pass, which writes all masks.
 
-Source: SDAR, arXiv 2510.06303, and its authors' ``generate.py``. "entropy_bounded" is that of JetEngine, their server;
-in ``generate.py`` it raises an error. ``generate.py`` overwrites written tokens; this decoder writes masks only.
+With ``edit_probability`` below 1 each pass also replaces tokens that it wrote in the block, where another one is
+likelier than that. Behind the last mask passes go on until none is replaced. Only then may the text end in the block.
+
+Sources: SDAR, arXiv 2510.06303, and its authors' ``generate.py``. "entropy_bounded" is that of JetEngine, their server;
+in ``generate.py`` it raises an error. ``generate.py`` overwrites written tokens; without edits this decoder writes
+masks only. LLaDA2.0, arXiv 2512.15745, is "low_confidence_dynamic"; LLaDA2.1, arXiv 2602.08676, the same with edits; in
+``generate`` of its authors an edit may also write a mask. BD3-LM, arXiv 2503.09573, as in ``BD3LMSampler`` of dllm:
+"low_confidence_static" or "random", the schedule "round", blocks behind the prompt.
 """
 
 from __future__ import annotations
@@ -16,12 +23,17 @@ import torch
 from torch import Tensor
 
 from engine.config import GenerationConfig
+from engine.decoding import schedules
+from engine.decoding.drawing import Drawing
 from engine.decoding.masked_run import MaskedRun
 from engine.decoding.names import require_rule
 from engine.decoding.prefill import commit
 from engine.decoding.protocols import Decoding
 from engine.decoding.run import Run
 from engine.decoding.shares import SDAR
+from engine.errors import SafelightError
+from engine.layers.masks import Blocks
+from engine.models.causal.config import CausalConfig
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
@@ -31,25 +43,34 @@ def block_causal(run: Run) -> Decoding[None]:
     At the end the cache holds the blocks before the last one, with their tokens of the prompt.
 
     Raises:
-        SafelightError: as ``MaskedRun``; a rule that this decoder does not have; the model gives numbers that are not
-            finite.
+        SafelightError: as ``MaskedRun``; a rule that this decoder does not have; edits with a repetition penalty, which
+            would change every token again; the model gives numbers that are not finite.
     """
     require_rule(run.config, "block_causal")
     state, config = MaskedRun(run, order=SDAR), run.config
-    steps = min(config.max_denoising_steps, state.size)
+    edits = config.edit_probability < 1.0
+    if edits and config.repetition_penalty != 1.0:
+        raise SafelightError("a repetition penalty cannot go with rewriting; set one of them to 1")
+
+    def edit(logits: Tensor, held: Tensor) -> Tensor:
+        drawn, shares = state.drawing.weighed(logits)
+        return torch.where(_of(shares, drawn) > config.edit_probability, drawn, held)
 
     def choose(logits: Tensor, step: int) -> tuple[Tensor, list[int]]:
-        greedy = config.sampling_temperature == 0.0
-        shares = logits.softmax(dim=-1) if greedy else state.drawing.shares(logits)
-        drawn = state.drawing.draw(logits, shares)
-        return drawn, _chosen(shares, drawn, state.size // steps + (step < state.size % steps), config)
+        drawn, shares = state.drawing.weighed(logits)
+        return drawn, _chosen(shares, drawn, counts[step], state.drawing)
 
-    begun = len(run.prompt) % state.size  # tokens of the prompt in the first block that is filled
-    yield from state.begin(unread=begun, block=state.size)
-    start, end = -begun, run.model.config.max_position_embeddings - len(run.prompt)
+    length, shape = len(run.prompt), run.model.config
+    if isinstance(shape, CausalConfig) and shape.blocks_follow_prompt:
+        blocks, begun, end = Blocks.ending_at(length, state.size), 0, state.limit
+    else:  # tokens of the prompt are in the first block that is filled
+        blocks, begun, end = Blocks(state.size), length % state.size, shape.max_position_embeddings - length
+    yield from state.begin(unread=begun, blocks=blocks)
+    start = -begun
     while state.goes_on():
         places = range(start, min(start + state.size, end))  # below 0: of the prompt
-        yield from state.fill(places, steps, choose)
+        counts = _counts(places, state.size, config)
+        yield from state.fill(places, len(counts), choose, edit=edit if edits else None)
         if state.goes_on():
             clock = time.perf_counter()
             yield from commit(torch.tensor(state.tokens(places)), run.cache)
@@ -58,7 +79,19 @@ def block_causal(run: Run) -> Decoding[None]:
     yield from state.finish()
 
 
-def _chosen(shares: Tensor, drawn: Tensor, count: int, config: GenerationConfig) -> list[int]:
+def _counts(places: range, size: int, config: GenerationConfig) -> list[int]:
+    """Returns how many masks each pass over a block writes if its rule is a number of them."""
+    if config.schedule == "even":  # of a whole block, whatever is written of it
+        return schedules.counts(size, min(config.max_denoising_steps, size), config.schedule)
+    return schedules.counts(places.stop - max(0, places.start), config.max_denoising_steps, config.schedule)
+
+
+def _of(shares: Tensor, tokens: Tensor) -> Tensor:
+    """Returns the probability (R,) of each row's token (R,)."""
+    return shares.gather(1, tokens[:, None])[:, 0]
+
+
+def _chosen(shares: Tensor, drawn: Tensor, count: int, drawing: Drawing) -> list[int]:
     """Returns the rows of the masks to write, of M masks whose tokens (M,) were drawn from shares (M, V).
 
     Of equally good masks the first ones are chosen.
@@ -66,17 +99,19 @@ def _chosen(shares: Tensor, drawn: Tensor, count: int, config: GenerationConfig)
     Args:
         count: of masks that the schedule writes in this pass.
     """
-    count = min(count, len(drawn))
+    config, count = drawing.config, min(count, len(drawn))
     if config.remasking == "sequential":
         return list(range(count))
     if config.remasking == "entropy_bounded":
         entropy, order = torch.special.entr(shares).sum(dim=-1).sort(stable=True)
         within = int((entropy.cumsum(dim=0) < config.entropy_bound).sum())
         found = order[: max(1, within)]
+    elif config.remasking == "random":
+        found = torch.rand(len(drawn), generator=drawing.generator, device=drawn.device).topk(count).indices
     else:
-        likely = shares.gather(1, drawn[:, None])[:, 0]
+        likely = _of(shares, drawn)
         found = (likely > config.accept_probability).nonzero()[:, 0]
         if config.remasking == "low_confidence_static" or len(found) < count:
             found = likely.sort(descending=True, stable=True).indices[:count]
-    chosen: list[int] = found.tolist()
-    return chosen
+    rows: list[int] = found.tolist()
+    return rows

@@ -95,6 +95,11 @@ class Drawing:
         shares = self.shares(logits) if shares is None else shares
         return torch.multinomial(shares, 1, generator=self.generator)[:, 0]
 
+    def weighed(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Draws as ``draw``; also returns the probabilities (R, V) of tokens, those of the logits at temperature 0."""
+        shares = logits.softmax(dim=-1) if self.config.sampling_temperature == 0.0 else self.shares(logits)
+        return self.draw(logits, shares), shares
+
     def predicted(self, logits: Tensor, drawn: Tensor) -> list[Predicted]:
         """Returns R predictions, from logits (R, V) of ``allowed`` and the drawn tokens (R,)."""
         entropy, count = token_entropy(logits).tolist(), self.config.top_k

@@ -21,6 +21,7 @@ from engine.decoding.written_run import blocks_of, required_mask, room_behind
 from engine.errors import SafelightError
 from engine.events import Event, GenerationFinished
 from engine.layers.branches import Branches
+from engine.layers.masks import CAUSAL, Blocks
 
 Choose: TypeAlias = Callable[[Tensor, int], tuple[Tensor, Sequence[int]]]
 """Logits (M, V) of a block's masks and the number of the pass -> the tokens drawn (M,), and the rows to write."""
@@ -28,8 +29,11 @@ Choose: TypeAlias = Callable[[Tensor, int], tuple[Tensor, Sequence[int]]]
 Look: TypeAlias = Callable[[range, Sequence[int]], Passes[Tensor | None]]
 """The places of a block and of its masks -> logits (M, V) of the first M masks, as ``Drawing.allowed`` gives them.
 
-None: the run was cancelled between two passes.
+None: the run was cancelled between two passes. Where tokens are edited, those of written places are wanted as well.
 """
+
+Edit: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""Logits (W, V) of a block's written places and their tokens (W,) -> the tokens that shall stand there (W,)."""
 
 
 class MaskedRun:
@@ -77,10 +81,10 @@ class MaskedRun:
         """Returns the tokens at places, a mask where none is written; places below 0 count from the prompt's end."""
         return [int(self.prompt[place]) if place < 0 else self.text.get(place, self.mask) for place in places]
 
-    def begin(self, unread: int, block: int = 1) -> Decoding[None]:
-        """Reads the prompt without its last ``unread`` tokens; ``block`` is that of ``read_prompt``."""
-        room = self.limit + block - 1
-        if not (yield from read_prompt(self.run, room, unread, block=block)):
+    def begin(self, unread: int, blocks: Blocks = CAUSAL) -> Decoding[None]:
+        """Reads the prompt without its last ``unread`` tokens, in blocks."""
+        room = self.limit + blocks.size - 1
+        if not (yield from read_prompt(self.run, room, unread, blocks=blocks)):
             self._end = "cancelled"
             return
         yield from self._blocks.begin()
@@ -93,43 +97,85 @@ class MaskedRun:
         predicted = self.predicted([self.length], logits, drawn)
         yield from self.write({self.length: int(token)}, predicted, time.perf_counter() - clock)
 
-    def fill(self, places: range, steps: int, choose: Choose, look: Look | None = None) -> Decoding[None]:
+    def fill(
+        self,
+        places: range,
+        steps: int,
+        choose: Choose,
+        look: Look | None = None,
+        edit: Edit | None = None,
+        part: range | None = None,
+    ) -> Decoding[None]:
         """Writes a block's masks, and the end of a thought where its budget ends.
 
         Args:
-            steps: the most passes; the last one writes all masks.
+            steps: the most passes over masks; the last one writes all.
             look: reads the block; None: behind the cache's text, in one pass in which each place predicts itself.
+            edit: replaces written tokens. The text then ends only when the block does.
+            part: of the block, to be written alone.
         """
-        look = look or self._look
+        part, look = part or places, look or self._look
         if not self.budget.is_due:
-            yield from self._fill(places, self.budget.cut(places), steps, choose, look)
-        if self.budget.is_due and self.length in places:
+            yield from self._fill(places, range(part.start, self.budget.cut(part)), steps, choose, look, edit)
+        first = part.start
+        if self.budget.is_due and self.length in part:
             self._blocks.text[self.length] = self.budget.end  # is part of the next pass's event
             self.drawing.see((self.budget.end,))
-        yield from self._fill(places, places.stop, steps, choose, look)
+            first = self.length + 1
+        yield from self._fill(places, range(first, part.stop), steps, choose, look, edit)
 
-    def _fill(self, places: range, stop: int, steps: int, choose: Choose, look: Look) -> Decoding[None]:
-        """Writes a block's masks before ``stop``, pass by pass; ends early where the text ends."""
-        for step in range(steps):
-            masked = [place for place in range(max(0, places.start), stop) if place not in self.text]
-            if not masked or not self.goes_on():
-                return
+    def _fill(
+        self, places: range, part: range, steps: int, choose: Choose, look: Look, edit: Edit | None
+    ) -> Decoding[None]:
+        """Writes the masks in a part of a block, pass by pass; ends early where the text ends."""
+        own, step, late = range(max(self.length, part.start), part.stop), 0, 0
+        while self.goes_on():
+            masked = [place for place in own if place not in self.text]
+            late += not masked and step > 0  # passes behind the last mask
+            if not masked and (edit is None or not step or late > self.config.edit_passes):
+                break
             clock = time.perf_counter()
-            logits = yield from look(places, masked)
+            shown = masked if edit is None else own
+            logits = yield from look(places, shown)
             if logits is None:
                 return
-            masked = masked[: len(logits)]
-            is_last = step == steps - 1
-            if is_last:
-                logits[:, self.mask] = -torch.inf
-            drawn, chosen = choose(logits, step)
-            predicted, tokens = self.predicted(masked, logits, drawn), drawn.tolist()
-            written = {masked[row]: tokens[row] for row in (range(len(masked)) if is_last else chosen)}
-            yield from self.write(written, predicted, time.perf_counter() - clock)
+            rows = {place: row for row, place in enumerate(shown[: len(logits)])}
+            masked, held = [place for place in masked if place in rows], [place for place in rows if place in self.text]
+            written, predicted = self._written(masked, logits[[rows[place] for place in masked]], step, steps, choose)
+            edited = self._edited(held, logits[[rows[place] for place in held]], edit) if edit and held else {}
+            written |= {place: found.candidate for place, found in edited.items()}
+            seconds = time.perf_counter() - clock
+            yield from self.write(written, predicted | edited, seconds, ends=edit is None)
+            step += 1
+            if not masked and not edited:
+                break
+        if edit is not None:
+            self._settle({})
 
-    def _look(self, places: range, masked: Sequence[int]) -> Passes[Tensor | None]:
-        logits = yield from self.read(self.tokens(places), 0, masked[0] - places[0], is_causal=False)
-        return logits[[place - masked[0] for place in masked]]
+    def _look(self, places: range, shown: Sequence[int]) -> Passes[Tensor | None]:
+        logits = yield from self.read(self.tokens(places), 0, shown[0] - places[0], is_causal=False)
+        return logits[[place - shown[0] for place in shown]]
+
+    def _written(
+        self, masked: list[int], logits: Tensor, step: int, steps: int, choose: Choose
+    ) -> tuple[dict[int, int], dict[int, Predicted]]:
+        """Returns what a pass writes in place of masks, and its predictions, by place, from their logits (M, V)."""
+        if not masked:
+            return {}, {}
+        is_last = step == steps - 1
+        if is_last:
+            logits[:, self.mask] = -torch.inf
+        drawn, chosen = choose(logits, step)
+        tokens = drawn.tolist()
+        written = {masked[row]: tokens[row] for row in (range(len(masked)) if is_last else chosen)}
+        return written, self.predicted(masked, logits, drawn)
+
+    def _edited(self, places: list[int], logits: Tensor, edit: Edit) -> dict[int, Predicted]:
+        """Returns the predictions that replace written tokens, by place, from their logits (W, V)."""
+        held = torch.tensor(self.tokens(places), device=logits.device)
+        found = edit(logits, held)
+        rows = ((found != held) & (found != self.mask)).nonzero()[:, 0]
+        return self.predicted([places[row] for row in rows.tolist()], logits[rows], found[rows])
 
     def read(
         self,
@@ -155,11 +201,24 @@ class MaskedRun:
         """Returns predictions by place, from logits (R, V) and drawn tokens (R,) at R places."""
         return dict(zip(places, self.drawing.predicted(logits, drawn), strict=True))
 
-    def write(self, written: Mapping[int, int], predicted: Mapping[int, Predicted], seconds: float) -> Iterator[Event]:
-        """Adds the tokens and predictions of one pass, by place, and yields its events."""
+    def write(
+        self, written: Mapping[int, int], predicted: Mapping[int, Predicted], seconds: float, *, ends: bool = True
+    ) -> Iterator[Event]:
+        """Adds the tokens and predictions of one pass, by place, and yields its events.
+
+        Args:
+            ends: False if the tokens may still change, so that the text does not grow or end by them.
+        """
         if not self.in_order:
             written = {place: token for place, token in written.items() if token != self.mask}
         self.drawing.see(list(written.values()))
+        if ends:
+            self._settle(written)
+        temperature = self.config.sampling_temperature
+        yield from self._blocks.step(written, predicted, seconds, temperature, settled=self.length)
+
+    def _settle(self, written: Mapping[int, int]) -> None:
+        """Makes tokens that follow the text without a gap part of it, ``written`` ones among them, up to its end."""
         while self._end is None and (token := written.get(self.length, self.text.get(self.length))) is not None:
             if token in self.config.eos_token_ids:
                 self._end = "eos"
@@ -167,8 +226,6 @@ class MaskedRun:
                 self.length += 1
                 self.budget.add(token)
                 self._end = "length" if self.length == self.limit else None
-        temperature = self.config.sampling_temperature
-        yield from self._blocks.step(written, predicted, seconds, temperature, settled=self.length)
 
     def finish(self) -> Iterator[Event]:
         """Ends the run; the cache then holds only committed text."""

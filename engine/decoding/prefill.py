@@ -13,27 +13,30 @@ from engine.decoding.protocols import Decoding, Passes, Prefill
 from engine.decoding.run import Run
 from engine.events import PrefillFinished
 from engine.layers.kv_cache import KVCache
+from engine.layers.masks import CAUSAL, Blocks
 from engine.types import Cancel
 
 Read: TypeAlias = Callable[[Tensor, Cancel | None], Passes[bool]]
 """Appends what a cache lacks of a text (T,); returns as ``prefill``."""
 
 
-def read_prompt(run: Run, room: int, unread: int = 0, read: Read | None = None, block: int = 1) -> Decoding[bool]:
+def read_prompt(
+    run: Run, room: int, unread: int = 0, read: Read | None = None, blocks: Blocks = CAUSAL
+) -> Decoding[bool]:
     """Reads the prompt of a run into its cache, and yields the event of that.
 
     Args:
         room: tokens that the run may add.
         unread: how many of the prompt's last tokens are left out; the run reads them itself.
         read: in place of ``prefill``.
-        block: as ``KVCache.block``; only whole blocks are reused.
+        blocks: in which it is read; only whole ones are reused.
 
     Returns:
         False if ``cancel`` was set before all was read; then there is no event.
     """
     started, length, cache = time.perf_counter(), len(run.prompt), run.cache
     text = run.prompt[: length - unread]
-    kept = reuse_prefix(cache, [text], block)
+    kept = reuse_prefix(cache, [text], blocks)
     cache.reserve(length + room)
     is_read = yield from prefill([text], cache, run.cancel) if read is None else read(text, run.cancel)
     if is_read:
@@ -41,26 +44,26 @@ def read_prompt(run: Run, room: int, unread: int = 0, read: Read | None = None, 
     return is_read
 
 
-def reuse_prefix(cache: KVCache, texts: Sequence[Tensor], block: int = 1) -> int:
+def reuse_prefix(cache: KVCache, texts: Sequence[Tensor], blocks: Blocks = CAUSAL) -> int:
     """Cuts the cache back to the part that it shares with the texts, one after the other.
 
     The first text may be kept in part. Each other text is kept whole or not at all: a canvas is always read in one
     pass, so that its numbers are the same each time.
 
     Args:
-        block: as ``KVCache.block``.
+        blocks: in which they are read.
 
     Returns:
         The number of tokens that stay.
     """
     ids = [token for text in texts for token in text.tolist()]
-    kept = cache.keep_prefix(ids, block)
+    kept = cache.keep_prefix(ids, blocks)
     edge = len(texts[0])
     for text in texts[1:]:
         if edge + len(text) > kept:
             break
         edge += len(text)
-    return kept if kept <= edge else cache.keep_prefix(ids[:edge], block)
+    return kept if kept <= edge else cache.keep_prefix(ids[:edge], blocks)
 
 
 def prefill(texts: Sequence[Tensor], cache: KVCache, cancel: Cancel | None = None) -> Passes[bool]:

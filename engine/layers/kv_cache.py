@@ -29,6 +29,7 @@ from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.layers.attention import Extend
 from engine.layers.images import ImageRows, keyed
+from engine.layers.masks import CAUSAL, Blocks
 
 SLACK = 512  # tokens a sliding layer keeps beyond its window
 GROWTH = 512  # buffer sizes are multiples of this many tokens
@@ -126,7 +127,7 @@ class KVCache:
     def __init__(self, config: ModelConfig, device: torch.device, dtype: torch.dtype, piece: int = PIECE) -> None:
         self.length = 0  # committed tokens
         self.piece = piece  # maximum tokens of a causal pass, unless it reads an image
-        self.block = 1  # tokens of a block that attend to one another, counted from the first token; 1: causal
+        self.blocks = CAUSAL  # in which the text is read
         self.images: tuple[ImageRows, ...] = ()  # of the text, in order, including those not read yet
         self._config = config
         self._ids: list[int | str] = []  # of the committed tokens
@@ -195,7 +196,7 @@ class KVCache:
         """
         if not 0 <= length <= self.length:
             raise SafelightError(f"cannot cut a cache of {self.length} tokens to {length}")
-        length -= length % self.block
+        length = max(0, length - self.blocks.before(length))
         if not self._can_cut(length):
             raise SafelightError(
                 f"the cache no longer holds the {self._config.sliding_window - 1} tokens before token {length}"
@@ -221,11 +222,12 @@ class KVCache:
         """Returns the sizes in which the next tokens are read: ``most`` or ``piece``, but images and blocks whole."""
         found, at, end = list[int](), self.length, self.length + count
         starts = {image.start for image in self.images}
-        whole = max(self.block, (most or self.piece) // self.block * self.block)
+        block = self.blocks.size
+        whole = max(block, (most or self.piece) // block * block)
         edges = {end} | starts | {image.end for image in self.images}
         for edge in sorted(edge for edge in edges if at < edge <= end):
-            size = edge - at if at in starts else whole
-            found += [min(size, edge - start) for start in range(at, edge, size)]
+            size, begun = (edge - at, 0) if at in starts else (whole, self.blocks.before(at))
+            found += [min(start + size, edge) - max(start, at) for start in range(at - begun, edge, size)]
             at = edge
         return found
 
@@ -250,18 +252,18 @@ class KVCache:
         pairs = zip(self._ids, ids, strict=False)
         return next((place for place, (held, new) in enumerate(pairs) if held != new), min(self.length, len(ids)))
 
-    def keep_prefix(self, ids: Sequence[int], block: int = 1) -> int:
+    def keep_prefix(self, ids: Sequence[int], blocks: Blocks = CAUSAL) -> int:
         """Truncates the text to its common prefix with ``ids``, between whose tokens ``images`` are.
 
         Args:
-            block: as the attribute; the text after the prefix is read in such blocks.
+            blocks: in which the text after the prefix is read.
 
         Returns:
             The length of the prefix: 0 if a sliding layer no longer holds the window before the cut, or the text was
                 read in other blocks.
         """
-        shared = self.shared(keyed(ids, self.images)) if block == self.block else 0
-        self.block = block
+        shared = self.shared(keyed(ids, self.images)) if blocks == self.blocks else 0
+        self.blocks = blocks
         shared = next((image.start for image in self.images if image.start < shared < image.end), shared)
         self.truncate(shared if self._can_cut(shared) else 0)
         return self.length

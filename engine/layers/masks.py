@@ -2,8 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks in which text is read. Each token attends to all of its block, and to the blocks before it.
+
+    Args:
+        size: tokens of a block; 1 is causal.
+        first: tokens of the first block if that is shorter, else 0.
+    """
+
+    size: int = 1
+    first: int = 0
+
+    @staticmethod
+    def ending_at(length: int, size: int) -> Blocks:
+        """Returns blocks of which one ends behind a text of ``length`` tokens."""
+        return Blocks(size, length % size)
+
+    def before(self, place: int) -> int:
+        """Returns how many tokens of its block come before a place, as if the first block were not shorter."""
+        return (place - self.first) % self.size
+
+
+CAUSAL = Blocks()
+"""Blocks of one token."""
 
 
 def causal_mask(committed: int, count: int, window: int | None, device: torch.device) -> Tensor:
@@ -23,14 +51,11 @@ def causal_mask(committed: int, count: int, window: int | None, device: torch.de
     return mask if window is None else mask & (key > query - window)
 
 
-def block_causal_mask(committed: int, count: int, block: int, device: torch.device) -> Tensor:
-    """Returns a ``causal_mask`` without a window for text in blocks of ``block`` tokens, counted from its beginning.
-
-    Each token attends to all of its block; 1 is causal.
-    """
+def block_causal_mask(committed: int, count: int, blocks: Blocks, device: torch.device) -> Tensor:
+    """Returns a ``causal_mask`` without a window for text that is read in blocks."""
     query = torch.arange(committed, committed + count, device=device)[:, None]
     key = torch.arange(committed + count, device=device)[None, :]
-    return key < (query // block + 1) * block
+    return key < query - (query - blocks.first) % blocks.size + blocks.size
 
 
 def image_mask(committed: int, count: int, window: int | None, device: torch.device) -> Tensor | None:

@@ -11,7 +11,7 @@
     entropy    nats (C,).
     accepted   positions whose token was kept at this step.
     settled    accepted positions kept with one and the same best guess for two steps or more.
-    remelted   positions kept at the step before and re-noised at this one.
+    remelted   positions kept at the step before and re-noised at this one, or with another token over a filler.
     pinned     positions before this one are held, as they fit the format of the answer; 0 without one.
     committed  whether the block is finished: then ``ids`` are its tokens, and those of the text are settled.
     pieces     texts of tokens that no earlier frame of this stream named, by id; empty for control tokens.
@@ -50,7 +50,7 @@ class CanvasFrames:
         self._accepted: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._agreed: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self._read = Draft(self._ends)  # of the running block
-        self._draft: Tokens = np.zeros(0, dtype=np.int32)
+        self._draft = self._shown = np.zeros(0, dtype=np.int32)
         self._pinned = 0
         self._filler: int | None = None
 
@@ -62,7 +62,7 @@ class CanvasFrames:
                 self._accepted = np.zeros(length, dtype=np.bool_)
                 self._agreed = np.zeros(length, dtype=np.int32)
                 self._draft = np.full(length, -1, dtype=np.int32)
-                self._pinned, self._filler = 0, event.filler
+                self._pinned, self._filler, self._shown = 0, event.filler, event.canvas
                 if event.filler is not None:
                     self._accepted = event.canvas != event.filler
                 self._read = Draft.from_events((event,), self._ends)
@@ -90,8 +90,9 @@ class CanvasFrames:
         accepted, draft = event.accepted_mask, event.argmax_canvas
         self._agreed = np.where(accepted, np.where(self._draft == draft, self._agreed, 0) + 1, 0).astype(np.int32)
         settled = (self._agreed >= SETTLED_AFTER) & (event.candidates == draft)
-        remelted = self._accepted & ~accepted
-        self._accepted, self._draft = accepted, draft
+        is_replaced = self._shown != event.next_canvas if self._filler is not None else np.False_
+        remelted = self._accepted & (~accepted | is_replaced)
+        self._accepted, self._draft, self._shown = accepted, draft, event.next_canvas
         self._read.fold(event)
         text = self._model.decode(self._read.tokens()).text
         return self._frame(event.block_index, event.step + 1, text, event.next_canvas, draft) | {

@@ -1,4 +1,4 @@
-"""A training run of a small dense causal model: WeDLM, masked block diffusion, or the draft of the latter.
+"""A training run of a small dense causal model, by the objective of its recipe.
 
 A draft is trained on a finished masked run, whose averaged weights stay as they are.
 """
@@ -92,7 +92,8 @@ class CausalTrainer(TrainingLoop):
         rows = TextRows(table)
         logits = read_rows(self.network, rows, is_causal=self.recipe.objective == "wedlm")
         loss = text_loss(logits, rows)
-        right, there = right_texts(logits.detach(), rows, MOST_TEXTS)
+        of = "causal" if self.recipe.is_autoregressive else "masked"
+        right, there = right_texts(logits.detach(), rows, MOST_TEXTS, of)
         return loss.causal, loss.masked, right.sum() / there.sum()
 
     @torch.no_grad()

@@ -65,8 +65,12 @@ def run_of(network: CausalNetwork, decoding: Decoding[None], cancel: threading.E
     return events
 
 
-def passes_told(events: Sequence[Event], length: int, mask: int) -> list[dict[int, int]]:
-    """What each pass wrote, place -> token, as the steps of a whole run say it; see that its events go together."""
+def passes_told(events: Sequence[Event], length: int, mask: int, *, edits: bool = False) -> list[dict[int, int]]:
+    """What each pass wrote, place -> token, as the steps of a whole run say it; see that its events go together.
+
+    Args:
+        edits: written tokens may change.
+    """
     order, told, text = Order(False), list[dict[int, int]](), dict[int, int]()
     tokens: list[int] = []
     for event in events[:-1]:
@@ -78,9 +82,9 @@ def passes_told(events: Sequence[Event], length: int, mask: int) -> list[dict[in
             told += [{}] if event.seconds else []  # without: the pass before it, which went on into this block
             cells = zip(event.accepted_mask.tolist(), event.next_canvas.tolist(), strict=True)
             for place, (is_written, token) in enumerate(cells, block * length):
-                assert text.get(place, token) == token  # what is written stays
+                assert text.get(place, token) == token or (edits and is_written)  # what is written stays
                 assert is_written or token == mask
-                if is_written and place not in text:
+                if is_written and text.get(place) != token:
                     text[place] = told[-1][place] = token
         elif isinstance(event, CanvasCommitted):
             tokens += event.tokens[: event.text_length].tolist()

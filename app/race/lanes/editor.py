@@ -14,7 +14,7 @@ from app.design.controls import FlowLayout, button, flow_of, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.race.lanes.facts import ModelFacts
-from app.settings.decoders import BLOCK_CAUSAL, DecodingChoice, can_mix
+from app.settings.decoders import CHOICES, DecodingChoice, can_mix, options_of
 from app.settings.fields import (
     NumberBox,
     choice_box,
@@ -23,13 +23,13 @@ from app.settings.fields import (
     number_in,
     put_number,
     show_decoders,
+    show_options,
     start_number,
 )
 from app.settings.spec import (
     ANSWER_DECODER,
     DECODER,
     IMAGE_BUDGET,
-    REMASKING,
     RESCUE,
     RESCUE_EXPLANATION,
     SAMPLER,
@@ -69,7 +69,7 @@ class LaneEditor(QWidget):
         self.model = _chooser(tr("Model"))
         self.decoder = choice_box(DECODER)
         self.mixed = {declared.name: choice_box(declared) for declared in MIXED}
-        self.remasking = choice_box(REMASKING)
+        self.chosen = {choice: choice_box(choice) for choice in CHOICES}
         self.flags = {name: flag_box(name, *words) for name, words in FLAGS.items()}
         self.images = choice_box(IMAGE_BUDGET)
         self.adapter = _chooser(tr("Adapter"))
@@ -84,7 +84,7 @@ class LaneEditor(QWidget):
         self._lay_out()
         self._fit()
         self.model.activated.connect(self._choose_model)
-        for box in (self.decoder, *self.mixed.values(), self.remasking, self.images):
+        for box in (self.decoder, *self.mixed.values(), *self.chosen.values(), self.images):
             box.activated.connect(self._edit)
         for flag in self.flags.values():
             flag.toggled.connect(self._edit)
@@ -97,7 +97,7 @@ class LaneEditor(QWidget):
             (tr("Model"), self.model),
             (tr("Decoding"), self.decoder),
             *((tr(declared.label), self.mixed[declared.name]) for declared in MIXED),
-            (tr(REMASKING.label), self.remasking),
+            *((tr(choice.label), box) for choice, box in self.chosen.items()),
             (tr(IMAGE_BUDGET.label), self.images),
             (tr("Adapter"), self.adapter),
         ):
@@ -120,7 +120,8 @@ class LaneEditor(QWidget):
 
     def tab_stops(self) -> list[QWidget]:
         """Returns the widgets of the Tab order."""
-        choices = (self.model, self.decoder, *self.mixed.values(), self.remasking, self.images, self.adapter)
+        chosen = self.chosen.values()
+        choices = (self.model, self.decoder, *self.mixed.values(), *chosen, self.images, self.adapter)
         settings = (part for name in self.ticks for part in (self.ticks[name], self.boxes[name]))
         return [*choices, *self.flags.values(), *settings, self.duplicate, self.remove, self.close_button]
 
@@ -176,8 +177,10 @@ class LaneEditor(QWidget):
             show_decoders(box, ("", *MIXABLE), name, tr("Same as Decoding"))
             box.setAccessibleDescription(tr(declared.explanation))
             self._titled[box].setVisible(mixes)
-        self.remasking.setCurrentIndex(self.remasking.findData(choice.remasking))
-        self._titled[self.remasking].setVisible(BLOCK_CAUSAL in choice.names)
+        for own, box in self.chosen.items():
+            offered = options_of(own, choice.decoder)
+            show_options(box, offered, getattr(choice, own.name))
+            self._titled[box].setVisible(bool(offered))
         self.images.setCurrentIndex(max(0, self.images.findData(str(lane.changes.get(IMAGES, "")))))
         self._titled[self.images].setVisible(facts.sees)
         for flag, is_on in zip(self.flags.values(), (choice.rescue, choice.verify), strict=True):
@@ -231,8 +234,8 @@ class LaneEditor(QWidget):
     def _edit(self) -> None:
         if self._filling:
             return
-        boxes = {**self.mixed, DECODER.name: self.decoder, REMASKING.name: self.remasking}
-        chosen = {name: box.currentData() for name, box in boxes.items()}
+        boxes = {**self.mixed, DECODER.name: self.decoder, **{own.name: box for own, box in self.chosen.items()}}
+        chosen = {name: box.currentData() or "" for name, box in boxes.items()}
         flags = {name: flag.isChecked() for name, flag in self.flags.items()}
         choice = self._fitting(DecodingChoice.read(chosen | flags))
         changes: dict[str, Any] = choice.changes

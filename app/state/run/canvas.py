@@ -4,6 +4,7 @@ There are two views of a canvas. *Raw* shows the tokens on it, noise included. *
 and the model's best guess (argmax) everywhere else. Every token shown comes from an event.
 
 A block with a filler is written over masks: each step is a pass, accepted tokens are written, and there is no noise.
+A written token that a pass replaces by another one is taken back, and accepted at once.
 
 Arrays are replaced and not modified, so ``copy.copy`` of a block is a snapshot.
 """
@@ -47,7 +48,7 @@ class CellState(enum.IntEnum):
     NOISE = 0  # re-noised: a uniform random token
     CANDIDATE = 1  # not accepted; the calm view shows the best guess
     ACCEPTED = 2  # candidate kept at this step
-    REMELTED = 3  # accepted at the step before, re-noised at this one
+    REMELTED = 3  # accepted at the step before, re-noised at this one, or over masks replaced
     SETTLED = 4  # accepted with an unchanged argmax for two steps or more, or committed
     GIVEN = 5  # pinned by the user, or forced or chosen by the format that the answer must fit
     PADDING = 6  # the end token and everything after it, once committed
@@ -55,9 +56,9 @@ class CellState(enum.IntEnum):
     MASKED = 8  # not written yet; the calm view shows the best guess if the pass had one
 
 
-def predicted_by(argmax: Tokens, written: Mask, filler: int) -> Mask:
-    """Returns the positions (C,) that a pass over masks predicted; ``written`` are those written before it."""
-    found: Mask = ~written & (argmax != filler)
+def predicted_by(argmax: Tokens, shown: Tokens) -> Mask:
+    """Returns the positions (C,) that a pass over masks predicted; ``shown`` is the canvas before it."""
+    found: Mask = argmax != shown
     return found
 
 
@@ -291,7 +292,8 @@ class BlockState:
         self.agreed_steps = np.where(accepted, agreed, 0).astype(np.int32)
         self.settled_mask = (self.agreed_steps >= SETTLED_AFTER) & (event.candidates == event.argmax_canvas)
         self.shown_before, self.kept_before, self.accepted_before = self.shown, self.kept, self.accepted_mask
-        self.remelted_mask = self.accepted_mask & ~accepted
+        is_replaced = (self.shown != event.next_canvas) if self.has_masks else np.False_
+        self.remelted_mask = self.accepted_mask & (~accepted | is_replaced)
         self.remelts = self.remelts + self.remelted_mask
         self.accepted_steps = self.accepted_steps + accepted
         self.accepted_mask = accepted
@@ -303,10 +305,10 @@ class BlockState:
         self.seconds += event.seconds
 
     def _fold_predictions(self, event: StepFinished) -> None:
-        """Applies a step's entropies and top candidates; ``accepted_mask`` is still that of the step before."""
+        """Applies a step's entropies and top candidates; ``shown`` is still that of the step before."""
         entropy, tokens, shares = event.entropy, event.top_tokens, event.top_probabilities
         if self.filler is not None:
-            here = self.predicted = predicted_by(event.argmax_canvas, self.accepted_mask, self.filler)
+            here = self.predicted = predicted_by(event.argmax_canvas, self.shown)
             entropy = np.where(here, entropy, 0 if self.entropy is None else self.entropy)
             if tokens is not None and shares is not None:
                 old, old_shares = self.top_tokens, self.top_probabilities

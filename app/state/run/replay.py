@@ -95,8 +95,12 @@ class BlockRecord:
         """(S, C) positions that the pass of a step predicted; None if steps predict every position."""
         if self.filler is None:
             return None
-        written = np.vstack([self.begun, self.accepted[:-1]])[: self.steps]
-        return predicted_by(self.argmax, written, self.filler)
+        return predicted_by(self.argmax, self.shown)
+
+    @property
+    def shown(self) -> Tokens:
+        """(S, C) the canvas before each step, unless a round or a rewrite came between."""
+        return np.vstack([self.noise, self.following])[: self.steps]
 
     @property
     def length(self) -> int:
@@ -109,7 +113,13 @@ class BlockRecord:
 
     @cached_property
     def remelted(self) -> Mask:
-        """(S, C) accepted at the step before and re-noised at this one, but not by a round or a rewrite."""
+        """(S, C) accepted at the step before and re-noised at this one, but not by a round or a rewrite.
+
+        Over masks, written before this step and replaced by it.
+        """
+        if self.has_masks:
+            written = np.vstack([self.begun, self.accepted])[: self.steps]
+            return np.asarray(written & (self.shown != self.following))
         before = np.vstack([np.zeros((1, self.length), dtype=np.bool_), self.accepted[:-1]])[: self.steps]
         before[[one.step for one in self.rounds if one.step < self.steps]] = False
         before[[step + 1 for step in self.readings if step + 1 < self.steps]] = False
@@ -144,13 +154,14 @@ class BlockRecord:
     def settled_at(self) -> NDArray[np.int32]:
         """(C,) the first step from which the argmax no longer changes; 0 if the block has no steps.
 
-        Over masks it is the step that wrote the position, or the last step if none did.
+        Over masks it is the step that wrote the position's last token, or the last step if none did.
         """
         if not self.steps:
             return np.zeros(self.length, dtype=np.int32)
         if self.has_masks:
             first = np.where(self.accepted.any(axis=0), self.accepted.argmax(axis=0), self.steps - 1)
-            return np.asarray(first, dtype=np.int32)
+            last = np.where(self.remelted, np.arange(self.steps)[:, None], 0).max(axis=0)
+            return np.asarray(np.maximum(first, last), dtype=np.int32)
         places = np.arange(self.steps)[:, None]
         return np.asarray(np.where(self.changed, places, 0).max(axis=0), dtype=np.int32)
 
@@ -466,7 +477,7 @@ def _record(index: int, events: list[Event], header: TraceHeader) -> BlockRecord
     if has_top:
         arrays |= {"top_tokens": np.stack(tops), "top_probabilities": np.stack(shares)}
     if started.filler is not None:
-        _carry(started.canvas != started.filler, started.filler, arrays)
+        _carry(started.canvas, arrays)
     pins = [event for event in events if isinstance(event, PrefixPinned)]
     held = _held(
         started, len(steps), [change for change in header.changes if change.block == started.block_index], pins
@@ -495,17 +506,17 @@ def _record(index: int, events: list[Event], header: TraceHeader) -> BlockRecord
     )
 
 
-def _carry(written: Mask, filler: int, arrays: dict[str, NDArray[Any]]) -> None:
+def _carry(shown: Tokens, arrays: dict[str, NDArray[Any]]) -> None:
     """Carries the predictions of a pass over masks on to later steps that do not predict there, as the reducer does.
 
     Changes ``arrays`` in place.
     """
     for step, argmax in enumerate(arrays["argmax_canvas"]):
-        elsewhere = ~predicted_by(argmax, written, filler)
+        elsewhere = ~predicted_by(argmax, shown)
         for name in ("entropy", "top_tokens", "top_probabilities"):
             if name in arrays and (step or name != "top_tokens"):
                 arrays[name][step][elsewhere] = arrays[name][step - 1][elsewhere] if step else 0
-        written = arrays["accepted_mask"][step]
+        shown = arrays["next_canvas"][step]
 
 
 def _rounds(snapshots: Sequence[BlockState]) -> Iterator[PinnedRound]:

@@ -23,7 +23,7 @@ class Moment:
     fresh: tuple[int, ...]  # accepted for the first time
     taken_back: tuple[int, ...]  # accepted at the step before, re-noised at this one
     again: tuple[int, ...]  # accepted again, with the token they had when they were taken back
-    otherwise: tuple[int, ...]  # accepted again, with another token
+    otherwise: tuple[int, ...]  # accepted again, with another token; or replaced by it
     settled: int  # cells that are settled after the step
     changed: tuple[int, ...]  # their best guess differs from the step before
 
@@ -45,9 +45,9 @@ def moment(record: BlockRecord, step: int) -> Moment:
         accepted=int(now.sum()),
         counted=int(counts.sum()),
         fresh=_places(new & ~ever),
-        taken_back=_places(record.remelted[step] & counts),
+        taken_back=_places(record.remelted[step] & counts & ~now),
         again=_places(same),
-        otherwise=_places(new & ever & ~same),
+        otherwise=_places((new & ever & ~same) | (record.remelted[step] & now)),
         settled=int((record.snapshots[step + 1].settled_mask & counts).sum()),
         changed=_places(record.changed[step] & counts),
     )
@@ -55,6 +55,8 @@ def moment(record: BlockRecord, step: int) -> Moment:
 
 def tokens_before(record: BlockRecord, step: int) -> Tokens:
     """Returns the token (C,) accepted last before a step; the value has no meaning where none was accepted."""
+    if record.has_masks:
+        return np.asarray(record.shown[step])
     last = step - 1 - np.argmax(record.accepted[:step][::-1], axis=0) if step else np.zeros(record.length, np.intp)
     found: Tokens = record.candidates[last, np.arange(record.length)]
     return found

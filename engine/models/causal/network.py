@@ -19,7 +19,7 @@ from engine.layers.attention import Extend, Reach
 from engine.layers.branches import Branches
 from engine.layers.embedding import TokenTable
 from engine.layers.kv_cache import KVCache
-from engine.layers.masks import block_causal_mask, causal_mask
+from engine.layers.masks import CAUSAL, Blocks, block_causal_mask, causal_mask
 from engine.layers.rope import cos_sin, inverse_frequencies, stretched, stretched_as_llama3
 from engine.layers.segments import unextended
 from engine.models.causal.block import CausalBlock, SandwichBlock, norm
@@ -55,7 +55,7 @@ class CausalNetwork(Network):
     @torch.inference_mode()
     def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
         ids = self.checked_text(ids, cache)
-        return self._read(ids, cache, len(ids), None, cache.block)
+        return self._read(ids, cache, len(ids), None, cache.blocks)
 
     @torch.inference_mode()
     def decode(
@@ -70,7 +70,7 @@ class CausalNetwork(Network):
     ) -> Tensor:
         if not 0 <= commit <= (len(ids) if branches is None else branches.text_rows):
             raise SafelightError(f"{commit} of {len(ids)} rows cannot become text")
-        hidden = self._read(self.checked(ids), cache, commit, positions, 1 if is_causal else None, branches)
+        hidden = self._read(self.checked(ids), cache, commit, positions, CAUSAL if is_causal else None, branches)
         return self.head(hidden[first_logits:])
 
     def head(self, hidden: Tensor) -> Tensor:
@@ -125,13 +125,13 @@ class CausalNetwork(Network):
         cache: KVCache,
         commit: int,
         positions: Tensor | None,
-        block: int | None,
+        blocks: Blocks | None,
         branches: Branches | None = None,
     ) -> Tensor:
         """Reads rows (T,) after the cache's text -> hidden states (T, H).
 
         Args:
-            block: as ``block_causal_mask`` takes it; None: each row sees all.
+            blocks: in which they are read; None: each row sees all.
             branches: as ``decode`` takes it.
         """
         start, count = cache.length, len(ids)
@@ -147,11 +147,11 @@ class CausalNetwork(Network):
         masks = dict[int | None, Tensor | Reach]()
         if branches is not None:
             masks[None] = branches.reach(start, self.device)
-        elif block is not None and count > 1:
+        elif blocks is not None and count > 1:
             windows = {self.config.sliding_window if layer.is_sliding else None for layer in self.config.layers}
-            assert block == 1 or windows == {None}, "only models with full attention in all layers have blocks"
+            assert blocks.size == 1 or windows == {None}, "only models with full attention in all layers have blocks"
             masks = {window: causal_mask(start, count, window, self.device) for window in windows - {None}}
-            masks[None] = block_causal_mask(start, count, block, self.device)
+            masks[None] = block_causal_mask(start, count, blocks, self.device)
         near = masks.get(self.config.sliding_window)
         text_rows = None if branches is None else branches.text_rows
         hidden = self.run(ids[None], positions.to(self.device), masks.get(None), cache, near, text_rows)[0]

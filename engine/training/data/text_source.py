@@ -6,8 +6,17 @@ import random
 
 from engine.tasks import skills
 from engine.training.data.corpus import EOS, RowStream, build_tokenizer, prompt_text
-from engine.training.data.text_rows import NOISE, Table, TextRows, arrange, draw_blocks, pack
-from engine.training.recipes.causal import MASK, CausalRecipe
+from engine.training.data.text_rows import (
+    NOISE,
+    Table,
+    TextRows,
+    arrange,
+    arrange_blocks,
+    arrange_whole,
+    draw_blocks,
+    pack,
+)
+from engine.training.recipes.causal import MASK, TOKENS, CausalRecipe
 
 
 class TextSource(RowStream):
@@ -34,6 +43,13 @@ class TextSource(RowStream):
 
     def _arranged(self, prompt: list[int], answer: list[int]) -> Table:
         size = self.rng.choice(self.recipe.block_sizes)
+        if self.noise.copies == "none":
+            tail = self.rng.randrange(2 * size)
+            count = len(answer) + tail
+            masks = self.rng.sample(range(count), self.rng.randint(1, count))
+            return arrange_whole(prompt, answer, tail, masks, self.noise, MASK)
+        if self.noise.copies == "blocks":
+            return arrange_blocks(prompt, answer, size, self.noise, MASK, TOKENS, self.rng)
         room = self.recipe.row_length - len(prompt) - len(answer)
         blocks = draw_blocks(self.rng, len(answer), size, room, self.noise)
         return arrange(prompt, answer, blocks, self.noise, MASK)

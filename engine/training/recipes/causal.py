@@ -3,6 +3,10 @@
 ``wedlm`` is a Qwen3 whose masks follow the known text, at whatever positions it stands (arXiv 2512.22737). ``masked``
 is a Ministral that sees a block in both directions, and ``draft`` the low-rank addition by which it drafts a whole
 block in one pass (Nemotron-Labs-Diffusion, arXiv 2607.05722). Each is trained on plain autoregression, too.
+
+``llada`` sees all of a text, masks included (LLaDA, arXiv 2502.09992); ``dream`` so, too, and predicts a mask from the
+row before it (2508.15487). ``rewriting`` sees whole blocks, and corrects written tokens (LLaDA2.1, 2602.08676). These
+three are not trained on autoregression.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from engine.models.causal.config import CausalConfig
 from engine.training.recipes.recipe import Feed, TrainingRecipe
 
 MASK = 4  # the tokenizer's <mask>
+TOKENS = 128  # of the vocabulary
 HEAD_DIM = 32
 LATE = (
     ("count_up", 5.0),
@@ -41,17 +46,19 @@ class CausalRecipe(TrainingRecipe):
         objective: the noising of an answer's copy, and the attention within its blocks.
         block_sizes: tokens of a block; each example draws one. The largest is the checkpoint's own.
         row_length: tokens of a row, into which examples are packed.
+        example_length: tokens of an example on average, both copies together.
         fill: the part of the rows that examples fill on average; with more, some do not fit.
         weights: weights of the skills, if not their own: what is learnt late comes more often.
         rank: of the draft's matrices.
     """
 
-    objective: Literal["wedlm", "masked", "draft"]
+    objective: Literal["wedlm", "masked", "draft", "bidirectional", "shifted", "rewriting"]
     hidden_size: int
     layers: int
     intermediate_size: int
     block_sizes: tuple[int, ...] = (16,)
     row_length: int = 320
+    example_length: int = 121
     fill: float = 0.93
     weights: tuple[tuple[str, float], ...] = LATE
     rank: int = 0
@@ -60,13 +67,18 @@ class CausalRecipe(TrainingRecipe):
 
     @property
     def is_qwen(self) -> bool:
-        """True if the model is a Qwen3, as WeDLM's are; the others are Ministrals."""
-        return self.objective == "wedlm"
+        """True if queries and keys are normed, as Qwen3's are; the others are Ministrals."""
+        return self.objective in ("wedlm", "rewriting")
+
+    @property
+    def is_autoregressive(self) -> bool:
+        """True if it is trained on plain autoregression, too."""
+        return self.objective not in ("bidirectional", "shifted", "rewriting")
 
     @property
     def rows(self) -> int:
-        """Returns the rows per step, for examples of 121 tokens on average, both copies together."""
-        return max(1, math.ceil(self.batch * 121 / (self.fill * self.row_length)))
+        """Returns the rows per step."""
+        return max(1, math.ceil(self.batch * self.example_length / (self.fill * self.row_length)))
 
     def feeds(self, trained: bool) -> list[Feed]:  # noqa: ARG002
         return [Feed("text", 1, self.rows)]
@@ -78,7 +90,7 @@ class CausalRecipe(TrainingRecipe):
         heads = self.hidden_size // HEAD_DIM
         layer = LayerConfig("full_attention", HEAD_DIM, math.gcd(heads, 2), 10_000.0, 1.0)
         return CausalConfig(
-            vocab_size=128,
+            vocab_size=TOKENS,
             hidden_size=self.hidden_size,
             intermediate_size=self.intermediate_size,
             num_attention_heads=heads,
@@ -110,5 +122,8 @@ MASKED = dataclasses.replace(WEDLM, name="masked", objective="masked")
 DRAFT = dataclasses.replace(
     MASKED, name="draft", objective="draft", block_sizes=(8, 16), rank=16, muon_lr=0.005, steps=1500
 )
-CAUSAL_RECIPES = {recipe.name: recipe for recipe in (WEDLM, MASKED, DRAFT)}
+LLADA = dataclasses.replace(MASKED, name="llada", objective="bidirectional", example_length=78, steps=4000)
+DREAM = dataclasses.replace(LLADA, name="dream", objective="shifted")
+REWRITING = dataclasses.replace(WEDLM, name="rewriting", objective="rewriting", steps=4000)
+CAUSAL_RECIPES = {recipe.name: recipe for recipe in (WEDLM, MASKED, DRAFT, LLADA, DREAM, REWRITING)}
 CAUSAL_CARD_RECIPES = {name: recipe.for_card() for name, recipe in CAUSAL_RECIPES.items()}

@@ -138,7 +138,7 @@ def test_files_set_aside_do_not_replace_each_other(store: PresetStore, monkeypat
 
 
 def test_a_file_of_a_newer_version_is_left_alone(store: PresetStore) -> None:
-    newer = '{"version": 5, "presets": [], "more": "things"}'
+    newer = '{"version": 6, "presets": [], "more": "things"}'
     store.path.write_text(newer)
     found = again(store)
     assert "newer Safelight" in found.problem
@@ -326,10 +326,12 @@ def test_a_preset_mixes_decoders(store: PresetStore) -> None:
     assert (again(store).problem, again(store).own) == ("", store.own)
 
 
-def test_a_preset_chooses_a_remasking(store: PresetStore) -> None:
-    chosen = DecodingChoice(remasking="sequential")
+@pytest.mark.parametrize(
+    ("chosen", "version"), [(DecodingChoice(remasking="sequential"), 4), (DecodingChoice(block_cache="dual"), 5)]
+)
+def test_a_preset_chooses_a_remasking_or_a_cache(store: PresetStore, chosen: DecodingChoice, version: int) -> None:
     store.write((POET.replace(decoding=chosen), CLERK))
-    assert json.loads(store.path.read_text())["version"] == 4
+    assert json.loads(store.path.read_text())["version"] == version
     assert (again(store).problem, again(store).own) == ("", store.own)
 
 
@@ -337,7 +339,7 @@ def test_a_preset_chooses_a_remasking(store: PresetStore) -> None:
     "bad",
     [
         *({"thought_decoder": "a b"}, {"rescue": 1}, {"verify": "yes"}, {"answer_decoder": 7}),
-        *({"remasking": "random"}, {"remasking": ["sequential"]}),
+        *({"remasking": "at random"}, {"remasking": ["sequential"]}),
     ],
 )
 def test_decoders_that_cannot_be_read_are_left_out(store: PresetStore, bad: dict[str, object]) -> None:

@@ -17,6 +17,7 @@ from app.race.lanes.editor import LaneEditor
 from app.race.lanes.facts import ModelFacts
 from app.race.lanes.lane_store import NAME, read_lanes, write_lanes
 from app.race.words import changes_words
+from app.settings.spec import REMASKING
 from app.state.race.lanes import LaneSpec
 from engine import BASE, SIGHT, SKILLS
 from tests.engine.drawn import picture
@@ -102,8 +103,9 @@ def test_a_lane_bounds_thoughts_and_chooses_a_remasking(qtbot: QtBot, tmp_path: 
     editor.changed.connect(found.append)
     facts = ModelFacts(("block_causal",))
     editor.show_lane(LaneSpec("sdar"), [], [], facts, "")
-    editor.remasking.setCurrentIndex(2)
-    editor.remasking.activated.emit(2)
+    remasking = editor.chosen[REMASKING]
+    remasking.setCurrentIndex(3)
+    remasking.activated.emit(3)
     editor.ticks["thinking_tokens"].click()
     lane = LaneSpec("sdar", "block_causal", {"remasking": "sequential", "thinking_tokens": 256})
     assert found[-1] == lane
@@ -116,7 +118,7 @@ def test_a_lane_bounds_thoughts_and_chooses_a_remasking(qtbot: QtBot, tmp_path: 
     assert not editor.ticks["thinking_tokens"].isChecked()
     facts = ModelFacts(("autoregressive", "block_diffusion"))
     editor.show_lane(LaneSpec("other"), [], [], facts, "")
-    assert editor.remasking.parentWidget().isHidden()
+    assert remasking.parentWidget().isHidden()
 
 
 def test_a_new_lane_decodes_in_another_way_and_races_at_once(page: RaceController) -> None:

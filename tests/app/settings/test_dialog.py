@@ -15,7 +15,7 @@ from app.settings import store
 from app.settings.decoders import OWN_DECODING, DecodingChoice, settings_of
 from app.settings.dialog import SettingsDialog
 from app.settings.preferences import ELSEWHERE, SECTIONS, Act, Preferences
-from app.settings.spec import SAMPLER
+from app.settings.spec import REMASKING, SAMPLER
 from app.settings.strip import SettingsStrip
 from app.settings.values import SettingsValues
 from app.system.folders import default_data_folder
@@ -311,15 +311,16 @@ def test_the_strip_offers_the_ways_of_remasking_and_what_each_goes_by(qtbot: QtB
     values, defaults = SettingsValues(decoders=("block_causal",)), GenerationConfig()
     strip = SettingsStrip(values)
     qtbot.addWidget(strip)
-    box, knobs = strip.decoding.remasking, ("accept_probability", "entropy_bound")
-    assert [box.itemData(place) for place in range(box.count())] == list(REMASKING_OF["block_causal"])
+    box, knobs = strip.decoding.chosen[REMASKING], ("accept_probability", "entropy_bound")
+    assert [box.itemData(place) for place in range(box.count())] == ["", *REMASKING_OF["block_causal"]]
     assert not strip.decoding.isHidden()
     live = []
     for place in range(box.count()):
         box.setCurrentIndex(place)
         live.append([name for name in knobs if not strip.boxes[name].parentWidget().isHidden()])
         assert not strip.boxes["max_denoising_steps"].parentWidget().isHidden()
-    assert live == [["accept_probability"], [], [], ["entropy_bound"]]
+    assert live == [["accept_probability"], ["accept_probability"], [], [], ["entropy_bound"], []]
+    box.setCurrentIndex(box.findData("entropy_bounded"))
     strip.boxes["entropy_bound"].setValue(0.3)
     changes = {"decoder": "block_causal", "remasking": "entropy_bounded", "entropy_bound": 0.3}
     assert values.config(defaults) == defaults.replace(**changes)

@@ -19,6 +19,7 @@ from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.events import Event, PrefillFinished
 from engine.layers.kv_cache import KVCache
+from engine.layers.masks import Blocks
 from engine.models.causal.network import CausalNetwork
 from tests.engine import sdar
 from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
@@ -29,9 +30,10 @@ block_causal = DECODERS["block_causal"]
 
 
 @torch.inference_mode()
-def block_logits(network: CausalNetwork, ids: Sequence[int], size: int) -> Tensor:
-    """Logits (T, V) of text in blocks of so many tokens from its first one, each of which sees all of itself."""
-    block = torch.arange(len(ids)) // size
+def block_logits(network: CausalNetwork, ids: Sequence[int], size: int, first: int = 0) -> Tensor:
+    """Logits (T, V) of text in blocks of so many tokens, each of which sees all of itself; ``first`` is the length of
+    the first one if that is shorter."""
+    block = (torch.arange(len(ids)) + (size - first) % size) // size
     return network.head(network.run(torch.tensor([ids]), torch.arange(len(ids)), block[:, None] >= block)[0])
 
 
@@ -49,7 +51,9 @@ def plain_shares(logits: Tensor, config: GenerationConfig) -> Tensor:
     return scaled.softmax(-1)
 
 
-def plain_choice(shares: Tensor, drawn: list[int], count: int, config: GenerationConfig) -> set[int]:
+def plain_choice(
+    shares: Tensor, drawn: list[int], count: int, config: GenerationConfig, draws: torch.Generator
+) -> set[int]:
     """The masks, of M with shares (M, V), that a pass writes."""
     rows = range(len(drawn))
     likely = {row: float(shares[row, drawn[row]]) for row in rows}
@@ -57,6 +61,9 @@ def plain_choice(shares: Tensor, drawn: list[int], count: int, config: Generatio
     match config.remasking:
         case "sequential":
             return set(rows[:count])
+        case "random":
+            order = torch.rand(len(drawn), generator=draws).tolist()
+            return set(sorted(rows, key=lambda row: -order[row])[:count])
         case "low_confidence_static":
             return set(best)
         case "low_confidence_dynamic":
@@ -71,6 +78,16 @@ def plain_choice(shares: Tensor, drawn: list[int], count: int, config: Generatio
                     break
                 found.add(row)
             return found
+
+
+def plain_schedule(masks: int, steps: int) -> list[int]:
+    """How many masks each pass writes: of those left, one over the passes left, in fp32, rounded; passes that would
+    write none are left out."""
+    found, one = list[int](), torch.tensor(1.0)
+    for behind in range(steps, 0, -1):
+        left_out = (one - (one - (behind - 1) / steps)) / (one - (one - behind / steps))
+        found += [min(masks - sum(found), round((masks - sum(found)) * (1 - left_out.item())))]
+    return [count for count in found if count]
 
 
 @dataclass
@@ -91,6 +108,9 @@ def plain_run(
     draws, made, ids, written = torch.Generator().manual_seed(seed), PlainRun(), list(prompt), set(range(len(prompt)))
     most, steps = min(config.max_new_tokens, positions - len(prompt)), min(config.max_denoising_steps, size)
     schedule = [size // steps + (step < size % steps) for step in range(steps)]
+    greedy, edits, first = config.sampling_temperature == 0, config.edit_probability < 1, 0
+    if network.config.blocks_follow_prompt:
+        first, positions = len(prompt) % size, len(prompt) + most
 
     def has_ended() -> bool:
         for place in range(len(prompt), len(prompt) + most):
@@ -102,39 +122,57 @@ def plain_run(
         made.reason, made.text = "length", ids[len(prompt) : len(prompt) + most]
         return True
 
-    for start in range(len(prompt) // size * size, positions, size):
+    def drawn_from(logits: Tensor) -> tuple[list[int], Tensor]:
+        shares = torch.stack([plain_shares(row, config) for row in logits])
+        return (logits.argmax(-1) if greedy else torch.multinomial(shares, 1, generator=draws)[:, 0]).tolist(), shares
+
+    for start in range(first + (len(prompt) - first) // size * size, positions, size):
         stop = min(start + size, positions)
         ids += [mask] * (stop - len(ids))
-        for step, count in enumerate(schedule):
+        if config.schedule == "round":
+            schedule = plain_schedule(stop - max(start, len(prompt)), config.max_denoising_steps)
+        step, late = 0, 0
+        while True:
+            own = [place for place in range(max(start, len(prompt)), stop) if place in written]
             masked = [place for place in range(start, stop) if place not in written]
-            if not masked:
+            late += not masked
+            if not masked and (not edits or late > config.edit_passes):
                 break
-            logits = block_logits(network, ids, size)[masked]
-            if step == steps - 1:
-                logits[:, mask] = -torch.inf
-            shares = torch.stack([plain_shares(row, config) for row in logits])
-            greedy = config.sampling_temperature == 0
-            drawn = logits.argmax(-1) if greedy else torch.multinomial(shares, 1, generator=draws)[:, 0]
-            chosen = plain_choice(shares, drawn.tolist(), count, config)
-            is_last = step == steps - 1
-            new = {masked[row]: token for row, token in enumerate(drawn.tolist()) if row in chosen or is_last}
+            logits, new = block_logits(network, ids, size, first).clone(), dict[int, int]()
+            if masked:
+                is_last = step == len(schedule) - 1
+                if is_last:
+                    logits[masked, mask] = -torch.inf
+                tokens, shares = drawn_from(logits[masked])
+                chosen = plain_choice(shares, tokens, schedule[step], config, draws)
+                new = {masked[row]: token for row, token in enumerate(tokens) if row in chosen or is_last}
+            if edits and own:
+                tokens, shares = drawn_from(logits[own])
+                for place, token, row in zip(own, tokens, shares, strict=True):
+                    if token != ids[place] and float(row[token]) > config.edit_probability:
+                        new[place] = token
             new = {place: token for place, token in new.items() if token != mask}
             for place, token in new.items():
                 ids[place] = token
             written |= set(new)
+            step += 1
             made.passes.append({place - len(prompt): token for place, token in new.items()})
-            if has_ended():
+            if not edits and has_ended():
                 return made
+            if edits and not masked and not new:
+                break
+        if has_ended():
+            return made
         made.passes.append({})  # the one that reads the block for the cache
     raise AssertionError("the text has no end")
 
 
-def check_blocks(network: CausalNetwork, cache: KVCache, ids: Sequence[int], size: int) -> None:
+def check_blocks(network: CausalNetwork, cache: KVCache, ids: Sequence[int], size: int, first: int = 0) -> None:
     """See that a cache holds the whole blocks of a text, and their keys and values as read all at once."""
-    whole = len(ids) // size * size
+    whole = max(0, first + (len(ids) - first) // size * size)
     assert cache.shared(ids) == cache.length == whole
     fresh = network.new_cache()
-    fresh.block = size
+    fresh.blocks = Blocks(size, first)
     if whole:
         network.prefill(torch.tensor(ids[:whole]), fresh)
     for layer in range(len(network.layers) if whole else 0):
@@ -148,11 +186,9 @@ def check_told(told: list[dict[int, int]], passes: list[dict[int, int]], *, is_a
     assert len(told) == len(passes)
     if is_aligned:
         assert told == passes
-    when = {place: index for index, written in enumerate(passes) for place in written}
     for index, written in enumerate(told):
         for place, token in written.items():
-            assert when[place] <= index
-            assert passes[when[place]][place] == token
+            assert token in (before.get(place) for before in passes[: index + 1])
 
 
 def events_of(
@@ -161,13 +197,16 @@ def events_of(
     return list(perform_all(network, block_causal(Run(network, torch.tensor(prompt), config, seed, None, cache))))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("runs", [30, pytest.param(120, marks=pytest.mark.slow)])
-def test_runs_of_several_turns_against_the_definition(runs: int) -> None:
-    """Blocks of odd sizes, prompts of all lengths, all strategies; a turn begins with the cache of those before."""
+@pytest.mark.parametrize("follows", [False, True])
+@pytest.mark.parametrize("runs", [25, pytest.param(120, marks=pytest.mark.slow)])
+def test_runs_of_several_turns_against_the_definition(runs: int, follows: bool) -> None:
+    """Blocks of odd sizes, prompts of all lengths, all strategies, with and without edits; a turn begins with the cache
+    of those before."""
     seen = set()
     for seed in range(runs):
         rng = random.Random(seed)
-        network = masked_network(seed, rng.choice([1.0, 2.0, 6.0]), 1 + seed % 2, tied=rng.random() < 0.5)
+        shape = {"tied": rng.random() < 0.5, "blocks_follow_prompt": follows}
+        network = masked_network(seed, rng.choice([1.0, 2.0, 6.0]), 1 + seed % 2, **shape)
         size, cache = SIZES[seed % len(SIZES)], network.new_cache()
         cache.piece = 2 * size + 1
         crowded = rng.random() < 0.1  # the model's positions end before the text may
@@ -175,9 +214,12 @@ def test_runs_of_several_turns_against_the_definition(runs: int) -> None:
         for _ in range(1 if crowded else 3):
             config = GenerationConfig(
                 remasking=rng.choice(REMASKING_OF["block_causal"]),
+                schedule=rng.choice(["even", "round"]),
                 accept_probability=rng.choice([0.2, 0.5, 0.85]),
+                edit_probability=rng.choice([1.0, 0.0, 0.3]),
+                edit_passes=rng.choice([0, 1, 16]),
                 entropy_bound=rng.choice([0.35, 2.0]),
-                max_denoising_steps=rng.choice([1, 2, 3, 48]),
+                max_denoising_steps=rng.choice([1, 2, 4, 48]),
                 sampling_temperature=rng.choice([0.0, 0.7]),
                 sampling_top_k=rng.choice([0, 4]),
                 sampling_top_p=rng.choice([1.0, 0.8]),
@@ -186,25 +228,24 @@ def test_runs_of_several_turns_against_the_definition(runs: int) -> None:
                 canvas_length=size,
             )
             expected = plain_run(network, prompt, config, seed)
-            shared = cache.shared(prompt)
+            shared, first = cache.shared(prompt), len(prompt) % size if follows else 0
+            kept = max(0, first + (shared - first) // size * size) if cache.blocks == Blocks(size, first) else 0
             events = events_of(network, prompt, config, seed, cache)
-            check_told(passes_told(events, size, mask=8), expected.passes, is_aligned=len(prompt) % size == 0)
+            edits, is_aligned = config.edit_probability < 1, follows or len(prompt) % size == 0
+            check_told(passes_told(events, size, 8, edits=edits), expected.passes, is_aligned=is_aligned)
             assert (events[-1].reason, events[-1].tokens.tolist()) == (expected.reason, expected.text)
             assert isinstance(events[0], PrefillFinished)
-            assert events[0].reused_tokens == shared // size * size
+            assert events[0].reused_tokens == kept
             done = sum(not passed for passed in expected.passes[:-1])  # at most: some passes write nothing
             held = [*prompt, *expected.text][: cache.length]
-            check_blocks(network, cache, held, size)
-            assert len(prompt) // size * size <= cache.length <= (len(prompt) // size + done) * size
-            seen |= {
-                expected.reason,
-                config.remasking,
-                (size, len(prompt) % size),
-                events[0].reused_tokens > 0,
-            }
+            check_blocks(network, cache, held, size, first)
+            least = first + (len(prompt) - first) // size * size
+            assert least <= cache.length <= least + done * size
+            changes = sum(map(len, expected.passes)) > len({place for passed in expected.passes for place in passed})
+            seen |= {expected.reason, config.remasking, (size, len(prompt) % size), kept > 0, changes or "unchanged"}
             prompt = [*prompt, *expected.text][: rng.randint(1, 70)]
             prompt += [rng.randrange(9) for _ in range(rng.randint(1, 6))]
-    assert len(seen) == 2 + 4 + sum(SIZES) + 2 or runs < 60
+    assert len(seen) == 2 + 5 + sum(SIZES) + 2 + 1 or runs < 60
     assert len(seen) > 30
 
 

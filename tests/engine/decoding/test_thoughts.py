@@ -116,7 +116,7 @@ def test_text_is_that_of_one_token_after_the_other_with_the_end_put_in(
     assert seen == {"as it is", "ended", "ended before"}
 
 
-@pytest.mark.parametrize("name", ["masked_diffusion", "block_causal"])
+@pytest.mark.parametrize("name", ["masked_diffusion", "block_causal", "sub_blocks"])
 def test_blocks_of_masks_end_a_thought_at_the_same_place(name: str, bounded: Callable[[bool], None]) -> None:
     """A thought that is open where the budget ends has its end there; blocks before it, or behind another, stay."""
     forced = before = 0
@@ -131,7 +131,7 @@ def test_blocks_of_masks_end_a_thought_at_the_same_place(name: str, bounded: Cal
             assert text[budget] == CLOSES
             forced += text != free
         before += in_thought(text[:budget], starts_open)[1]
-        size, first = config.canvas_length or 5, len(prompt) if name == "block_causal" else 0
+        size, first = config.canvas_length or 5, 0 if name == "masked_diffusion" else len(prompt)
         start = max(0, (first + budget) // size * size - first)  # of the block with the place
         assert text[:start] == free[:start]
         if in_thought(free[:start], starts_open)[1]:

@@ -25,16 +25,28 @@ from engine.training import train
 from engine.training.causal_trainer import CausalTrainer
 from engine.training.checkpointing import read_state
 from engine.training.data.corpus import EOS, build_tokenizer, prompt_text
-from engine.training.data.text_rows import NOISE, TAIL, NoisedBlock, TextRows, arrange, draw_blocks, pack
+from engine.training.data.text_rows import (
+    NOISE,
+    TAIL,
+    NoisedBlock,
+    TextRows,
+    arrange,
+    arrange_blocks,
+    arrange_whole,
+    draw_blocks,
+    pack,
+    visible,
+)
 from engine.training.data.text_source import TextSource
 from engine.training.exactness import exactness
 from engine.training.export import export_causal
 from engine.training.loop import initialise_matrices
+from engine.training.objectives import copies_visible
 from engine.training.producers import packed
 from engine.training.recipes.causal import CAUSAL_CARD_RECIPES, CAUSAL_RECIPES, MASK, CausalRecipe
 from engine.training.text_loss import read_rows, right_texts, text_loss
 
-OBJECTIVES = sorted(CAUSAL_RECIPES)
+OBJECTIVES = ["draft", "masked", "wedlm"]  # those with a clean copy that is read causally
 SIZES: dict[str, Any] = {"hidden_size": 32, "layers": 2, "intermediate_size": 32, "batch": 3, "warmup_steps": 1}
 
 
@@ -94,6 +106,47 @@ def plain(
                     sums[1] = sums[1] + weight * surprise(logits[len(before) + row], filled[place])
                     totals[1] += weight
     return sums[0] / totals[0], sums[1] / totals[1]
+
+
+PROMPT, ANSWER = [20, 21, 22, 23, 24], [40, 41, 42, 43, 44, 45, EOS]
+
+
+@pytest.mark.parametrize("name", ["bidirectional", "shifted"])
+def test_one_copy_sees_all_of_itself_and_predicts_its_masks(name: str) -> None:
+    noise, tail, masks = NOISE[name], 3, [0, 2, 7, 8]
+    table = arrange_whole(PROMPT, ANSWER, tail, masks, noise, MASK)
+    rows = pack([table, arrange_whole([30], [50, EOS], 0, [1], noise, MASK)], 1, 24)
+    clean = [*PROMPT, *ANSWER, EOS, EOS, EOS]
+    seen = visible(rows, is_causal=False)[0, 0]
+    assert torch.equal(seen[:15, :18], (torch.arange(18) < 15).expand(15, 18))
+    assert torch.equal(seen[15:18, :18], (torch.arange(18) >= 15).expand(3, 18))
+    ids, targets, weights = rows.whole("id")[0], rows.whole("target")[0], rows.field("masked")[0]
+    hidden = [len(PROMPT) + place for place in masks]
+    assert [ids[place].item() for place in range(15)] == [MASK if p in hidden else clean[p] for p in range(15)]
+    assert (weights[:15] > 0).nonzero()[:, 0].tolist() == [place - noise.shifts for place in hidden]
+    assert [targets[place - noise.shifts].item() for place in hidden] == [clean[place] for place in hidden]
+    assert weights[hidden[-1] - noise.shifts] == pytest.approx(TAIL * weights[hidden[0] - noise.shifts].item())
+
+
+def test_copies_in_blocks_see_what_the_objective_says_and_correct_wrong_tokens() -> None:
+    noise, size, wrong = NOISE["rewriting"], 4, 0
+    for seed in range(40):
+        table = arrange_blocks(PROMPT, ANSWER, size, noise, MASK, 128, random.Random(seed))
+        rows = pack([table], 1, table.shape[1])
+        clean = [*PROMPT, *ANSWER]  # three blocks, of which the second begins with the prompt's last token
+        meant = copies_visible(len(clean), size)
+        order = [
+            *range(12, 24),
+            *range(4, 12),
+        ]  # the noised copy is the first half there
+        assert torch.equal(visible(rows, is_causal=False)[0, 0], meant[order][:, order])
+        ids, targets, weights = rows.whole("id")[0, 12:], rows.whole("target")[0, 12:], rows.field("masked")[0]
+        assert targets.tolist() == clean[4:]
+        assert (weights > 0).nonzero()[:, 0].tolist() == list(range(13, 20))  # not the prompt's
+        changed = [(int(one), clean[place]) for place, one in enumerate(ids, 4) if int(one) != clean[place]]
+        assert {MASK} <= {one for one, _ in changed}
+        wrong += sum(one != MASK for one, _ in changed)
+    assert 5 < wrong < 60
 
 
 def passed(network: CausalNetwork, ids: list[int], places: list[int], causal: int) -> Tensor:

@@ -1,0 +1,192 @@
+"""Decoding by sub-blocks against its authors' algorithm as one reads it: no cache, all is computed at each pass."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine import GenerationConfig, SafelightError
+from engine.decoding.generate import DECODERS
+from engine.decoding.performing import perform_all
+from engine.decoding.run import Run
+from engine.events import Event, PrefillFinished
+from engine.layers.kv_cache import KVCache
+from engine.models.causal.network import CausalNetwork
+from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
+from tests.engine.decoding.test_block_causal import block_logits, check_blocks, check_told, plain_shares
+
+sub_blocks = DECODERS["sub_blocks"]
+
+
+@torch.inference_mode()
+def kept_logits(network: CausalNetwork, old: list[int], ids: list[int], part: range) -> Tensor:
+    """Logits (T, V) of a text whose last block sees the keys and values of an older text, but for a part of itself."""
+    seen = torch.arange(len(ids))
+    inside = torch.zeros(len(ids), dtype=torch.bool)
+    inside[part.start : part.stop] = True
+    both = torch.cat((torch.tensor(old), torch.tensor(ids)[inside]))
+    block = seen // network.config.canvas_length
+    size, own = len(ids), int(inside.sum())
+    visible = torch.zeros(size + own, size + own, dtype=torch.bool)
+    visible[:size, :size] = block[:, None] >= block
+    visible[size:, :size] = ~inside  # the part's own rows stand in its place
+    visible[size:, size:] = True
+    hidden = network.run(both[None], torch.cat((seen, seen[inside])), visible)[0]
+    found = network.head(hidden[:size]).clone()
+    found[inside] = network.head(hidden[size:])
+    return found
+
+
+@dataclass
+class PlainRun:
+    """What each pass writes, by place; why the run ends; its text."""
+
+    passes: list[dict[int, int]] = field(default_factory=list)
+    reason: str = ""
+    text: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Plain:
+    """A run in the making."""
+
+    network: CausalNetwork
+    prompt: list[int]
+    config: GenerationConfig
+    draws: torch.Generator
+    made: PlainRun = field(default_factory=PlainRun)
+
+    def __post_init__(self) -> None:
+        mask = self.network.config.mask_token_id
+        assert mask is not None
+        self.mask, self.ids, self.size = mask, list(self.prompt), self.network.config.canvas_length
+        self.written = set(range(len(self.prompt)))
+        self.most = min(self.config.max_new_tokens, POSITIONS - len(self.prompt))
+
+    def write(self, new: dict[int, int]) -> bool:
+        """True if the text has ended."""
+        begun, new = len(self.prompt), {place: token for place, token in new.items() if token != self.mask}
+        for place, token in new.items():
+            self.ids[place] = token
+        self.written |= set(new)
+        self.made.passes.append({place - begun: token for place, token in new.items()})
+        for place in range(begun, begun + self.most):
+            if place not in self.written:
+                return False
+            if self.ids[place] in self.config.eos_token_ids:
+                self.made.reason, self.made.text = "eos", self.ids[begun:place]
+                return True
+        self.made.reason, self.made.text = "length", self.ids[begun : begun + self.most]
+        return True
+
+    def fill(self, part: range) -> bool:
+        """Fills a part of a block; True if the text has ended."""
+        old, step = list[int](), 0
+        while masked := [place for place in part if place not in self.written]:
+            if self.config.block_cache and old and self.ids[part.start] != self.mask:
+                logits = kept_logits(self.network, old, self.ids, part)
+            else:
+                logits, old = block_logits(self.network, self.ids, self.size).clone(), list(self.ids)
+            logits, step = logits[[place - 1 for place in masked]], step + 1
+            is_last = step == self.config.sub_block
+            if is_last:
+                logits[:, self.mask] = -torch.inf
+            shares = torch.stack([plain_shares(row, self.config) for row in logits])
+            greedy = self.config.sampling_temperature == 0
+            drawn = logits.argmax(-1) if greedy else torch.multinomial(shares, 1, generator=self.draws)[:, 0]
+            likely = {row: float(shares[row, token]) for row, token in enumerate(drawn.tolist())}
+            best = max(likely, key=lambda row: likely[row])
+            sure = {row for row in likely if likely[row] > self.config.accept_probability or row == best or is_last}
+            if self.write({masked[row]: token for row, token in enumerate(drawn.tolist()) if row in sure}):
+                return True
+        return False
+
+    def run(self) -> PlainRun:
+        start = (len(self.prompt) - 1) // self.size * self.size
+        while True:
+            stop = min(start + self.size, POSITIONS)
+            self.ids += [self.mask] * (stop - len(self.ids))
+            for first in range(start, stop, self.config.sub_block):
+                if self.fill(range(first, min(first + self.config.sub_block, stop))):
+                    return self.made
+            logits = block_logits(self.network, self.ids, self.size)[-1].clone()
+            logits[self.mask] = -torch.inf
+            token = int(logits.argmax())
+            self.ids.append(self.mask)
+            if self.write({stop: token}):
+                return self.made
+            start = stop
+
+
+def events_of(
+    network: CausalNetwork, prompt: Iterable[int], config: GenerationConfig, seed: int, cache: KVCache
+) -> list[Event]:
+    return list(perform_all(network, sub_blocks(Run(network, torch.tensor(prompt), config, seed, None, cache))))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("runs", [25, pytest.param(100, marks=pytest.mark.slow)])
+def test_runs_of_several_turns_against_the_definition(runs: int) -> None:
+    """Blocks and parts of odd sizes, prompts of all lengths, with and without a block cache; a turn begins with the
+    cache of those before."""
+    seen = set()
+    for seed in range(runs):
+        rng = random.Random(seed)
+        size = rng.choice([2, 4, 6, 9])
+        network = masked_network(seed, rng.choice([1.0, 2.0, 6.0]), 1 + seed % 2, canvas_length=size)
+        cache, mask = network.new_cache(), 8
+        cache.piece = 2 * size + 1
+        crowded = rng.random() < 0.1  # the model's positions end before the text may
+        prompt = [rng.randrange(8) for _ in range(rng.randint(86, 95) if crowded else rng.randint(1, 16))]
+        for _ in range(1 if crowded else 3):
+            config = GenerationConfig(
+                accept_probability=rng.choice([0.2, 0.5, 0.9]),
+                sampling_temperature=rng.choice([0.0, 0.7]),
+                sampling_top_p=rng.choice([1.0, 0.8]),
+                max_new_tokens=rng.randint(1, 24),
+                eos_token_ids=tuple(rng.sample(range(8), rng.choice([0, 1]))),
+                sub_block=rng.choice([1, 2, 3, 16]),
+                block_cache=rng.choice(["", "dual"]),
+            )
+            expected = Plain(network, prompt, config, torch.Generator().manual_seed(seed)).run()
+            shared, least = cache.shared(prompt), (len(prompt) - 1) // size * size
+            events = events_of(network, prompt, config, seed, cache)
+            told = passes_told(events, size, mask)
+            check_told(told, expected.passes, is_aligned=len(prompt) % size == 0)
+            assert (events[-1].reason, events[-1].tokens.tolist()) == (expected.reason, expected.text)
+            assert isinstance(events[0], PrefillFinished)
+            assert events[0].reused_tokens == min(least, shared // size * size)
+            check_blocks(network, cache, [*prompt, *expected.text][: cache.length], size)
+            assert least <= cache.length <= len(prompt) + len(expected.text)
+            seen |= {expected.reason, config.block_cache, (size, len(prompt) % size), events[0].reused_tokens > 0}
+            prompt = [*prompt, *expected.text][: rng.randint(1, 70)]
+            prompt += [rng.randrange(8) for _ in range(rng.randint(1, 6))]
+    assert len(seen) == 2 + 2 + 2 + 4 + 6 + 9 + 2 or runs < 60
+    assert len(seen) > 20
+
+
+@pytest.mark.parametrize("block_cache", ["", "dual"])
+def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next(block_cache: str) -> None:
+    network, prompt = masked_network(5, canvas_length=4), [1, 2, 3, 4, 5, 6, 7]
+    config = GenerationConfig(max_new_tokens=15, eos_token_ids=(), accept_probability=0.5, sub_block=2)
+    config = config.replace(block_cache=block_cache)
+    whole = Plain(network, prompt, config, torch.Generator()).run()
+    for stop in range(len(whole.passes)):
+        cache, cancel = network.new_cache(), threading.Event()
+        decoding = sub_blocks(Run(network, torch.tensor(prompt), config, 0, cancel, cache))  # type: ignore[arg-type]
+        events = run_of(network, decoding, cancel, passes=stop)
+        assert (events[-1].reason, events[-1].steps) == ("cancelled", stop)
+        shown = events[-1].tokens.tolist()
+        assert shown == whole.text[: len(shown)]
+        check_blocks(network, cache, [*prompt, *shown][: cache.length], 4)
+        assert events_of(network, prompt, config, 0, cache)[-1].tokens.tolist() == whole.text
+
+
+def test_a_block_cache_of_the_text_before_is_refused_in_a_line() -> None:
+    with pytest.raises(SafelightError, match=r"take the block_cache dual, or none$"):
+        events_of(masked_network(1), [1], GenerationConfig(block_cache="prefix"), 0, masked_network(1).new_cache())
