@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from engine import GenerationConfig, GenerationFinished, generate, load_model
 from engine.models.causal.network import CausalNetwork
 from engine.models.folder import ModelFolder
 from tests.engine.golden.causal_reference import TOLERANCE, check_passes, logits_of
@@ -107,6 +108,45 @@ def test_llada2(name: str, version: str, tmp_path: Path) -> None:
     theirs = network.LLaDA2MoeModelLM(config.LLaDA2MoeConfig(**settings, attn_implementation="sdpa", use_cache=False))
     tensors = fill(theirs, len(name))
     check_passes(read(tmp_path, raw, tensors), partial(logits_of, theirs))
+
+
+@pytest.mark.usefixtures("old_names")
+@pytest.mark.parametrize("edits", [0.3, 0.5, 1.0])
+def test_llada2_writes_what_its_own_generate_does(edits: float, tmp_path: Path) -> None:
+    """Greedily, with and without edits: their network and decoder, and ours, of the same files."""
+    raw = SMALL | {"block_size": 8}
+    config, network = code("llada21/models", "configuration_llada21_moe", "modeling_llada21_moe")
+    settings = {key: value for key, value in raw.items() if key != "model_type"}
+    theirs = network.LLaDA2MoeModelLM(config.LLaDA2MoeConfig(**settings, attn_implementation="sdpa", use_cache=False))
+    tensors = fill(theirs, 3)
+    tensors["model.norm.weight"] *= 4  # sharper than at random
+    tensors["lm_head.weight"][raw["mask_token_id"]] = 0  # their decoder never ends where a mask is likeliest
+    theirs.load_state_dict(tensors)
+    forward = theirs.forward
+
+    def in_fp32(ids: Tensor, attention_mask: Tensor, position_ids: Tensor) -> Any:
+        return forward(ids, attention_mask=attention_mask.float(), position_ids=position_ids)
+
+    theirs.forward = in_fp32
+    ours = load_model(save(tmp_path, raw, tensors), device="cpu", dtype="float32", quantization="none")
+    draws, edited = torch.Generator().manual_seed(0), 0
+    for length in (1, 5, 8, 11, 16, 23):
+        prompt = torch.randint(6, 131, (length,), generator=draws)
+        common = {"threshold": 0.6, "eos_early_stop": True, "eos_id": 1, "mask_id": 5}
+        wanted = theirs.generate(prompt[None], block_length=8, gen_length=24, editing_threshold=edits, **common)
+        chosen = GenerationConfig(
+            max_new_tokens=24,
+            eos_token_ids=(1,),
+            accept_probability=0.6,
+            edit_probability=edits,
+            max_denoising_steps=64,
+        )
+        *_, end = generate(ours, prompt, chosen, seed=0)
+        assert isinstance(end, GenerationFinished)
+        assert end.tokens.tolist() == [token for token in wanted[0].tolist() if token != 1]
+        plain = theirs.generate(prompt[None], block_length=8, gen_length=24, editing_threshold=1.0, **common)
+        edited += wanted.tolist() != plain.tolist()
+    assert (edited > 0) is (edits < 1)
 
 
 def llada(changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
