@@ -12,9 +12,11 @@ import torch
 
 from engine import SafelightError
 from engine.adapters.targets import Place
-from engine.files import write_json
+from engine.catalog import shape
+from engine.files import read_json, write_json
 from engine.memory.plan import CONTEXT
 from engine.models.causal.network import CausalNetwork, build
+from engine.models.defaults import run_settings
 from engine.models.folder import ModelFolder, quantize
 from engine.models.llada2.config import read_config
 from engine.models.llada2.layout import TARGETS
@@ -32,26 +34,8 @@ CASES: dict[str, dict[str, Any]] = {
     "one expert a token": {"num_experts_per_tok": 1, "num_shared_experts": 0, "first_k_dense_replace": 0},
     "odd, half of a head turns": {"head_dim": 12, "num_attention_heads": 3, "num_key_value_heads": 1},
 }
-# LLaDA2.1-mini's: layers, widths, experts and rotation by mlx-lm and SGLang; the rest as in Ling-mini-2.0, its origin
-MINI = SMALL | {
-    "vocab_size": 157_184,
-    "hidden_size": 2048,
-    "intermediate_size": 5120,
-    "num_hidden_layers": 20,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 4,
-    "head_dim": 128,
-    "rope_theta": 600_000,
-    "max_position_embeddings": 32_768,
-    "mask_token_id": 156_895,
-    "eos_token_id": 156_892,
-    "pad_token_id": 156_892,
-    "num_experts": 256,
-    "num_experts_per_tok": 8,
-    "moe_intermediate_size": 512,
-    "n_group": 8,
-    "topk_group": 4,
-}
+MINI = read_json(shape("26b-a4b").folder.parent / "llada2-mini" / "config.json")
+"""LLaDA2.1-mini's: layers, widths, experts and rotation by SGLang and mlx-lm; the rest as Ling-mini-2.0, its origin."""
 
 
 def network(folder: Path, quantization: str = "none") -> CausalNetwork:
@@ -132,7 +116,7 @@ def test_every_tensor_of_the_published_checkpoint_is_accounted_for(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("name", "shape", "message"),
+    ("name", "size", "message"),
     [
         ("model.layers.3.mlp.experts.256.up_proj.weight", [512, 2048], "is not part of this model"),
         ("model.layers.3.mlp.experts.255.up_proj.weight", [512, 1024], r"config\.json asks for \(512, 2048\)"),
@@ -140,11 +124,11 @@ def test_every_tensor_of_the_published_checkpoint_is_accounted_for(tmp_path: Pat
         ("model.layers.0.mlp.gate.weight", [256, 2048], "is not part of this model"),
     ],
 )
-def test_another_layout_is_refused(name: str, shape: list[int] | None, message: str, tmp_path: Path) -> None:
+def test_another_layout_is_refused(name: str, size: list[int] | None, message: str, tmp_path: Path) -> None:
     few = MINI | {"num_hidden_layers": 4}
     write_json(tmp_path / "config.json", few)
-    found = shapes(few) | ({} if shape is None else {name: shape})
-    sparse(tmp_path, {each: size for each, size in found.items() if shape is not None or each != name})
+    found = shapes(few) | ({} if size is None else {name: size})
+    sparse(tmp_path, {each: own for each, own in found.items() if size is not None or each != name})
     with pytest.raises(SafelightError, match=message):
         ModelFolder.open(tmp_path).weights("auto", torch.device("meta"), None)
 
@@ -193,3 +177,15 @@ def test_adapters_go_by_the_names_of_the_published_modules() -> None:
     assert found["model.layers.1.attention.query_key_value"] == "layers.1.self_attn.qkv_proj"
     for name in published:
         assert TARGETS.place_named(name) == (Place(found[name], "causal") if name in found else None)
+
+
+def test_runs_have_the_settings_of_llada21_for_quality(tmp_path: Path) -> None:
+    """As diffusers' documents have them; blocks of 32, and the mask of its vocabulary."""
+    tensors = drawn(shapes(SMALL), 5)
+    settings = run_settings(save(tmp_path, SMALL, tensors))
+    assert settings.decoders == ("block_causal",)
+    found = settings.defaults
+    assert (found.accept_probability, found.edit_probability, found.edit_passes) == (0.7, 0.5, 16)
+    config = read_config(MINI)
+    assert (config.canvas_length, config.mask_token_id) == (32, 156_895)
+    assert [layer.is_dense for layer in config.layers] == [True] + [False] * 19
