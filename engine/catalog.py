@@ -421,11 +421,11 @@ PUBLISHED = (
     ),
 )
 """SDAR is not among them: its files do not say how long its blocks are, so that they do not load as they are."""
-DIFFUSION = (
-    *("diffusion_gemma", "wedlm", "sdar", "Fast_dLLM_Qwen", "llada2_moe", "nemotron_labs_diffusion", "modernbert"),
-    *("llada", "lladamoe", "Dream", "a2d-qwen3", "a2d-qwen2", "a2d-llama"),
+AUTOREGRESSIVE = (
+    *("qwen2", "qwen3", "llama", "smollm3", "mistral", "ministral", "ministral3", "mistral3"),
+    *("gemma3_text", "gemma3"),
 )
-"""The ``model_type`` of families that were trained to write several tokens at once. All others write one at a time."""
+"""The ``model_type`` of families that write one token at a time. All others were trained to write several at once."""
 LOADABLE_GGUF = ("llama", "smollm3", "mistral3", "qwen2", "qwen3", "gemma3", "llada", "llada-moe", "dream")
 """The ``general.architecture`` of GGUF files that load without an import."""
 SKILLS, SUDOKU, BASE, DECIDER, WEDLM, MASKED, SIGHT = (model.id for model in EMBEDDED)

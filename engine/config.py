@@ -187,8 +187,8 @@ class ModelConfig:
     """Shape of a model, as its family reads it from the checkpoint's ``config.json``.
 
     num_experts: 0 if the MLPs are dense; top_k_experts and moe_intermediate_size are then 0, too. sliding_window: of
-    sliding layers. canvas_length: positions of a block. vision: None if the model reads no images. A family may add
-    fields in a subclass.
+    sliding layers. canvas_length: positions of a block. vision: None if the model reads no images. reads_whole: whether
+    a pass may read all of a text, in both directions. A family may add fields in a subclass.
     """
 
     denoises: ClassVar[bool] = True
@@ -212,6 +212,7 @@ class ModelConfig:
     bos_token_id: Token = 2
     pad_token_id: Token = 0
     vision: VisionConfig | None = None
+    reads_whole: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self, "config.json: ")

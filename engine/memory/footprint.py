@@ -244,6 +244,8 @@ def layer_pass(config: ModelConfig, mode: Mode, context: int) -> int:
     """Returns the most that a plain denoising or causal pass holds: for its attention layers, or its experts or MLP."""
     canvas = config.canvas_length * (2 if mode.is_program and config.denoises else 1)  # one is committed with the next
     tokens = max(canvas, min(max(PIECE, config.largest_image), context))
+    if config.reads_whole:
+        tokens = context + config.canvas_length
     return rows_pass(config, mode, context, tokens, tokens)
 
 

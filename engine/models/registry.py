@@ -206,7 +206,6 @@ FAMILIES = {
             default_decoder="bidirectional",
             defaults=_ANSWER.replace(
                 max_new_tokens=512,
-                canvas_length=512,
                 max_denoising_steps=512,
                 remasking="entropy",
                 schedule="floor",

@@ -34,7 +34,6 @@ OBJECTIVES = {  # of recipes whose rows are whole texts; blocks of one token sta
     "fast_dllm": Objective(block=1, shifts=True, complements=True),
 }
 BASE = "base."  # prefix of a draft's frozen weights in a checkpoint
-WIDTHS = 32  # rows of whole texts are as wide as a multiple of this, so that few widths are compiled
 MOST_TEXTS = 16  # texts of a row that are reported on
 
 
@@ -92,7 +91,7 @@ class CausalTrainer(TrainingLoop):
         if compiled:
             self._fill_tables()
             self.forward = torch.compile(self._forward, dynamic=False)
-            self.loss = torch.compile(objective_loss, dynamic=False)
+            self.loss = torch.compile(objective_loss, dynamic=True)
         self._open()
 
     def _add_gradients(self) -> dict[str, Tensor]:
@@ -112,7 +111,7 @@ class CausalTrainer(TrainingLoop):
         shape, objective, worth = self.network.config, OBJECTIVES[self.recipe.objective], rows.field("masked")
         objective = replace(objective, block=objective.block * shape.canvas_length)
         longest = int((worth == 1).nonzero()[:, 1].max()) + 1
-        width = -(-(longest + shape.canvas_length) // WIDTHS) * WIDTHS
+        width = (-(-longest // shape.canvas_length) + 1) * shape.canvas_length
         ids = rows.whole("id")[:, :width]
         noised = noise(ids, worth[:, :width], MASK, shape.vocab_size, objective, self.generator)
         return self.loss(self.network, noised, objective.shifts)

@@ -6,6 +6,7 @@ directions. Fields that a file leaves out have the values of ``configuration_lla
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from engine.config import MOST_HEAD_DIM, MOST_HEADS
@@ -72,7 +73,8 @@ def read_config(raw: dict[str, Any]) -> CausalConfig:
     own |= {"vocab_size": raw.get("embedding_size") or raw.get("vocab_size")}
     own |= {"rms_norm_eps": raw.get("rms_norm_eps", EPSILON)}
     bias = flag(raw, "include_qkv_bias", False)
-    return read_causal(own, rope_theta=THETA, mask_token_id=MASK, attention_bias=bias, tied=True)
+    read = read_causal(own, rope_theta=THETA, mask_token_id=MASK, attention_bias=bias, tied=True)
+    return replace(read, reads_whole=True)
 
 
 def config_dict(config: CausalConfig) -> dict[str, Any]:

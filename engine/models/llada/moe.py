@@ -5,6 +5,7 @@ What the published checkpoint does not have is refused: shared experts, biases o
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from engine.config import ExpertRouting
@@ -42,7 +43,8 @@ def read_moe(raw: dict[str, Any]) -> CausalConfig:
     routing = ExpertRouting(
         scores="softmax", groups=1, chosen_groups=1, has_bias=False, is_normed=False, scale=1.0, shared_width=0
     )
-    return with_experts(config, {**raw, "moe_intermediate_size": width}, routing, _dense(raw))
+    found = with_experts(config, {**raw, "moe_intermediate_size": width}, routing, _dense(raw))
+    return replace(found, reads_whole=True)
 
 
 def _dense(raw: dict[str, Any]) -> int:

@@ -63,6 +63,7 @@ def read_config(raw: dict[str, Any]) -> CausalConfig:
         bos_token_id=raw.get("bos_token_id") or raw.get("cls_token_id") or 0,
         pad_token_id=raw.get("pad_token_id") or 0,
         tied=True,
+        reads_whole=True,
         mask_token_id=MASK if raw.get("mask_token_id") is None else raw["mask_token_id"],
     )
 

@@ -149,7 +149,7 @@ def test_each_family_reads_its_own_words() -> None:
     }
     assert facts == {
         "llada": (126336, False, False, False, False, 32, False),
-        "Dream": (151666, True, True, False, False, 32, False),
+        "Dream": (151666, True, True, False, False, 512, False),
         "Fast_dLLM_Qwen": (151665, True, True, False, False, 32, False),
         "a2d-qwen3": (151669, False, False, True, True, 32, True),
         "a2d-qwen2": (151665, False, True, False, True, 32, True),
