@@ -119,6 +119,7 @@ class CausalRecipe(TrainingRecipe):
             mask_token_id=MASK,
             attention_bias=is_shifted,
             shifts_masks=is_shifted,
+            reads_whole=self.objective in ("llada", "dream"),
         )
 
 
