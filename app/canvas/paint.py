@@ -252,6 +252,8 @@ def legend_entries(block: BlockState | None, slots: Sequence[int] = ()) -> tuple
     if slots:
         return DECISION_LEGEND
     usual = MASKED_LEGEND if block is not None and block.has_masks else LEGEND_STATES
+    if block is not None and block.has_masks and block.remelt_total:
+        usual = (*usual[:-1], CellState.REMELTED, usual[-1])
     if block is None or not block.pinned_mask.any():
         return usual
     if not block.fitting_mask.any():

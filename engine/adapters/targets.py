@@ -42,8 +42,8 @@ class Targets:
 
     paths: re.Pattern[str]  # of our own modules
     prefixes: tuple[tuple[str, Mode], ...]  # that transformers' names have before our own, by mode
-    renamed: tuple[tuple[str, str], ...] = ()  # parts of our paths, and theirs in place of them
     canvas_only: str = ""  # beginning of the paths of layers that see only canvases; empty: there are none
+    theirs: tuple[tuple[str, str], ...] = ()  # parts of our own paths, and transformers' names of them if those differ
 
     def layers(self, network: nn.Module) -> dict[str, nn.Module]:
         """Returns the linear layers that may have an adapter, packed or not, by their paths."""
@@ -57,17 +57,18 @@ class Targets:
     def peft_name(self, place: Place) -> str:
         """Returns transformers' name of the module."""
         path = place.path
-        for ours, theirs in self.renamed:
-            path = path.replace(ours, theirs)
+        for own, other in self.theirs:
+            path = path.replace(own, other)
         return next(prefix for prefix, mode in self.prefixes if mode == place.mode) + path
 
     def place_named(self, name: str) -> Place | None:
         """Returns the layer and mode of transformers' name of a module; None if it may have no adapter."""
         for prefix, mode in self.prefixes:
             path = name.removeprefix(prefix)
-            for ours, theirs in self.renamed:
-                path = path.replace(theirs, ours)
-            if path != name and self.paths.fullmatch(path) and mode in self.modes_of(path):
+            is_inside = path != name
+            for own, other in self.theirs:
+                path = path.replace(other, own)
+            if is_inside and self.paths.fullmatch(path) and mode in self.modes_of(path):
                 return Place(path, mode)
         return None
 

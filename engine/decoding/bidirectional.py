@@ -7,8 +7,8 @@ confidence is that of the distribution which is drawn from, else (LLaDA, MDLM) t
 With ``block_cache``, the keys and values of the text around a block stay those of the block's first pass, until the
 block is full. In that pass, the row before a mask then belongs to the text around, so it writes the first mask alone.
 
-Sources: LLaDA, arXiv 2502.09992; Dream, 2508.15487; MDLM of ZHZisZZ/dllm; RND1, of which the end token that is put at
-the text's last place is left out; Fast-dLLM, 2505.22618, for caches and "low_confidence_dynamic".
+Sources: LLaDA, arXiv 2502.09992; Dream, 2508.15487; MDLM of ZHZisZZ/dllm; RND1, without its options of an end token at
+the text's last place and of a bound on entropy; Fast-dLLM, 2505.22618, for caches and "low_confidence_dynamic".
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def counts(masks: int, steps: int, schedule: str, first: int | None = None) -> l
         elif schedule == "even":
             count = -(-left // (behind + 1))
         elif schedule == "ceil":
-            count = left - masks * behind // steps
+            count = left - int(torch.tensor(masks) * (behind / steps))
         elif schedule == "floor":
             count = int(left * shares[step])
         else:

@@ -12,7 +12,7 @@ from engine.config import BLOCK_DIFFUSION, GenerationConfig, ModelConfig
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
 from engine.models.a2d import config as a2d
-from engine.models.causal.layout import SEEING, TEXT
+from engine.models.causal.layout import EXPERTS, SEEING, TEXT
 from engine.models.causal.network import build as build_causal
 from engine.models.diffusion_gemma import config as diffusion_gemma
 from engine.models.diffusion_gemma import layout as gemma_layout
@@ -21,6 +21,7 @@ from engine.models.dream import config as dream
 from engine.models.gemma3 import config as gemma3
 from engine.models.llada import config as llada
 from engine.models.llada import layout as llada_layout
+from engine.models.llada import moe as llada_moe
 from engine.models.llada2 import config as llada2
 from engine.models.llada2 import layout as llada2_layout
 from engine.models.llama import config as llama
@@ -187,6 +188,16 @@ FAMILIES = {
             ends=("<|eot_id|>", "<|endoftext|>"),
         ),
         Family(
+            llada_moe.MODEL_TYPE,
+            llada_moe.read_moe,
+            build_causal,
+            *EXPERTS,
+            decoders=("bidirectional",),
+            default_decoder="bidirectional",
+            defaults=_MASKED,
+            ends=("<|role_end|>", "<|endoftext|>"),
+        ),
+        Family(
             "Dream",
             dream.read_config,
             build_causal,
@@ -229,6 +240,8 @@ def family_of(raw: dict[str, Any]) -> Family:
         SafelightError: none that is known.
     """
     found = raw.get("model_type")
+    if found == "llada" and raw.get("num_experts"):
+        found = llada_moe.MODEL_TYPE
     family = FAMILIES.get(found) if isinstance(found, str) else None
     if family is None:
         raise SafelightError(

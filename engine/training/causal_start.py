@@ -17,7 +17,7 @@ from engine.models.causal.network import CausalNetwork
 from engine.models.model import load_model
 from engine.training.checkpointing import read_state, under
 from engine.training.data.text_source import TextSource
-from engine.training.recipes.causal import WEDLM, CausalRecipe
+from engine.training.recipes.causal import CAUSAL_RECIPES, WEDLM, CausalRecipe
 from engine.training.text_loss import read_rows
 
 Weights = dict[str, Tensor]
@@ -34,7 +34,8 @@ def averaged(folder: Path, recipe: CausalRecipe) -> tuple[Weights, str]:
     """
     if (folder / "config.json").exists():
         model = load_model(folder, device="cpu", dtype="float32")
-        found, name = model.network.state_dict(), "wedlm" if model.family.model_type == "wedlm" else "masked"
+        names = {recipe.model_type: recipe.name for recipe in CAUSAL_RECIPES.values() if recipe.name != "draft"}
+        found, name = model.network.state_dict(), names.get(model.family.model_type, "")
     else:
         tensors, facts = read_state(folder)
         found, name = under("average.", tensors), facts["recipe"]
@@ -50,6 +51,8 @@ def network_of(weights: Weights, recipe: CausalRecipe, folder: Path) -> CausalNe
         SafelightError: they are of another shape.
     """
     network = CausalNetwork(recipe.model_config())
+    zero = {name: torch.zeros_like(own) for name, own in network.state_dict().items() if name.endswith(".bias")}
+    weights = zero | weights  # a Dream that starts from another model's has none yet
     if {k: v.shape for k, v in weights.items()} != {k: v.shape for k, v in network.state_dict().items()}:
         raise SafelightError(f"{folder} holds a model of another shape than the recipe {recipe.name}")
     network.load_state_dict(weights)

@@ -1,4 +1,4 @@
-"""A training run of a small dense causal model, by the objective of its recipe.
+"""A training run of a small dense model, by the objective of its recipe.
 
 A draft is trained on a finished masked run, whose averaged weights stay as they are.
 """
@@ -6,6 +6,7 @@ A draft is trained on a finished masked run, whose averaged weights stay as they
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -21,10 +22,19 @@ from engine.training.causal_start import averaged
 from engine.training.checkpointing import under
 from engine.training.data.text_rows import TextRows
 from engine.training.loop import State, TrainingLoop, has_bf16, initialise_matrices
-from engine.training.recipes.causal import CausalRecipe
+from engine.training.objectives import Noised, Objective, noise, objective_loss
+from engine.training.recipes.causal import MASK, CausalRecipe
 from engine.training.text_loss import read_rows, right_texts, text_loss
 
+OBJECTIVES = {  # of recipes whose rows are whole texts; blocks of one token stand for those of the recipe
+    "llada": Objective(),
+    "dream": Objective(shifts=True),
+    "sdar": Objective(block=1),
+    "rewriting": Objective(block=1, wrong=0.15),
+    "fast_dllm": Objective(block=1, shifts=True, complements=True),
+}
 BASE = "base."  # prefix of a draft's frozen weights in a checkpoint
+WIDTHS = 32  # rows of whole texts are as wide as a multiple of this, so that few widths are compiled
 MOST_TEXTS = 16  # texts of a row that are reported on
 
 
@@ -65,6 +75,9 @@ class CausalTrainer(TrainingLoop):
         self.network = CausalNetwork(recipe.model_config())
         if first is None:
             initialise_matrices(self.network, generator)
+            for name, param in self.network.named_parameters():
+                if name.endswith(".bias"):
+                    torch.nn.init.zeros_(param)
         else:
             self.network.load_state_dict(first[0])
         self.network.to(self.device)
@@ -75,25 +88,40 @@ class CausalTrainer(TrainingLoop):
             named = {f"{path}.{n}": p for path, draft in drafts.items() for n, p in draft.named_parameters()}
         self._train(named, generator)
         self.forward: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]] = self._forward
+        self.loss: Callable[[CausalNetwork, Noised, bool], Tensor] = objective_loss
         if compiled:
             self._fill_tables()
             self.forward = torch.compile(self._forward, dynamic=False)
+            self.loss = torch.compile(objective_loss, dynamic=False)
         self._open()
 
     def _add_gradients(self) -> dict[str, Tensor]:
         rows: TextRows = self.rows.draw(0, self.recipe.rows)
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=has_bf16(self.device)):
+            if self.recipe.is_whole:
+                loss = self._whole(rows)
+                loss.backward()  # type: ignore[no-untyped-call]
+                return {"masked": loss.detach()}
             causal, masked, right = self.forward(rows.table)
         loss = masked if self.recipe.objective == "draft" else causal + masked
         loss.backward()  # type: ignore[no-untyped-call]
         return {"causal": causal.detach(), "masked": masked.detach(), "right": right}
 
+    def _whole(self, rows: TextRows) -> Tensor:
+        """Noises whole texts; returns their loss. A block or two of end tokens stay behind the longest text."""
+        shape, objective, worth = self.network.config, OBJECTIVES[self.recipe.objective], rows.field("masked")
+        objective = replace(objective, block=objective.block * shape.canvas_length)
+        longest = int((worth == 1).nonzero()[:, 1].max()) + 1
+        width = -(-(longest + shape.canvas_length) // WIDTHS) * WIDTHS
+        ids = rows.whole("id")[:, :width]
+        noised = noise(ids, worth[:, :width], MASK, shape.vocab_size, objective, self.generator)
+        return self.loss(self.network, noised, objective.shifts)
+
     def _forward(self, table: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         rows = TextRows(table)
         logits = read_rows(self.network, rows, is_causal=self.recipe.objective == "wedlm")
         loss = text_loss(logits, rows)
-        of = "causal" if self.recipe.is_autoregressive else "masked"
-        right, there = right_texts(logits.detach(), rows, MOST_TEXTS, of)
+        right, there = right_texts(logits.detach(), rows, MOST_TEXTS)
         return loss.causal, loss.masked, right.sum() / there.sum()
 
     @torch.no_grad()

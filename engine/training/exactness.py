@@ -45,6 +45,8 @@ def main() -> int:
     args = parser.parse_args()
     try:
         recipe = CAUSAL_RECIPES["wedlm" if (facts := read_state(args.run)[1])["recipe"] == "wedlm" else "masked"]
+        if CAUSAL_RECIPES[facts["recipe"]].is_whole:
+            raise SafelightError("this model does not read causally; export it and let it answer")
         network = network_of(averaged(args.run, recipe)[0], recipe, args.run)
         found = exactness(network, recipe, args.seed, args.count)
     except SafelightError as error:

@@ -1,6 +1,7 @@
 """Writes a trained model in the layout of released checkpoints: ``python -m engine.training.export RUN FOLDER``.
 
-The tensors of a WeDLM are a Qwen3's. A Nemotron's are under ``encoder``, and its draft is a LoRA folder of its own.
+The tensors of WeDLM and SDAR are a Qwen3's, those of Dream and Fast-dLLM v2 a Qwen2's. A Nemotron's are under
+``encoder``, and its draft is a LoRA folder of its own. A LLaDA has its own words.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from engine.models.causal.network import CausalNetwork
 from engine.models.diffusion_gemma.layout import released_name
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.diffusion_gemma.writing import config_dict, generation_dict
+from engine.models.llada import config as llada
+from engine.models.registry import FAMILIES
 from engine.store_files import DRAFT_FOLDER
 from engine.training.causal_trainer import BASE, add_draft
 from engine.training.checkpointing import read_state, under
@@ -33,8 +36,8 @@ from engine.weights.saving import save_whole
 ENDS = [EOS, 8]  # <eos> and <turn|>
 
 
-def causal_dict(config: CausalConfig, is_qwen: bool) -> dict[str, Any]:
-    """Returns the content of ``config.json`` for either family."""
+def causal_dict(config: CausalConfig, model_type: str) -> dict[str, Any]:
+    """Returns the content of ``config.json`` for a family."""
     layer = config.layers[0]
     shared = {
         "vocab_size": config.vocab_size,
@@ -58,7 +61,17 @@ def causal_dict(config: CausalConfig, is_qwen: bool) -> dict[str, Any]:
         "pad_token_id": PAD,
         "dtype": "bfloat16",
     }
-    if is_qwen:
+    if model_type == "llada":
+        tokens = {"bos_token_id": config.bos_token_id, "eos_token_id": EOS, "pad_token_id": PAD}
+        return llada.config_dict(config) | tokens
+    if model_type == "Dream":
+        return {"architectures": ["DreamModel"], "model_type": "Dream"} | shared | {"rope_theta": layer.rope_theta}
+    if model_type in ("sdar", "Fast_dLLM_Qwen"):
+        names = {"sdar": ("SDARForCausalLM", "block_size"), "Fast_dLLM_Qwen": ("Fast_dLLM_QwenForCausalLM", "bd_size")}
+        architecture, block = names[model_type]
+        own = {"architectures": [architecture], "model_type": model_type, block: config.canvas_length}
+        return shared | own | {"rope_theta": layer.rope_theta}
+    if model_type == "wedlm":
         own = {"architectures": ["WeDLMForDiffusionLM"], "model_type": "wedlm", "qk_norm": True}
         return own | shared | {"rope_theta": layer.rope_theta, "rope_scaling": None, "use_sliding_window": False}
     own = {"architectures": ["NemotronLabsDiffusionModel"], "model_type": "nemotron_labs_diffusion"}
@@ -78,10 +91,11 @@ def export_causal(tensors: Mapping[str, Tensor], recipe: CausalRecipe, folder: P
     base = under(BASE, tensors) if is_draft else average
     network = CausalNetwork(recipe.model_config())
     network.load_state_dict(base)
-    prefix = "model." if recipe.is_qwen else "encoder."  # the head is the token table
-    released = {prefix + name: tensor.to(torch.bfloat16).contiguous() for name, tensor in network.state_dict().items()}
+    names = FAMILIES[recipe.model_type].names  # the head is the token table
+    weights = network.state_dict().items()
+    released = {names.released(name): tensor.to(torch.bfloat16).contiguous() for name, tensor in weights}
     save_whole(folder / "model.safetensors", released, {"format": "pt"})
-    write_json(folder / "config.json", causal_dict(network.config, recipe.is_qwen))
+    write_json(folder / "config.json", causal_dict(network.config, recipe.model_type))
     settings: dict[str, Any] = {"bos_token_id": network.config.bos_token_id, "eos_token_id": ENDS, "pad_token_id": PAD}
     settings |= {"max_new_tokens": recipe.max_new_tokens, "do_sample": False}
     write_json(folder / "generation_config.json", settings)

@@ -26,6 +26,9 @@ starts from the masked run:
         --start runs/wedlm
     python -m engine.training.train draft --out runs/draft --device cpu --compile --threads 1 --start runs/masked
 
+``llada`` and ``dream`` learn the same skills by masks that see all of a text; export them to see them answer. They are
+not compiled, and no model that ships was trained so.
+
 One thread takes 31 texts a second, 2.1 s a step of 64; 16 a second where nothing is compiled. ``python -m
 engine.training.exactness runs/wedlm`` shows at any time how many held-out answers of each skill are right.
 

@@ -28,26 +28,26 @@ def question(rng: random.Random, spaces: int) -> list[int]:
     return [SPACE] * spaces + [rng.choice(DIGITS) for _ in range(COUNT)] + [ASK]
 
 
-def answer(asked: list[int], before: int) -> list[int]:
+def answer(asked: list[int], before: int, block: int = BLOCK) -> list[int]:
     """The right one, of a question behind so many tokens."""
     first, behind = before + len(asked) - 1 - COUNT, before + len(asked) - 1
-    last = [min((place // BLOCK + 1) * BLOCK, behind) - 1 for place in range(first, behind)]
+    last = [min((place // block + 1) * block, behind) - 1 for place in range(first, behind)]
     return [*(LETTERS[asked[place - before]] for place in last), END]
 
 
-def _text(rng: random.Random) -> tuple[list[int], list[bool]]:
+def turns(rng: random.Random, block: int = BLOCK) -> tuple[list[int], list[bool]]:
     """Tokens, and which of them are of an answer."""
     ids, own = list[int](), list[bool]()
     while len(ids) < LENGTH:
         asked = question(rng, rng.randrange(BLOCK + 2))
-        ids += asked + answer(asked, len(ids))
+        ids += asked + answer(asked, len(ids), block)
         own += [False] * len(asked) + [True] * (COUNT + 1)
     return ids[:LENGTH], own[:LENGTH]
 
 
 def main() -> None:
     """Train for five minutes on one core, and store it as a checkpoint."""
-    store(teach(SHAPE, _text, Objective(block=BLOCK), 300), SHAPE, "sdar")
+    store(teach(SHAPE, turns, Objective(block=BLOCK), 300), SHAPE, "sdar")
 
 
 if __name__ == "__main__":

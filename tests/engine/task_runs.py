@@ -1,4 +1,4 @@
-"""Runs of decisions, of answers that fit a format, and of blocks that are verified, that no model made."""
+"""Runs of decisions, of answers that fit a format, and of blocks that are verified or rewritten, that no model made."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import torch
 
 from engine import (
     CanvasCommitted,
     CanvasStarted,
     CanvasVerified,
     Event,
+    GenerationConfig,
     GenerationFinished,
     PrefillFinished,
     PrefixPinned,
@@ -19,9 +21,13 @@ from engine import (
     StepFinished,
     TraceHeader,
 )
+from engine.decoding.generate import DECODERS
+from engine.decoding.performing import perform_all
+from engine.decoding.run import Run
 from engine.tasks.decisions.layout import Slot
 from engine.tasks.decisions.questions import Decision, OneOf, Option, Question, Score, YesNo
 from engine.text.output_format import OutputFormat
+from tests.engine.causal import masked_network
 from tests.engine.traces import header
 
 QUESTIONS: tuple[Question, ...] = (
@@ -136,3 +142,11 @@ def verified(length: int = 16, vocabulary: int = 50, seed: int = 0) -> Iterator[
         yield CanvasVerified(0, step - 1, rewrite, shares, is_kept, canvas, free)
     yield CanvasCommitted(0, final, 14, step, "converged")
     yield GenerationFinished("eos", final[:14], 1, step, 1 / 3)
+
+
+def rewritten() -> list[Event]:
+    """A run of a random network over blocks of 5 masks, whose tokens are replaced, one of them twice."""
+    network = masked_network(1)
+    config = GenerationConfig(max_new_tokens=10, eos_token_ids=(), max_denoising_steps=2, edit_probability=0.2)
+    decoding = DECODERS["block_causal"](Run(network, torch.arange(5), config, 0, None, network.new_cache()))  # type: ignore[arg-type]
+    return list(perform_all(network, decoding))  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from tests.real.packages import FOLDER, SECONDS
 
 LLADA, DREAM, DLLM = "ML-GSAI/LLaDA", "HKUNLP/Dream", "ZHZisZZ/dllm"
 FAST_DLLM, FAST_DLLM_V2 = "NVlabs/Fast-dLLM", "mgustineli/Fast-dLLM"  # the second one is a copy that has v2
-SDAR, RND1 = "JetAstra/SDAR", "IniEyyy/RND1"
+SDAR, RND1 = "JetAstra/SDAR", "RadicalNumerics/RND1"
 
 
 def repository(name: str) -> Path:
@@ -47,3 +47,9 @@ def module(repo: str, path: str, name: str) -> ModuleType:
     found = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(found)
     return found
+
+
+def package(repo: str, path: str, name: str) -> None:
+    """A folder of a repository as the package ``name``, of which only the modules that are asked for are run."""
+    found = sys.modules[name] = ModuleType(name)
+    found.__path__ = [str(repository(repo) / path)]

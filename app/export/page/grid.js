@@ -177,9 +177,10 @@ const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
 function paintLegend(isBoard) {
   const given = blocks.some((block) => block.pinned.size || block.held.size), fits = blocks.some((block) => block.fits.size);
-  const noise = blocks.some((block) => block.filler === null) || !blocks.length ? [NOISE, REMELTED] : [];
+  const noise = blocks.some((block) => block.filler === null) || !blocks.length ? [NOISE] : [];
+  const melted = noise.length || blocks.some((block) => block.remelts.some(Boolean)) ? [REMELTED] : [];
   const masked = blocks.some((block) => block.filler !== null) ? [MASKED] : [];
-  const usual = [...noise.slice(0, 1), ...masked, CANDIDATE, ACCEPTED, ...noise.slice(1), SETTLED, ...(given ? [GIVEN] : []),
+  const usual = [...noise, ...masked, CANDIDATE, ACCEPTED, ...melted, SETTLED, ...(given ? [GIVEN] : []),
     ...(fits ? [FITTING] : [])];
   const states = slots.length ? [NOISE, ACCEPTED, GIVEN] : usual;
   const shown = isBoard ? BOARD_LEGEND : states.map((state) => [`s${state}`, "a", told.states[state]]);

@@ -56,6 +56,14 @@ async function readBlock(raw) {
   return block;
 }
 
+// The canvas before a step.
+const shownBefore = (block, step, at) => (step > 0 ? block.following[(step - 1) * block.length + at] : block.noise[at]);
+
+// Whether a position of a block with masks is written before a step.
+function isWritten(block, step, at) {
+  return step > 0 ? block.accepted[(step - 1) * block.length + at] : block.noise[at] !== block.filler;
+}
+
 // What has become of each position at each step: the same rules as the canvas in the window.
 function develop(block) {
   const { length, steps } = block;
@@ -68,7 +76,8 @@ function develop(block) {
       const goesOn = step > 0 && !isAnew; // a round makes noise of what is not pinned
       const same = goesOn && block.argmax[before] === block.argmax[i];
       agreed[at] = block.accepted[i] ? (same ? agreed[at] : 0) + 1 : 0;
-      const melted = goesOn && block.accepted[before] && !block.accepted[i];
+      const replaced = isWritten(block, step, at) && block.following[i] !== shownBefore(block, step, at);
+      const melted = block.filler === null ? goesOn && block.accepted[before] && !block.accepted[i] : replaced;
       const settled = agreed[at] >= SETTLED_AFTER && block.candidate[i] === block.argmax[i];
       block.fate[i] = melted ? REMELTED : settled ? SETTLED : block.accepted[i] ? ACCEPTED : NOISE;
       block.remelts[i] = (step > 0 ? block.remelts[before] : 0) + (melted ? 1 : 0);
@@ -104,9 +113,7 @@ function stateAt(block, step, at, calm) {
 // Whether the pass of a step predicted a position; a step that begins with noise predicts all.
 function isPredicted(block, step, at) {
   if (block.filler === null) return true;
-  const i = step * block.length + at;
-  const written = step > 0 ? block.accepted[i - block.length] : block.noise[at] !== block.filler;
-  return !written && block.argmax[i] !== block.filler;
+  return block.argmax[step * block.length + at] !== shownBefore(block, step, at);
 }
 
 // The figures of a step, padding left out.

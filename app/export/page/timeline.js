@@ -77,7 +77,7 @@ function stepWords(frame) {
   }
   if (block.filler !== null) {
     return `${name}step ${stepNumber(frame.step)}, written ${found.accepted} of ${found.count}, `
-      + `mean entropy ${found.entropy.toFixed(3)} nats`;
+      + `${found.melted ? `${found.melted} taken back, ` : ""}mean entropy ${found.entropy.toFixed(3)} nats`;
   }
   return `${name}step ${stepNumber(frame.step)}, temperature ${block.temperature[frame.step].toFixed(2)}, accepted ${found.accepted} of `
     + `${found.count}, ${found.melted} taken back, mean entropy ${found.entropy.toFixed(3)} nats`;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 from engine.models.causal.layout import targets
@@ -34,4 +35,5 @@ def released_name(parameter: str) -> str:
 
 
 NAMES = Names(released_name, ignored=re.compile(re.escape(BODY) + r"ff_out\.weight"))  # the head, if it is the table
-TARGETS = targets(BODY)
+_OF_LAYERS = tuple((own, other) for own, other in _PARTS.items() if own.startswith(("self_attn.", "mlp.")))
+TARGETS = dataclasses.replace(targets(BODY), theirs=(("layers.", "blocks."), *_OF_LAYERS))

@@ -21,8 +21,8 @@ _PLAIN = names(BODY)
 
 
 def _released(parameter: str) -> str:
-    for ours, theirs in RENAMED:
-        parameter = parameter.replace(ours, theirs)
+    for own, other in RENAMED:
+        parameter = parameter.replace(own, other)
     return _PLAIN.released(parameter)
 
 
@@ -30,5 +30,5 @@ NAMES = replace(_PLAIN, released=_released, has_single_experts=True)
 TARGETS = Targets(
     re.compile(r"layers\.\d+\.(self_attn\.(qkv|o)_proj|mlp\.(shared_experts\.)?(gate|up|down)_proj)"),
     prefixes=((BODY, "causal"),),
-    renamed=RENAMED,
+    theirs=RENAMED,
 )

@@ -4,9 +4,6 @@ An example is [x0 ; xt]: the prompt with its answer, read causally, and after it
 each of which some tokens are masks. A block sees the clean text before it, and itself. ``visible`` computes this for a
 whole row from four numbers per token, so rows of any examples have one shape, and are compiled once.
 
-Two objectives differ (``engine.training.objectives``): one reads a single copy, which sees all of itself; in the other
-the clean copy is read in blocks, too, which lie at multiples of their size from the prompt's first token.
-
 Blocks begin at random positions of the answer, since in decoding they begin wherever the text ends. The last block is
 filled up with end tokens, as masks will also stand after the end.
 """
@@ -16,7 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -52,18 +49,12 @@ class Noise(NamedTuple):
     known_first: bool
     whole: bool
     reordered: bool
-    copies: Literal["causal", "none", "blocks"] = "causal"  # how the clean copy is read
-    shifts: bool = False  # the row before a mask predicts it
-    wrong: float = 0.0  # probability with which a token that is no mask is another one, and corrected
 
 
 NOISE = {
     "wedlm": Noise(known_first=False, whole=False, reordered=True),
     "masked": Noise(known_first=True, whole=False, reordered=False),
     "draft": Noise(known_first=True, whole=True, reordered=False),
-    "bidirectional": Noise(known_first=False, whole=False, reordered=False, copies="none"),
-    "shifted": Noise(known_first=False, whole=False, reordered=False, copies="none", shifts=True),
-    "rewriting": Noise(known_first=False, whole=False, reordered=False, copies="blocks", wrong=0.15),
 }
 
 
@@ -125,63 +116,16 @@ def arrange(
     return table
 
 
-def arrange_whole(
-    prompt: Sequence[int], answer: Sequence[int], tail: int, masks: Sequence[int], noise: Noise, mask: int
-) -> Table:
-    """Arranges an example that is read once, all of it by each token, as ``arrange`` does.
+def whole(prompt: Sequence[int], answer: Sequence[int], width: int) -> Table:
+    """Arranges a text as a row of its own, which is noised later: a table (FIELDS, width), ids and weights.
 
     Args:
-        tail: end tokens that follow the answer's own.
-        masks: places of the masks among the answer's tokens and those of the tail.
+        answer: with its end token, which fills the row.
     """
-    begins, share = len(prompt), len(answer) ** -0.5
-    clean = np.array([*prompt, *answer, *[answer[-1]] * tail], dtype=np.float32)
-    table: Table = np.zeros((len(FIELDS), len(clean)), dtype=np.float32)
-    ids, places, texts, numbers, _, targets, _, masked = table
-    texts[:] = numbers[:] = 1
-    places[:] = np.arange(len(clean))
-    hidden = begins + np.array(masks)
-    ids[:] = clean
-    ids[hidden] = mask
-    rows = hidden - noise.shifts
-    targets[rows] = clean[hidden]
-    weights = np.where(hidden < begins + len(answer), 1.0, TAIL)
-    masked[rows] = weights * (share * (len(answer) + tail) / len(masks))
-    return table
-
-
-def arrange_blocks(
-    prompt: Sequence[int], answer: Sequence[int], size: int, noise: Noise, mask: int, tokens: int, rng: random.Random
-) -> Table:
-    """Arranges an example whose copies are both read in blocks, as ``arrange`` does; end tokens fill the last block.
-
-    Of each block that holds a part of the answer a random number of tokens are masks. Some others are wrong ones, drawn
-    from the ``tokens`` of the vocabulary.
-    """
-    begins, share = len(prompt), len(answer) ** -0.5
-    length = -(-(begins + len(answer)) // size) * size
-    clean = np.array([*prompt, *answer, *[answer[-1]] * (length - begins - len(answer))], dtype=np.float32)
-    first = begins // size * size
-    table: Table = np.zeros((len(FIELDS), 2 * length - first), dtype=np.float32)
-    ids, places, texts, numbers, sees, targets, _, masked = table
-    texts[:] = 1
-    ids[:] = np.concatenate([clean, clean[first:]])
-    places[:] = np.concatenate([np.arange(length), np.arange(first, length)])
-    sees[:length] = (places[:length] // size + 1) * size
-    targets[length:] = clean[first:]
-    for number, start in enumerate(range(first, length, size), start=1):
-        own = list(range(max(begins, start), start + size))
-        masks = set(rng.sample(own, rng.randint(1, len(own))))
-        here = slice(length + start - first, length + start - first + size)
-        numbers[here], sees[here] = number, start
-        for place in own:
-            row, weight = length + place - first, 1.0 if place < begins + len(answer) else TAIL
-            if place in masks:
-                ids[row], masked[row] = mask, weight * share * len(own) / len(masks)
-            else:
-                masked[row] = weight * share
-                if rng.random() < noise.wrong:
-                    ids[row] = rng.randrange(tokens)
+    table: Table = np.zeros((len(FIELDS), width), dtype=np.float32)
+    table[FIELDS.index("id")] = ([*prompt, *answer] + [answer[-1]] * width)[:width]
+    table[FIELDS.index("masked"), len(prompt) : len(prompt) + len(answer)] = 1.0
+    table[FIELDS.index("masked"), len(prompt) + len(answer) :] = TAIL
     return table
 
 

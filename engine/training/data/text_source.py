@@ -1,4 +1,4 @@
-"""Rows of the text skills for causal models: whole examples, noised and packed."""
+"""Rows of the text skills for causal models: whole examples, noised and packed, or one a row and not noised yet."""
 
 from __future__ import annotations
 
@@ -6,17 +6,8 @@ import random
 
 from engine.tasks import skills
 from engine.training.data.corpus import EOS, RowStream, build_tokenizer, prompt_text
-from engine.training.data.text_rows import (
-    NOISE,
-    Table,
-    TextRows,
-    arrange,
-    arrange_blocks,
-    arrange_whole,
-    draw_blocks,
-    pack,
-)
-from engine.training.recipes.causal import MASK, TOKENS, CausalRecipe
+from engine.training.data.text_rows import NOISE, Table, TextRows, arrange, draw_blocks, pack, whole
+from engine.training.recipes.causal import MASK, CausalRecipe
 
 
 class TextSource(RowStream):
@@ -24,7 +15,7 @@ class TextSource(RowStream):
 
     def __init__(self, recipe: CausalRecipe, seed: int) -> None:
         super().__init__(seed, recipe.objective)
-        self.recipe, self.noise = recipe, NOISE[recipe.objective]
+        self.recipe, self.noise = recipe, NOISE.get(recipe.objective)
         self.weights = {name: skill.weight for name, skill in skills.SKILLS.items()} | dict(recipe.weights)
         self.tokenizer = build_tokenizer()
         self.prompt_length = recipe.row_length  # tokens of a row; other sources use this name
@@ -42,14 +33,9 @@ class TextSource(RowStream):
         return [self._arranged(prompt.ids, [*answer.ids, EOS]) for prompt, answer in zip(prompts, answers, strict=True)]
 
     def _arranged(self, prompt: list[int], answer: list[int]) -> Table:
+        if self.noise is None:
+            return whole(prompt, answer, self.recipe.row_length)
         size = self.rng.choice(self.recipe.block_sizes)
-        if self.noise.copies == "none":
-            tail = self.rng.randrange(2 * size)
-            count = len(answer) + tail
-            masks = self.rng.sample(range(count), self.rng.randint(1, count))
-            return arrange_whole(prompt, answer, tail, masks, self.noise, MASK)
-        if self.noise.copies == "blocks":
-            return arrange_blocks(prompt, answer, size, self.noise, MASK, TOKENS, self.rng)
         room = self.recipe.row_length - len(prompt) - len(answer)
         blocks = draw_blocks(self.rng, len(answer), size, room, self.noise)
         return arrange(prompt, answer, blocks, self.noise, MASK)

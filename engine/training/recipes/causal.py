@@ -4,9 +4,8 @@
 is a Ministral that sees a block in both directions, and ``draft`` the low-rank addition by which it drafts a whole
 block in one pass (Nemotron-Labs-Diffusion, arXiv 2607.05722). Each is trained on plain autoregression, too.
 
-``llada`` sees all of a text, masks included (LLaDA, arXiv 2502.09992); ``dream`` so, too, and predicts a mask from the
-row before it (2508.15487). ``rewriting`` sees whole blocks, and corrects written tokens (LLaDA2.1, 2602.08676). These
-three are not trained on autoregression.
+Each text of the others has a row to itself, filled up with end tokens. ``llada`` and ``dream`` see all of it. ``sdar``
+and ``fast_dllm`` read it in blocks; so does ``rewriting``, which also corrects wrong tokens (LLaDA2.1).
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from engine.models.causal.config import CausalConfig
 from engine.training.recipes.recipe import Feed, TrainingRecipe
 
 MASK = 4  # the tokenizer's <mask>
-TOKENS = 128  # of the vocabulary
 HEAD_DIM = 32
 LATE = (
     ("count_up", 5.0),
@@ -43,22 +41,20 @@ class CausalRecipe(TrainingRecipe):
     """All settings of a training run of a dense causal model.
 
     Args:
-        objective: the noising of an answer's copy, and the attention within its blocks.
+        objective: the noising of an answer, and the attention.
         block_sizes: tokens of a block; each example draws one. The largest is the checkpoint's own.
         row_length: tokens of a row, into which examples are packed.
-        example_length: tokens of an example on average, both copies together.
         fill: the part of the rows that examples fill on average; with more, some do not fit.
         weights: weights of the skills, if not their own: what is learnt late comes more often.
         rank: of the draft's matrices.
     """
 
-    objective: Literal["wedlm", "masked", "draft", "bidirectional", "shifted", "rewriting"]
+    objective: Literal["wedlm", "masked", "draft", "llada", "dream", "sdar", "fast_dllm", "rewriting"]
     hidden_size: int
     layers: int
     intermediate_size: int
     block_sizes: tuple[int, ...] = (16,)
     row_length: int = 320
-    example_length: int = 121
     fill: float = 0.93
     weights: tuple[tuple[str, float], ...] = LATE
     rank: int = 0
@@ -67,18 +63,33 @@ class CausalRecipe(TrainingRecipe):
 
     @property
     def is_qwen(self) -> bool:
-        """True if queries and keys are normed, as Qwen3's are; the others are Ministrals."""
-        return self.objective in ("wedlm", "rewriting")
+        """True if the model is a Qwen3, as WeDLM's and SDAR's are."""
+        return self.objective in ("wedlm", "sdar", "rewriting")
 
     @property
-    def is_autoregressive(self) -> bool:
-        """True if it is trained on plain autoregression, too."""
-        return self.objective not in ("bidirectional", "shifted", "rewriting")
+    def model_type(self) -> str:
+        """The family of the exported model."""
+        published = {
+            "wedlm": "wedlm",
+            "llada": "llada",
+            "dream": "Dream",
+            "sdar": "sdar",
+            "rewriting": "sdar",
+            "fast_dllm": "Fast_dLLM_Qwen",
+        }
+        return published.get(self.objective, "nemotron_labs_diffusion")
+
+    @property
+    def is_whole(self) -> bool:
+        """True if each row is one text, which is noised as a whole."""
+        return self.objective not in ("wedlm", "masked", "draft")
 
     @property
     def rows(self) -> int:
-        """Returns the rows per step."""
-        return max(1, math.ceil(self.batch * self.example_length / (self.fill * self.row_length)))
+        """Returns the rows per step, for packed examples of 121 tokens on average, both copies together."""
+        if self.is_whole:
+            return self.batch
+        return max(1, math.ceil(self.batch * 121 / (self.fill * self.row_length)))
 
     def feeds(self, trained: bool) -> list[Feed]:  # noqa: ARG002
         return [Feed("text", 1, self.rows)]
@@ -89,8 +100,9 @@ class CausalRecipe(TrainingRecipe):
     def model_config(self) -> CausalConfig:
         heads = self.hidden_size // HEAD_DIM
         layer = LayerConfig("full_attention", HEAD_DIM, math.gcd(heads, 2), 10_000.0, 1.0)
+        is_shifted = self.objective in ("dream", "fast_dllm")  # these are Qwen2s
         return CausalConfig(
-            vocab_size=TOKENS,
+            vocab_size=128,
             hidden_size=self.hidden_size,
             intermediate_size=self.intermediate_size,
             num_attention_heads=heads,
@@ -105,6 +117,8 @@ class CausalRecipe(TrainingRecipe):
             query_key_norm=self.is_qwen,
             tied=True,
             mask_token_id=MASK,
+            attention_bias=is_shifted,
+            shifts_masks=is_shifted,
         )
 
 
@@ -122,8 +136,10 @@ MASKED = dataclasses.replace(WEDLM, name="masked", objective="masked")
 DRAFT = dataclasses.replace(
     MASKED, name="draft", objective="draft", block_sizes=(8, 16), rank=16, muon_lr=0.005, steps=1500
 )
-LLADA = dataclasses.replace(MASKED, name="llada", objective="bidirectional", example_length=78, steps=4000)
-DREAM = dataclasses.replace(LLADA, name="dream", objective="shifted")
-REWRITING = dataclasses.replace(WEDLM, name="rewriting", objective="rewriting", steps=4000)
-CAUSAL_RECIPES = {recipe.name: recipe for recipe in (WEDLM, MASKED, DRAFT, LLADA, DREAM, REWRITING)}
+LLADA = dataclasses.replace(WEDLM, name="llada", objective="llada", batch=32)
+DREAM = dataclasses.replace(LLADA, name="dream", objective="dream")
+SDAR = dataclasses.replace(LLADA, name="sdar", objective="sdar")
+REWRITING = dataclasses.replace(LLADA, name="rewriting", objective="rewriting")
+FAST_DLLM = dataclasses.replace(LLADA, name="fast_dllm", objective="fast_dllm")
+CAUSAL_RECIPES = {recipe.name: recipe for recipe in (WEDLM, MASKED, DRAFT, LLADA, DREAM, SDAR, REWRITING, FAST_DLLM)}
 CAUSAL_CARD_RECIPES = {name: recipe.for_card() for name, recipe in CAUSAL_RECIPES.items()}

@@ -23,7 +23,7 @@ from engine import (
     Trace,
     TraceHeader,
 )
-from tests.engine.task_runs import FORMAT, decided, decision_header, structured, verified
+from tests.engine.task_runs import FORMAT, decided, decision_header, rewritten, structured, verified
 from tests.engine.traces import header
 
 PROMPT = "Spell the word zebrafinch."
@@ -171,6 +171,12 @@ def fitting() -> Trace:
 def verifying() -> Trace:
     """A verified run, whose block is rewritten twice."""
     return made_of(header(16, 50), verified())
+
+
+@pytest.fixture(scope="session")
+def rewriting() -> Trace:
+    """A run over masks, whose written tokens are replaced."""
+    return made_of(header(5, 9), rewritten())
 
 
 @pytest.fixture(scope="session")

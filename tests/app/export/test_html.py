@@ -40,12 +40,21 @@ def expected(run: Trace, place: int, *, calm: bool, replay: Replay | None = None
     for token, state in zip(block.tokens(calm=calm).tolist(), block.states(calm=calm).tolist(), strict=True):
         glyph = glyph_of(run.piece(token), run.is_special(token))
         gone = glyph.kind == "end" or state == CellState.PADDING
-        found.append(["" if gone else glyph.text, state, gone])
+        found.append(["" if gone or state == CellState.MASKED else glyph.text, state, gone])
     return found
 
 
 @pytest.mark.parametrize(
-    "name", ["real", pytest.param("several", marks=pytest.mark.slow), "hostile", "decision", "fitting", "verifying"]
+    "name",
+    [
+        "real",
+        pytest.param("several", marks=pytest.mark.slow),
+        "hostile",
+        "decision",
+        "fitting",
+        "verifying",
+        "rewriting",
+    ],
 )
 def test_every_frame_is_what_the_window_shows(
     name: str, browser: Any, request: pytest.FixtureRequest, tmp_path: Path

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 
 from app.design import motion
 from app.inspector.page import InspectorPage
 from app.inspector.story_words import caption
+from app.state.run.canvas import CellState
 from app.state.run.replay import Replay
 from app.state.run.story import in_doubt, moment
-from engine import Event, Recording, gallery, open_trace
+from engine import CanvasStarted, Event, Recording, gallery, open_trace
 from tests.app.inspector.made_up import Recorded, committed, started, step_event
 
 F, G, END = 5, 6, 1  # "f", "g" and the end
@@ -46,6 +48,32 @@ def test_each_step_is_told_from_its_events() -> None:
         "Step 6: every cell is settled.",
         "Block 1 ends early, after 6 of 48 steps: no guess changes any more, and it is sure.",
     ]
+
+
+def test_a_replaced_token_of_a_block_with_masks_is_taken_back_and_becomes_another() -> None:
+    """The first cell is written, and replaced by the pass that writes the last one."""
+    mask, empty = 25, np.zeros(4, dtype=np.bool_)
+    rows = [((F, G, F, mask), (True, True, True, False)), ((G, G, F, END), (True,) * 4), ((G, G, F, END), (True,) * 4)]
+    steps = [
+        step_event(step, tokens, tokens, accepted, noise=mask, entropy=(0.1 + step,) * 4)
+        for step, (tokens, accepted) in enumerate(rows)
+    ]
+    start = CanvasStarted(0, np.full(4, mask, dtype=np.int32), empty, mask)
+    trace = Recorded([start, *steps, committed((G, G, F, END), 3, len(rows))])
+    assert said(trace) == [
+        "Block 1 begins: nothing is written yet.",
+        "Step 1: “f”, “g” and “f” are written.",
+        "Step 2: “f” becomes “g”.",
+        "Step 3: nothing is written.",
+        "Block 1 is written, after 3 passes.",
+    ]
+    record = Replay(trace).record(0)
+    states = [snapshot.states(calm=True)[0] for snapshot in record.snapshots[1:]]
+    assert states == [CellState.ACCEPTED, CellState.REMELTED, CellState.SETTLED, CellState.SETTLED]
+    assert record.remelted.sum(axis=0).tolist() == record.snapshots[-1].remelts.tolist() == [1, 0, 0, 0]
+    assert record.settled_at.tolist() == [1, 0, 0, 1]
+    assert np.allclose(record.entropy[-1], [1.1, 0.1, 0.1, 1.1])  # of the pass that predicted the token last
+    assert np.allclose(record.entropy, [snapshot.entropy for snapshot in record.snapshots[1:4]])
 
 
 def test_padding_has_no_part_and_an_unsure_end_says_so() -> None:

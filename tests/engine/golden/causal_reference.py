@@ -29,6 +29,8 @@ from transformers import (
     Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
     SmolLM3Config,
     SmolLM3ForCausalLM,
 )
@@ -45,6 +47,7 @@ TOLERANCE = 2e-4
 CLASSES: dict[str, tuple[Any, Any]] = {
     "qwen2": (Qwen2Config, Qwen2ForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+    "qwen3_moe": (Qwen3MoeConfig, Qwen3MoeForCausalLM),
     "ministral3": (Ministral3Config, Ministral3ForCausalLM),
     "llama": (LlamaConfig, LlamaForCausalLM),
     "smollm3": (SmolLM3Config, SmolLM3ForCausalLM),

@@ -64,6 +64,12 @@ CASES = {
     "qwen3 with biases": Case("qwen3", "qwen3", {"attention_bias": True}),
     "wedlm 7B": Case("wedlm", "qwen2", {}, {"mask_token_id": 5}),
     "wedlm 8B": Case("wedlm", "qwen3", {"attention_bias": False}, {"mask_token_id": 5}),
+    "llada-moe": Case(
+        "lladamoe",
+        "qwen3_moe",
+        {"num_experts": 9, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "norm_topk_prob": False},
+        {"mask_token_id": 5, "num_experts": 9, "expert_intermediate_size": 16, "qk_layernorm": True},
+    ),
     "sdar": Case("sdar", "qwen3", {}, {"mask_token_id": 5, "block_size": 8}),
     "nemotron": Case("nemotron_labs_diffusion", "ministral3", {"rope_parameters": QUERIES}),
     "nemotron, tied, odd": Case(

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from engine import SafelightError
+from engine.adapters.targets import Place
 from engine.files import write_json
 from engine.models.causal.config import CausalConfig
 from engine.models.folder import ModelFolder
@@ -33,6 +34,9 @@ DREAM: dict[str, Any] = {  # of Dream-org/Dream-v0-Instruct-7B
     "rms_norm_eps": 1e-06, "rope_scaling": NULL, "rope_theta": 1000000.0, "sliding_window": NULL,
     "tie_word_embeddings": False, "use_mrope": False, "use_sliding_window": False, "vocab_size": 152064,
 }  # fmt: skip
+FAST_DLLM: dict[str, Any] = {  # as Qwen2.5-7B's, which Fast-dLLM v2 was made of, with its own words
+    name: value for name, value in DREAM.items() if name not in ("mask_token_id", "use_mrope")
+} | {"model_type": "Fast_dLLM_Qwen", "bd_size": 32, "eos_token_id": 151645}
 QWEN3: dict[str, Any] = {  # of dllm-hub's Qwen3-0.6B models
     "model_type": "a2d-qwen3", "attention_bias": False, "head_dim": 128, "hidden_act": "silu", "hidden_size": 1024,
     "intermediate_size": 3072, "max_position_embeddings": 40960, "max_window_layers": 28, "num_attention_heads": 16,
@@ -95,14 +99,28 @@ def test_gate_and_up_are_told_apart() -> None:
     assert name("layers.3.self_attn.q_proj.bias") == "model.transformer.blocks.3.q_proj.bias"
 
 
-@pytest.mark.parametrize("raw", [DREAM, QWEN3], ids=["Dream", "a2d-qwen3"])
+def test_adapters_of_llada_have_its_own_names() -> None:
+    targets, body = FAMILIES["llada"].targets, "model.transformer.blocks.3."
+    names = {
+        "self_attn.q_proj": "q_proj", "self_attn.k_proj": "k_proj", "self_attn.v_proj": "v_proj",
+        "self_attn.o_proj": "attn_out", "mlp.gate_proj": "ff_proj", "mlp.up_proj": "up_proj", "mlp.down_proj": "ff_out",
+    }  # fmt: skip
+    for own, theirs in names.items():
+        place = Place(f"layers.3.{own}", "causal")
+        assert targets.peft_name(place) == body + theirs
+        assert targets.place_named(body + theirs) == place
+    assert targets.place_named(f"{body}attn_norm") is None
+    assert targets.place_named("model.transformer.ff_out") is None
+
+
+@pytest.mark.parametrize("raw", [DREAM, FAST_DLLM, QWEN3], ids=["Dream", "Fast-dLLM v2", "a2d-qwen3"])
 def test_the_others_have_the_names_of_qwen(raw: dict[str, Any], tmp_path: Path) -> None:
-    twin = "qwen2" if raw is DREAM else "qwen3"
+    twin = "qwen3" if raw is QWEN3 else "qwen2"
     with torch.device("meta"):
         theirs = FAMILIES[twin].build(FAMILIES[twin].read_config(raw)).state_dict()
     shapes = {FAMILIES[twin].names.released(name): list(tensor.shape) for name, tensor in theirs.items()}
     opened(tmp_path, raw, shapes).weights("none", torch.device("meta"), None)
-    assert ("model.layers.0.self_attn.q_proj.bias" in shapes) is (raw is DREAM)
+    assert ("model.layers.0.self_attn.q_proj.bias" in shapes) is (raw is not QWEN3)
     del shapes["model.layers.1.mlp.up_proj.weight"]
     with pytest.raises(SafelightError, match=r"model\.layers\.1\.mlp\.up_proj\.weight is missing"):
         opened(tmp_path, raw, shapes).weights("none", torch.device("meta"), None)
@@ -117,16 +135,25 @@ def test_each_family_reads_its_own_words() -> None:
             c.query_key_norm,
             c.tied,
             c.canvas_length,
+            c.blocks_follow_prompt,
         )
-        for raw in (LLADA, DREAM, QWEN3, QWEN3 | {"model_type": "a2d-qwen2"}, QWEN3 | {"model_type": "a2d-llama"})
+        for raw in (
+            LLADA,
+            DREAM,
+            FAST_DLLM,
+            QWEN3,
+            QWEN3 | {"model_type": "a2d-qwen2"},
+            QWEN3 | {"model_type": "a2d-llama"},
+        )
         for c in (read(raw),)
     }
     assert facts == {
-        "llada": (126336, False, False, False, False, 32),
-        "Dream": (151666, True, True, False, False, 32),
-        "a2d-qwen3": (151669, False, False, True, True, 32),
-        "a2d-qwen2": (151665, False, True, False, True, 32),
-        "a2d-llama": (None, False, False, False, True, 32),
+        "llada": (126336, False, False, False, False, 32, False),
+        "Dream": (151666, True, True, False, False, 32, False),
+        "Fast_dLLM_Qwen": (151665, True, True, False, False, 32, False),
+        "a2d-qwen3": (151669, False, False, True, True, 32, True),
+        "a2d-qwen2": (151665, False, True, False, True, 32, True),
+        "a2d-llama": (None, False, False, False, True, 32, True),
     }
     found = read(LLADA)
     assert (found.intermediate_size, found.rms_norm_eps, found.layers[0].rope_theta) == (12288, 1e-5, 5e5)
@@ -138,6 +165,7 @@ def test_each_family_reads_its_own_words() -> None:
     assert left_out.layers[0].num_key_value_heads == 32
     assert read(LLADA, n_kv_heads=NULL, multi_query_attention=True).layers[0].num_key_value_heads == 1
     assert read(LLADA, include_qkv_bias=True).attention_bias
+    assert (read(FAST_DLLM, bd_size=8).canvas_length, read(FAST_DLLM, bd_size=NULL).canvas_length) == (8, 32)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +185,6 @@ def test_each_family_reads_its_own_words() -> None:
         ({"block_group_size": 4}, "block_group_size 4 is not supported"),
         ({"d_model": ...}, "d_model is missing"),
         ({"n_layers": ...}, "n_layers is missing"),
-        ({"d_model": ..., "num_experts": 64}, "this is LLaDA-MoE, a mixture of experts"),
         ({"mlp_hidden_size": ..., "mlp_ratio": "9"}, "mlp_ratio must be a whole number"),
         ({"mlp_hidden_size": ..., "d_model": 2**60}, "d_model must be a whole number"),
         ({"multi_query_attention": 3, "n_kv_heads": ...}, "multi_query_attention must be true or false"),

@@ -20,33 +20,25 @@ from engine.adapters.config import LoraConfig
 from engine.errors import SafelightError
 from engine.files import read_json
 from engine.models.causal.network import CausalNetwork
+from engine.models.folder import ModelFolder
 from engine.tasks import skills
 from engine.training import train
 from engine.training.causal_trainer import CausalTrainer
 from engine.training.checkpointing import read_state
 from engine.training.data.corpus import EOS, build_tokenizer, prompt_text
-from engine.training.data.text_rows import (
-    NOISE,
-    TAIL,
-    NoisedBlock,
-    TextRows,
-    arrange,
-    arrange_blocks,
-    arrange_whole,
-    draw_blocks,
-    pack,
-    visible,
-)
+from engine.training.data.text_rows import NOISE, TAIL, NoisedBlock, TextRows, arrange, draw_blocks, pack
 from engine.training.data.text_source import TextSource
 from engine.training.exactness import exactness
 from engine.training.export import export_causal
 from engine.training.loop import initialise_matrices
-from engine.training.objectives import copies_visible
 from engine.training.producers import packed
 from engine.training.recipes.causal import CAUSAL_CARD_RECIPES, CAUSAL_RECIPES, MASK, CausalRecipe
 from engine.training.text_loss import read_rows, right_texts, text_loss
 
-OBJECTIVES = ["draft", "masked", "wedlm"]  # those with a clean copy that is read causally
+RECIPES = sorted(CAUSAL_RECIPES)
+WHOLE = [name for name in RECIPES if CAUSAL_RECIPES[name].is_whole]
+OBJECTIVES = [name for name in RECIPES if name not in WHOLE]  # of rows that are packed and noised
+IN_BLOCKS = [pytest.param(name, marks=pytest.mark.slow) for name in ("sdar", "fast_dllm")]  # read twice as much
 SIZES: dict[str, Any] = {"hidden_size": 32, "layers": 2, "intermediate_size": 32, "batch": 3, "warmup_steps": 1}
 
 
@@ -106,47 +98,6 @@ def plain(
                     sums[1] = sums[1] + weight * surprise(logits[len(before) + row], filled[place])
                     totals[1] += weight
     return sums[0] / totals[0], sums[1] / totals[1]
-
-
-PROMPT, ANSWER = [20, 21, 22, 23, 24], [40, 41, 42, 43, 44, 45, EOS]
-
-
-@pytest.mark.parametrize("name", ["bidirectional", "shifted"])
-def test_one_copy_sees_all_of_itself_and_predicts_its_masks(name: str) -> None:
-    noise, tail, masks = NOISE[name], 3, [0, 2, 7, 8]
-    table = arrange_whole(PROMPT, ANSWER, tail, masks, noise, MASK)
-    rows = pack([table, arrange_whole([30], [50, EOS], 0, [1], noise, MASK)], 1, 24)
-    clean = [*PROMPT, *ANSWER, EOS, EOS, EOS]
-    seen = visible(rows, is_causal=False)[0, 0]
-    assert torch.equal(seen[:15, :18], (torch.arange(18) < 15).expand(15, 18))
-    assert torch.equal(seen[15:18, :18], (torch.arange(18) >= 15).expand(3, 18))
-    ids, targets, weights = rows.whole("id")[0], rows.whole("target")[0], rows.field("masked")[0]
-    hidden = [len(PROMPT) + place for place in masks]
-    assert [ids[place].item() for place in range(15)] == [MASK if p in hidden else clean[p] for p in range(15)]
-    assert (weights[:15] > 0).nonzero()[:, 0].tolist() == [place - noise.shifts for place in hidden]
-    assert [targets[place - noise.shifts].item() for place in hidden] == [clean[place] for place in hidden]
-    assert weights[hidden[-1] - noise.shifts] == pytest.approx(TAIL * weights[hidden[0] - noise.shifts].item())
-
-
-def test_copies_in_blocks_see_what_the_objective_says_and_correct_wrong_tokens() -> None:
-    noise, size, wrong = NOISE["rewriting"], 4, 0
-    for seed in range(40):
-        table = arrange_blocks(PROMPT, ANSWER, size, noise, MASK, 128, random.Random(seed))
-        rows = pack([table], 1, table.shape[1])
-        clean = [*PROMPT, *ANSWER]  # three blocks, of which the second begins with the prompt's last token
-        meant = copies_visible(len(clean), size)
-        order = [
-            *range(12, 24),
-            *range(4, 12),
-        ]  # the noised copy is the first half there
-        assert torch.equal(visible(rows, is_causal=False)[0, 0], meant[order][:, order])
-        ids, targets, weights = rows.whole("id")[0, 12:], rows.whole("target")[0, 12:], rows.field("masked")[0]
-        assert targets.tolist() == clean[4:]
-        assert (weights > 0).nonzero()[:, 0].tolist() == list(range(13, 20))  # not the prompt's
-        changed = [(int(one), clean[place]) for place, one in enumerate(ids, 4) if int(one) != clean[place]]
-        assert {MASK} <= {one for one, _ in changed}
-        wrong += sum(one != MASK for one, _ in changed)
-    assert 5 < wrong < 60
 
 
 def passed(network: CausalNetwork, ids: list[int], places: list[int], causal: int) -> Tensor:
@@ -229,7 +180,7 @@ def masked_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", [*OBJECTIVES, "llada", "dream", *IN_BLOCKS])
 def test_a_run_taken_up_again_ends_in_the_same_bits(objective: str, masked_run: Path, tmp_path: Path) -> None:
     start, ends = masked_run if objective == "draft" else None, []
     for folder, parts in ((tmp_path / "whole", [3]), (tmp_path / "parts", [1, 3])):
@@ -319,6 +270,37 @@ def test_a_wedlm_is_exported_as_a_qwen3(tmp_path: Path) -> None:
     rounded.load_state_dict({name.removeprefix("model."): tensor.float() for name, tensor in tensors.items()})
     ours = rounded.head(rounded.run(ids, torch.arange(12), torch.ones(12, 12, dtype=torch.bool).tril()))
     torch.testing.assert_close(ours, theirs(ids).logits, atol=2e-4, rtol=0)
+
+
+@pytest.mark.parametrize("objective", ["llada", "dream", "rewriting", *IN_BLOCKS])
+def test_a_model_of_whole_texts_learns_and_is_exported(objective: str, tmp_path: Path) -> None:
+    """The loss is that of the objective; the folder is one of its family, with the same weights."""
+    recipe = tiny(objective, row_length=320, steps=12)
+    runner = CausalTrainer(recipe, tmp_path / "run")
+    rows = runner.rows.draw(0, recipe.rows)
+    ids, own = rows.whole("id"), rows.field("masked") > 0
+    assert ids.shape == own.shape == (recipe.batch, 320)
+    for row in range(recipe.batch):
+        first = int(own[row].int().argmax())
+        assert own[row, first:].all()
+        question, answer = said_by(ids[row, :first]), said_by(ids[row, first:])
+        assert answer.endswith("<eos><eos>")
+        asked = question.removeprefix("<bos><|turn>user\n").removesuffix("<turn|>\n<|turn>model\n")
+        assert skills.check(asked, answer.partition("<eos>")[0])
+    before = runner._add_gradients()["masked"]
+    runner.run()
+    assert runner.sums["masked"] < 0.9 * before
+    export_causal(read_state(tmp_path / "run")[0], recipe, tmp_path / "model")
+    opened = ModelFolder.open(tmp_path / "model")
+    assert opened.family.model_type == recipe.model_type
+    loaded = opened.weights("none", torch.device("cpu"), torch.float32).load()
+    assert loaded.config == dataclasses.replace(recipe.model_config(), pad_token_id=loaded.config.pad_token_id)
+    for name, tensor in loaded.state_dict().items():
+        assert torch.equal(tensor, runner.average[name].bfloat16().float()), name
+
+
+def said_by(ids: Tensor) -> str:
+    return build_tokenizer().decode(ids.tolist(), skip_special_tokens=False)
 
 
 def test_a_draft_is_exported_beside_its_model(masked_run: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from engine.server.frames import CanvasFrames
 from engine.service import LoadedModel
 from engine.service.wire.model import model_from_json
 from tests.engine.service.wire.test_wire import some_model
-from tests.engine.task_runs import structured
+from tests.engine.task_runs import rewritten, structured
 from tests.engine.traces import is_tenth, letter, letters, made_up
 
 
@@ -29,8 +29,9 @@ def model() -> LoadedModel:
     [
         (made_up(length=40, blocks=3, steps=6, vocabulary=4), 3 * 8),  # few tokens, so that guesses agree
         (structured(), 5),
+        (rewritten(), 13),
     ],
-    ids=["free", "in a format"],
+    ids=["free", "in a format", "over masks"],
 )
 def test_each_frame_shows_what_the_window_shows(model: LoadedModel, events: Iterable[Event], count: int) -> None:
     state, frames = CanvasState(), CanvasFrames(model, 48)

@@ -1,0 +1,231 @@
+"""Decoding in blocks against its authors' own code, run on the same weights: greedy, token for token.
+
+On request: ``pytest -m real``. The mask itself is never predicted here: their code leaves it in the text, or writes it
+again without end.
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+from collections.abc import Sequence
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine import GenerationConfig
+from engine.decoding.generate import DECODERS
+from engine.decoding.performing import perform_all
+from engine.decoding.run import Run
+from engine.layers.attention import Extend
+from engine.models.causal.network import CausalNetwork
+from tests.engine.causal import masked_network
+from tests.real import authors
+
+pytestmark = pytest.mark.real
+
+MASK, END, PAD, RUNS = 8, 7, 9, 100
+PAST = list[tuple[Tensor, Tensor]]
+
+
+class Kept:
+    """Keys and values of a pass, each (1, heads, T, D), behind those of earlier rows.
+
+    Args:
+        past: of the text before.
+        block: of the block, in which those of the pass stand from row ``start`` on.
+    """
+
+    def __init__(self, past: PAST | None, block: PAST | None = None, start: int = 0) -> None:
+        self.past, self.block, self.start, self.layers = past, block, start, PAST()
+
+    def writer(self, index: int) -> Extend:
+        def extend(*new: Tensor) -> tuple[Tensor, Tensor]:
+            parts = list(new)
+            if self.block is not None:
+                parts = [part.clone() for part in self.block[index]]
+                for part, rows in zip(parts, new, strict=True):
+                    part[:, :, self.start : self.start + rows.shape[2]] = rows
+            self.layers.append((parts[0], parts[1]))
+            if self.past is not None:
+                parts = [torch.cat(pair, dim=2) for pair in zip(self.past[index], parts, strict=True)]
+            return parts[0], parts[1]
+
+        return extend
+
+    @property
+    def joined(self) -> PAST:
+        """All of them, as the past of later rows."""
+        if self.past is None:
+            return self.layers
+        both = zip(self.past, self.layers, strict=True)
+        return [(torch.cat((keys, more), 2), torch.cat((values, new), 2)) for (keys, values), (more, new) in both]
+
+
+def logits_of(network: CausalNetwork, ids: Tensor, positions: Tensor, visible: Tensor | None, kept: Kept) -> Tensor:
+    """Logits (1, T, V) of rows (1, T), never a mask's."""
+    logits = network.head(network.run(ids, positions, visible, kept))
+    logits[..., MASK] = -torch.inf
+    return logits
+
+
+class Wrapped:
+    """Our network as dllm's samplers call their model: a mask of bools, or one that is added."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, network: CausalNetwork) -> None:
+        self.network = network
+
+    def __call__(
+        self, ids: Tensor, attention_mask: Tensor, position_ids: Tensor, past_key_values: Any = None, **_: Any
+    ) -> SimpleNamespace:
+        visible = attention_mask[0, 0] if attention_mask.dtype == torch.bool else attention_mask[0, 0] == 0
+        if past_key_values is None:  # padding sees itself, so that its numbers are finite; nothing else sees it
+            visible = visible | torch.eye(len(visible), dtype=torch.bool)
+        kept = Kept(past_key_values)
+        logits = logits_of(self.network, ids.masked_fill(ids == PAD, 0), position_ids[0], visible, kept)
+        return SimpleNamespace(logits=logits, past_key_values=kept.joined)
+
+
+def sampler(name: str) -> ModuleType:
+    """A module of dllm, without what its packages would load besides."""
+    for package in ("dllm", "dllm.core", "dllm.core.samplers", "dllm.pipelines", name.rpartition(".")[0]):
+        authors.package(authors.DLLM, package.replace(".", "/"), package)
+    return importlib.import_module(name)
+
+
+TOKENS = SimpleNamespace(mask_token_id=MASK, eos_token_id=END, pad_token_id=PAD, bos_token_id=0)
+
+
+def ours(decoder: str, network: CausalNetwork, prompt: list[int], length: int, **changes: Any) -> list[int]:
+    """Our text, with the end if it ends."""
+    config = GenerationConfig(max_new_tokens=length, eos_token_ids=(END,), banned_tokens=(MASK,)).replace(**changes)
+    run = Run(network, torch.tensor(prompt), config, 0, None, network.new_cache())  # type: ignore[arg-type]
+    *_, last = perform_all(network, DECODERS[decoder](run))  # type: ignore[arg-type]
+    return [*last.tokens.tolist(), *([END] if last.reason == "eos" else [])]  # type: ignore[union-attr]
+
+
+def ended(tokens: Sequence[int], length: int) -> list[int]:
+    """The first ``length`` tokens, up to an end among them."""
+    text = list(tokens[:length])
+    return text[: text.index(END) + 1] if END in text else text
+
+
+def case(seed: int, **changes: Any) -> tuple[random.Random, CausalNetwork, list[int], int, int]:
+    """A network, a prompt, a length and a block's."""
+    rng = random.Random(seed)
+    network = masked_network(seed, rng.choice([0.5, 1.0, 2.0]), 1 + seed % 2, **changes)
+    return (
+        rng,
+        network,
+        [rng.randrange(7) for _ in range(rng.randint(1, 20))],
+        rng.randint(1, 24),
+        rng.choice([2, 4, 6]),
+    )
+
+
+@torch.inference_mode()
+def test_llada2_of_dllm() -> None:
+    theirs = sampler("dllm.pipelines.llada2.sampler")
+    for seed in range(RUNS):
+        rng, network, prompt, length, block = case(seed)
+        sure, steps = rng.choice([0.3, 0.5, 0.9]), rng.randint(1, block + 2)
+        options = {"block_size": block, "steps_per_block": steps, "max_new_tokens": length, "threshold": sure}
+        found = theirs.LLaDA2Sampler(Wrapped(network), TOKENS).sample([prompt], **options)
+        same = {"canvas_length": block, "max_denoising_steps": min(steps, length), "accept_probability": sure}
+        text = ended(found[0, len(prompt) :].tolist(), length)
+        assert text == ours("block_causal", network, prompt, length, **same), seed
+
+
+@torch.inference_mode()
+def test_llada21_of_dllm() -> None:
+    theirs, edited = sampler("dllm.pipelines.llada21.sampler"), 0
+    for seed in range(RUNS):
+        rng, network, prompt, length, block = case(seed)
+        sure, edits, late = rng.choice([0.2, 0.5, 0.9]), rng.choice([0.0, 0.2, 0.4]), rng.choice([0, 1, 2, 16])
+        few, stops = rng.choice([1, 2]), rng.random() < 0.5
+        options = {"block_size": block, "max_new_tokens": length, "threshold": sure, "editing_threshold": edits}
+        options |= {"max_post_steps": late, "num_to_transfer": few, "eos_early_stop": stops}
+        found = theirs.LLaDA21Sampler(Wrapped(network), TOKENS).sample([prompt], **options)
+        same = {"canvas_length": block, "max_denoising_steps": block // few, "accept_probability": sure}
+        text = ended(found[0, len(prompt) :].tolist(), length)
+        mine = ours("block_causal", network, prompt, length, edit_probability=edits, edit_passes=late, **same)
+        assert text == mine, seed
+        edited += text != ours("block_causal", network, prompt, length, **same)
+    assert edited > RUNS // 4
+
+
+@torch.inference_mode()
+def test_bd3lm_of_dllm() -> None:
+    theirs, shorter = sampler("dllm.core.samplers.bd3lm"), 0
+    for seed in range(RUNS):
+        rng, network, prompt, length, block = case(seed, blocks_follow_prompt=True)
+        steps = rng.randint(1, block + 3)
+        options = {"block_size": block, "steps_per_block": steps, "max_new_tokens": length}
+        found = theirs.BD3LMSampler(Wrapped(network), TOKENS).sample([prompt], **options)
+        text = found[0, -(-len(prompt) // block) * block :].tolist()
+        same = {"canvas_length": block, "max_denoising_steps": steps, "schedule": "round"}
+        mine = ours("block_causal", network, prompt, length, remasking="low_confidence_static", **same)
+        assert ended(text, length) == mine, seed
+        shorter += len(prompt) % block > 0
+    assert shorter > RUNS // 3
+
+
+class Sampled:
+    """Our network as the model of Fast-dLLM v2, whose sampler is a method of it."""
+
+    device = torch.device("cpu")
+    model = SimpleNamespace(layers=())
+
+    def __init__(self, network: CausalNetwork) -> None:
+        self.network = network
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        past_key_values: PAST | None = None,
+        update_past_key_values: bool = False,
+        block_past_key_values: PAST | None = None,
+        replace_position: int = 0,
+        **_: Any,
+    ) -> SimpleNamespace:
+        before = 0 if past_key_values is None else past_key_values[0][0].shape[2]
+        kept = Kept(past_key_values, block_past_key_values, replace_position)
+        places = torch.arange(input_ids.shape[1]) + before + replace_position
+        keys, block = torch.arange(before + input_ids.shape[1]), self.network.config.canvas_length
+        visible = None if block_past_key_values is not None else places[:, None] // block >= keys // block
+        logits = logits_of(self.network, input_ids, places, visible, kept)
+        past = kept.joined if update_past_key_values else past_key_values
+        return SimpleNamespace(logits=logits, past_key_values=past, block_past_key_values=kept.layers)
+
+    @staticmethod
+    def sample_with_top_p(logits: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
+        return logits.argmax(dim=-1), logits.softmax(dim=-1)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("cache", ["", "dual"])
+def test_fast_dllm_v2(cache: str) -> None:
+    """Not with a prompt of exactly one block, which theirs does not read; theirs fills whole blocks behind an end."""
+    theirs, seen = authors.module(authors.FAST_DLLM_V2, "v2/generation_functions.py", "fast_dllm_v2"), set()
+    model = type("Model", (Sampled, theirs.Fast_dLLM_QwenForCausalLM), {})
+    for seed in range(RUNS):
+        rng = random.Random(seed)
+        block = rng.choice([4, 6])
+        rng, network, prompt, _, _ = case(seed, canvas_length=block)
+        if len(prompt) == block:
+            continue
+        part, sure = rng.choice([1, 2, block]), rng.choice([0.2, 0.5, 0.9])
+        options = {"block_size": block, "small_block_size": part, "max_new_tokens": block * 4, "threshold": sure}
+        options |= {"min_len": len(prompt), "seq_len": torch.tensor([len(prompt)]), "use_block_cache": bool(cache)}
+        options |= {"mask_id": MASK, "stop_token": END, "reuse_k": 1 if not cache else 10**6}
+        found = model(network).batch_sample(torch.tensor([prompt]), SimpleNamespace(pad_token_id=PAD), **options)
+        text = found[0][len(prompt) :].tolist()
+        same = {"accept_probability": sure, "sub_block": part, "block_cache": cache}
+        assert ended(text, len(text)) == ours("sub_blocks", network, prompt, len(text), **same), seed
+        seen |= {END in text, len(prompt) % block == 0, len(prompt) < block}
+    assert seen == {False, True}
