@@ -34,7 +34,7 @@ CASES: dict[str, dict[str, Any]] = {
     "one expert a token": {"num_experts_per_tok": 1, "num_shared_experts": 0, "first_k_dense_replace": 0},
     "odd, half of a head turns": {"head_dim": 12, "num_attention_heads": 3, "num_key_value_heads": 1},
 }
-MINI = read_json(shape("26b-a4b").folder.parent / "llada2-mini" / "config.json")
+MINI = read_json(shape("llada2-mini").folder / "config.json")
 """LLaDA2.1-mini's: layers, widths, experts and rotation by SGLang and mlx-lm; the rest as Ling-mini-2.0, its origin."""
 
 
