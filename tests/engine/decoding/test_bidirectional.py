@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import random
 import threading
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 import torch
@@ -19,7 +21,9 @@ from engine.decoding.run import Run
 from engine.decoding.schedules import counts
 from engine.events import Event
 from engine.models.causal.network import CausalNetwork
+from tests.engine import bidirectional as texts
 from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
+from tests.engine.taught import taught
 
 RULES, MASK = REMASKING_OF["bidirectional"], 8
 bidirectional = DECODERS["bidirectional"]
@@ -272,3 +276,66 @@ def test_a_model_without_masks_is_told_so() -> None:
     network.config = dataclasses.replace(network.config, mask_token_id=None)
     with pytest.raises(SafelightError, match="no mask token"):
         events_of(network, [1, 2], GenerationConfig())
+
+
+LEARNT = GenerationConfig(eos_token_ids=(texts.END,), canvas_length=texts.LENGTH)
+AUTHORS = {
+    "llada": {"remasking": "low_confidence_static", "canvas_length": 4},
+    "dream": {"remasking": "entropy", "schedule": "floor", "max_denoising_steps": 10},
+}
+
+
+@pytest.fixture(scope="module", params=list(AUTHORS))
+def learnt(request: pytest.FixtureRequest) -> tuple[str, CausalNetwork]:
+    return request.param, taught(request.param)
+
+
+def right(network: CausalNetwork, count: int, decoder: str = "bidirectional", **changes: Any) -> int:
+    """How many of so many questions, on none of which it was trained, are answered right."""
+    rng, found = random.Random(1), 0
+    for seed in range(count):
+        asked = texts.question(rng)
+        config = LEARNT.replace(max_new_tokens=texts.LENGTH - len(asked), **changes)
+        run = Run(network, torch.tensor(asked), config, seed, None, network.new_cache())  # type: ignore[arg-type]
+        *_, last = perform_all(network, DECODERS[decoder](run))  # type: ignore[arg-type]
+        found += texts.is_right(asked, last.tokens.tolist())  # type: ignore[union-attr]
+    return found
+
+
+def test_networks_of_the_authors_objectives_answer_right(learnt: tuple[str, CausalNetwork]) -> None:
+    name, network = learnt
+    assert right(network, 60) >= 57
+    assert right(network, 10, **AUTHORS[name]) == 10
+    for cache in BLOCK_CACHES[1:]:
+        assert right(network, 15, block_cache=cache, canvas_length=4) == 15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", RULES)
+def test_each_rule_answers_right(rule: str, learnt: tuple[str, CausalNetwork]) -> None:
+    """Guided and drawn, too; the two that choose without regard to the logits may write two masks at once."""
+    name, network = learnt
+    assert right(network, 60, **AUTHORS[name]) >= 57
+    for cache in BLOCK_CACHES:
+        assert right(network, 60, remasking=rule, block_cache=cache, canvas_length=4) >= (
+            50 if rule == "origin" else 57
+        )
+    for changes in ({}, {"guidance": 0.5}, {"sampling_temperature": 0.7}, {"choice_temperature": 0.2}):
+        assert right(network, 60, remasking=rule, **changes) >= (50 if rule == "origin" else 57)
+
+
+def test_another_rule_gets_none_of_it_right(learnt: tuple[str, CausalNetwork]) -> None:
+    """So masks written too soon, a mask that sees only what is before it, and a row off by one are seen above."""
+    network = copy.copy(learnt[1])
+
+    def causal(ids: Tensor, positions: Tensor, _mask: None, *rest: Any) -> Tensor:
+        return CausalNetwork.run(network, ids, positions, positions[:, None] >= positions, *rest)
+
+    assert right(network, 10, max_denoising_steps=1) <= 1
+    network.config = dataclasses.replace(network.config, shifts_masks=not network.config.shifts_masks)
+    assert right(network, 10) == 0
+    network.config = learnt[1].config
+    drawn = {"remasking": "random", "sampling_temperature": 1.0}
+    assert right(network, 15, **drawn) == 15
+    network.run = causal  # type: ignore[method-assign]
+    assert right(network, 15, **drawn) <= 5  # those whose first letter is written first, and some by chance
