@@ -294,7 +294,7 @@ class GenerationConfig:
         entropy_threshold: nats under which one of them is written; the lowest always is.
         distance_penalty: nats that each position to its right adds to a mask's entropy.
         accept_probability: probability from which a mask is written in masked block diffusion; the likeliest always is.
-            In block-causal decoding it must be above that.
+            In block-causal decoding and that by sub-blocks it must be above that.
         remasking: which masks of a block a pass of block-causal decoding writes, one of ``REMASKING``; see
             ``decoding.block_causal``.
         schedule: how many masks a pass writes if the rule is a number of them, one of ``SCHEDULES``.

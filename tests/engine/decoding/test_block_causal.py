@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine import GenerationConfig
+from engine import GenerationConfig, SafelightError
 from engine.config import REMASKING_OF
 from engine.decoding.generate import DECODERS
 from engine.decoding.performing import perform_all
@@ -276,9 +276,11 @@ def test_a_mask_must_be_surer_than_the_probability(probability: float, passes: i
     assert events_of(network, [1, 2, 3, 4], config, 0, network.new_cache())[-1].steps == 2 * passes + 1
 
 
-def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next() -> None:
-    network, prompt = masked_network(5), [1, 2, 3, 4, 5, 6, 7]
-    config = GenerationConfig(max_new_tokens=24, eos_token_ids=(), canvas_length=4, accept_probability=0.5)
+@pytest.mark.parametrize(("edit_probability", "follows"), [(1.0, False), (0.3, False), (0.3, True)])
+def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next(edit_probability: float, follows: bool) -> None:
+    network, prompt = masked_network(5, blocks_follow_prompt=follows), [1, 2, 3, 4, 5, 6, 7]
+    config = GenerationConfig(max_new_tokens=10, eos_token_ids=(), canvas_length=4, accept_probability=0.5)
+    config = config.replace(edit_probability=edit_probability)
     whole = plain_run(network, prompt, config, 0)
     for stop in range(len(whole.passes)):
         cache, cancel = network.new_cache(), threading.Event()
@@ -287,7 +289,7 @@ def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next() -> None:
         assert (events[-1].reason, events[-1].steps) == ("cancelled", stop)
         shown = events[-1].tokens.tolist()
         assert shown == whole.text[: len(shown)]
-        check_blocks(network, cache, [*prompt, *shown][: cache.length], 4)
+        check_blocks(network, cache, [*prompt, *shown][: cache.length], 4, 3 if follows else 0)
         assert events_of(network, prompt, config, 0, cache)[-1].tokens.tolist() == whole.text
 
 
@@ -318,6 +320,12 @@ def test_a_network_of_sdar_s_objective_answers_right(remasking: str, trained: Ca
                 assert found[:-1] == drawn == plain_run(trained, text, sampled, chat).text
             text += found
     assert (right, lengths) == (60, set(range(sdar.BLOCK)))
+
+
+def test_rewriting_and_a_repetition_penalty_exclude_each_other() -> None:
+    config = GenerationConfig(edit_probability=0.5, repetition_penalty=1.2)
+    with pytest.raises(SafelightError, match=r"^a repetition penalty cannot go with rewriting; set one of them to 1$"):
+        events_of(masked_network(1), [1], config, 0, masked_network(1).new_cache())
 
 
 def test_another_model_s_rule_gets_none_of_it_right(trained: CausalNetwork) -> None:

@@ -31,6 +31,7 @@ from engine.text.message import Message
 from engine.text.output_format import OutputFormat
 from tests.engine.causal import POSITIONS
 from tests.engine.decoding.test_block_causal import plain_run
+from tests.engine.decoding.test_sub_blocks import Plain
 from tests.engine.golden.causal_reference import (
     TOLERANCE,
     VOCABULARY,
@@ -321,6 +322,22 @@ def test_sdar_is_decoded_in_its_own_blocks_alone(tmp_path: Path) -> None:
         list(generate(model, ids, config.replace(decoder="autoregressive")))
     with pytest.raises(SafelightError, match="this model cannot follow a format"):
         list(generate(model, ids, config, output_format=OutputFormat("json_object")))
+
+
+def test_fast_dllm_v2_is_decoded_by_sub_blocks_alone(tmp_path: Path) -> None:
+    theirs = build("qwen2", max_position_embeddings=POSITIONS)
+    folder = save(theirs, tmp_path, "Fast_dLLM_Qwen", mask_token_id=5, bd_size=8)
+    write_json(folder / "generation_config.json", {"do_sample": False, "eos_token_id": [1, 2]})
+    model = load_model(folder, device="cpu")
+    assert isinstance(model.network, CausalNetwork)
+    config = model.generation_defaults.replace(max_new_tokens=30, sub_block=4)
+    found = model.generation_defaults
+    assert (found.accept_probability, found.sampling_top_p, found.sub_block) == (0.9, 0.95, 8)
+    assert model.family.own_first == ("sub_blocks",)
+    ids = list(range(7, 19))
+    *_, last = generate(model, ids, config)
+    assert isinstance(last, GenerationFinished)
+    assert last.tokens.tolist() == Plain(model.network, ids, config, torch.Generator()).run().text
 
 
 @pytest.mark.parametrize("decoder", ["autoregressive", "self_speculation"])
