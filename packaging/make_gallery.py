@@ -18,6 +18,9 @@ from itertools import pairwise
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import family_runs
 
 from engine import (
     BASE,
@@ -317,10 +320,15 @@ def main() -> None:
     models = {name: load_model(name, device="cpu") for name in (SKILLS, SUDOKU, BASE, DECIDER)}
     tasks = {name: Tasks(name, models[name].tokenizer) for name in (SKILLS, DECIDER)}
     listed = []
-    for example in (*EXAMPLES, *TASKS):
+    for example in (*EXAMPLES, *TASKS, *family_runs.RUNS):
         path = GALLERY / f"{example.name}{TRACE_SUFFIX}"
-        own = example.model
-        made = tasks[own].make(example) if isinstance(example, TaskExample) else make(example, models[own])
+        match example:
+            case Example():
+                made = make(example, models[example.model])
+            case TaskExample():
+                made = tasks[example.model].make(example)
+            case _:
+                made = family_runs.make(example)
         made.save(path)
         size = path.stat().st_size
         if size > MOST_BYTES:

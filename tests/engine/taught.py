@@ -34,13 +34,19 @@ def taught(name: str) -> CausalNetwork:
 
 
 def teach(
-    shape: dict[str, Any], text: Text, objective: Objective, seconds: float, rows: int = 20, seed: int = 0
+    shape: dict[str, Any],
+    text: Text,
+    objective: Objective,
+    seconds: float,
+    rows: int = 20,
+    seed: int = 0,
+    build: Callable[[Any], Any] = build,
 ) -> CausalNetwork:
     """Train a new one of a ``config.json`` for so long, on one core; random tokens are below its mask."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     rng, draws = random.Random(seed), torch.Generator().manual_seed(seed)
-    network = build(family_of(shape).read_config(shape))
+    network: CausalNetwork = build(family_of(shape).read_config(shape))
     mask = network.config.mask_token_id
     assert mask is not None
     for parameter in network.parameters():
