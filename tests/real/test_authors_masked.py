@@ -22,7 +22,9 @@ from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.layers.attention import Extend
 from engine.models.causal.network import CausalNetwork
+from tests.engine import bidirectional as texts
 from tests.engine.causal import masked_network
+from tests.engine.taught import taught
 from tests.real import authors
 
 pytestmark = pytest.mark.real
@@ -78,7 +80,7 @@ class Wrapped:
         kept = Kept(past, places)
         positions = torch.arange(start, start + input_ids.shape[1]) if places is None else places
         logits = self.network.head(self.network.run(input_ids, positions, None, kept))
-        logits[..., MASK] = -1e9  # is finite, for guidance
+        logits[..., self.network.config.mask_token_id] = -1e9  # is finite, for guidance
         return SimpleNamespace(logits=logits, past_key_values=[self._turned(pair) for pair in kept.layers])
 
     def _turned(self, pair: tuple[Tensor, Tensor], back: bool = False) -> tuple[Tensor, Tensor]:
@@ -93,7 +95,9 @@ class Wrapped:
 
 
 def ours(network: CausalNetwork, prompt: list[int], length: int, **changes: Any) -> list[int]:
-    config = GenerationConfig(max_new_tokens=length, eos_token_ids=(), banned_tokens=(MASK,)).replace(**changes)
+    mask = network.config.mask_token_id
+    assert mask is not None
+    config = GenerationConfig(max_new_tokens=length, eos_token_ids=(), banned_tokens=(mask,)).replace(**changes)
     run = Run(network, torch.tensor(prompt), config, 0, None, network.new_cache())  # type: ignore[arg-type]
     *_, last = perform_all(network, DECODERS["bidirectional"](run))  # type: ignore[arg-type]
     tokens: list[int] = last.tokens.tolist()  # type: ignore[union-attr]
@@ -240,3 +244,25 @@ def test_rnd1() -> None:
         assert found[0, len(prompt) :].tolist() == ours(
             network, prompt, length, canvas_length=length, max_denoising_steps=steps, **same
         )
+
+
+@torch.inference_mode()
+def test_trained_networks() -> None:
+    """Their samplers answer the questions of our fixtures, too: as ours, and right."""
+    llada = authors.module(authors.LLADA, "generate.py", "llada_generate")
+    dream = authors.module(authors.DLLM, "dllm/pipelines/dream/models/generation_utils.py", "dream_generation_utils")
+    model = type("Model", (Wrapped, dream.DreamGenerationMixin), {})
+    for seed in range(20):
+        asked = texts.question(random.Random(seed))
+        x, length = torch.tensor([asked]), texts.LENGTH - len(asked)
+        settings = dream_settings(texts.LENGTH, length, alg="entropy", mask_token_id=texts.MASK)
+        by_llada = llada.generate(Wrapped(taught("llada")), x, None, length, length, length, mask_id=texts.MASK)
+        by_dream = model(taught("dream"))._sample(x, None, settings, lambda _, x, __: x, lambda _, __, logits: logits)
+        same = {"canvas_length": length, "max_denoising_steps": length}
+        for name, found, rule in (
+            ("llada", by_llada, {"remasking": "low_confidence_static"}),
+            ("dream", by_dream, {"remasking": "entropy", "schedule": "floor"}),
+        ):
+            text = found[0, len(asked) :].tolist()
+            assert text == ours(taught(name), asked, length, **same, **rule)
+            assert texts.is_right(asked, text[: texts.COUNT])
