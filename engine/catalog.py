@@ -128,7 +128,7 @@ class PublishedModel:
     licence: str = "Apache-2.0"
     date: str = ""  # of publication, as 2025-04; empty if it is not known
     tried: Tried = "layout"  # or "runs": its weights ran here
-    expert_share: float = 1.0  # experts that a token uses, of all
+    expert_share: float = 1.0  # experts that are read for a token that is written, of all
 
 
 _SKILLS = Traits(
@@ -199,6 +199,13 @@ SHAPES = (
     Shape("26b-a4b", "DiffusionGemma 26B-A4B"),
     Shape("wedlm-8b", "WeDLM 8B"),
     Shape("nemotron-3b", "Nemotron-Labs-Diffusion 3B"),
+    Shape("llada2-mini", "LLaDA2.0 and LLaDA2.1 mini"),
+    Shape("llada-8b", "LLaDA 8B"),
+    Shape("dream-7b", "Dream 7B"),
+    Shape("fast-dllm-v2-1.5b", "Fast-dLLM v2 1.5B"),
+    Shape("fast-dllm-v2-7b", "Fast-dLLM v2 7B"),
+    Shape("a2d-qwen3-0.6b", "dLLM Qwen3 0.6B"),
+    Shape("modernbert-large", "ModernBERT large"),
     Shape("qwen3-1.7b", "Qwen3 1.7B"),
     Shape("qwen3-0.6b", "Qwen3 0.6B"),
     Shape("qwen2.5-coder-1.5b", "Qwen2.5-Coder 1.5B"),
@@ -208,6 +215,7 @@ GEMMA_4_BIT = "cyankiwi/diffusiongemma-26B-A4B-it-AWQ-INT4"
 GEMMA_ORIGINAL = "google/diffusiongemma-26B-A4B-it"
 WEDLM_8B = "tencent/WeDLM-8B-Instruct"
 QWEN_1_7B, QWEN_0_6B = "Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B"
+LLADA2_MINI, FAST_DLLM_1_5B = "inclusionAI/LLaDA2.1-mini", "Efficient-Large-Model/Fast_dLLM_v2_1.5B"
 PUBLISHED = (
     PublishedModel(
         GEMMA_4_BIT,
@@ -259,6 +267,119 @@ PUBLISHED = (
         date="2026-05",
     ),
     PublishedModel(
+        LLADA2_MINI,
+        "LLaDA2.1 mini",
+        "for chat, code and maths; writes whole blocks, and corrects what it wrote; for cards from 12 GB",
+        0,
+        "llada2-mini",
+        quantization="int4",
+        model_type="llada2_moe",
+        date="2026-02",
+        expert_share=0.16,
+    ),
+    PublishedModel(
+        "inclusionAI/LLaDA2.0-mini",
+        "LLaDA2.0 mini",
+        "as LLaDA2.1, without the training to correct: set Probability to rewrite to 1",
+        0,
+        "llada2-mini",
+        quantization="int4",
+        model_type="llada2_moe",
+        date="2025-11",
+        expert_share=0.16,
+    ),
+    PublishedModel(
+        "GSAI-ML/LLaDA-8B-Instruct",
+        "LLaDA 8B",
+        "the first large diffusion language model; to watch more than to work with, as each step reads all of the text",
+        0,
+        "llada-8b",
+        quantization="auto",
+        model_type="llada",
+        licence="MIT",
+        date="2025-02",
+    ),
+    PublishedModel(
+        "GSAI-ML/LLaDA-1.5",
+        "LLaDA 1.5 8B",
+        "LLaDA 8B, trained further on preferences",
+        0,
+        "llada-8b",
+        quantization="auto",
+        model_type="llada",
+        licence="MIT",
+        date="2025-05",
+    ),
+    PublishedModel(
+        "Dream-org/Dream-v0-Instruct-7B",
+        "Dream 7B",
+        "for chat and puzzles; fills in its answer in any order",
+        0,
+        "dream-7b",
+        quantization="auto",
+        model_type="Dream",
+        date="2025-04",
+    ),
+    PublishedModel(
+        "Dream-org/Dream-Coder-v0-Instruct-7B",
+        "Dream-Coder 7B",
+        "for code; fills it in in any order",
+        0,
+        "dream-7b",
+        quantization="auto",
+        model_type="Dream",
+        date="2025-07",
+    ),
+    PublishedModel(
+        FAST_DLLM_1_5B,
+        "Fast-dLLM v2 1.5B",
+        "for chat, several tokens at a time; small enough for a processor",
+        0,
+        "fast-dllm-v2-1.5b",
+        quantization="auto",
+        model_type="Fast_dLLM_Qwen",
+        licence="its makers' own, as its page says",
+        date="2025-09",
+    ),
+    PublishedModel(
+        "Efficient-Large-Model/Fast_dLLM_v2_7B",
+        "Fast-dLLM v2 7B",
+        "for chat, several tokens at a time",
+        0,
+        "fast-dllm-v2-7b",
+        quantization="auto",
+        model_type="Fast_dLLM_Qwen",
+        licence="its makers' own, as its page says",
+        date="2025-09",
+    ),
+    PublishedModel(
+        "dllm-hub/Qwen3-0.6B-diffusion-mdlm-v0.1",
+        "dLLM Qwen3 0.6B, masked",
+        "half a gigabyte that writes by diffusion; short answers, often wrong",
+        0,
+        "a2d-qwen3-0.6b",
+        quantization="auto",
+        model_type="a2d-qwen3",
+    ),
+    PublishedModel(
+        "dllm-hub/Qwen3-0.6B-diffusion-bd3lm-v0.1",
+        "dLLM Qwen3 0.6B, blocks",
+        "the same in blocks: choose the decoding Block-causal diffusion; short answers, often wrong",
+        0,
+        "a2d-qwen3-0.6b",
+        quantization="auto",
+        model_type="a2d-qwen3",
+    ),
+    PublishedModel(
+        "dllm-hub/ModernBERT-large-chat-v0.1",
+        "ModernBERT chat 0.4B",
+        "an encoder that was taught to chat by diffusion; short answers, often wrong",
+        0,
+        "modernbert-large",
+        quantization="auto",
+        model_type="modernbert",
+    ),
+    PublishedModel(
         QWEN_1_7B,
         "Qwen3 1.7B",
         "for chat in many languages, word by word; small enough for a processor",
@@ -300,12 +421,12 @@ PUBLISHED = (
     ),
 )
 """SDAR is not among them: its files do not say how long its blocks are, so that they do not load as they are."""
-DIFFUSION = (
-    *("diffusion_gemma", "wedlm", "sdar", "Fast_dLLM_Qwen", "nemotron_labs_diffusion"),
-    *("llada", "Dream", "a2d-qwen3", "a2d-qwen2", "a2d-llama"),
+AUTOREGRESSIVE = (
+    *("qwen2", "qwen3", "llama", "smollm3", "mistral", "ministral", "ministral3", "mistral3"),
+    *("gemma3_text", "gemma3"),
 )
-"""The ``model_type`` of families that were trained to write several tokens at once. All others write one at a time."""
-LOADABLE_GGUF = ("llama", "smollm3", "mistral3", "qwen2", "qwen3", "gemma3")
+"""The ``model_type`` of families that write one token at a time. All others were trained to write several at once."""
+LOADABLE_GGUF = ("llama", "smollm3", "mistral3", "qwen2", "qwen3", "gemma3", "llada", "llada-moe", "dream")
 """The ``general.architecture`` of GGUF files that load without an import."""
 SKILLS, SUDOKU, BASE, DECIDER, WEDLM, MASKED, SIGHT = (model.id for model in EMBEDDED)
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from engine.declared import Flag, Share, check_fields, check_real, check_whole, ids, one_of, real, whole
 from engine.errors import SafelightError, quoted
 
 LayerKind = Literal["sliding_attention", "full_attention"]
+Activation = Literal["silu", "gelu_pytorch_tanh"]
+GELU: Final[Activation] = "gelu_pytorch_tanh"
 
 MOST_LAYERS = 160  # Llama 405B has 126
 MOST_TOKENS = 2**21  # of a vocabulary
@@ -88,10 +90,50 @@ class LayerConfig:
     num_key_value_heads: Heads
     rope_theta: Positive
     partial_rotary_factor: Share  # 1.0 rotates the whole head, 0.0 nothing
+    is_dense: Flag = False  # without experts, in a model whose other layers have them
 
     @property
     def is_sliding(self) -> bool:
         return self.kind == "sliding_attention"
+
+
+@dataclass(frozen=True)
+class ExpertRouting:
+    """The rule by which a token chooses its experts, and their weights.
+
+    Args:
+        scores: a softmax over all experts, or a sigmoid of each.
+        groups, chosen_groups: experts are chosen from those of ``groups`` equal groups whose two best have the largest
+            sums; 1 and 1: from all.
+        has_bias: whether a number of each expert is added to its score for the choice alone.
+        is_normed: whether the chosen scores are divided by their sum.
+        scale: factor of the weights.
+        shared_width: inner width of an MLP that every token takes besides; 0: there is none.
+    """
+
+    scores: Annotated[str, one_of(("softmax", "sigmoid"))] = "softmax"
+    groups: Annotated[int, whole(1, MOST_EXPERTS)] = 1
+    chosen_groups: Annotated[int, whole(1, MOST_EXPERTS)] = 1
+    has_bias: Flag = False
+    is_normed: Flag = True
+    scale: Positive = 1.0
+    shared_width: Annotated[int, whole(0, 2**20)] = 0
+
+    def check(self, experts: int, chosen: int) -> None:
+        """Checks that so many experts can be chosen of so many.
+
+        Raises:
+            SafelightError: they cannot.
+        """
+        check_fields(self, "config.json: ")
+        each = experts // self.groups
+        if each * self.groups != experts or (self.groups > 1 and each < 2):
+            raise SafelightError(f"config.json: {experts} experts do not make {self.groups} groups of two or more")
+        if self.chosen_groups > self.groups or not 1 <= chosen <= each * self.chosen_groups:
+            raise SafelightError(
+                f"config.json: {chosen} experts cannot be chosen from {self.chosen_groups} of {self.groups} groups of "
+                f"{each}"
+            )
 
 
 @dataclass(frozen=True)
@@ -145,8 +187,8 @@ class ModelConfig:
     """Shape of a model, as its family reads it from the checkpoint's ``config.json``.
 
     num_experts: 0 if the MLPs are dense; top_k_experts and moe_intermediate_size are then 0, too. sliding_window: of
-    sliding layers. canvas_length: positions of a block. vision: None if the model reads no images. A family may add
-    fields in a subclass.
+    sliding layers. canvas_length: positions of a block. vision: None if the model reads no images. reads_whole: whether
+    a pass may read all of a text, in both directions. A family may add fields in a subclass.
     """
 
     denoises: ClassVar[bool] = True
@@ -170,6 +212,7 @@ class ModelConfig:
     bos_token_id: Token = 2
     pad_token_id: Token = 0
     vision: VisionConfig | None = None
+    reads_whole: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self, "config.json: ")
@@ -201,6 +244,10 @@ class ModelConfig:
     def runs_all_experts(self) -> bool:
         """True if every expert is computed for every token, provided that the experts are not packed."""
         return self.num_experts <= DENSE_EXPERTS
+
+    def dense_width(self, _layer: LayerConfig, /) -> int:
+        """Returns the inner width of the MLP that all tokens take in a layer; 0: there is none."""
+        return self.intermediate_size
 
     @property
     def largest_image(self) -> int:

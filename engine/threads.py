@@ -31,7 +31,9 @@ def work_of(config: ModelConfig) -> int:
     """
     hidden, experts = config.hidden_size, config.num_experts
     used = experts if config.runs_all_experts else config.top_k_experts
-    each = 3 * hidden * (config.intermediate_size + used * config.moe_intermediate_size) + hidden * experts
+    each = used * 3 * hidden * config.moe_intermediate_size + hidden * experts
+    routed = sum(not layer.is_dense for layer in config.layers)
+    wide = 3 * hidden * sum(map(config.dense_width, config.layers))
     own_values = [layer.is_sliding or not config.denoises for layer in config.layers]  # else keys also serve as values
     heads = sum(
         hidden * layer.head_dim * (2 * config.num_attention_heads + layer.num_key_value_heads * (1 + own))
@@ -40,7 +42,7 @@ def work_of(config: ModelConfig) -> int:
     ends = config.vocab_size * hidden  # the head
     if config.denoises:
         ends += config.vocab_size * hidden + 3 * hidden * config.intermediate_size  # self-conditioning
-    return config.canvas_length * (len(config.layers) * each + heads + ends)
+    return config.canvas_length * (routed * each + wide + heads + ends)
 
 
 def choose_threads(config: ModelConfig, asked: int = 0) -> int:

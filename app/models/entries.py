@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from app.state.models.filtering import Writes
 from app.system.i18n import tr
 from engine import PUBLISHED, EmbeddedModel, PublishedModel, SafelightError
-from engine.catalog import DIFFUSION, TALK, Tried, gguf_parts, installed, is_gguf, loads_directly
+from engine.catalog import AUTOREGRESSIVE, TALK, Tried, gguf_parts, installed, is_gguf, loads_directly
 from engine.files import read_json
 from engine.hub import download
 from engine.hub.record import Record
@@ -322,7 +322,7 @@ def _writes(model: Path) -> Writes:
 def _writes_of(model_type: object) -> Writes:
     if not isinstance(model_type, str):
         return ""
-    return "diffusion" if model_type in DIFFUSION else "word by word"
+    return "word by word" if model_type in AUTOREGRESSIVE else "diffusion"
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -300,8 +300,7 @@ def facts_tip(entry: ModelEntry) -> str:
     return {
         "": "",
         "layout": tr(
-            "Its file layout and tokenizer were tested here, and its network on small models. "
-            "Its own weights could not be had."
+            "Its file layout was tested here, and its network on small models. Its own weights could not be had."
         ),
         "runs": tr("Its weights, from a GGUF file, answered here as they do in the transformers library."),
     }[entry.tried]

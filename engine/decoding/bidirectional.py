@@ -56,7 +56,7 @@ class Filling:
     """The passes of one block: what they read, and which masks they write.
 
     Args:
-        places: of the block, all of them masks.
+        places: of the block.
     """
 
     def __init__(self, state: MaskedRun, places: range) -> None:
@@ -68,7 +68,7 @@ class Filling:
 
     def _count(self) -> list[int]:
         """Returns how many masks each pass writes; where that depends on the logits, the fewest."""
-        masks, steps = len(self.places), self.config.max_denoising_steps
+        masks, steps = sum(place not in self.state.text for place in self.places), self.config.max_denoising_steps
         first = 1 if self.shifts and self.config.block_cache else None
         if first:
             steps = max(2, steps)

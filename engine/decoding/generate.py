@@ -18,8 +18,9 @@ from engine.decoding.causal_parallel import causal_parallel
 from engine.decoding.drafting import drafting
 from engine.decoding.infilling import infilling
 from engine.decoding.masked_diffusion import masked_diffusion
+from engine.decoding.masked_infilling import masked_infilling
 from engine.decoding.mixed import mixed
-from engine.decoding.names import formatting, names_of, require_diffusion
+from engine.decoding.names import INFILLING, formatting, names_of, require_diffusion
 from engine.decoding.performing import perform_all
 from engine.decoding.protocols import BlockDenoiser, Decoding
 from engine.decoding.run import Decoder, Run, checked_rows
@@ -49,7 +50,7 @@ DECODERS: dict[str, Decoder] = {
     "self_speculation": self_speculation,
     "drafting": drafting,
 }
-"""The decoders by name. Forks, infills and decisions use block diffusion; formats use that or autoregressive."""
+"""The decoders by name. Forks use block diffusion; ``names`` says which can do more."""
 
 
 def generate(
@@ -219,22 +220,22 @@ def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], change
 
 def decode_infill(run: Run, committed: Sequence[Row], marks: Sequence[Mark]) -> Decoding[None]:
     """Writes marked spans anew; the arguments are those of ``infill``."""
-    require_block_diffusion(run, "an infill")
+    decoder = require_block_diffusion(run, "an infill", INFILLING)
     if not marks:
         raise SafelightError("nothing is marked; mark a part of the finished text first")
     rows = checked_rows(run.model, committed, run.config.canvas_length)
     if not rows:
         raise SafelightError("no block is finished yet; wait for one")
-    return infilling(run, rows, marks)
+    return infilling(run, rows, marks) if decoder == BLOCK_DIFFUSION else masked_infilling(run, rows, marks)
 
 
-def require_block_diffusion(run: Run, what: str) -> None:
-    """Checks that a run uses the one decoder that can do ``what``.
+def require_block_diffusion(run: Run, what: str, can: Sequence[str] = (BLOCK_DIFFUSION,)) -> str:
+    """Returns the decoder of a run that does ``what``, which only the decoders in ``can`` do.
 
     Raises:
         SafelightError: it uses another one.
     """
-    require_diffusion(run.config, *_decoders_of(run.model), what)
+    return require_diffusion(run.config, *_decoders_of(run.model), what, can)
 
 
 def answer_of(

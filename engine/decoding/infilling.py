@@ -38,14 +38,8 @@ def infilling(run: Run, rows: Sequence[Tensor], marks: Sequence[Mark]) -> Decodi
     room = room_for_blocks(run, length)
     if len(rows) > room:
         raise SafelightError(f"the text has {len(rows)} blocks; only {room} of them fit after this prompt")
-    marked = {block: _positions(marks, block) for block in sorted({mark.block for mark in marks})}
-    for block, positions in marked.items():
-        if block >= len(rows):
-            raise SafelightError(f"block {block} is not finished; the text has {len(rows)} blocks")
-        if positions[-1] >= length:
-            raise SafelightError(f"the marked position {positions[-1]} is outside the canvas of {length} tokens")
-
-    text, usage = _Text([to_host(row) for row in rows], config), Usage()
+    marked = marked_positions(marks, len(rows), length)
+    text, usage = SettledText([to_host(row) for row in rows], config), Usage()
     schedule = ForkSchedule(run)
     sampler = schedule.stepper.sampler
     for block, positions in marked.items():
@@ -73,14 +67,13 @@ def infilling(run: Run, rows: Sequence[Tensor], marks: Sequence[Mark]) -> Decodi
     yield finished("eos" if text.has_ended else "length", text.parts(), usage)
 
 
-class _Text:
+class SettledText:
     """Settled blocks, and the text that they make."""
 
     def __init__(self, rows: list[Tokens], config: GenerationConfig) -> None:
         self.rows, self.config = rows, config
         self.last = len(rows) - 1
-        written = np.flatnonzero(rows[-1] != config.pad_token_id)
-        self.end = int(written[-1]) + 1 if len(written) else 0  # of the last block; behind it there is padding
+        self.end = settled_length(rows[-1], config)  # of the last block; behind it there is padding
 
     def goes_on_behind(self, block: int, position: int) -> bool:
         return block < self.last or position < self.end - 1
@@ -115,6 +108,27 @@ class _Text:
         return any(np.isin(self.block(block)[0], self.config.eos_token_ids).any() for block in range(len(self.rows)))
 
 
-def _positions(marks: Sequence[Mark], block: int) -> list[int]:
-    """Returns the marked positions of a block, rising."""
-    return sorted({at for mark in marks if mark.block == block for at in range(mark.start, mark.stop)})
+def settled_length(row: Tokens, config: GenerationConfig) -> int:
+    """Returns the number of a last block's tokens (C,) before its padding."""
+    written = np.flatnonzero(row != config.pad_token_id)
+    return int(written[-1]) + 1 if len(written) else 0
+
+
+def marked_positions(marks: Sequence[Mark], blocks: int, length: int) -> dict[int, list[int]]:
+    """Returns the marked positions, rising, of each block that has some.
+
+    Args:
+        blocks: settled ones, of ``length`` tokens.
+
+    Raises:
+        SafelightError: a mark is outside of them.
+    """
+    marked = dict[int, list[int]]()
+    for block in sorted({mark.block for mark in marks}):
+        own = {at for mark in marks if mark.block == block for at in range(mark.start, mark.stop)}
+        if block >= blocks:
+            raise SafelightError(f"block {block} is not finished; the text has {blocks} blocks")
+        if max(own) >= length:
+            raise SafelightError(f"the marked position {max(own)} is outside the canvas of {length} tokens")
+        marked[block] = sorted(own)
+    return marked

@@ -9,6 +9,10 @@ from engine.errors import SafelightError, quoted
 
 MIXABLE = (BLOCK_DIFFUSION, "autoregressive")
 """The decoders that one run can have both of."""
+INFILLING = (BLOCK_DIFFUSION, "bidirectional")
+"""The decoders that can write spans of finished text anew."""
+DECIDING = (BLOCK_DIFFUSION, "bidirectional", "block_causal")
+"""The decoders whose models answer from a canvas, in one step."""
 FORMATTING = (BLOCK_DIFFUSION, "autoregressive")
 """The decoders that can hold an answer to a format."""
 
@@ -102,12 +106,16 @@ def require_rule(config: GenerationConfig, decoder: str) -> None:
         )
 
 
-def require_diffusion(config: GenerationConfig, decoders: Sequence[str], own: str, what: str) -> None:
-    """Checks that a run uses block diffusion, which ``what`` needs.
+def require_diffusion(
+    config: GenerationConfig, decoders: Sequence[str], own: str, what: str, can: Sequence[str] = (BLOCK_DIFFUSION,)
+) -> str:
+    """Returns the decoder of a run that does ``what``, which only the decoders in ``can`` do.
 
     Raises:
         SafelightError: it uses another decoder.
     """
-    for name in names_of(config, decoders, own):
-        if name != BLOCK_DIFFUSION:
-            raise SafelightError(f"{what} needs the decoder {BLOCK_DIFFUSION}, and this run uses {name}")
+    thought, answer = names_of(config, decoders, own)
+    for name in (thought, answer):
+        if name not in can:
+            raise SafelightError(f"{what} needs the decoder {' or '.join(can)}, and this run uses {name}")
+    return answer

@@ -1,4 +1,4 @@
-"""Reads a decision: the probabilities of labels after one denoising step over a canvas with noise in its slots.
+"""Reads a decision: the probabilities of labels after one denoising step over a canvas, noise or masks in its slots.
 
 No text is written: the cache holds only the prompt afterwards, so that the next question about the same state can reuse
 it. Only the slots are predicted; all else on the canvas is pinned.
@@ -10,22 +10,25 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.config import GenerationConfig
+from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding import sampling
 from engine.decoding.block_diffusion import cut_at_eos, room_for_blocks
 from engine.decoding.generate import require_block_diffusion
+from engine.decoding.names import DECIDING
 from engine.decoding.performing import perform_all
 from engine.decoding.prefill import prefill, reuse_prefix
 from engine.decoding.protocols import BlockDenoiser, Decoding, Denoise
 from engine.decoding.run import Run
 from engine.decoding.sampler import non_finite, to_host
+from engine.decoding.slots import slot_logits
+from engine.decoding.written_run import required_mask
 from engine.errors import SafelightError
 from engine.events import (
     CanvasCommitted,
@@ -61,7 +64,7 @@ def read(
         model, prompt_ids, cancel, cache: as for ``generate``; the cache holds only the prompt afterwards.
         layout: the canvas (C,) and its slots; C may differ from the model's own, and must not be above it.
         config: only its ``top_k`` and the tokens that end and fill a text are used.
-        repeats: reads with fresh noise that follow the first one where a slot is in doubt.
+        repeats: reads with fresh noise that follow the first one where a slot is in doubt; masks are read once.
         seed: the same seed gives the same noise behind the same prompt, on any machine.
 
     Yields:
@@ -78,22 +81,76 @@ def read(
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
 def reading(run: Run, layout: Layout, repeats: int = 0) -> Decoding[None]:
     """Reads a decision from a canvas behind the prompt; the arguments are those of ``read``."""
-    model, prompt, config, cache = run.model, run.prompt, run.config, run.cache
-    require_block_diffusion(run, "a decision")
+    decoder = require_block_diffusion(run, "a decision", DECIDING)
     room_for_blocks(run, len(layout.canvas))
-    sheet, started = _Sheet.from_layout(layout, model.config.vocab_size), time.perf_counter()
+    sheet = _Sheet.from_layout(layout, run.model.config.vocab_size)
+    is_noise = decoder == BLOCK_DIFFUSION
+    reads = yield from _noisy_reads(run, sheet, repeats) if is_noise else _masked_read(run, sheet, decoder)
+    tokens, end = np.empty(0, dtype=np.int32), 0
+    if reads.slots:
+        tokens, end = cut_at_eos(sheet.filled(sheet.answer(reads.slots)), run.config)
+    count = len(reads.slots)
+    yield GenerationFinished("cancelled" if reads.is_cancelled else "eos", tokens[:end], count, count, reads.seconds)
+
+
+@dataclass
+class _Reads:
+    """The reads of a decision so far."""
+
+    slots: list[tuple[NDArray[np.float32], ...]] = field(default_factory=list)
+    seconds: float = 0.0
+    is_cancelled: bool = False
+
+    def add(self, run: Run, sheet: _Sheet, logits: Tensor, seconds: float) -> Iterator[Event]:
+        """Adds a read by the logits (S, V) at its slots, and yields its events."""
+        block, clock = len(self.slots), time.perf_counter()
+        if not bool(torch.isfinite(logits).all()):
+            raise non_finite(block, 0)
+        found = _Rows.from_logits(logits, sheet.ids.to(logits.device), run.config.top_k)
+        argmax = sheet.filled(found.argmax)
+        seconds += time.perf_counter() - clock
+        self.seconds += seconds
+        entropy, everywhere = sheet.spread(found.entropy), np.ones(len(argmax), dtype=np.bool_)
+        top = sheet.likeliest(argmax, found)
+        yield StepFinished(block, 0, 1.0, argmax, argmax, entropy, everywhere, argmax, seconds, *top)
+        self.slots.append(sheet.of_labels(found.labels))
+        yield SlotsRead(block, self.slots[-1], sheet.are_labels(found.argmax))
+        yield CanvasCommitted(block, *cut_at_eos(argmax, run.config), 1, "converged")
+
+
+def _masked_read(run: Run, sheet: _Sheet, decoder: str) -> Decoding[_Reads]:
+    """Reads the slots from masks, once: nothing is drawn, so that a repeated read would be the same."""
+    reads, clock = _Reads(is_cancelled=run.is_cancelled), time.perf_counter()
+    if reads.is_cancelled:
+        return reads
+    mask = required_mask(run)
+    canvas = sheet.filled(np.full(len(sheet.positions), mask, dtype=np.int32))
+    logits = yield from slot_logits(
+        run, torch.from_numpy(canvas).long(), sheet.positions.tolist(), in_blocks=decoder == "block_causal"
+    )
+    seconds = time.perf_counter() - clock
+    share = seconds * len(run.prompt) / (len(run.prompt) + len(canvas))
+    yield PrefillFinished(len(run.prompt), 0, share)
+    yield CanvasStarted(0, canvas, sheet.pinned, mask)
+    yield from reads.add(run, sheet, logits, seconds - share)
+    return reads
+
+
+def _noisy_reads(run: Run, sheet: _Sheet, repeats: int) -> Decoding[_Reads]:
+    """Reads the slots from noise; where one is in doubt, so many more times."""
+    model, prompt, cache, layout, reads = run.model, run.prompt, run.cache, sheet.layout, _Reads()
+    started = time.perf_counter()
     kept = reuse_prefix(cache, [prompt])
     cache.reserve(len(prompt) + len(layout.canvas))
     behind_images = max((image.end for image in cache.images), default=0)
     last = prompt[max(kept, behind_images, len(prompt) - cache.piece) :]  # read in the first step's pass
     is_read = yield from prefill([prompt[: len(prompt) - len(last)]], cache, run.cancel)
     prefilled = time.perf_counter() - started
-    reads, seconds = list[tuple[NDArray[np.float32], ...]](), 0.0
-    while is_read and len(reads) < 1 + (repeats if reads and _is_in_doubt(reads[0]) else 0):
+    while is_read and len(reads.slots) < 1 + (repeats if reads.slots and _is_in_doubt(reads.slots[0]) else 0):
         if run.is_cancelled:
             is_read = False
             break
-        block, clock = len(reads), time.perf_counter()
+        block, clock = len(reads.slots), time.perf_counter()
         canvas = sheet.with_noise(_generator(run.seed, block, prompt), model.config.vocab_size)
         wanted = Denoise(canvas.to(model.device), cache, None, last if len(last) else None)
         yield wanted
@@ -104,30 +161,11 @@ def reading(run: Run, layout: Layout, repeats: int = 0) -> Decoding[None]:
             clock += share
             yield PrefillFinished(len(prompt), kept, prefilled + share)
             last = last[:0]
+        seconds = time.perf_counter() - clock
         yield CanvasStarted(block, to_host(canvas), sheet.pinned)
-        if not bool(torch.isfinite(logits).all()):
-            raise non_finite(block, 0)
-        found = _Rows.from_logits(logits, sheet.ids.to(model.device), config.top_k)
-        argmax = sheet.filled(found.argmax)
-        taken = time.perf_counter() - clock
-        seconds += taken
-        yield StepFinished(
-            block,
-            0,
-            1.0,
-            argmax,
-            argmax,
-            sheet.spread(found.entropy),
-            np.ones(len(argmax), dtype=np.bool_),
-            argmax,
-            taken,
-            *sheet.likeliest(argmax, found),
-        )
-        reads.append(sheet.of_labels(found.labels))
-        yield SlotsRead(block, reads[-1], sheet.are_labels(found.argmax))
-        yield CanvasCommitted(block, *cut_at_eos(argmax, config), 1, "converged")
-    tokens, end = cut_at_eos(sheet.filled(sheet.answer(reads)), config) if reads else (np.empty(0, dtype=np.int32), 0)
-    yield GenerationFinished("eos" if is_read else "cancelled", tokens[:end], len(reads), len(reads), seconds)
+        yield from reads.add(run, sheet, logits, seconds)
+    reads.is_cancelled = not is_read
+    return reads
 
 
 def _generator(seed: int, number: int, prompt: Tensor) -> torch.Generator:

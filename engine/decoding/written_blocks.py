@@ -95,6 +95,10 @@ class WrittenBlocks:
         self.text |= dict(enumerate(own, self._start))
         self._block += 1
 
+    def skip_to(self, block: int) -> None:
+        """Makes a block the next one; those before it are known, and have no events."""
+        self._block = block
+
     def write_on(self, draft: Step, steps: int) -> None:
         """Opens the next block as denoising has left it; its events up to there were yielded already."""
         self._is_open, self._steps, self._draft = True, steps, draft

@@ -16,7 +16,7 @@ from engine.checks import product_checks
 from engine.checks.operands import packed, routing
 from engine.checks.oracle import OracleCheck
 from engine.checks.vocabulary_checks import vocabulary_check
-from engine.config import ModelConfig
+from engine.config import GELU, Activation, ModelConfig
 from engine.doctor import kernel_checks_between
 from engine.doctor.decode_all import decode_all
 from engine.doctor.shapes import CheckShape
@@ -104,8 +104,9 @@ def _experts(shape: CheckShape) -> Iterator[Named]:
             packed(number, hidden, width, scheme=scheme, device=shape.device, seed=2),
         )
 
-    def make(scheme: Scheme, tokens: int) -> OracleCheck:
-        return product_checks.experts_check(expert_gemm.experts, *operands(scheme, tokens))
+    def make(scheme: Scheme, tokens: int, activation: Activation = GELU) -> OracleCheck:
+        run, plain = (partial(one, activation=activation) for one in (expert_gemm.experts, reference.experts))
+        return product_checks.experts_check(run, *operands(scheme, tokens), plain)
 
     def make_w4a4(tokens: int) -> OracleCheck:
         return product_checks.experts_w4a4_check(expert_w4a4.experts, *operands(NVFP4, tokens))
@@ -114,6 +115,7 @@ def _experts(shape: CheckShape) -> Iterator[Named]:
     for scheme in schemes("experts", "triton"):
         for tokens in (shape.canvas, 2 * shape.canvas, 1) if scheme == default else (shape.canvas,):
             yield f"experts {scheme}, {tokens} tokens", partial(make, scheme, tokens)
+        yield f"experts {scheme} with SiLU, 32 tokens", partial(make, scheme, 32, "silu")
     if kernels.rounds_experts(shape.device, shape.dtype):
         yield f"experts w4a4, {4 * shape.canvas} tokens", partial(make_w4a4, 4 * shape.canvas)
 

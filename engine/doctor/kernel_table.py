@@ -35,6 +35,8 @@ from engine.quant import INT4, NF4, NVFP4, UINT4, Scheme
 HIDDEN, WIDTH, TOP_K, EXPERTS, VOCABULARY = 2816, 704, 8, 128, 262_144
 CANVAS_PAIRS = 256 * TOP_K / EXPERTS  # of an expert
 PROMPT_PAIRS = 4 * CANVAS_PAIRS
+LLADA2 = (2048, 512, True)  # its hidden size, its experts' width, and that they have SiLU
+BLOCK_PAIRS = 32 * TOP_K / 256  # of one of its experts
 AHEAD = CodeBudget(matrix_units="H", loads_in_flight=1)
 
 
@@ -58,6 +60,7 @@ def _experts(capability: int) -> list[Build]:
     return [
         *builds,
         _product("gate_up", INT4, PROMPT_PAIRS, capability),
+        _product("gate_up", INT4, BLOCK_PAIRS, capability, 2.5, 3.9, LLADA2),
         Build("experts", "group", capability, expert_sort.group_kernel, sort, few),
         Build(
             "experts", "combine", capability, expert_gemm.combine_kernel, combine, few,
@@ -67,21 +70,28 @@ def _experts(capability: int) -> list[Build]:
 
 
 def _product(
-    kernel: str, scheme: Scheme, pairs: float, capability: int, decoding: float = 0, looping: float = 0
+    kernel: str,
+    scheme: Scheme,
+    pairs: float,
+    capability: int,
+    decoding: float = 0,
+    looping: float = 0,
+    shape: tuple[int, int, bool] = (HIDDEN, WIDTH, False),
 ) -> Build:
     """Returns gate_up or down, with so many pairs per expert; only a canvas's loop has an instruction budget."""
+    hidden, width, has_silu = shape
     blocks = expert_gemm.ProductBlocks.for_card(capability // 10, pairs)
-    rows = blocks.rows if kernel == "gate_up" else blocks.down_rows(HIDDEN)
-    tiles = blocks.turn(HIDDEN if kernel == "gate_up" else WIDTH, scheme)
+    rows = blocks.rows if kernel == "gate_up" else blocks.down_rows(hidden)
+    tiles = blocks.turn(hidden if kernel == "gate_up" else width, scheme)
     constants = {
-        "H": HIDDEN, "WIDTH": WIDTH, "GROUP": scheme.group_size, "CODES": expert_gemm.CODES[scheme],
+        "H": hidden, "WIDTH": width, "GROUP": scheme.group_size, "CODES": expert_gemm.CODES[scheme],
         "PTX": True, "M": rows, "N": blocks.tokens, "TILES": tiles,
     }  # fmt: skip
     constants |= {} if scheme.has_matrix_scales else {"matrix_scales_ptr": None}
     function: Any = expert_gemm.gate_up_kernel if kernel == "gate_up" else expert_gemm.down_kernel
     types = {"scales_ptr": "i32"}
     if kernel == "gate_up":
-        constants["TOP_K"] = TOP_K
+        constants |= {"TOP_K": TOP_K, "SILU": has_silu}
     else:
         types |= {"weights_ptr": "fp32", "parts_ptr": "bf16"}
     budget, note = CodeBudget(programs=2), " prompt"
@@ -91,7 +101,7 @@ def _product(
             65536 // (128 * programs), 0, programs, "H", decoding, looping if tiles == 1 else 3.2,
             loads_in_flight=1, products_in_flight=1, loop_without=("STS", "LDG"),
         )  # fmt: skip
-        note = ""
+        note = " silu" if has_silu else ""
     return Build(
         "experts", f"{kernel} {scheme}{note}", capability, function, constants, budget,
         blocks.warps, blocks.stages, types, 2 * rows * 64 * tiles / (32 * blocks.warps),

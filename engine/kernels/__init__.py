@@ -23,6 +23,7 @@ import sys
 import torch
 from torch import Tensor
 
+from engine.config import GELU, Activation
 from engine.kernels import gradients, reference
 from engine.kernels.reference_step import VocabularyResult
 from engine.kernels.table import AMPERE, CPU, PLAIN, Capability, find
@@ -96,12 +97,14 @@ def linear_int8(x: Tensor, weight: Packed) -> Tensor:
     return out
 
 
-def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
+def experts(
+    x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, activation: Activation = GELU
+) -> Tensor:
     """Runs gated experts: x (N, H), routing (N, K), packed (E, 2I, H) and (E, H, I) of one scheme -> (N, H)."""
     run = find("experts", gate_up.scheme, capability(x))
     if _wants_gradient(x, weights):
-        return gradients.experts(run, x, weights, chosen, gate_up, down)
-    out: Tensor = run(x, weights, chosen, gate_up, down)
+        return gradients.experts(run, x, weights, chosen, gate_up, down, activation)
+    out: Tensor = run(x, weights, chosen, gate_up, down, activation)
     return out
 
 

@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from engine.config import GELU, Activation
 from engine.kernels import cpu_int4, cpu_int8
+from engine.kernels.activation import activate
 from engine.kernels.cpu_decode import decoder
 from engine.kernels.cpu_threads import even, give_back, share
 from engine.quant import UINT4, Packed
@@ -67,7 +69,9 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
     return out.view(*x.shape[:-1], -1)
 
 
-def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
+def experts(
+    x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, activation: Activation = GELU
+) -> Tensor:
     """Runs gated experts, each on the tokens that chose it; arguments as ``reference.experts``."""
     order = chosen.flatten().argsort(stable=True)
     token, gates = order // chosen.shape[1], weights.flatten()[order, None]
@@ -83,7 +87,7 @@ def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: P
                 some = slice(first, first + counts[expert])
                 first = some.stop
                 gate, up = widen.multiply(arranged[token[some]], expert).chunk(2, dim=-1)
-                inner = narrow.arranged(F.gelu(gate, approximate="tanh") * up)
+                inner = narrow.arranged(activate(gate, activation) * up)
                 out.index_add_(0, token[some], narrow.multiply(inner, expert) * gates[some])
         return out
 

@@ -1,4 +1,4 @@
-"""Gated experts on 4-bit weights: sort, gate · up · GELU, down, combine. Four kernels, no host synchronisation.
+"""Gated experts on 4-bit weights: sort, gate · up · activation, down, combine. Four kernels, no host synchronisation.
 
 In a step there are three, as ``norms.add_norm`` orders the tokens and ``norms.merge_norm`` combines.
 
@@ -30,9 +30,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from engine.config import GELU, Activation
 from engine.kernels.decode import decode, split_pairs
 from engine.kernels.expert_sort import group
-from engine.kernels.linear_w8a16 import gelu_times
+from engine.kernels.linear_w8a16 import gelu_times, silu_times
 from engine.quant import INT4, INT4_G64, NF4, NVFP4, UINT4, Packed, Scheme
 
 CODES: dict[Scheme, str] = {INT4: "int4", INT4_G64: "int4", NF4: "nf4", NVFP4: "e2m1", UINT4: "uint4"}
@@ -186,11 +187,11 @@ def product(
 def gate_up_kernel(
     x_ptr, words_ptr, scales_ptr, matrix_scales_ptr, pairs_ptr, offsets_ptr, tiles_ptr, inner_ptr,
     TOP_K: tl.constexpr, H: tl.constexpr, WIDTH: tl.constexpr, GROUP: tl.constexpr, CODES: tl.constexpr,
-    PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
+    SILU: tl.constexpr, PTX: tl.constexpr, N: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
-    """Computes GELU(gate) * up of N pairs, M outputs each; tokens and outputs in split pairs.
+    """Computes activation(gate) * up of N pairs, M outputs each; tokens and outputs in split pairs.
 
-    Grid: row blocks, tiles.
+    Grid: row blocks, tiles. SILU: the activation; else GELU.
     """
     expert = tl.load(tiles_ptr + 2 * tl.program_id(1)).to(tl.int64)
     if expert < 0:
@@ -215,7 +216,7 @@ def gate_up_kernel(
     if matrix_scales_ptr is not None:
         both *= tl.load(matrix_scales_ptr + expert * 2 + at // M)[:, None]
     gate, up = both.reshape(2, M, N).permute(1, 2, 0).split()
-    inner = gelu_times(gate, up)
+    inner = silu_times(gate, up) if SILU else gelu_times(gate, up)
     inner = inner.reshape(M // 32, 2, 2, 8, N).permute(0, 2, 1, 3, 4).reshape(M, N)  # of 32, the even ones first
     inner_ptrs = inner_ptr + place[:, None] * WIDTH + (tl.program_id(0) * M + tl.arange(0, M))[None, :]
     tl.store(inner_ptrs, tl.trans(inner).to(inner_ptr.dtype.element_ty), mask=inside[:, None])
@@ -266,7 +267,13 @@ def combine_kernel(parts_ptr, out_ptr, TOP_K: tl.constexpr, H: tl.constexpr, BLO
 
 
 def experts(
-    x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, blocks: ProductBlocks | None = None
+    x: Tensor,
+    weights: Tensor,
+    chosen: Tensor,
+    gate_up: Packed,
+    down: Packed,
+    activation: Activation = GELU,
+    blocks: ProductBlocks | None = None,
 ) -> Tensor:
     """Runs gated experts as ``reference.experts``, with fp32 sums.
 
@@ -276,7 +283,8 @@ def experts(
     Returns:
         (N, H), the weighted sum over each token's experts.
     """
-    return combine(expert_parts(split_pairs(x), weights.contiguous(), chosen, gate_up, down, blocks), chosen.shape[1])
+    parts = expert_parts(split_pairs(x), weights.contiguous(), chosen, gate_up, down, activation, blocks)
+    return combine(parts, chosen.shape[1])
 
 
 def combine(parts: Tensor, top_k: int) -> Tensor:
@@ -289,7 +297,13 @@ def combine(parts: Tensor, top_k: int) -> Tensor:
 
 
 def expert_parts(
-    x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, blocks: ProductBlocks | None = None
+    x: Tensor,
+    weights: Tensor,
+    chosen: Tensor,
+    gate_up: Packed,
+    down: Packed,
+    activation: Activation = GELU,
+    blocks: ProductBlocks | None = None,
 ) -> Tensor:
     """Returns each token's expert outputs, weighted, before they are added up.
 
@@ -318,7 +332,7 @@ def expert_parts(
     launch(
         x, gate_up.codes.view(torch.int16), gate_up.scales.view(torch.int32), gate_up.matrix_scales, *order, inner,
         TOP_K=chosen.shape[1], M=blocks.rows, GROUP=gate_up.scheme.group_size, CODES=CODES[gate_up.scheme],
-        TILES=blocks.turn(hidden, gate_up.scheme), **options,
+        SILU=activation == "silu", TILES=blocks.turn(hidden, gate_up.scheme), **options,
     )  # fmt: skip
     parts = x.new_empty((chosen.numel(), hidden))
     rows = blocks.down_rows(hidden)

@@ -14,6 +14,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from engine.config import Activation
+from engine.kernels.activation import activate
 from engine.kernels.reference import slices
 from engine.quant import Packed, unpack
 
@@ -50,14 +52,23 @@ class _Expectation(torch.autograd.Function):
 
 class _Experts(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, run: Run, x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Any:
+    def forward(
+        ctx: Any,
+        run: Run,
+        x: Tensor,
+        weights: Tensor,
+        chosen: Tensor,
+        gate_up: Packed,
+        down: Packed,
+        activation: Activation,
+    ) -> Any:
         ctx.save_for_backward(x, weights, chosen)
-        ctx.packed = gate_up, down
-        return run(x, weights, chosen, gate_up, down)
+        ctx.packed, ctx.activation = (gate_up, down), activation
+        return run(x, weights, chosen, gate_up, down, activation)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, Tensor, None, None, None, None]:
         x, weights, chosen = ctx.saved_tensors
         gate_up, down = ctx.packed
         grad_x, grad_weights = torch.zeros_like(x, dtype=torch.float32), torch.zeros_like(weights)
@@ -67,11 +78,11 @@ class _Experts(torch.autograd.Function):
             with torch.enable_grad():
                 rows, share = x[token].requires_grad_(), weights[token, rank].requires_grad_()
                 gate, up = F.linear(rows, widen).chunk(2, dim=-1)
-                part = F.linear(F.gelu(gate, approximate="tanh") * up, narrow) * share[:, None]
+                part = F.linear(activate(gate, ctx.activation) * up, narrow) * share[:, None]
                 to_rows, to_share = torch.autograd.grad(part.to(grad.dtype), (rows, share), grad[token])
             grad_x.index_add_(0, token, to_rows.float())
             grad_weights[token, rank] = to_share
-        return None, grad_x.to(x.dtype), grad_weights, None, None, None
+        return None, grad_x.to(x.dtype), grad_weights, None, None, None, None
 
 
 def linear(run: Run, x: Tensor, weight: Packed) -> Tensor:
@@ -86,7 +97,9 @@ def expectation(run: Run, linear: Linear, probabilities: Tensor, table: Packed) 
     return out
 
 
-def experts(run: Run, x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
+def experts(
+    run: Run, x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, activation: Activation
+) -> Tensor:
     """Computes ``kernels.experts`` by ``run``, with gradients."""
-    out: Tensor = _Experts.apply(run, x, weights, chosen, gate_up, down)
+    out: Tensor = _Experts.apply(run, x, weights, chosen, gate_up, down, activation)
     return out

@@ -86,6 +86,12 @@ def gelu_times(gate, up):
 
 
 @triton.jit
+def silu_times(gate, up):
+    """Computes SiLU(gate) * up, fp32."""
+    return gate / (1.0 + tl.exp(-tl.maximum(gate, -80.0))) * up
+
+
+@triton.jit
 def store_tile(
     total, scales_ptr, out_ptr, tile, tokens, ROWS: tl.constexpr, GATED: tl.constexpr, M: tl.constexpr, N: tl.constexpr
 ):

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from engine.config import GELU, Activation
+from engine.kernels.activation import activate
 from engine.quant import AT_ONCE, NVFP4, Packed, pack, unpack
 
 GROUP = 128  # inputs of a token that share a scale of int8 activations; also the size of a vocabulary tile
@@ -79,7 +81,9 @@ def linear_nvfp4(x: Tensor, weight: Packed) -> Tensor:
     return linear(round_rows_nvfp4(x), weight).to(x.dtype)
 
 
-def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
+def experts(
+    x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, activation: Activation = GELU
+) -> Tensor:
     """Runs gated experts, one after another, each on the tokens that chose it.
 
     Args:
@@ -89,12 +93,12 @@ def experts(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: P
     Returns:
         (N, H), the weighted sum over each token's experts.
     """
-    return _experts(linear, x, weights, chosen, gate_up, down)
+    return _experts(linear, x, weights, chosen, gate_up, down, activation)
 
 
 def experts_w4a4(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
     """Runs experts as ``experts``, with the inputs of both products rounded by ``round_rows_nvfp4``."""
-    return _experts(linear_nvfp4, x, weights, chosen, gate_up, down)
+    return _experts(linear_nvfp4, x, weights, chosen, gate_up, down, GELU)
 
 
 def _experts(
@@ -104,11 +108,12 @@ def _experts(
     chosen: Tensor,
     gate_up: Packed,
     down: Packed,
+    activation: Activation,
 ) -> Tensor:
     out = torch.zeros_like(x)
     for expert in torch.unique(chosen).tolist():
         token, rank = (chosen == expert).nonzero(as_tuple=True)
         gate, up = product(x[token], gate_up[expert]).chunk(2, dim=-1)
-        part = product(F.gelu(gate, approximate="tanh") * up, down[expert])
+        part = product(activate(gate, activation) * up, down[expert])
         out.index_add_(0, token, (part * weights[token, rank, None]).to(out.dtype))
     return out

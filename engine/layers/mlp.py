@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from engine.config import ModelConfig, VisionConfig
+from engine.config import GELU, Activation, ModelConfig, VisionConfig
+from engine.kernels.activation import activate
 from engine.layers.adapted import linear
 from engine.layers.norm import RMSNorm
 
 
-def gelu(x: Tensor) -> Tensor:
-    return F.gelu(x, approximate="tanh")
-
-
 class GatedMLP(nn.Module):
-    """down(activation(gate(x)) * up(x)), (..., H) -> (..., H)."""
+    """down(activation(gate(x)) * up(x)), (..., H) -> (..., H); ``width`` None: as wide as the config says."""
 
-    def __init__(self, config: ModelConfig | VisionConfig, activation: Callable[[Tensor], Tensor] = gelu) -> None:
+    def __init__(
+        self, config: ModelConfig | VisionConfig, activation: Activation = GELU, width: int | None = None
+    ) -> None:
         super().__init__()
-        self.activation = activation
-        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+        self.activation: Activation = activation
+        width = config.intermediate_size if width is None else width
+        self.gate_proj = nn.Linear(config.hidden_size, width, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, width, bias=False)
+        self.down_proj = nn.Linear(width, config.hidden_size, bias=False)
 
     def forward(self, x: Tensor, text_rows: int = 0) -> Tensor:
         """Runs the MLP: x (..., T, H), of which the first ``text_rows`` are text -> (..., T, H)."""
-        inner = self.activation(linear(self.gate_proj, x, text_rows)) * linear(self.up_proj, x, text_rows)
+        inner = activate(linear(self.gate_proj, x, text_rows), self.activation) * linear(self.up_proj, x, text_rows)
         return linear(self.down_proj, inner, text_rows)
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from engine import kernels
+from engine.config import GELU, Activation
 from engine.kernels import cpu_int4, cpu_int8
 from engine.kernels.table import schemes
 from engine.layers.embedding import TokenTable
@@ -57,15 +58,17 @@ class PackedLinear(nn.Module):
 class PackedExperts(nn.Module):
     """E gated MLPs, as ``Experts``; with ``rounds`` fused layers quantise activations of text to NVFP4."""
 
-    def __init__(self, gate_up_proj: PackedWeight, down_proj: PackedWeight, rounds: bool = False) -> None:
+    def __init__(
+        self, gate_up_proj: PackedWeight, down_proj: PackedWeight, rounds: bool = False, activation: Activation = GELU
+    ) -> None:
         super().__init__()
         self.gate_up_proj = gate_up_proj
         self.down_proj = down_proj
-        self.rounds = rounds
+        self.rounds, self.activation = rounds, activation
 
     def forward(self, x: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
         """Runs the experts: x (N, H), weights and chosen (N, K) -> (N, H)."""
-        return kernels.experts(x, weights, chosen, self.gate_up_proj.packed, self.down_proj.packed)
+        return kernels.experts(x, weights, chosen, self.gate_up_proj.packed, self.down_proj.packed, self.activation)
 
 
 class PackedTokenTable(nn.Module):
@@ -185,6 +188,7 @@ def install(network: nn.Module, precision: Precision, dtype: torch.dtype, activa
                     weight("gate_up_proj", module.gate_up_proj.shape, matrices=2),
                     weight("down_proj", module.down_proj.shape),
                     activations.experts and scheme in schemes("experts_w4a4", "triton"),
+                    module.activation,
                 )
             case TokenTable():
                 packed = PackedTokenTable(weight("weight", module.weight.shape), dtype)

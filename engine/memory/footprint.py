@@ -31,7 +31,7 @@ from engine.layers.packed_linear import PackedLinear, install
 from engine.quant import AT_ONCE, Precision, Scheme
 from engine.threads import available_threads
 
-PROJECTIONS = (".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".gate_proj.", ".up_proj.", ".down_proj.")
+PROJECTIONS = (".qkv_proj.", ".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".gate_proj.", ".up_proj.", ".down_proj.")
 DECODING = 6  # bytes a weight while codes become numbers, for the few weights that ``cpu_decode`` takes at a time
 SAMPLER = 5  # fp32 (C, V) buffers at once in ``sampling``: logits and four of the entropy
 LIBRARIES = 2 * 32 * 2**20  # bytes of cuBLAS's workspaces on CUDA, in use and in a graph: adapters take it
@@ -244,6 +244,8 @@ def layer_pass(config: ModelConfig, mode: Mode, context: int) -> int:
     """Returns the most that a plain denoising or causal pass holds: for its attention layers, or its experts or MLP."""
     canvas = config.canvas_length * (2 if mode.is_program and config.denoises else 1)  # one is committed with the next
     tokens = max(canvas, min(max(PIECE, config.largest_image), context))
+    if config.reads_whole:
+        tokens = context + config.canvas_length
     return rows_pass(config, mode, context, tokens, tokens)
 
 
@@ -273,9 +275,14 @@ def rows_pass(config: ModelConfig, mode: Mode, context: int, rows: int, tokens: 
         return 2 * keys * d + max(turning, looking)
 
     inner = 4 * config.moe_intermediate_size * d
-    if not config.num_experts:  # gate, up and their product; then the result
-        experts = rows * d * max(3 * config.intermediate_size, config.intermediate_size + config.hidden_size)
-        experts += _unpacking(mode, mode.precision.dense, config.intermediate_size * config.hidden_size)
+    width = max(map(config.dense_width, config.layers))  # gate, up and their product; then the result
+    dense = rows * d * max(3 * width, width + config.hidden_size)
+    dense += _unpacking(mode, mode.precision.dense, width * config.hidden_size)
+    if not config.num_experts:
+        experts = 0
+    elif mode.has_kernels:
+        held = 2 * config.hidden_size + config.top_k_experts * (config.moe_intermediate_size + config.hidden_size)
+        experts = rows * d * held
     elif not mode.precision.is_packed and config.runs_all_experts:
         experts = rows * config.num_experts * inner
     else:
@@ -286,7 +293,7 @@ def rows_pass(config: ModelConfig, mode: Mode, context: int, rows: int, tokens: 
         else:
             experts += unpacked
     stream = 3 * rows * config.hidden_size * max(d, 4)  # residual stream, its norm in fp32, a branch's result
-    return stream + masks + max(*map(attention, set(config.layers)), experts)
+    return stream + masks + max(*map(attention, set(config.layers)), dense, experts)
 
 
 def vocabulary_stage(config: ModelConfig, mode: Mode, canvases: int = 1) -> tuple[int, int]:

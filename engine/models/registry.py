@@ -12,7 +12,7 @@ from engine.config import BLOCK_DIFFUSION, GenerationConfig, ModelConfig
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
 from engine.models.a2d import config as a2d
-from engine.models.causal.layout import SEEING, TEXT
+from engine.models.causal.layout import EXPERTS, SEEING, TEXT
 from engine.models.causal.network import build as build_causal
 from engine.models.diffusion_gemma import config as diffusion_gemma
 from engine.models.diffusion_gemma import layout as gemma_layout
@@ -21,8 +21,14 @@ from engine.models.dream import config as dream
 from engine.models.gemma3 import config as gemma3
 from engine.models.llada import config as llada
 from engine.models.llada import layout as llada_layout
+from engine.models.llada import moe as llada_moe
+from engine.models.llada2 import config as llada2
+from engine.models.llada2 import layout as llada2_layout
 from engine.models.llama import config as llama
 from engine.models.mistral import config as mistral
+from engine.models.modernbert import config as modernbert
+from engine.models.modernbert import layout as modernbert_layout
+from engine.models.modernbert.network import build as build_modernbert
 from engine.models.nemotron import config as nemotron
 from engine.models.network import Network
 from engine.models.qwen import config as qwen
@@ -151,6 +157,16 @@ FAMILIES = {
             ends=("<|im_end|>",),
         ),
         Family(
+            "llada2_moe",
+            llada2.read_config,
+            build_causal,
+            llada2_layout.NAMES,
+            llada2_layout.TARGETS,
+            decoders=("block_causal",),
+            default_decoder="block_causal",
+            defaults=_ANSWER.replace(accept_probability=0.7, edit_probability=0.5),  # LLaDA2.1's for quality
+        ),
+        Family(
             "nemotron_labs_diffusion",
             nemotron.read_config,
             build_causal,
@@ -172,6 +188,16 @@ FAMILIES = {
             ends=("<|eot_id|>", "<|endoftext|>"),
         ),
         Family(
+            llada_moe.MODEL_TYPE,
+            llada_moe.read_moe,
+            build_causal,
+            *EXPERTS,
+            decoders=("bidirectional",),
+            default_decoder="bidirectional",
+            defaults=_MASKED,
+            ends=("<|role_end|>", "<|endoftext|>"),
+        ),
+        Family(
             "Dream",
             dream.read_config,
             build_causal,
@@ -180,7 +206,6 @@ FAMILIES = {
             default_decoder="bidirectional",
             defaults=_ANSWER.replace(
                 max_new_tokens=512,
-                canvas_length=512,
                 max_denoising_steps=512,
                 remasking="entropy",
                 schedule="floor",
@@ -192,6 +217,17 @@ FAMILIES = {
         _from_autoregression("a2d-qwen3", a2d.read_a2d_qwen3),
         _from_autoregression("a2d-qwen2", a2d.read_a2d_qwen2),
         _from_autoregression("a2d-llama", a2d.read_a2d_llama),
+        Family(
+            "modernbert",
+            modernbert.read_config,
+            build_modernbert,
+            modernbert_layout.NAMES,
+            modernbert_layout.TARGETS,
+            decoders=("bidirectional",),
+            default_decoder="bidirectional",
+            defaults=_MASKED.replace(schedule="round"),
+            ends=("[/Answer]", "[SEP]"),
+        ),
     )
 }
 
@@ -203,10 +239,14 @@ def family_of(raw: dict[str, Any]) -> Family:
         SafelightError: none that is known.
     """
     found = raw.get("model_type")
+    if found == "llada" and raw.get("num_experts"):
+        found = llada_moe.MODEL_TYPE
     family = FAMILIES.get(found) if isinstance(found, str) else None
     if family is None:
-        known = ", ".join(map(repr, FAMILIES))
-        raise SafelightError(f"config.json: model_type is {quoted(found)}; this engine runs {known} checkpoints")
+        raise SafelightError(
+            f"config.json: model_type is {quoted(found)}, of no family that this engine runs; engine/models/README.md "
+            "lists them"
+        )
     return family
 
 

@@ -16,6 +16,7 @@ from engine.text.message import Message, message_of
 
 TURN_END = "<turn|>"
 NO_INSTRUCTIONS = "this model reads no system message; put the instructions into the state or the questions"
+MASKED_CANVAS = 256  # tokens of a canvas of masks; models that write over them were trained with any number
 MOST_KEPT = 1_024  # short texts whose tokens are in memory
 
 
@@ -52,10 +53,15 @@ class Deciding:
         return (*system, message_of(user_text(decision, self.labels), pictures))
 
 
-def reading_config(config: GenerationConfig, width: int) -> GenerationConfig:
+def canvas_of(canvas_length: int, decoder: str) -> int:
+    """Returns the most tokens that a decision's canvas may have, in a model by its canvas and default decoder."""
+    return canvas_length if decoder in ("", BLOCK_DIFFUSION) else MASKED_CANVAS
+
+
+def reading_config(config: GenerationConfig, width: int, decoder: str) -> GenerationConfig:
     """Returns the settings of one read-only step on a canvas of ``width`` tokens."""
     return config.replace(
-        decoder=BLOCK_DIFFUSION,
+        decoder=decoder,
         thought_decoder="",
         answer_decoder="",
         rescue=False,

@@ -11,7 +11,7 @@ from engine.config import GenerationConfig
 from engine.errors import SafelightError, quoted
 from engine.events import PrefillFinished, SlotsRead
 from engine.pictures import BLIND, Picture
-from engine.service.deciding import NO_INSTRUCTIONS, Deciding
+from engine.service.deciding import NO_INSTRUCTIONS, Deciding, canvas_of
 from engine.service.replies import LoadedModel, RunAdvanced, RunEnded, RunReply
 from engine.service.requests import RunRequest, is_remote
 from engine.tasks.decisions.answers import LabelRead, TypedAnswer, answer_of
@@ -98,7 +98,8 @@ def _known_of(model: LoadedModel) -> _Known:
     """Returns the shared facts of a model; they are kept as long as the model is."""
     known = _KNOWN.get(model)
     if known is None:
-        known = _KNOWN[model] = _Known(Deciding.from_tokenizer(model.encode, model.defaults, model.canvas_length))
+        length = canvas_of(model.canvas_length, next(iter(model.decoders), ""))
+        known = _KNOWN[model] = _Known(Deciding.from_tokenizer(model.encode, model.defaults, length))
     return known
 
 

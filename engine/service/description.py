@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine import catalog
-from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.config import GenerationConfig
+from engine.decoding.names import DECIDING
 from engine.errors import SafelightError
 from engine.service.capabilities import Capabilities
-from engine.service.deciding import Deciding
+from engine.service.deciding import Deciding, canvas_of
 from engine.service.replies import LoadedModel
 from engine.service.requests import LoadRequest, RunRequest
 from engine.text.message import Message, image_digests, with_images
@@ -128,6 +129,7 @@ def deciding_of(model: Model) -> Deciding:
     Raises:
         SafelightError: it cannot decide.
     """
-    if BLOCK_DIFFUSION not in model.family.decoders:
+    if model.family.default_decoder not in DECIDING:
         raise SafelightError("this model does not denoise, and a decision is read from a denoising step; load another")
-    return Deciding.from_tokenizer(model.tokenizer.encode, model.generation_defaults, model.config.canvas_length)
+    length = canvas_of(model.config.canvas_length, model.family.default_decoder)
+    return Deciding.from_tokenizer(model.tokenizer.encode, model.generation_defaults, length)

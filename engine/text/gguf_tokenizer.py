@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import SafelightError, quoted
-from engine.text.published_patterns import LLAMA3, O200K, QWEN2, QWEN3_5, TEKKEN
+from engine.text.published_patterns import LING, LLAMA3, O200K, QWEN2, QWEN3_5, TEKKEN
 from engine.text.token_bytes import BYTE_LEVEL
 from engine.text.tokenizer_file import FILE_BYTES, MOST_MERGES, MOST_TOKENS, TOKEN_BYTES
 
@@ -42,6 +42,7 @@ PRE: dict[str, tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]] = {
     "smaug-bpe": ([LLAMA3.split, _PLAIN_BYTES], {}, {}),  # SmolLM3's
     "tekken": ([TEKKEN.split, _PLAIN_BYTES], {}, _WHOLE_WORDS),
     "gpt-4o": ([O200K.split, _PLAIN_BYTES], {}, {}),
+    **dict.fromkeys(("bailingmoe", "bailingmoe2", "llada-moe"), ([LING.split, _PLAIN_BYTES], {}, {})),
 }
 """Parts of published ``tokenizer.json`` files by ``tokenizer.ggml.pre``: splitting steps, other parts, model fields."""
 

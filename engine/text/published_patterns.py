@@ -67,7 +67,13 @@ GPT2 = PublishedPattern(
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     "src/encoder.py in openai/gpt-2. The tokenizers library has it built in, as ByteLevel with use_regex",
 )
-PUBLISHED = (QWEN2, QWEN3_5, LLAMA3, TEKKEN, O200K, GPT2)
+LING = PublishedPattern(
+    "Ling",
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
+    "tokenizer.json of inclusionAI/Ling-lite and Ling-mini-2.0, as src/llama-vocab.cpp in ggml-org/llama.cpp quotes it "
+    "for bailingmoe, bailingmoe2 and llada-moe. LLaDA and LLaDA2 have the vocabularies of these two",
+)
+PUBLISHED = (QWEN2, QWEN3_5, LLAMA3, TEKKEN, O200K, GPT2, LING)
 
 _STEPS = tuple(known.split for known in PUBLISHED)
 

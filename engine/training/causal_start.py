@@ -51,6 +51,8 @@ def network_of(weights: Weights, recipe: CausalRecipe, folder: Path) -> CausalNe
         SafelightError: they are of another shape.
     """
     network = CausalNetwork(recipe.model_config())
+    zero = {name: torch.zeros_like(own) for name, own in network.state_dict().items() if name.endswith(".bias")}
+    weights = zero | weights  # a Dream that starts from another model's has none yet
     if {k: v.shape for k, v in weights.items()} != {k: v.shape for k, v in network.state_dict().items()}:
         raise SafelightError(f"{folder} holds a model of another shape than the recipe {recipe.name}")
     network.load_state_dict(weights)

@@ -1,4 +1,4 @@
-"""A training run of a small dense model: WeDLM, masked block diffusion, its draft, LLaDA, Dream, SDAR, Fast-dLLM v2.
+"""A training run of a small dense model, by the objective of its recipe.
 
 A draft is trained on a finished masked run, whose averaged weights stay as they are.
 """
@@ -22,7 +22,7 @@ from engine.training.causal_start import averaged
 from engine.training.checkpointing import under
 from engine.training.data.text_rows import TextRows
 from engine.training.loop import State, TrainingLoop, has_bf16, initialise_matrices
-from engine.training.objectives import Objective, noise, objective_loss
+from engine.training.objectives import Noised, Objective, noise, objective_loss
 from engine.training.recipes.causal import MASK, CausalRecipe
 from engine.training.text_loss import read_rows, right_texts, text_loss
 
@@ -30,6 +30,7 @@ OBJECTIVES = {  # of recipes whose rows are whole texts; blocks of one token sta
     "llada": Objective(),
     "dream": Objective(shifts=True),
     "sdar": Objective(block=1),
+    "rewriting": Objective(block=1, wrong=0.15),
     "fast_dllm": Objective(block=1, shifts=True, complements=True),
 }
 BASE = "base."  # prefix of a draft's frozen weights in a checkpoint
@@ -47,7 +48,7 @@ class CausalTrainer(TrainingLoop):
     """A run of a dense causal model.
 
     Args:
-        compiled: compile the pass, which takes a minute or two; not that of whole texts.
+        compiled: compile the pass, which takes a minute or two.
         start: folder of a run or of an exported model to take the first weights from; a draft needs a masked one's.
     """
 
@@ -86,9 +87,11 @@ class CausalTrainer(TrainingLoop):
             named = {f"{path}.{n}": p for path, draft in drafts.items() for n, p in draft.named_parameters()}
         self._train(named, generator)
         self.forward: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]] = self._forward
-        if compiled and not recipe.is_whole:
+        self.loss: Callable[[CausalNetwork, Noised, bool], Tensor] = objective_loss
+        if compiled:
             self._fill_tables()
             self.forward = torch.compile(self._forward, dynamic=False)
+            self.loss = torch.compile(objective_loss, dynamic=True)
         self._open()
 
     def _add_gradients(self) -> dict[str, Tensor]:
@@ -104,11 +107,14 @@ class CausalTrainer(TrainingLoop):
         return {"causal": causal.detach(), "masked": masked.detach(), "right": right}
 
     def _whole(self, rows: TextRows) -> Tensor:
-        """Noises whole texts; returns their loss."""
-        objective, size = OBJECTIVES[self.recipe.objective], self.network.config.vocab_size
-        objective = replace(objective, block=objective.block * self.network.config.canvas_length)
-        noised = noise(rows.whole("id"), rows.field("causal") > 0, MASK, size, objective, self.generator)
-        return objective_loss(self.network, noised, objective.shifts)
+        """Noises whole texts; returns their loss. A block or two of end tokens stay behind the longest text."""
+        shape, objective, worth = self.network.config, OBJECTIVES[self.recipe.objective], rows.field("masked")
+        objective = replace(objective, block=objective.block * shape.canvas_length)
+        longest = int((worth == 1).nonzero()[:, 1].max()) + 1
+        width = (-(-longest // shape.canvas_length) + 1) * shape.canvas_length
+        ids = rows.whole("id")[:, :width]
+        noised = noise(ids, worth[:, :width], MASK, shape.vocab_size, objective, self.generator)
+        return self.loss(self.network, noised, objective.shifts)
 
     def _forward(self, table: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         rows = TextRows(table)

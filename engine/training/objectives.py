@@ -53,27 +53,29 @@ class Noised:
 
 
 def noise(
-    clean: Tensor, own: Tensor, mask: int, vocabulary: int, objective: Objective, draws: torch.Generator
+    clean: Tensor, worth: Tensor, mask: int, vocabulary: int, objective: Objective, draws: torch.Generator
 ) -> Noised:
     """Noises texts of one length.
 
     Args:
-        clean: token ids (B, L). own: (B, L) True for those that the model writes.
+        clean: token ids (B, L).
+        worth: (B, L) weights of the tokens in the loss; 0 for those that the model does not write.
         mask: the token of a mask. vocabulary: random tokens are below it.
     """
-    device = clean.device
+    device, own = clean.device, worth > 0
     rate = torch.rand(len(clean), 1, generator=draws, device=device).clamp_min(LEAST_RATE)
     masked = (torch.rand(clean.shape, generator=draws, device=device) < rate) & own
     if objective.complements:
-        clean, own, rate = clean.repeat(2, 1), own.repeat(2, 1), torch.cat((rate, (1 - rate).clamp_min(LEAST_RATE)))
+        clean, worth, own = clean.repeat(2, 1), worth.repeat(2, 1), own.repeat(2, 1)
+        rate = torch.cat((rate, (1 - rate).clamp_min(LEAST_RATE)))
         masked = torch.cat((masked, ~masked & own[: len(masked)]))
-    weights = masked / rate
+    weights = masked * worth / rate
     noised = clean.masked_fill(masked, mask)
     if objective.wrong:
         is_wrong = (torch.rand(clean.shape, generator=draws, device=device) < objective.wrong) & own & ~masked
         drawn = torch.randint(vocabulary, clean.shape, generator=draws, device=device)
         noised = torch.where(is_wrong, drawn, noised)
-        weights = weights + (own & ~masked)
+        weights = weights + worth * ~masked
     place = torch.arange(clean.shape[1], device=device)
     if not objective.block:
         return Noised(noised, place, None, clean, weights)
@@ -95,6 +97,5 @@ def objective_loss(network: CausalNetwork, batch: Noised, shifts: bool) -> Tenso
     hidden = network.run(batch.ids, batch.positions, batch.visible)[:, :length]
     if shifts:  # nothing predicts the first token
         hidden = torch.cat((hidden[:, :1], hidden[:, :-1]), dim=1)
-    there = batch.weights > 0
-    surprise = F.cross_entropy(network.head(hidden[there]), batch.targets[there], reduction="none")
-    return (surprise * batch.weights[there]).sum() / there.sum().clamp_min(1)
+    surprise = F.cross_entropy(network.head(hidden).flatten(0, 1), batch.targets.flatten(), reduction="none")
+    return (surprise * batch.weights.flatten()).sum() / (batch.weights > 0).sum().clamp_min(1)

@@ -34,21 +34,22 @@ def text_loss(logits: Tensor, rows: TextRows) -> TextLoss:
     surprise = F.cross_entropy(logits.flatten(0, 1), rows.whole("target").flatten(), reduction="none")
 
     def mean(weights: Tensor) -> Tensor:
-        return (surprise * weights.flatten()).sum() / weights.sum()
+        return (surprise * weights.flatten()).sum() / weights.sum().clamp_min(1e-6)
 
     return TextLoss(mean(rows.field("causal")), mean(rows.field("masked")))
 
 
-def right_texts(logits: Tensor, rows: TextRows, most: int) -> tuple[Tensor, Tensor]:
+def right_texts(logits: Tensor, rows: TextRows, most: int, loss: str = "causal") -> tuple[Tensor, Tensor]:
     """Finds the texts that the clean copy predicts without a mistake: exactly those that greedy decoding writes.
 
     Args:
         most: maximum number of texts in a row.
+        loss: the field whose tokens have to be right; with "masked" those of the noised copy.
 
     Returns:
         (B, most) bools of the row's texts in their order: True if the text is right, and True if there is one.
     """
-    answer = rows.field("causal") > 0
+    answer = rows.field(loss) > 0
     number = rows.whole("text")
     wrong = answer & (logits.argmax(dim=-1) != rows.whole("target"))
     counts = torch.zeros(2, len(number), most + 1, device=number.device)

@@ -1,7 +1,7 @@
 """The tensors that a checkpoint must hold, and the place of each in a network.
 
 Every tensor of a *layout* must be there once, with the right shape and type; anything left over is an error that names
-it. Four kinds are known: as released (here), quantised as they are published (``published``), our own store
+it. Four kinds are known: as released (``matrices``), quantised as they are published (``published``), our own store
 (``packed_store``), and GGUF (``gguf``).
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -62,6 +61,7 @@ class Names:
     released: Callable[[str], str]  # returns the name of one of our parameters
     skipped: tuple[str, ...] = ()  # prefixes of parts that are not read if the network lacks them
     ignored: re.Pattern[str] | None = None  # names of tensors that are left out if the network lacks them
+    has_single_experts: bool = False  # experts are stored one by one, and gate and up of each; else stacked
 
 
 class State:
@@ -147,14 +147,6 @@ class State:
         if key not in self.tensors:
             self.tensors[key] = torch.empty_like(getattr(module, part), device=self.device)
         self.tensors[key][place] = tensor.to(self.device)
-
-
-def released(state: State, names: Names) -> Layout:
-    """Returns the layout of released checkpoints: plain tensors, experts fused."""
-    return {
-        names.released(path): Expected(shape, FLOATING, path, partial(state.put, path))
-        for path, shape in state.shapes.items()
-    }
 
 
 def check(checkpoint: TensorSource, layout: Layout, names: Names) -> int:

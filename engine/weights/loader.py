@@ -23,7 +23,8 @@ from engine.layers.packed_linear import for_processor, install, precision_in
 from engine.quant import PRECISIONS, Precision
 from engine.types import Cancel, Progress
 from engine.weights import packed_store
-from engine.weights.layout import Layout, Names, State, TensorSource, check, fill, released
+from engine.weights.layout import Layout, Names, State, TensorSource, check, fill
+from engine.weights.matrices import released
 from engine.weights.published import Published
 from engine.weights.safetensors import Checkpoint
 

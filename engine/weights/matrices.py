@@ -1,6 +1,6 @@
-"""The matrices that published quantised checkpoints store one by one, while our weights are stacks of them.
+"""The layout of released checkpoints, and the matrices that many store one by one while our weights are stacks of them.
 
-In those checkpoints each expert is stored separately, and its gate and up, too. Codes have the low nibble first, in
+In quantised checkpoints each expert is stored separately, and its gate and up, too. Codes have the low nibble first, in
 numbers of any width.
 """
 
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from engine.quant import join_nibbles
-from engine.weights.layout import Place, State
+from engine.weights.layout import Expected, Layout, Names, Place, State
+from engine.weights.safetensors import FLOATING
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,20 @@ def matrices(path: str, name: str, shape: tuple[int, ...]) -> Iterator[Matrix]:
     for expert in range(experts):
         for index, half in enumerate(halves):
             yield Matrix(f"{base}.{expert}.{half}", (rows, inputs), path, (expert,), index)
+
+
+def released(state: State, names: Names) -> Layout:
+    """Returns the layout of released checkpoints: plain tensors."""
+    layout: Layout = {}
+    for path, shape in state.shapes.items():
+        name = names.released(path)
+        if names.has_single_experts and len(shape) == 3:
+            for matrix in matrices(path, name, shape):
+                put = partial(state.put, path, place=matrix.place)
+                layout[f"{matrix.name}.weight"] = Expected(matrix.shape, FLOATING, path, put)
+        else:
+            layout[name] = Expected(shape, FLOATING, path, partial(state.put, path))
+    return layout
 
 
 def put_values(state: State, matrix: Matrix, values: Tensor) -> None:

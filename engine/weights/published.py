@@ -18,13 +18,15 @@ from engine.errors import SafelightError, quoted
 from engine.files import read_json
 from engine.quant import INT8, NVFP4, Precision, Scheme
 from engine.weights import compressed_tensors, fp8, gptq, nvfp4
-from engine.weights.layout import Expected, Layout, Names, State, TensorSource, released
-from engine.weights.matrices import Matrix, matrices, put_values
+from engine.weights.layout import Expected, Layout, Names, State, TensorSource
+from engine.weights.matrices import Matrix, matrices, put_values, released
 from engine.weights.safetensors import FLOATING
 
 MODELOPT_FILE = "hf_quant_config.json"
 UNUSED = re.compile(r".+\.(input_scale|input_global_scale|activation_scale|[qkv]_scale|[kv]_cache\.scale)")
 """Scales of activations and of a cache in 8 bits."""
+ATTENTION = re.compile(r"\.(self_attn|attention)\.")
+DENSE = re.compile(r"\.mlp\.(?!experts\.)")
 
 Tensors: TypeAlias = Callable[[State, Matrix, TensorSource], Layout]
 """Returns the tensors that a checkpoint holds for a packed matrix."""
@@ -82,11 +84,9 @@ class Published:
         if self.scheme is None:
             return None
 
-        def is_there(part: str) -> bool:
-            return any(part in name for name in scales)
-
-        attention, dense = (self.scheme if is_there(part) else INT8 for part in (".self_attn.", ".mlp."))
-        return Precision(self.scheme if is_there(".experts.") else None, attention, dense, INT8, INT8)
+        attention, dense = (self.scheme if any(map(part.search, scales)) else INT8 for part in (ATTENTION, DENSE))
+        has_experts = any(".experts." in name for name in scales)
+        return Precision(self.scheme if has_experts else None, attention, dense, INT8, INT8)
 
     def layout(self, state: State, names: Names, checkpoint: TensorSource) -> Layout:
         """Returns the layout for a network in which ``precision`` is installed.
@@ -96,15 +96,17 @@ class Published:
         layout = released(state, names)
         for path, shape in self._weights(state).items():
             name = names.released(path)
-            plain = checkpoint.headers.get(name)
             own = list(matrices(path, name, shape))
             stored = {f"{matrix.name}.{part}" for matrix in own for part in ("weight", "weight_packed")}
             is_left = self.scheme is None and stored.isdisjoint(checkpoint.headers)
-            if is_left or (plain is not None and plain.dtype in FLOATING):
+            if is_left or _is_plain(checkpoint, name):
                 continue
-            del layout[name]
+            layout.pop(name, None)
             for matrix in own:
-                layout |= self._matrix(state, matrix, checkpoint)
+                weight = f"{matrix.name}.weight"
+                if not (weight in layout and _is_plain(checkpoint, weight)):
+                    layout.pop(weight, None)
+                    layout |= self._matrix(state, matrix, checkpoint)
         return layout
 
     def _weights(self, state: State) -> dict[str, tuple[int, ...]]:
@@ -126,6 +128,12 @@ class Published:
         """Returns ``names`` that also ignore the scales that are not used here."""
         patterns = [each.pattern for each in (names.ignored, UNUSED) if each is not None]
         return replace(names, ignored=re.compile("|".join(patterns)))
+
+
+def _is_plain(checkpoint: TensorSource, name: str) -> bool:
+    """Returns True if a checkpoint has a tensor that is not quantised."""
+    header = checkpoint.headers.get(name)
+    return header is not None and header.dtype in FLOATING
 
 
 def _declared(declared: dict[str, Any], source: str) -> Published:

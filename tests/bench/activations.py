@@ -29,9 +29,10 @@ from torch.nn import functional as F
 import engine
 from engine import Model, load_model
 from engine.catalog import SKILLS, SUDOKU
+from engine.config import GELU
+from engine.kernels.activation import activate
 from engine.kernels.reference import GROUP, round_rows
 from engine.layers.embedding import TokenTable
-from engine.layers.mlp import gelu
 from engine.quant import INT8, PRECISIONS, pack, unpack
 from engine.tasks import skills, sudoku
 
@@ -236,7 +237,7 @@ def made_up(sort: str, inputs: int, draws: torch.Generator) -> Tensor:
     if sort == "outliers":
         x[:, torch.randperm(inputs, generator=draws)[:8]] *= 20
     if sort == "gated":
-        x = gelu(x) * torch.randn(TOKENS, inputs, generator=draws)
+        x = activate(x, GELU) * torch.randn(TOKENS, inputs, generator=draws)
     return x
 
 

@@ -51,7 +51,7 @@ def teach(
         for group in optimizer.param_groups:
             group["lr"] = 3e-3 * min(1.0, step / 50) * (1 - share)
         texts = [text(rng) for _ in range(rows)]
-        clean, own = torch.tensor([ids for ids, _ in texts]), torch.tensor([own for _, own in texts])
+        clean, own = torch.tensor([ids for ids, _ in texts]), torch.tensor([own for _, own in texts]).float()
         loss = objective_loss(network, noise(clean, own, mask, mask, objective, draws), objective.shifts)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]

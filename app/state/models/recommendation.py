@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.catalog import GEMMA_4_BIT, GEMMA_ORIGINAL, QWEN_0_6B, QWEN_1_7B, SKILLS, TALK, WEDLM_8B
+from engine.catalog import (
+    FAST_DLLM_1_5B,
+    GEMMA_4_BIT,
+    GEMMA_ORIGINAL,
+    LLADA2_MINI,
+    QWEN_0_6B,
+    QWEN_1_7B,
+    SKILLS,
+    TALK,
+    WEDLM_8B,
+)
 from engine.memory.machine import Machine
 
 CONTEXT = 4096  # tokens that a recommended model must have room for
@@ -21,7 +31,9 @@ Choice = tuple[str, str]
 CARD: tuple[Choice, ...] = (
     (GEMMA_ORIGINAL, "none"),
     (GEMMA_4_BIT, PACKED),
+    (LLADA2_MINI, PACKED),
     (WEDLM_8B, PACKED),
+    (FAST_DLLM_1_5B, PACKED),
     (QWEN_1_7B, PACKED),
     (QWEN_0_6B, PACKED),
 )

@@ -17,12 +17,13 @@ QWEN3_MASK, QWEN2_MASK = 151669, 151665  # if neither config.json nor the tokeni
 
 
 def read_a2d_qwen3(raw: dict[str, Any]) -> CausalConfig:
-    return replace(read_qwen3(raw, mask=QWEN3_MASK), blocks_follow_prompt=True)
+    return replace(read_qwen3(raw, mask=QWEN3_MASK), blocks_follow_prompt=True, reads_whole=True)
 
 
 def read_a2d_qwen2(raw: dict[str, Any]) -> CausalConfig:
-    return replace(read_qwen2(raw, mask=QWEN2_MASK), blocks_follow_prompt=True)
+    return replace(read_qwen2(raw, mask=QWEN2_MASK), blocks_follow_prompt=True, reads_whole=True)
 
 
 def read_a2d_llama(raw: dict[str, Any]) -> CausalConfig:
-    return replace(read_llama(raw), blocks_follow_prompt=True)  # with the mask of its config.json or tokenizer
+    read = read_llama(raw)  # with the mask of its config.json or tokenizer
+    return replace(read, blocks_follow_prompt=True, reads_whole=True)

@@ -1,15 +1,18 @@
-"""One layer of a dense causal transformer: attention, then a gated MLP, in the forms that published families have."""
+"""One layer of a causal transformer: attention, then a gated MLP or experts, in the forms that families have."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from engine.config import LayerConfig
 from engine.kernels.rope import rotate
 from engine.layers.adapted import linear
 from engine.layers.attention import Extend, Reach, mix
-from engine.layers.mlp import GatedMLP, gelu
+from engine.layers.mlp import GatedMLP
+from engine.layers.moe import SparseMLP
 from engine.layers.norm import RMSNorm
 from engine.models.causal.config import CausalConfig
 
@@ -26,9 +29,14 @@ class CausalAttention(nn.Module):
         self.head_dim = layer.head_dim
         self.scale = (config.query_divisor or layer.head_dim) ** -0.5
         queries, keys = config.num_attention_heads * layer.head_dim, layer.num_key_value_heads * layer.head_dim
-        self.q_proj = nn.Linear(config.hidden_size, queries, bias=config.attention_bias)
-        self.k_proj = nn.Linear(config.hidden_size, keys, bias=config.attention_bias)
-        self.v_proj = nn.Linear(config.hidden_size, keys, bias=config.attention_bias)
+        self.sizes = [queries, keys, keys]
+        self.is_fused = config.is_fused
+        if self.is_fused:
+            self.qkv_proj = nn.Linear(config.hidden_size, queries + 2 * keys, bias=config.attention_bias)
+        else:
+            self.q_proj = nn.Linear(config.hidden_size, queries, bias=config.attention_bias)
+            self.k_proj = nn.Linear(config.hidden_size, keys, bias=config.attention_bias)
+            self.v_proj = nn.Linear(config.hidden_size, keys, bias=config.attention_bias)
         self.o_proj = nn.Linear(queries, config.hidden_size, bias=config.output_bias)
         normed = config.query_key_norm
         self.q_norm = norm(config, layer.head_dim) if normed else nn.Identity()
@@ -46,15 +54,21 @@ class CausalAttention(nn.Module):
         """Attends: x (B, T, H), rope two of (T, D), mask (T, S) True where allowed, query_scale (T, 1) -> (B, T, H)."""
         batch, length, _ = x.shape
 
-        def heads(layer: nn.Module) -> Tensor:
-            out = linear(layer, x, text_rows)
-            return out.view(batch, length, -1, self.head_dim).transpose(1, 2)  # (B, heads, T, D)
+        def heads(projected: Tensor) -> Tensor:
+            return projected.view(batch, length, -1, self.head_dim).transpose(1, 2)  # (B, heads, T, D)
 
-        queries = rotate(self.q_norm(heads(self.q_proj)), *rope) * self.scale
+        queries, keys, values = map(heads, self._projected(x, text_rows))
+        queries = rotate(self.q_norm(queries), *rope) * self.scale
         if query_scale is not None:
             queries = queries * query_scale
-        keys, values = extend(rotate(self.k_norm(heads(self.k_proj)), *rope), heads(self.v_proj))
+        keys, values = extend(rotate(self.k_norm(keys), *rope), values)
         return linear(self.o_proj, mix(queries, keys, values, mask), text_rows)
+
+    def _projected(self, x: Tensor, text_rows: int) -> Iterable[Tensor]:
+        """Returns queries, keys and values, three of (B, T, heads * D)."""
+        if self.is_fused:
+            return torch.split(linear(self.qkv_proj, x, text_rows), self.sizes, dim=-1)
+        return (linear(layer, x, text_rows) for layer in (self.q_proj, self.k_proj, self.v_proj))
 
 
 class CausalBlock(nn.Module):
@@ -63,7 +77,10 @@ class CausalBlock(nn.Module):
     def __init__(self, config: CausalConfig, layer: LayerConfig) -> None:
         super().__init__()
         self.self_attn = CausalAttention(config, layer)
-        self.mlp = GatedMLP(config, F.silu if config.activation == "silu" else gelu)
+        if config.routing is None or layer.is_dense:
+            self.mlp: nn.Module = GatedMLP(config, config.activation)
+        else:
+            self.mlp = SparseMLP(config, config.routing, config.activation)
         self.input_layernorm = norm(config, config.hidden_size)
         self.post_attention_layernorm = norm(config, config.hidden_size)
 

@@ -1,11 +1,11 @@
-"""The shape of a dense causal transformer. Each family reads it from its own files."""
+"""The shape of a causal transformer, dense or with experts. Each family reads it from its own files."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, TypeAlias
 
-from engine.config import MOST_POSITIONS, MOST_TOKENS, LayerConfig, ModelConfig
+from engine.config import MOST_POSITIONS, MOST_TOKENS, Activation, ExpertRouting, LayerConfig, ModelConfig
 from engine.declared import check_real, check_whole
 from engine.errors import SafelightError
 
@@ -90,7 +90,7 @@ RopeScaling: TypeAlias = Yarn | Llama3Scaling | LinearScaling
 
 @dataclass(frozen=True)
 class CausalConfig(ModelConfig):
-    """Shape of a dense causal model, with the fields that its families differ in.
+    """Shape of a causal model, with the fields that its families differ in.
 
     Args:
         attention_bias: of query, key and value projections.
@@ -104,7 +104,10 @@ class CausalConfig(ModelConfig):
         rope_scaling: of the rotation in full layers; None: unscaled.
         query_scaling: None: queries are not scaled.
         query_divisor: queries are divided by its root; None: by that of a head's size.
-        activation: of the gated MLP.
+        rotated: numbers of a head, from the first, that are rotated; None: all.
+        is_fused: whether query, key and value projections are one matrix.
+        routing: of the experts; None: all MLPs are dense.
+        activation: of the gated MLPs.
         scales_embeddings: whether embeddings are multiplied by the root of the hidden size.
         norms_add_one: whether a norm multiplies by one more than its weight.
         norms_results: whether the results of attention and MLP are normed before they are added.
@@ -122,7 +125,10 @@ class CausalConfig(ModelConfig):
     rope_scaling: RopeScaling | None = None
     query_scaling: QueryScaling | None = None
     query_divisor: float | None = None
-    activation: Literal["silu", "gelu_pytorch_tanh"] = "silu"
+    rotated: int | None = None
+    is_fused: bool = False
+    routing: ExpertRouting | None = None
+    activation: Activation = "silu"
     scales_embeddings: bool = False
     norms_add_one: bool = False
     norms_results: bool = False
@@ -133,9 +139,19 @@ class CausalConfig(ModelConfig):
             raise SafelightError("config.json: rope_theta must be above 1 with YaRN")
         if self.query_divisor is not None:
             check_real("config.json: query_pre_attn_scalar", self.query_divisor, 1e-3)
+        if self.rotated is not None:
+            most = min(layer.head_dim for layer in self.layers)
+            check_whole("config.json: numbers of a head that are rotated", self.rotated, 2, most)
+            if self.rotated % 2:
+                raise SafelightError(f"config.json: {self.rotated} numbers of a head are rotated; they must be even")
+        if self.routing is not None:
+            self.routing.check(self.num_experts, self.top_k_experts)
         if self.mask_token_id is not None:
             check_whole("config.json: mask_token_id", self.mask_token_id, 0, min(MOST_TOKENS, self.vocab_size) - 1)
 
     def scaling_of(self, layer: LayerConfig) -> RopeScaling | None:
         """Returns the stretching of a layer's rotation; None: there is none."""
         return None if layer.is_sliding or layer.partial_rotary_factor == 0 else self.rope_scaling
+
+    def dense_width(self, layer: LayerConfig, /) -> int:
+        return self.intermediate_size if self.routing is None or layer.is_dense else self.routing.shared_width

@@ -20,6 +20,7 @@ from engine.errors import SafelightError, quoted
 from engine.layers.rope import inverse_frequencies, stretched_as_llama3
 from engine.models.causal.reading import FULL, SLIDING
 from engine.models.gguf_description import ROPE, TABLE, Describe, GGUFDescription, GGUFKeys, table_shape
+from engine.models.llada.config import LIKE_LLAMA, WORDS
 from engine.weights.gguf.checkpoint import GGUFCheckpoint, Rewritten
 from engine.weights.gguf.header import GGUFHeader
 from engine.weights.layout import Names
@@ -56,17 +57,23 @@ _GEMMA = _PARTS | {
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
-_LAYER = re.compile(r"layers\.(\d+)\.(.+)\.(weight|bias)")
+_EXPERTS = _PARTS | {
+    "mlp.gate": "ffn_gate_inp",
+    "mlp.experts.gate_up_proj": "ffn_gate_up_exps",
+    "mlp.experts.down_proj": "ffn_down_exps",
+}
+_LAYER = re.compile(r"layers\.(\d+)\.(.+?)(?:\.(weight|bias))?")
 
 
 def tensor_name(parts: dict[str, str], parameter: str) -> str:
     """Returns the name in a file of one of our parameters."""
     found = _LAYER.fullmatch(parameter)
-    return f"blk.{found[1]}.{parts[found[2]]}.{found[3]}" if found else _ENDS[parameter]
+    return f"blk.{found[1]}.{parts[found[2]]}.{found[3] or 'weight'}" if found else _ENDS[parameter]
 
 
 NAMES = Names(partial(tensor_name, _PARTS), (ROPE,))
 GEMMA_NAMES = Names(partial(tensor_name, _GEMMA), (ROPE,))
+EXPERT_NAMES = Names(partial(tensor_name, _EXPERTS), (ROPE,))
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,8 @@ class _Architecture:
 
     neighbours: True if rows of queries and keys are stored for a rotation of neighbours. more: function from the keys
     and the fields so far to further fields of ``config.json``. is_gemma: True if layers have four norms, stored with
-    the one that they add. sees: True if some of its models see, by a part that is in another file.
+    the one that they add. sees: True if some of its models see, by a part that is in another file. has_experts: True if
+    its models have experts.
     """
 
     model_type: str
@@ -84,6 +92,7 @@ class _Architecture:
     more: Callable[[GGUFKeys, dict[str, Any]], dict[str, Any]] = lambda _keys, _shared: {}
     is_gemma: bool = False
     sees: bool = False
+    has_experts: bool = False
 
 
 def _describe(
@@ -105,7 +114,7 @@ def _describe(
     return GGUFDescription(
         config,
         {"eos_token_id": ends} | {name: token for name, token in named.items() if token is not None},
-        GEMMA_NAMES if architecture.is_gemma else NAMES,
+        GEMMA_NAMES if architecture.is_gemma else EXPERT_NAMES if architecture.has_experts else NAMES,
         Rewritten(heads if architecture.neighbours else {}, architecture.is_gemma),
         ("text only: images need the original checkpoint",) if architecture.sees else (),
     )
@@ -213,6 +222,32 @@ def _gemma3(keys: GGUFKeys, shared: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _masked(keys: GGUFKeys, _shared: dict[str, Any]) -> dict[str, Any]:
+    return {"mask_token_id": keys.token("mask")}
+
+
+def _llada(keys: GGUFKeys, shared: dict[str, Any]) -> dict[str, Any]:
+    return (
+        {theirs: shared[ours] for ours, theirs in WORDS.items()}
+        | LIKE_LLAMA
+        | {
+            "rope_theta": shared["rope_parameters"]["rope_theta"],
+            "mask_token_id": keys.token("mask"),
+        }
+    )
+
+
+def _llada_moe(keys: GGUFKeys, shared: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "num_experts": keys.need("expert_count"),
+        "num_experts_per_tok": keys.need("expert_used_count"),
+        "expert_intermediate_size": keys.need("expert_feed_forward_length"),
+        "dense_intermediate_size": shared["intermediate_size"],
+        "qk_layernorm": True,
+        "mask_token_id": keys.token("mask"),
+    }
+
+
 DESCRIBE: dict[str, Describe] = {
     name: partial(_describe, name, architecture)
     for name, architecture in {
@@ -221,6 +256,9 @@ DESCRIBE: dict[str, Describe] = {
         "mistral3": _Architecture("ministral3", "Ministral3ForCausalLM", neighbours=True, more=_mistral3, sees=True),
         "qwen2": _Architecture("qwen2", "Qwen2ForCausalLM"),
         "qwen3": _Architecture("qwen3", "Qwen3ForCausalLM"),
+        "llada": _Architecture("llada", "LLaDAModelLM", neighbours=True, more=_llada),
+        "llada-moe": _Architecture("lladamoe", "LLaDAMoEModelLM", more=_llada_moe, has_experts=True),
+        "dream": _Architecture("Dream", "DreamModel", more=_masked),
         "gemma3": _Architecture("gemma3_text", "Gemma3ForCausalLM", more=_gemma3, is_gemma=True, sees=True),
     }.items()
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from engine.adapters.targets import Targets
 from engine.weights.layout import Names
@@ -35,6 +36,8 @@ def targets(body: str) -> Targets:
 
 TEXT = names("model."), targets("model.")
 """Tensor names, and targets of adapters, as most families publish their models of text."""
+EXPERTS = replace(TEXT[0], has_single_experts=True), TEXT[1]
+"""Those of models with experts, which are published one by one."""
 SEEING = (
     names("language_model.model.", "language_model.lm_head.", skipped=("vision_tower.", "multi_modal_projector.")),
     targets("model.language_model."),  # transformers' name of the module that it loads them into

@@ -1,4 +1,4 @@
-"""A dense causal transformer, for Qwen, Llama, Mistral and Gemma 3 checkpoints. Knows neither sampling nor files.
+"""A causal transformer, dense or with experts, for all families but DiffusionGemma. Knows neither sampling nor files.
 
 Rows attend in the order in which they are read, and are rotated by their positions in the text. As the two are
 separate, known text can come before masks, wherever it stands, and its keys are those of an ordinary causal pass
@@ -7,6 +7,7 @@ separate, known text can come before masks, wherever it stands, and its keys are
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -167,7 +168,7 @@ class CausalNetwork(Network):
     def _frequency(self, layer: LayerConfig) -> Tensor:
         kept = self._frequencies.get(layer)
         if kept is None or kept.device != self.device:
-            kept = inverse_frequencies(layer)
+            kept = inverse_frequencies(replace(layer, head_dim=self.config.rotated or layer.head_dim))
             match self.config.scaling_of(layer):
                 case Yarn() as yarn:
                     bounds = yarn.original, yarn.beta_fast, yarn.beta_slow

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from engine.config import MOST_HEAD_DIM, MOST_HEADS, MOST_LAYERS, LayerConfig, LayerKind
+from engine.config import MOST_HEAD_DIM, MOST_HEADS, MOST_LAYERS, Activation, LayerConfig, LayerKind
 from engine.declared import check_real, check_whole
 from engine.errors import SafelightError, quoted
 from engine.models.causal.config import CausalConfig, LinearScaling, Llama3Scaling, QueryScaling, RopeScaling, Yarn
@@ -17,7 +17,6 @@ from engine.models.causal.config import CausalConfig, LinearScaling, Llama3Scali
 BLOCK = 32  # positions shown at once if tokens are not decoded in blocks; from WeDLM's and Nemotron's training
 FULL: Final[LayerKind] = "full_attention"
 SLIDING: Final[LayerKind] = "sliding_attention"
-Activation = Literal["silu", "gelu_pytorch_tanh"]
 
 
 def read_causal(
@@ -50,8 +49,8 @@ def read_causal(
         SafelightError: a missing field, or a value that this engine does not implement.
     """
     kinds = kinds or _full_kinds(raw, has_window)
-    heads = _need_whole(raw, "num_attention_heads", MOST_HEADS)
-    hidden = _need_whole(raw, "hidden_size", MOST_HEADS * MOST_HEAD_DIM)
+    heads = need_whole(raw, "num_attention_heads", MOST_HEADS)
+    hidden = need_whole(raw, "hidden_size", MOST_HEADS * MOST_HEAD_DIM)
     theta, rope_scaling, query_scaling = _read_rope(raw, rope_theta)
     head = raw.get("head_dim") or hidden // heads, raw.get("num_key_value_heads") or heads
     layers = _layers(kinds, turns, head, {FULL: theta, SLIDING: _or(near_theta, theta)})
@@ -96,7 +95,7 @@ def _need(raw: dict[str, Any], name: str) -> Any:
     return raw[name]
 
 
-def _need_whole(raw: dict[str, Any], name: str, most: int) -> int:
+def need_whole(raw: dict[str, Any], name: str, most: int) -> int:
     value: int = _need(raw, name)
     check_whole(f"config.json: {name}", value, 1, most)
     return value
@@ -169,7 +168,7 @@ def _full_kinds(raw: dict[str, Any], has_window: bool) -> tuple[LayerKind, ...]:
     Raises:
         SafelightError: a layer has a sliding window.
     """
-    count, kinds = _need_whole(raw, "num_hidden_layers", MOST_LAYERS), raw.get("layer_types")
+    count, kinds = need_whole(raw, "num_hidden_layers", MOST_LAYERS), raw.get("layer_types")
     if kinds is None:
         first = raw.get("max_window_layers")  # the layer from which the window is used
         begins = not (isinstance(first, int) and first >= count)

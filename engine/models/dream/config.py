@@ -13,8 +13,9 @@ from engine.models.causal.config import CausalConfig
 from engine.models.causal.reading import read_causal
 
 MASK, THETA = 151666, 10_000.0  # if the file has no mask_token_id or rope_theta
+BLOCK = 512  # its authors write so many tokens as one block
 
 
 def read_config(raw: dict[str, Any]) -> CausalConfig:
-    read = read_causal(raw, rope_theta=THETA, mask_token_id=MASK, attention_bias=True)
-    return dataclasses.replace(read, shifts_masks=True)
+    read = read_causal(raw, rope_theta=THETA, canvas_length=BLOCK, mask_token_id=MASK, attention_bias=True)
+    return dataclasses.replace(read, shifts_masks=True, reads_whole=True)

@@ -6,6 +6,7 @@ directions. Fields that a file leaves out have the values of ``configuration_lla
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from engine.config import MOST_HEAD_DIM, MOST_HEADS
@@ -17,7 +18,7 @@ from engine.models.causal.reading import flag, read_causal
 MASK = 126336
 THETA, EPSILON, MLP_RATIO = 10_000.0, 1e-5, 4  # for files without
 MOST_RATIO = 64  # of the MLP's width to the hidden size
-_WORDS = {
+WORDS = {
     "hidden_size": "d_model",
     "num_attention_heads": "n_heads",
     "num_key_value_heads": "n_kv_heads",
@@ -42,24 +43,24 @@ _ONLY: dict[str, tuple[Any, Any]] = {
     "block_group_size": (1, 1),
 }
 """The one value that is supported of a field, and that of a file without it."""
+LIKE_LLAMA = {name: supported for name, (supported, _) in _ONLY.items()}
+"""The fields of a file that is supported."""
 
 
 def read_config(raw: dict[str, Any]) -> CausalConfig:
     """Returns the shape that a parsed ``config.json`` describes.
 
     Raises:
-        SafelightError: as ``read_causal``; a mixture of experts.
+        SafelightError: as ``read_causal``.
     """
-    if raw.get("d_model") is None and raw.get("num_experts") is not None:
-        raise SafelightError("config.json: this is LLaDA-MoE, a mixture of experts, which is not supported")
     for name, (supported, default) in _ONLY.items():
         found = default if raw.get(name) is None else raw[name]
         if found != supported:
             raise SafelightError(f"config.json: {name} {quoted(found)} is not supported, only {supported!r}")
-    own = {name: raw[word] for name, word in _WORDS.items() if raw.get(word) is not None}
+    own = {name: raw[word] for name, word in WORDS.items() if raw.get(word) is not None}
     for name in ("hidden_size", "num_attention_heads", "num_hidden_layers", "max_position_embeddings"):
         if name not in own:
-            raise SafelightError(f"config.json: {_WORDS[name]} is missing")
+            raise SafelightError(f"config.json: {WORDS[name]} is missing")
     if "intermediate_size" not in own:
         ratio = raw.get("mlp_ratio", MLP_RATIO)
         check_whole("config.json: mlp_ratio", ratio, 1, MOST_RATIO)
@@ -72,7 +73,8 @@ def read_config(raw: dict[str, Any]) -> CausalConfig:
     own |= {"vocab_size": raw.get("embedding_size") or raw.get("vocab_size")}
     own |= {"rms_norm_eps": raw.get("rms_norm_eps", EPSILON)}
     bias = flag(raw, "include_qkv_bias", False)
-    return read_causal(own, rope_theta=THETA, mask_token_id=MASK, attention_bias=bias, tied=True)
+    read = read_causal(own, rope_theta=THETA, mask_token_id=MASK, attention_bias=bias, tied=True)
+    return replace(read, reads_whole=True)
 
 
 def config_dict(config: CausalConfig) -> dict[str, Any]:

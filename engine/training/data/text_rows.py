@@ -117,14 +117,15 @@ def arrange(
 
 
 def whole(prompt: Sequence[int], answer: Sequence[int], width: int) -> Table:
-    """Arranges a text as a row of its own, which is noised later: a table (FIELDS, width), ids and causal weights.
+    """Arranges a text as a row of its own, which is noised later: a table (FIELDS, width), ids and weights.
 
     Args:
-        answer: with its end token, which fills the row; it is all of it of the answer.
+        answer: with its end token, which fills the row.
     """
     table: Table = np.zeros((len(FIELDS), width), dtype=np.float32)
     table[FIELDS.index("id")] = ([*prompt, *answer] + [answer[-1]] * width)[:width]
-    table[FIELDS.index("causal"), len(prompt) :] = 1.0
+    table[FIELDS.index("masked"), len(prompt) : len(prompt) + len(answer)] = 1.0
+    table[FIELDS.index("masked"), len(prompt) + len(answer) :] = TAIL
     return table
 
 

@@ -5,7 +5,7 @@ is a Ministral that sees a block in both directions, and ``draft`` the low-rank 
 block in one pass (Nemotron-Labs-Diffusion, arXiv 2607.05722). Each is trained on plain autoregression, too.
 
 Each text of the others has a row to itself, filled up with end tokens. ``llada`` and ``dream`` see all of it. ``sdar``
-and ``fast_dllm`` read it in blocks.
+and ``fast_dllm`` read it in blocks; so does ``rewriting``, which also corrects wrong tokens (LLaDA2.1).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CausalRecipe(TrainingRecipe):
         rank: of the draft's matrices.
     """
 
-    objective: Literal["wedlm", "masked", "draft", "llada", "dream", "sdar", "fast_dllm"]
+    objective: Literal["wedlm", "masked", "draft", "llada", "dream", "sdar", "fast_dllm", "rewriting"]
     hidden_size: int
     layers: int
     intermediate_size: int
@@ -64,7 +64,7 @@ class CausalRecipe(TrainingRecipe):
     @property
     def is_qwen(self) -> bool:
         """True if the model is a Qwen3, as WeDLM's and SDAR's are."""
-        return self.objective in ("wedlm", "sdar")
+        return self.objective in ("wedlm", "sdar", "rewriting")
 
     @property
     def model_type(self) -> str:
@@ -74,6 +74,7 @@ class CausalRecipe(TrainingRecipe):
             "llada": "llada",
             "dream": "Dream",
             "sdar": "sdar",
+            "rewriting": "sdar",
             "fast_dllm": "Fast_dLLM_Qwen",
         }
         return published.get(self.objective, "nemotron_labs_diffusion")
@@ -81,7 +82,7 @@ class CausalRecipe(TrainingRecipe):
     @property
     def is_whole(self) -> bool:
         """True if each row is one text, which is noised as a whole."""
-        return self.objective in ("llada", "dream", "sdar", "fast_dllm")
+        return self.objective not in ("wedlm", "masked", "draft")
 
     @property
     def rows(self) -> int:
@@ -118,6 +119,7 @@ class CausalRecipe(TrainingRecipe):
             mask_token_id=MASK,
             attention_bias=is_shifted,
             shifts_masks=is_shifted,
+            reads_whole=self.objective in ("llada", "dream"),
         )
 
 
@@ -138,6 +140,7 @@ DRAFT = dataclasses.replace(
 LLADA = dataclasses.replace(WEDLM, name="llada", objective="llada", batch=32)
 DREAM = dataclasses.replace(LLADA, name="dream", objective="dream")
 SDAR = dataclasses.replace(LLADA, name="sdar", objective="sdar")
+REWRITING = dataclasses.replace(LLADA, name="rewriting", objective="rewriting")
 FAST_DLLM = dataclasses.replace(LLADA, name="fast_dllm", objective="fast_dllm")
-CAUSAL_RECIPES = {recipe.name: recipe for recipe in (WEDLM, MASKED, DRAFT, LLADA, DREAM, SDAR, FAST_DLLM)}
+CAUSAL_RECIPES = {recipe.name: recipe for recipe in (WEDLM, MASKED, DRAFT, LLADA, DREAM, SDAR, REWRITING, FAST_DLLM)}
 CAUSAL_CARD_RECIPES = {name: recipe.for_card() for name, recipe in CAUSAL_RECIPES.items()}

@@ -162,8 +162,10 @@ def in_pieces(state: State, names: Names, checkpoint: GGUFCheckpoint, rewritten:
         SafelightError: a matrix that is read in pieces is to be packed as one.
     """
 
-    def expected(path: str, shape: tuple[int, ...], piece: TensorPiece) -> Expected:
+    def expected(path: str, name: str, shape: tuple[int, ...], piece: TensorPiece, half: int | None) -> Expected:
         place, heads = piece.place, rewritten.heads_of(path)
+        if half is not None:
+            place = (*place, slice(half * shape[1], (half + 1) * shape[1]))
         packed = state.packed.get(path)
         if len(shape) == 2 and place and packed is not None and packed.scheme.has_matrix_scales:
             raise SafelightError(f"{path} is too large to be packed as {packed.scheme} from a GGUF file; use int4")
@@ -177,12 +179,28 @@ def in_pieces(state: State, names: Names, checkpoint: GGUFCheckpoint, rewritten:
             made, order = checkpoint.read_packed(name), rewritten.order(path, piece)
             state.put_packed(path, made if order is None else made.part(order), place)
 
-        header = checkpoint.headers.get(names.released(path) + piece.suffix)
+        header = checkpoint.headers.get(name + piece.suffix)
         stays = packed is not None and packed.scheme == UINT4 and header is not None and header.dtype in FOURS
         return Expected(piece.shape, TYPES, path, put, take if stays else None)
 
     return {
-        names.released(path) + piece.suffix: expected(path, shape, piece)
+        name + piece.suffix: expected(path, name, own, piece, half)
         for path, shape in state.shapes.items()
-        for piece in pieces(shape)
+        for name, own, half in _stacks(names.released(path), shape, checkpoint)
+        for piece in pieces(own)
     }
+
+
+def _stacks(
+    name: str, shape: tuple[int, ...], checkpoint: GGUFCheckpoint
+) -> Iterator[tuple[str, tuple[int, ...], int | None]]:
+    """Yields the tensors that hold a weight: name, shape, and the half of the rows; None: all of them.
+
+    Some architectures store the experts' gate and up rows in two stacks.
+    """
+    if "gate_up" not in name or f"{name}[0]" in checkpoint.headers:
+        yield name, shape, None
+        return
+    experts, rows, inputs = shape
+    for half, part in enumerate(("gate", "up")):
+        yield name.replace("gate_up", part), (experts, rows // 2, inputs), half

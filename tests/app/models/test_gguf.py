@@ -188,7 +188,7 @@ def test_what_cannot_be_imported_is_said_and_not_listed(
     (tmp_path / "broken.gguf").write_bytes(b"GGUF\3\0\0\0")
     (tmp_path / "x.bin").write_bytes(b"")
     for path, message in (
-        (other, "qwen2, qwen3, gemma3 can be imported."),
+        (other, "llada, llada-moe, dream, gemma3 can be imported."),
         (tmp_path / "broken.gguf", "is truncated: it ends within its header. Download it again."),
         (tmp_path / "x.bin", "is not a GGUF file. Choose one that ends in .gguf."),
     ):

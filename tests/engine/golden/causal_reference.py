@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +29,25 @@ from transformers import (
     Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
     SmolLM3Config,
     SmolLM3ForCausalLM,
 )
 from transformers.utils import logging
 
 from engine.files import read_json, write_json, write_text
+from engine.models.causal.network import CausalNetwork
 from engine.training.data.corpus import write_tokenizer
 
 logging.disable_progress_bar()  # the bar of save_pretrained leaves a thread behind
 
 VOCABULARY = 131
+TOLERANCE = 2e-4
 CLASSES: dict[str, tuple[Any, Any]] = {
     "qwen2": (Qwen2Config, Qwen2ForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+    "qwen3_moe": (Qwen3MoeConfig, Qwen3MoeForCausalLM),
     "ministral3": (Ministral3Config, Ministral3ForCausalLM),
     "llama": (LlamaConfig, LlamaForCausalLM),
     "smollm3": (SmolLM3Config, SmolLM3ForCausalLM),
@@ -157,3 +163,30 @@ def logits_of(model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tens
     bias = torch.zeros(mask.shape).masked_fill(~mask, torch.finfo(torch.float32).min)
     found: Tensor = model(input_ids=ids[None], position_ids=positions[None], attention_mask=bias[None, None]).logits[0]
     return found
+
+
+def check_passes(ours: CausalNetwork, logits: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
+    """See that every pass is that of another network, by the logits of its rows, their positions, and a mask.
+
+    Text in pieces, rows out of order as causal parallel decoding reads them, and a block that sees all of itself.
+    """
+    ids = torch.randint(VOCABULARY, (60,), generator=torch.Generator().manual_seed(1))
+    places = torch.arange(60)
+    causal = torch.ones(60, 60, dtype=torch.bool).tril()
+    cache = ours.new_cache()
+    ours.prefill(ids[:20], cache)
+    found = [ours.decode(ids[20:31], cache, 11), ours.decode(ids[31:60], cache, 0, first_logits=2)]
+    expected = logits(ids, places, causal)
+    assert cache.length == 31
+    torch.testing.assert_close(torch.cat(found), torch.cat([expected[20:31], expected[33:]]), atol=TOLERANCE, rtol=0)
+
+    order = torch.tensor([33, 31, 36, 32, 34])
+    moved = ours.decode(ids[order], cache, 0, positions=order)
+    rows = torch.cat([places[:31], order])
+    expected = logits(ids[rows], rows, causal[:36, :36])
+    torch.testing.assert_close(moved, expected[31:], atol=TOLERANCE, rtol=0)
+
+    block = ours.decode(ids[31:40], cache, 0, is_causal=False)
+    sees_all = causal[:40, :40].clone()
+    sees_all[31:] = True
+    torch.testing.assert_close(block, logits(ids[:40], places[:40], sees_all)[31:], atol=TOLERANCE, rtol=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,9 +32,17 @@ from engine.text.output_format import OutputFormat
 from tests.engine.causal import POSITIONS
 from tests.engine.decoding.test_block_causal import plain_run
 from tests.engine.decoding.test_sub_blocks import Plain
-from tests.engine.golden.causal_reference import VOCABULARY, YARN, build, build_seeing, logits_of, published, save
-
-TOLERANCE = 2e-4
+from tests.engine.golden.causal_reference import (
+    TOLERANCE,
+    VOCABULARY,
+    YARN,
+    build,
+    build_seeing,
+    check_passes,
+    logits_of,
+    published,
+    save,
+)
 
 
 class Case(NamedTuple):
@@ -56,6 +65,12 @@ CASES = {
     "qwen3 with biases": Case("qwen3", "qwen3", {"attention_bias": True}),
     "wedlm 7B": Case("wedlm", "qwen2", {}, {"mask_token_id": 5}),
     "wedlm 8B": Case("wedlm", "qwen3", {"attention_bias": False}, {"mask_token_id": 5}),
+    "llada-moe": Case(
+        "lladamoe",
+        "qwen3_moe",
+        {"num_experts": 9, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "norm_topk_prob": False},
+        {"mask_token_id": 5, "num_experts": 9, "expert_intermediate_size": 16, "qk_layernorm": True},
+    ),
     "sdar": Case("sdar", "qwen3", {}, {"mask_token_id": 5, "block_size": 8}),
     "nemotron": Case("nemotron_labs_diffusion", "ministral3", {"rope_parameters": QUERIES}),
     "nemotron, tied, odd": Case(
@@ -79,26 +94,7 @@ def test_every_pass_is_that_of_transformers(name: str, tmp_path: Path) -> None:
     opened = ModelFolder.open(save(theirs, tmp_path, case.family, **case.raw))
     ours = opened.weights("none", torch.device("cpu"), torch.float32).load()
     assert isinstance(ours, CausalNetwork)
-    ids = torch.randint(VOCABULARY, (60,), generator=torch.Generator().manual_seed(1))
-    places = torch.arange(60)
-    causal = torch.ones(60, 60, dtype=torch.bool).tril()
-    cache = ours.new_cache()
-    ours.prefill(ids[:20], cache)
-    found = [ours.decode(ids[20:31], cache, 11), ours.decode(ids[31:60], cache, 0, first_logits=2)]
-    expected = logits_of(theirs, ids, places, causal)
-    assert cache.length == 31
-    torch.testing.assert_close(torch.cat(found), torch.cat([expected[20:31], expected[33:]]), atol=TOLERANCE, rtol=0)
-
-    order = torch.tensor([33, 31, 36, 32, 34])
-    moved = ours.decode(ids[order], cache, 0, positions=order)
-    rows = torch.cat([places[:31], order])
-    expected = logits_of(theirs, ids[rows], rows, causal[:36, :36])
-    torch.testing.assert_close(moved, expected[31:], atol=TOLERANCE, rtol=0)
-
-    block = ours.decode(ids[31:40], cache, 0, is_causal=False)
-    sees_all = causal[:40, :40].clone()
-    sees_all[31:] = True
-    torch.testing.assert_close(block, logits_of(theirs, ids[:40], places[:40], sees_all)[31:], atol=TOLERANCE, rtol=0)
+    check_passes(ours, partial(logits_of, theirs))
 
 
 LLAMA3 = {

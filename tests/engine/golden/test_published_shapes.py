@@ -200,14 +200,14 @@ PUBLISHED: dict[str, tuple[dict[str, Any], Any, Any, float]] = {  # with the par
 }
 
 
-def sparse(folder: Path, shapes: dict[str, list[int]]) -> None:
+def sparse(folder: Path, shapes: dict[str, list[int]], name: str = "model.safetensors") -> None:
     """A safetensors file in bf16, all of whose numbers are holes."""
     header, end = dict[str, Any](), 0
-    for name, shape in shapes.items():
+    for tensor, shape in shapes.items():
         start, end = end, end + 2 * math.prod(shape)
-        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, end]}
+        header[tensor] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, end]}
     text = json.dumps(header).encode()
-    with (folder / "model.safetensors").open("wb") as file:
+    with (folder / name).open("wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         file.truncate(8 + len(text) + end)
 

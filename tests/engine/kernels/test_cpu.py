@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from engine import GenerationFinished, generate, load_model
+from engine.config import GELU, Activation
 from engine.kernels import cpu, cpu_decode, cpu_int4, cpu_int8, cpu_threads, cpu_vocabulary, reference, reference_step
 from engine.layers.attention import attend
 from engine.layers.packed_linear import PackedExperts
@@ -53,14 +54,14 @@ def test_linear_agrees_with_the_oracle(scheme: Scheme, dtype: torch.dtype, monke
 
 
 @pytest.mark.parametrize("dtype", BOUNDS)
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
-def test_experts_agree_with_the_oracle(scheme: Scheme, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(("scheme", "activation"), [*((scheme, GELU) for scheme in SCHEMES), (NF4, "silu")], ids=str)
+def test_experts_agree_with_the_oracle(scheme: Scheme, activation: Activation, dtype: torch.dtype) -> None:
     gate_up, down = pack(random(7, 128, 192), scheme), pack(random(7, 192, 64), scheme)
     x, weights = random(9, 192).to(dtype), torch.rand(9, 3, generator=DRAWS)
     chosen = torch.stack([torch.randperm(6, generator=DRAWS)[:3] for _ in range(9)])  # the seventh has nothing to do
-    found = cpu.experts(x, weights, chosen, gate_up, down)
+    found = cpu.experts(x, weights, chosen, gate_up, down, activation)
     assert found.dtype == dtype
-    assert relative(found, reference.experts(x.float(), weights, chosen, gate_up, down)) < BOUNDS[dtype]
+    assert relative(found, reference.experts(x.float(), weights, chosen, gate_up, down, activation)) < BOUNDS[dtype]
 
 
 def test_without_bf16_units_bf16_is_multiplied_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:

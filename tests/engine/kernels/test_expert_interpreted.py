@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from engine.config import GELU, Activation
 from engine.kernels import reference
 from engine.kernels.expert_gemm import ProductBlocks, experts
 from engine.kernels.expert_sort import group
@@ -51,15 +52,15 @@ def test_experts_without_tokens_and_with_all_of_them(loads: list[int]) -> None:
 
 @pytest.mark.parametrize("scheme", FOUR_BIT)
 @pytest.mark.parametrize(
-    ("chosen", "hidden", "width", "tiles", "dtype"),
+    ("chosen", "hidden", "width", "tiles", "activation", "dtype"),
     [
-        (choices(1, 2, 4), 64, 64, 1, torch.float32),
-        (choices(19, 2, 3) + 1, 128, 64, 2, torch.float32),  # the first expert has no tokens
-        (torch.tensor([[2, 0]]).expand(17, 2), 64, 128, 1, torch.float16),  # two have all of them
+        (choices(1, 2, 4), 64, 64, 1, "silu", torch.float32),
+        (choices(19, 2, 3) + 1, 128, 64, 2, GELU, torch.float32),  # the first expert has no tokens
+        (torch.tensor([[2, 0]]).expand(17, 2), 64, 128, 1, GELU, torch.float16),  # two have all of them
     ],
 )
 def test_experts_match_the_reference(
-    scheme: str, chosen: Tensor, hidden: int, width: int, tiles: int, dtype: torch.dtype
+    scheme: str, chosen: Tensor, hidden: int, width: int, tiles: int, activation: Activation, dtype: torch.dtype
 ) -> None:
     random = torch.Generator().manual_seed(len(chosen))
     gate_up = pack(torch.randn(4, 2 * width, hidden, generator=random) * hidden**-0.5, SCHEMES[scheme], matrices=2)
@@ -69,8 +70,8 @@ def test_experts_match_the_reference(
             packed.matrix_scales.mul_(torch.rand(packed.matrix_scales.shape, generator=random) + 0.5)
     x = torch.randn(len(chosen), hidden, generator=random).to(dtype)
     weights = torch.rand(chosen.shape, generator=random)
-    got = experts(x, weights, chosen, gate_up, down, ProductBlocks(16, 64, 4, 1, tiles))
-    want = reference.experts(x, weights, chosen, gate_up, down)
+    got = experts(x, weights, chosen, gate_up, down, activation, ProductBlocks(16, 64, 4, 1, tiles))
+    want = reference.experts(x, weights, chosen, gate_up, down, activation)
     tolerance = 2e-5 if dtype == torch.float32 else 4e-3
     torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)
 

@@ -149,7 +149,7 @@ def test_each_family_reads_its_own_words() -> None:
     }
     assert facts == {
         "llada": (126336, False, False, False, False, 32, False),
-        "Dream": (151666, True, True, False, False, 32, False),
+        "Dream": (151666, True, True, False, False, 512, False),
         "Fast_dLLM_Qwen": (151665, True, True, False, False, 32, False),
         "a2d-qwen3": (151669, False, False, True, True, 32, True),
         "a2d-qwen2": (151665, False, True, False, True, 32, True),
@@ -185,7 +185,6 @@ def test_each_family_reads_its_own_words() -> None:
         ({"block_group_size": 4}, "block_group_size 4 is not supported"),
         ({"d_model": ...}, "d_model is missing"),
         ({"n_layers": ...}, "n_layers is missing"),
-        ({"d_model": ..., "num_experts": 64}, "this is LLaDA-MoE, a mixture of experts"),
         ({"mlp_hidden_size": ..., "mlp_ratio": "9"}, "mlp_ratio must be a whole number"),
         ({"mlp_hidden_size": ..., "d_model": 2**60}, "d_model must be a whole number"),
         ({"multi_query_attention": 3, "n_kv_heads": ...}, "multi_query_attention must be true or false"),

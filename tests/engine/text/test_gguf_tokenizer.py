@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import normalizers, pre_tokenizers
+from tokenizers import Regex, normalizers, pre_tokenizers
 from transformers import LlamaTokenizer
 from transformers.convert_slow_tokenizer import generate_merges
 from transformers.integrations.gguf import convert_gguf_tokenizer
@@ -166,6 +166,13 @@ def byte_values(pre: str, **more: Any) -> dict[str, Any]:
     }
 
 
+LLAMA_CPP_LING = (
+    r"'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]"
+    r"|\s+(?!\S)|\s+"
+)
+"""What llama.cpp runs in place of the published expression."""
+
+
 @pytest.mark.parametrize("pre", PRE)
 def test_a_tokenizer_on_bytes_is_as_transformers_reads_it(pre: str, tmp_path: Path) -> None:
     values = byte_values(pre)
@@ -178,6 +185,12 @@ def test_a_tokenizer_on_bytes_is_as_transformers_reads_it(pre: str, tmp_path: Pa
         meant.pre_tokenizer = pre_tokenizers.Sequence(steps)
     if pre.startswith("qwen"):  # as its tokenizer.json, and transformers' class for it
         meant.normalizer = normalizers.NFC()
+    if pre in ("bailingmoe", "bailingmoe2", "llada-moe"):  # which transformers does not know
+        steps = [
+            pre_tokenizers.Split(Regex(LLAMA_CPP_LING), "isolated"),
+            pre_tokenizers.ByteLevel(False, use_regex=False),
+        ]
+        meant.pre_tokenizer = pre_tokenizers.Sequence(steps)
     for text in (
         "  12 3 ab  1",
         "We'LL Over/er\r\n\n x",

@@ -272,13 +272,13 @@ def test_a_wedlm_is_exported_as_a_qwen3(tmp_path: Path) -> None:
     torch.testing.assert_close(ours, theirs(ids).logits, atol=2e-4, rtol=0)
 
 
-@pytest.mark.parametrize("objective", ["llada", "dream", *IN_BLOCKS])
+@pytest.mark.parametrize("objective", ["llada", "dream", "rewriting", *IN_BLOCKS])
 def test_a_model_of_whole_texts_learns_and_is_exported(objective: str, tmp_path: Path) -> None:
     """The loss is that of the objective; the folder is one of its family, with the same weights."""
     recipe = tiny(objective, row_length=320, steps=12)
     runner = CausalTrainer(recipe, tmp_path / "run")
     rows = runner.rows.draw(0, recipe.rows)
-    ids, own = rows.whole("id"), rows.field("causal") > 0
+    ids, own = rows.whole("id"), rows.field("masked") > 0
     assert ids.shape == own.shape == (recipe.batch, 320)
     for row in range(recipe.batch):
         first = int(own[row].int().argmax())

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 import engine
 from engine import GenerationConfig, SafelightError, kernels
 from engine.adapters.targets import attach, new_adapters
+from engine.config import GELU, Activation
 from engine.layers.packed_linear import PackedLinear, packed_weights
 from engine.models.diffusion_gemma.layout import TARGETS
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -105,12 +106,16 @@ def test_gradients_through_packed_weights_are_those_of_the_unpacked(
     gate_up, down = pack(random(5, 128, 64), scheme), pack(random(5, 64, 64), scheme)
     x, weights, wanted = random(7, 64, grad=True), torch.rand(7, 2, generator=draws).requires_grad_(), random(7, 64)
     chosen = torch.stack([torch.randperm(4, generator=draws)[:2] for _ in range(7)])  # the fifth has nothing to do
-    ours = torch.autograd.grad(kernels.experts(x, weights, chosen, gate_up, down), (x, weights), wanted)
     gate, up = torch.einsum("nh,edh->ned", x, unpack(gate_up)).chunk(2, dim=-1)
-    every = torch.einsum("nei,ehi->neh", F.gelu(gate, approximate="tanh") * up, unpack(down))
-    picked = every.gather(1, chosen[:, :, None].expand(-1, -1, 64))
-    theirs = torch.autograd.grad((picked * weights[:, :, None]).sum(1), (x, weights), wanted)
-    torch.testing.assert_close(ours, theirs, atol=2e-4, rtol=1e-4)
+    forms: dict[Activation, Tensor] = {GELU: F.gelu(gate, approximate="tanh"), "silu": F.silu(gate)}
+    for activation, bent in forms.items():
+        found = kernels.experts(x, weights, chosen, gate_up, down, activation)
+        every = torch.einsum("nei,ehi->neh", bent * up, unpack(down))
+        picked = every.gather(1, chosen[:, :, None].expand(-1, -1, 64))
+        expected = (picked * weights[:, :, None]).sum(1)
+        torch.testing.assert_close(found, expected, atol=2e-4, rtol=1e-4)
+        ours, theirs = (torch.autograd.grad(out, (x, weights), wanted, retain_graph=True) for out in (found, expected))
+        torch.testing.assert_close(ours, theirs, atol=2e-4, rtol=1e-4)
 
 
 def unpacked_twin(model: DiffusionGemma) -> DiffusionGemma:

@@ -11,7 +11,17 @@ from app.models.jobs import Control
 from app.state.models.invitation import invitation, sold_size
 from app.state.models.recommendation import CARD, LEAST_CARD, LEAST_TOKENS, LEFT_ON_CARD, Choice, recommend
 from engine import PUBLISHED
-from engine.catalog import GEMMA_4_BIT, GEMMA_ORIGINAL, QWEN_0_6B, QWEN_1_7B, SKILLS, TALK, WEDLM_8B
+from engine.catalog import (
+    FAST_DLLM_1_5B,
+    GEMMA_4_BIT,
+    GEMMA_ORIGINAL,
+    LLADA2_MINI,
+    QWEN_0_6B,
+    QWEN_1_7B,
+    SKILLS,
+    TALK,
+    WEDLM_8B,
+)
 from engine.memory.machine import Machine
 from tests.app.models.machines import A100, CPU_TORCH, NO_DRIVER, RTX_4060, RTX_4090, RTX_5090, with_card, without
 
@@ -36,16 +46,19 @@ def needs() -> Needs:
         (RTX_4090, GEMMA_4_BIT, ""),
         (RTX_5090, GEMMA_4_BIT, ""),  # NVIDIA's format is neither smaller nor faster here
         (A100, GEMMA_ORIGINAL, ""),
+        (with_card("a card", 6 * 2**30), FAST_DLLM_1_5B, "small card"),
         (RTX_4060, WEDLM_8B, "small card"),
+        (with_card("a card", 12 * 2**30), LLADA2_MINI, "small card"),
+        (with_card("a card", 16 * 2**30), LLADA2_MINI, "small card"),
         (CPU_TORCH, GEMMA_4_BIT, "no CUDA"),
-        (without(16, "NVIDIA", "NVIDIA GeForce RTX 4090"), WEDLM_8B, "no CUDA"),
-        (NO_DRIVER, WEDLM_8B, "no driver"),
+        (without(16, "NVIDIA", "NVIDIA GeForce RTX 4090"), LLADA2_MINI, "no CUDA"),
+        (NO_DRIVER, LLADA2_MINI, "no driver"),
         (without(32, "AMD", total_bytes=24 * 2**30), GEMMA_4_BIT, "AMD"),
-        (without(16, "Intel"), WEDLM_8B, "Intel"),
-        (without(16, "Apple"), WEDLM_8B, "Apple"),
+        (without(16, "Intel"), LLADA2_MINI, "Intel"),
+        (without(16, "Apple"), LLADA2_MINI, "Apple"),
         (without(4), TALK.id, "no card"),
-        (without(8), QWEN_1_7B, "no card"),
-        (without(16), WEDLM_8B, "no card"),
+        (without(8), FAST_DLLM_1_5B, "no card"),
+        (without(16), LLADA2_MINI, "no card"),
         (without(64), GEMMA_4_BIT, "no card"),
     ],
 )
@@ -57,11 +70,11 @@ def test_the_best_that_fits(needs: Needs, machine: Machine, key: str, note: str)
 @pytest.mark.parametrize(
     ("slow", "key", "too_slow"),
     [
-        ((), WEDLM_8B, ""),
-        ((WEDLM_8B,), QWEN_1_7B, WEDLM_8B),
-        ((WEDLM_8B, QWEN_1_7B), QWEN_0_6B, WEDLM_8B),
-        ((GEMMA_4_BIT,), WEDLM_8B, ""),  # it does not fit either
-        ((GEMMA_4_BIT, WEDLM_8B, QWEN_1_7B, QWEN_0_6B), TALK.id, WEDLM_8B),
+        ((), LLADA2_MINI, ""),
+        ((LLADA2_MINI, WEDLM_8B, FAST_DLLM_1_5B), QWEN_1_7B, LLADA2_MINI),
+        ((LLADA2_MINI, WEDLM_8B, FAST_DLLM_1_5B, QWEN_1_7B), QWEN_0_6B, LLADA2_MINI),
+        ((GEMMA_4_BIT,), LLADA2_MINI, ""),  # it does not fit either
+        (tuple(repo for repo, _ in CARD), TALK.id, LLADA2_MINI),
     ],
 )
 def test_what_was_measured_to_be_too_slow_is_passed_over(
