@@ -16,7 +16,8 @@ from torch import Tensor
 from engine import GenerationConfig, SafelightError
 from engine.config import BLOCK_CACHES, REMASKING_OF, SCHEDULES
 from engine.decoding.generate import DECODERS
-from engine.decoding.performing import perform_all
+from engine.decoding.performing import perform, perform_all
+from engine.decoding.protocols import Decode
 from engine.decoding.run import Run
 from engine.decoding.schedules import counts
 from engine.events import Event
@@ -184,9 +185,9 @@ def drawn_config(rng: random.Random) -> GenerationConfig:
         sampling_temperature=rng.choice([0.0, 0.7]),
         sampling_top_k=rng.choice([0, 4]),
         sampling_top_p=rng.choice([1.0, 0.8]),
-        max_new_tokens=rng.randint(1, 14),
+        max_new_tokens=rng.choice([1, 2, 6, 11, 14]),
         eos_token_ids=tuple(rng.sample(range(8), rng.choice([0, 1]))),
-        canvas_length=rng.choice([1, 3, 4, 7, 20]),
+        canvas_length=rng.choice([1, 3, 4, 5, 20]),
     )
 
 
@@ -195,7 +196,7 @@ def until(passes: list[dict[int, int]], length: int) -> list[dict[int, int]]:
     return [{place: token for place, token in written.items() if place < length} for written in passes]
 
 
-@pytest.mark.parametrize("runs", [range(28), pytest.param(range(28, 240), marks=pytest.mark.slow)], ids=["few", "many"])
+@pytest.mark.parametrize("runs", [range(40), pytest.param(range(40, 240), marks=pytest.mark.slow)], ids=["few", "many"])
 def test_runs_against_the_definition(runs: range) -> None:
     """All rules, schedules, caches and shifts, guided or not, at the model's last positions, too."""
     seen = set[object]()
@@ -238,6 +239,28 @@ def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next(changes: dict[s
     assert cache.length > len(prompt)
     again = bidirectional(Run(network, torch.tensor(prompt), config, 0, None, cache))  # type: ignore[arg-type]
     assert list(perform_all(network, again))[-1].tokens.tolist() == whole[-1].tokens.tolist()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("cache", "first", "second"),
+    [
+        ("", [(13, 0)] * 2, [(13, 0)] * 2),
+        ("prefix", [(13, 5), (8, 0)], [(13, 9), (4, 0)]),
+        ("dual", [(13, 9), (4, 0)], [(13, 9), (4, 0)]),
+    ],
+)
+def test_what_a_pass_reads(cache: str, first: list[tuple[int, int]], second: list[tuple[int, int]]) -> None:
+    """Rows, and those of them that are kept: a prompt of five, two blocks of four, two passes each."""
+    network = masked_network(2)
+    config = GenerationConfig(max_new_tokens=8, canvas_length=4, max_denoising_steps=2, block_cache=cache)
+    config = config.replace(eos_token_ids=(), remasking="low_confidence_static", banned_tokens=(MASK,))
+    run = Run(network, torch.tensor([1, 2, 3, 4, 5]), config, 0, None, network.new_cache())  # type: ignore[arg-type]
+    passes = list[Decode]()
+    for item in bidirectional(run):
+        if isinstance(item, Decode):
+            passes.append(item)
+            perform(network, item)  # type: ignore[arg-type]
+    assert [(len(one.ids), one.commit) for one in passes] == first + second
 
 
 def test_a_run_that_is_left_leaves_nothing_to_reuse() -> None:
