@@ -10,6 +10,7 @@ from engine.catalog import gguf_parts, is_gguf
 from engine.errors import SafelightError
 from engine.files import JSON_BYTES, open_regular
 from engine.text.tokenizer_file import FILE_BYTES
+from engine.text.vocabulary_files import FILES
 
 SAMPLES, SAMPLE_BYTES = 16, 4096
 
@@ -30,8 +31,10 @@ def fingerprint(folder: Path) -> str:
         weights = gguf_parts(folder)
     else:
         weights = sorted(folder.glob("*.safetensors"))
-        for name, most in (("config.json", JSON_BYTES), ("tokenizer.json", FILE_BYTES)):
-            digest.update(_whole(folder / name, most))
+        digest.update(_whole(folder / "config.json", JSON_BYTES))
+        has_stand_in = not (folder / "tokenizer.json").exists() and (folder / FILES[0]).exists()
+        for name in FILES if has_stand_in else ("tokenizer.json",):
+            digest.update(_whole(folder / name, FILE_BYTES))
     for path in weights:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size

@@ -8,7 +8,7 @@ MANIFEST = "safelight-store.json"
 PARTIAL = "safelight-store.partial.json"
 COMPANIONS = (
     "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-    "chat_template.jinja",
+    "chat_template.jinja", "vocab.json", "merges.txt",
 )  # fmt: skip
 DRAFT_FOLDER = "linear_spec_lora"  # in the folder of a checkpoint or a store: the adapter with which the model drafts
 DRAFT_FILES = ("adapter_config.json", "adapter_model.safetensors")

@@ -28,6 +28,7 @@ from engine.hub.names import is_token, is_wanted
 from engine.hub.progress import ByteCounter
 from engine.hub.record import ClosedError, Record, RemoteFile, listed, size_of
 from engine.hub.wire import BrokenError, Exchange, has_route
+from engine.text.vocabulary_files import FILES
 
 AGENT = "safelight"
 PUBLIC = "https://huggingface.co"
@@ -95,9 +96,10 @@ class Hub:
             self._retrying(lambda: self._listing(counter), lambda: 0, counter), self.address
         )
         files = []
+        needless = FILES if any(entry.get("rfilename") == "tokenizer.json" for entry in entries) else ()
         for entry in entries:
             name = entry.get("rfilename")
-            if is_wanted(name):
+            if is_wanted(name) and name not in needless:
                 large = entry.get("lfs")
                 hashes = {"sha256": large.get("sha256")} if isinstance(large, dict) else {"blob": entry.get("blobId")}
                 files.append(RemoteFile(name, entry.get("size"), **hashes))

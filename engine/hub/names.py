@@ -8,10 +8,11 @@ from fnmatch import fnmatchcase
 from engine.errors import SafelightError, quoted
 from engine.files import is_bare_name
 from engine.store_files import DRAFT_FILES, DRAFT_FOLDER
+from engine.text.vocabulary_files import FILES
 
 WANTED = (
     "config.json", "hf_quant_config.json", "generation_config.json", "tokenizer*.json", "chat_template.jinja",
-    "*.safetensors", "*.safetensors.index.json",
+    "*.safetensors", "*.safetensors.index.json", *FILES,
 )  # fmt: skip
 DRAFT = frozenset(f"{DRAFT_FOLDER}/{name}" for name in DRAFT_FILES)  # in the only folder inside a model's folder
 UNFINISHED = ".partial"  # ends the name of a folder that is no model yet

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer as FastTokenizer
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
 from engine.text.tokenizer_file import TokenizerFile, read_tokenizer_file, reduced
+from engine.text.vocabulary_files import joined, stands_in
 
 BREAK = "\ufdd0"
 """The character within a broken token. Unicode guarantees that it never is a character of a text."""
@@ -42,7 +43,7 @@ class Tokenizer:
 
     @staticmethod
     def from_folder(folder: Path, before: tuple[int, ...] = ()) -> Tokenizer:
-        """Reads ``tokenizer.json``, and the class that ``tokenizer_config.json`` names.
+        """Reads ``tokenizer.json``, or what stands in for it, and the class that ``tokenizer_config.json`` names.
 
         ``add_bos_token`` in ``tokenizer_config.json`` is ignored, as in ``transformers``.
 
@@ -54,6 +55,8 @@ class Tokenizer:
         """
         path, settings_path = folder / "tokenizer.json", folder / "tokenizer_config.json"
         settings = read_json(settings_path) if settings_path.exists() else {}
+        if stands_in(folder, settings):
+            return Tokenizer.from_bytes(joined(folder, settings), str(folder / "vocab.json"))
         file = read_tokenizer_file(path, composes=settings.get("tokenizer_class") in COMPOSING)
         with _in_words(f"{path} is damaged; download it again"):
             return _made(file, before)

@@ -52,6 +52,8 @@ def hub() -> Iterator[Hub]:
         "tokenizer.json": b"{}" * 50,
         "chat_template.jinja": b"{{ messages }}",
         WEIGHTS: random.Random(7).randbytes(SIZE),
+        "vocab.json": b"{}",  # stands in for a tokenizer.json, and there is one
+        "merges.txt": b"a b",
         "README.md": b"# not needed",
         "consolidated.pth": b"not needed either",
         "vision/model.safetensors": b"in another folder",
@@ -84,6 +86,12 @@ def wait_for(happened: Callable[[], bool]) -> None:
 
 def part(model: Path) -> Path:
     return model.with_name(model.name + ".partial") / (WEIGHTS + ".part")
+
+
+def test_fetches_what_stands_in_for_a_tokenizer(hub: Hub, get: Callable[..., str], model: Path) -> None:
+    del hub.files[REPO]["tokenizer.json"]
+    assert get() == "ready"
+    assert {"vocab.json", "merges.txt"} < {path.name for path in model.iterdir()}
 
 
 def test_fetches_what_a_model_needs_and_nothing_else(hub: Hub, get: Callable[..., str], model: Path) -> None:
