@@ -32,6 +32,7 @@ from engine.models.modernbert.network import build as build_modernbert
 from engine.models.nemotron import config as nemotron
 from engine.models.network import Network
 from engine.models.qwen import config as qwen
+from engine.models.rnd1 import config as rnd1
 from engine.text.tokenizer import Tokenizer
 from engine.weights.layout import Names
 
@@ -212,6 +213,16 @@ FAMILIES = {
                 sampling_temperature=0.2,
                 sampling_top_p=0.95,
             ),
+            ends=_CHAT_ENDS,
+        ),
+        Family(
+            "rnd1",
+            rnd1.read_config,
+            build_causal,
+            *EXPERTS,
+            decoders=("bidirectional",),
+            default_decoder="bidirectional",
+            defaults=_MASKED.replace(max_new_tokens=256, max_denoising_steps=256, remasking="entropy", schedule="ceil"),
             ends=_CHAT_ENDS,
         ),
         _from_autoregression("a2d-qwen3", a2d.read_a2d_qwen3),
