@@ -19,7 +19,8 @@ from engine.models.causal.network import CausalNetwork
 from engine.models.folder import ModelFolder
 from tests.engine.golden.causal_reference import TOLERANCE, check_passes, logits_of
 from tests.engine.golden.llada2_reference import SMALL, Tensors, drawn, save
-from tests.real.authors import DLLM, module
+from tests.real import authors
+from tests.real.authors import DLLM, module, package
 
 OLD = ("`rope_scaling`", "`rope_config_validation`", "Both `past_key_values`")  # what transformers warns of
 pytestmark = [pytest.mark.real, *(pytest.mark.filterwarnings(f"ignore:{name}:FutureWarning") for name in OLD)]
@@ -201,6 +202,18 @@ def a2d(changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     return made, raw
 
 
+def rnd1(changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """RND1's config in small."""
+    package(authors.RND1, "rnd", "theirs_rnd")
+    names = ("generation_config", "sampling", "generation_utils", "configuration_rnd", "modeling_rnd")
+    *_, config, network = (module(authors.RND1, f"rnd/{name}.py", f"theirs_rnd.{name}") for name in names)
+    raw = SHARED | {"model_type": "rnd1", "head_dim": 8, "num_experts": 6, "num_experts_per_tok": 2} | changes
+    settings = {key: value for key, value in raw.items() if key not in ("model_type", "rope_theta")}
+    rope = {"rope_type": "default", "rope_theta": raw["rope_theta"]}
+    config.CONFIG_DEFAULTS.update(settings, rope_parameters=rope)  # these replace what is given
+    return network.RND1LM(config.RND1Config()), raw
+
+
 SHARED: dict[str, Any] = {
     "vocab_size": 131,
     "hidden_size": 32,
@@ -221,6 +234,8 @@ SEEING_ALL: dict[str, tuple[Callable[[dict[str, Any]], tuple[Any, dict[str, Any]
     "LLaDA with a wider table": (llada, {"embedding_size": 256, "rms_norm_eps": 1e-3}),
     "Dream 7B": (dream, {}),
     "Dream, another base": (dream, {"num_key_value_heads": 1, "rope_theta": 100.0, "rms_norm_eps": 1e-3}),
+    "RND1": (rnd1, {"moe_intermediate_size": 20, "norm_topk_prob": True}),
+    "RND1, experts by plain shares": (rnd1, {"moe_intermediate_size": 20, "norm_topk_prob": False}),
     "a2d Qwen3": (a2d, {}),
     "a2d Qwen3 with biases": (a2d, {"attention_bias": True, "num_key_value_heads": 4}),
 }
