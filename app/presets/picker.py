@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QSizePolicy
 from app.design.choice_box import ChoiceBox
 from app.design.fonts import px
 from app.presets.editor import PresetEditor
-from app.presets.preset import DEFAULT, Preset
+from app.presets.preset import DEFAULT, FOR_DECODER, Preset
 from app.presets.store import PresetStore
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
@@ -62,14 +62,17 @@ class PresetPicker(ChoiceBox):
     def set_defaults(self, defaults: GenerationConfig) -> None:
         """Sets the loaded model's settings, which those of a preset must go with."""
         self._defaults = defaults
+        self.refresh()
 
     @Slot()
     def refresh(self) -> None:
-        """Lists the store's present presets."""
+        """Lists the store's present presets, without those for models of other families."""
         self.blockSignals(True)
         self.clear()
         for preset in self._store.presets:
             in_use = preset.id == self._current.id
+            if not in_use and FOR_DECODER.get(preset.id) not in (None, *self._values.decoders[:1]):
+                continue
             name = tr("{name}, changed", name=preset.name) if in_use and self._changed else preset.name
             self.addItem(name, preset.id)
         self.insertSeparator(self.count())

@@ -58,15 +58,30 @@ def overrides_in_order(values: Iterable[tuple[str, float]]) -> tuple[tuple[str, 
     )
 
 
-BUILT_IN_IDS = (DEFAULT, "careful", "quick")
+FOR_DECODER = {"llada2.1-speed": "block_causal", "llada2.0": "block_causal", "fast-dllm": "bidirectional"}
+"""The ids of built-in presets that are for models with one decoder, and that decoder."""
+BUILT_IN_IDS = (DEFAULT, "careful", "quick", *FOR_DECODER)
 
 
 def built_in() -> tuple[Preset, ...]:
-    """Returns the built-in presets: the model's defaults, slower and more accurate, faster and less accurate."""
+    """Returns the built-in presets: the model's defaults, slower and more accurate, faster and less accurate.
+
+    Then come those that authors published for a family besides its defaults.
+    """
     return (
         Preset(DEFAULT, tr("Default")),
         Preset("careful", tr("Careful"), overrides=(("entropy_bound", 0.05), ("max_denoising_steps", 96))),
         Preset("quick", tr("Quick"), overrides=(("entropy_bound", 0.3), ("max_denoising_steps", 24))),
+        Preset(
+            "llada2.1-speed", tr("LLaDA2.1, fast"), overrides=(("accept_probability", 0.5), ("edit_probability", 0.0))
+        ),
+        Preset("llada2.0", tr("LLaDA2.0"), overrides=(("accept_probability", 0.95), ("edit_probability", 1.0))),
+        Preset(
+            "fast-dllm",
+            tr("Fast-dLLM"),
+            overrides=(("accept_probability", 0.9),),
+            decoding=DecodingChoice(remasking="low_confidence_dynamic", block_cache="dual"),
+        ),
     )
 
 

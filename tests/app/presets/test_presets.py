@@ -56,7 +56,8 @@ def test_the_presets_that_come_along_fit_the_models_defaults() -> None:
     for preset in built_in():
         assert problem(preset, (), DEFAULTS) == ""
         assert SettingsValues(dict(preset.overrides)).config(DEFAULTS)
-    default, careful, quick = built_in()
+    default, careful, quick, *others = built_in()
+    assert {other.id for other in others} == set(FOR_DECODER)
     assert default.overrides == ()
     bounds = [dict(preset.overrides)["entropy_bound"] for preset in (careful, quick)]
     assert bounds[0] < DEFAULTS.entropy_bound < bounds[1]
