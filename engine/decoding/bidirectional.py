@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from engine.decoding.drawing import pieces
 from engine.decoding.masked_run import MaskedRun, sure
 from engine.decoding.names import require_rule
 from engine.decoding.protocols import Decode, Decoding, Passes
@@ -101,7 +102,7 @@ class Filling:
             if not state.goes_on():
                 return None
             bare = yield from self._read(unread, rows, kept, has_prompt=False)
-            logits = bare + (1 + self.config.guidance) * (logits - bare)
+            logits = logits.sub_(bare).mul_(1 + self.config.guidance).add_(bare)
         logits = state.drawing.allowed(logits)
         if kept and self.shifts:  # no later pass reads the row before it
             logits[:, state.mask] = -torch.inf
@@ -128,19 +129,25 @@ class Filling:
 
     def choose(self, logits: Tensor, step: int) -> tuple[Tensor, list[int]]:
         """Draws tokens and chooses masks; the arguments and results are those of ``Choose``."""
-        config, drawing = self.config, self.state.drawing
-        if self.shifts:
-            shares = cut(logits / (config.sampling_temperature or 1.0), config, drawing.order).softmax(dim=-1)
-            drawn = drawing.draw(logits, shares)
-        else:
-            shares, drawn = logits.softmax(dim=-1), drawing.draw(logits)
-        scores = self._scores(shares, drawn)
+        config = self.config
+        drawn, scores = map(torch.cat, zip(*map(self._drawn, pieces(logits)), strict=True))
         if config.remasking == "low_confidence_dynamic":
             return drawn, sure(scores, config.accept_probability).nonzero()[:, 0].tolist()
         if config.choice_temperature and config.remasking not in DRAWN_RULES:
             noise = -(-self._uniform(len(scores)).log()).log()  # Gumbel's: draws by softmax, without replacement
             scores = scores / config.choice_temperature + noise
         return drawn, scores.sort(descending=True, stable=True).indices[: self._counts[step]].tolist()
+
+    def _drawn(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Draws a token for each row of (M, V), and says how sure it is: two of (M,)."""
+        drawing = self.state.drawing
+        if self.shifts:
+            temperature = self.config.sampling_temperature or 1.0
+            shares = cut(logits / temperature, self.config, drawing.order).softmax(dim=-1)
+            drawn = drawing.draw(logits, shares)
+        else:
+            shares, drawn = logits.softmax(dim=-1), drawing.draw(logits)
+        return drawn, self._scores(shares, drawn)
 
     def _scores(self, shares: Tensor, drawn: Tensor) -> Tensor:
         """Returns how sure each mask is (M,), of shares (M, V) and drawn tokens (M,)."""

@@ -16,6 +16,14 @@ from engine.decoding.written_blocks import Predicted
 from engine.errors import SafelightError
 
 
+AT_ONCE = 1 << 23  # numbers of logits that are worked on at once: 34 MB in fp32, a block of 32 in most vocabularies
+
+
+def pieces(logits: Tensor) -> tuple[Tensor, ...]:
+    """Splits logits (R, V) by rows, so that what is made of a piece takes little memory."""
+    return logits.split(max(1, AT_ONCE // logits.shape[-1]))
+
+
 class Drawing:
     """Draws tokens by a run's settings, with its own generator.
 
@@ -74,7 +82,7 @@ class Drawing:
         Raises:
             SafelightError: a logit is not finite.
         """
-        if not bool(torch.isfinite(logits).all()):
+        if not all(bool(torch.isfinite(some).all()) for some in pieces(logits)):
             raise SafelightError("the model gave numbers that are not finite; its files may be damaged")
         penalty = self.config.repetition_penalty
         if penalty != 1.0:
@@ -102,6 +110,11 @@ class Drawing:
 
     def predicted(self, logits: Tensor, drawn: Tensor) -> list[Predicted]:
         """Returns R predictions, from logits (R, V) of ``allowed`` and the drawn tokens (R,)."""
+        parts = pieces(logits)
+        each = zip(parts, drawn.split([len(some) for some in parts]), strict=True)
+        return [found for part in each for found in self._predicted(*part)]
+
+    def _predicted(self, logits: Tensor, drawn: Tensor) -> list[Predicted]:
         entropy, count = token_entropy(logits).tolist(), self.config.top_k
         argmax, tokens = logits.argmax(dim=-1).tolist(), drawn.tolist()
         if not count:

@@ -232,7 +232,7 @@ def reserve(config: ModelConfig, mode: Mode, held: int, context: int) -> int:
         2 * layer.num_key_value_heads * layer.head_dim * capacity(config, layer, room) for layer in config.layers
     )
     warm_up = kernel_pass(config, mode, 2 * config.canvas_length) if mode.has_kernels and config.denoises else 0
-    return segments(config, held) + warm_up + grown * mode.dtype.itemsize
+    return segments(config, held) + warm_up + config.keeps_text * grown * mode.dtype.itemsize
 
 
 def segments(config: ModelConfig, held: int) -> int:
@@ -258,7 +258,8 @@ def rows_pass(config: ModelConfig, mode: Mode, context: int, rows: int, tokens: 
     sliding = min(context, config.sliding_window - 1) + tokens
     full = context + config.canvas_length
     kinds = {layer.is_sliding for layer in config.layers}
-    masks = tokens * sum(sliding if slides else full for slides in kinds)  # a byte a pair, in a causal pass
+    is_masked = not config.reads_whole  # a pass over all of a text has no masks
+    masks = is_masked * tokens * sum(sliding if slides else full for slides in kinds)  # a byte a pair
 
     def attention(layer: LayerConfig) -> int:
         looked_at = sliding if layer.is_sliding else full
@@ -269,7 +270,7 @@ def rows_pass(config: ModelConfig, mode: Mode, context: int, rows: int, tokens: 
         queries, keys = rows * heads * layer.head_dim, rows * own * layer.head_dim
         turning = queries * max(5 * d, d + 12)  # terms of RoPE, or of the norm in fp32
         copied = 2 * queries * d if rows > tokens else 0
-        bias = tokens * looked_at * d  # the mask as numbers
+        bias = is_masked * tokens * looked_at * d  # the mask as numbers
         unpacking = _unpacking(mode, mode.precision.attention, heads * layer.head_dim * config.hidden_size)
         looking = 2 * copies * looked_at * layer.head_dim * d + 3 * queries * d + copied + max(bias, unpacking)
         return 2 * keys * d + max(turning, looking)

@@ -64,6 +64,7 @@ def read_config(raw: dict[str, Any]) -> CausalConfig:
         pad_token_id=raw.get("pad_token_id") or 0,
         tied=True,
         reads_whole=True,
+        keeps_text=False,
         mask_token_id=MASK if raw.get("mask_token_id") is None else raw["mask_token_id"],
     )
 

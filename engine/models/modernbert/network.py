@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.kernels.rope import rotate
-from engine.layers.attention import mix
+from engine.layers.attention import Near, mix
 from engine.layers.branches import Branches
 from engine.layers.embedding import TokenTable
 from engine.layers.kv_cache import KVCache
@@ -32,12 +32,12 @@ class EncoderAttention(nn.Module):
         self.qkv_proj = nn.Linear(config.hidden_size, 3 * config.hidden_size, bias=False)
         self.o_proj = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
 
-    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
-        """Attends: x (B, T, H), rope two of (T, D), mask (T, T) True where allowed -> (B, T, H)."""
+    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], near: Near | None) -> Tensor:
+        """Attends: x (B, T, H), rope two of (T, D) -> (B, T, H); without ``near`` each row attends to all."""
         batch, length, _ = x.shape
         found = self.qkv_proj(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         queries, keys, values = found  # (B, heads, T, D) each
-        out: Tensor = self.o_proj(mix(rotate(queries, *rope) * self.scale, rotate(keys, *rope), values, mask))
+        out: Tensor = self.o_proj(mix(rotate(queries, *rope) * self.scale, rotate(keys, *rope), values, near))
         return out
 
 
@@ -65,8 +65,8 @@ class EncoderBlock(nn.Module):
         self.mlp_norm = _norm(config)
         self.mlp = EncoderMLP(config)
 
-    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
-        x = x + self.self_attn(self.attn_norm(x), rope, mask)
+    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], near: Near | None) -> Tensor:
+        x = x + self.self_attn(self.attn_norm(x), rope, near)
         out: Tensor = x + self.mlp(self.mlp_norm(x))
         return out
 
@@ -108,16 +108,18 @@ class ModernBert(Network):
         is_causal: bool = True,
         branches: Branches | None = None,
     ) -> Tensor:
-        if is_causal or commit or cache.length or branches is not None or positions is not None:
+        ids, every = self.checked_text(ids, cache), torch.arange(len(ids), device=self.device)
+        places = every if positions is None else positions.to(self.device)  # of the rows, which may be in any order
+        is_whole = not cache.length and torch.equal(places.sort().values, every)
+        if is_causal or commit or branches is not None or not is_whole:
             raise SafelightError(WHOLE)
-        ids = self.checked_text(ids, cache)
-        return self.head(self.run(ids[None])[0, first_logits:])
+        return self.head(self.run(ids[places.argsort()][None])[0, places[first_logits:]])
 
     def run(self, ids: Tensor) -> Tensor:
         """Reads texts (B, T) -> hidden states (B, T, H)."""
         x: Tensor = self.embed_norm(self.embed_tokens(ids))
         places = torch.arange(ids.shape[-1], device=ids.device)
-        near = (places[:, None] - places[None]).abs() < self.config.sliding_window
+        near = Near(self.config.sliding_window)
         ropes = {layer: self._rope(layer, places, x.dtype) for layer in dict.fromkeys(self.config.layers)}
         for block, layer in zip(self.layers, self.config.layers, strict=True):
             x = block(x, ropes[layer], near if layer.is_sliding else None)

@@ -48,7 +48,7 @@ def test_logits_are_those_of_transformers(tmp_path: Path, changes: dict[str, Any
 def test_a_pass_reads_a_whole_text(tmp_path: Path) -> None:
     saved(tmp_path)
     network, ids = loaded(tmp_path), torch.arange(8)
-    for options in ({"is_causal": True}, {"commit": 3}, {"positions": ids}):
+    for options in ({"is_causal": True}, {"commit": 3}, {"positions": ids + 1}, {"positions": ids // 2}):
         with pytest.raises(SafelightError, match="reads whole texts"):
             network.decode(ids, network.new_cache(), **{"commit": 0, "is_causal": False, **options})
     with pytest.raises(SafelightError, match="reads whole texts"):
