@@ -206,11 +206,16 @@ def test_fast_dllm_on_dream() -> None:
             )
 
 
-@torch.inference_mode()
-def test_mdlm_of_dllm() -> None:
+def mdlm_of_dllm() -> Any:
+    """The module of dllm's sampler of whole texts."""
     for name in ("dllm", "dllm.core", "dllm.core.samplers"):
         authors.package(authors.DLLM, name.replace(".", "/"), name)
-    theirs = importlib.import_module("dllm.core.samplers.mdlm")
+    return importlib.import_module("dllm.core.samplers.mdlm")
+
+
+@torch.inference_mode()
+def test_mdlm_of_dllm() -> None:
+    theirs = mdlm_of_dllm()
     tokenizer = SimpleNamespace(mask_token_id=MASK, bos_token_id=0, eos_token_id=7)
     for shifts in (False, True):
         for rng, network, prompt, length, block, _ in cases(shifts):
@@ -246,22 +251,38 @@ def test_rnd1() -> None:
         )
 
 
+class WrappedEncoder(Wrapped):
+    """ModernBERT as the authors' sampler calls it."""
+
+    def __call__(self, input_ids: Tensor, **_options: Any) -> Any:
+        network: Any = self.network
+        return SimpleNamespace(logits=network.head(network.run(input_ids)))
+
+
 @torch.inference_mode()
 def test_trained_networks() -> None:
     """Their samplers answer the questions of our fixtures, too: as ours, and right."""
     llada = authors.module(authors.LLADA, "generate.py", "llada_generate")
     dream = authors.module(authors.DLLM, "dllm/pipelines/dream/models/generation_utils.py", "dream_generation_utils")
+    rnd1 = authors.module(authors.RND1, "rnd/sampling.py", "rnd1_sampling")
+    tokenizer = SimpleNamespace(mask_token_id=texts.MASK, bos_token_id=0, eos_token_id=texts.END)
+    mdlm = mdlm_of_dllm().MDLMSampler(WrappedEncoder(taught("modernbert")), tokenizer)
     model = type("Model", (Wrapped, dream.DreamGenerationMixin), {})
     for seed in range(20):
         asked = texts.question(random.Random(seed))
         x, length = torch.tensor([asked]), texts.LENGTH - len(asked)
         settings = dream_settings(texts.LENGTH, length, alg="entropy", mask_token_id=texts.MASK)
+        options = {"num_steps": length, "mask_token_id": texts.MASK, "eos_token_id": None, "device": "cpu"}
         by_llada = llada.generate(Wrapped(taught("llada")), x, None, length, length, length, mask_id=texts.MASK)
         by_dream = model(taught("dream"))._sample(x, None, settings, lambda _, x, __: x, lambda _, __, logits: logits)
+        by_rnd1 = rnd1.diffusion_sample(Wrapped(taught("dream")), texts.LENGTH, prefix_ids=x[0], **options)
+        by_mdlm = mdlm.sample([asked], max_new_tokens=length, temperature=0.0, steps=length, block_size=length)
         same = {"canvas_length": length, "max_denoising_steps": length}
         for name, found, rule in (
             ("llada", by_llada, {"remasking": "low_confidence_static"}),
             ("dream", by_dream, {"remasking": "entropy", "schedule": "floor"}),
+            ("dream", by_rnd1, {"remasking": "entropy", "schedule": "ceil"}),
+            ("modernbert", by_mdlm, {"remasking": "low_confidence_static", "schedule": "round"}),
         ):
             text = found[0, len(asked) :].tolist()
             assert text == ours(taught(name), asked, length, **same, **rule)
