@@ -22,12 +22,15 @@ from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.layers.attention import Extend
 from engine.models.causal.network import CausalNetwork
+from tests.engine import bd3lm, fast_dllm, rewriting, sdar
+from tests.engine.bidirectional import is_right
 from tests.engine.causal import masked_network
+from tests.engine.taught import taught
 from tests.real import authors
 
 pytestmark = pytest.mark.real
 
-MASK, END, PAD, RUNS = 8, 7, 9, 100
+MASK, END, PAD, RUNS = 8, 7, 1_000, 100  # padding is no token of the networks
 PAST = list[tuple[Tensor, Tensor]]
 
 
@@ -68,7 +71,7 @@ class Kept:
 def logits_of(network: CausalNetwork, ids: Tensor, positions: Tensor, visible: Tensor | None, kept: Kept) -> Tensor:
     """Logits (1, T, V) of rows (1, T), never a mask's."""
     logits = network.head(network.run(ids, positions, visible, kept))
-    logits[..., MASK] = -torch.inf
+    logits[..., network.config.mask_token_id] = -torch.inf
     return logits
 
 
@@ -98,7 +101,12 @@ def sampler(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-TOKENS = SimpleNamespace(mask_token_id=MASK, eos_token_id=END, pad_token_id=PAD, bos_token_id=0)
+def tokens(mask: int, end: int) -> SimpleNamespace:
+    """A tokenizer, as far as their samplers look at it."""
+    return SimpleNamespace(mask_token_id=mask, eos_token_id=end, pad_token_id=PAD, bos_token_id=0)
+
+
+TOKENS = tokens(MASK, END)
 
 
 def ours(decoder: str, network: CausalNetwork, prompt: list[int], length: int, **changes: Any) -> list[int]:
@@ -106,13 +114,13 @@ def ours(decoder: str, network: CausalNetwork, prompt: list[int], length: int, *
     config = GenerationConfig(max_new_tokens=length, eos_token_ids=(END,), banned_tokens=(MASK,)).replace(**changes)
     run = Run(network, torch.tensor(prompt), config, 0, None, network.new_cache())  # type: ignore[arg-type]
     *_, last = perform_all(network, DECODERS[decoder](run))  # type: ignore[arg-type]
-    return [*last.tokens.tolist(), *([END] if last.reason == "eos" else [])]  # type: ignore[union-attr]
+    return [*last.tokens.tolist(), *(config.eos_token_ids if last.reason == "eos" else [])]  # type: ignore[union-attr]
 
 
-def ended(tokens: Sequence[int], length: int) -> list[int]:
+def ended(found: Sequence[int], length: int, end: int = END) -> list[int]:
     """The first ``length`` tokens, up to an end among them."""
-    text = list(tokens[:length])
-    return text[: text.index(END) + 1] if END in text else text
+    text = list(found[:length])
+    return text[: text.index(end) + 1] if end in text else text
 
 
 def case(seed: int, **changes: Any) -> tuple[random.Random, CausalNetwork, list[int], int, int]:
@@ -229,3 +237,41 @@ def test_fast_dllm_v2(cache: str) -> None:
         assert ended(text, len(text)) == ours("sub_blocks", network, prompt, len(text), **same), seed
         seen |= {END in text, len(prompt) % block == 0, len(prompt) < block}
     assert seen == {False, True}
+
+
+@torch.inference_mode()
+def test_their_samplers_on_the_trained_networks() -> None:
+    """The same tokens, and right."""
+    edits, blocks = sampler("dllm.pipelines.llada21.sampler"), sampler("dllm.core.samplers.bd3lm")
+    parts = authors.module(authors.FAST_DLLM_V2, "v2/generation_functions.py", "fast_dllm_v2")
+    model = type("Model", (Sampled, parts.Fast_dLLM_QwenForCausalLM), {})
+    right = dict.fromkeys(("rewriting", "bd3lm", "fast_dllm"), 0)
+    for seed in range(30):
+        rng = random.Random(1000 + seed)
+        network, asked = taught("rewriting"), rewriting.question(rng)
+        options = {"block_size": rewriting.BLOCK, "max_new_tokens": 8, "threshold": 0.0, "editing_threshold": 0.0}
+        own = tokens(rewriting.MASK, rewriting.END)
+        found = edits.LLaDA21Sampler(Wrapped(network), own).sample([asked], eos_early_stop=True, **options)
+        text = ended(found[0, len(asked) :].tolist(), 8, rewriting.END)
+        same = {"accept_probability": 0.0, "edit_probability": 0.0, "eos_token_ids": (rewriting.END,)}
+        assert text == ours("block_causal", network, asked, 8, banned_tokens=(rewriting.MASK,), **same)
+        right["rewriting"] += is_right(asked, text[:-1])
+
+        network, asked = taught("bd3lm"), sdar.question(rng, seed % 7)
+        options = {"block_size": bd3lm.BLOCK, "steps_per_block": 4, "max_new_tokens": 16}
+        found = blocks.BD3LMSampler(Wrapped(network), tokens(sdar.MASK, sdar.END)).sample([asked], **options)
+        text = ended(found[0, -(-len(asked) // bd3lm.BLOCK) * bd3lm.BLOCK :].tolist(), 16, sdar.END)
+        ends = {"eos_token_ids": (sdar.END,), "banned_tokens": (sdar.MASK,)}
+        same = {"schedule": "round", "max_denoising_steps": 4, "remasking": "low_confidence_static"}
+        assert text == ours("block_causal", network, asked, 16, **ends, **same)
+        right["bd3lm"] += text == bd3lm.answer(asked)[:-1]
+
+        network, asked = taught("fast_dllm"), sdar.question(rng, [0, 1, 2, 3, 4, 6][seed % 6])
+        options = {"block_size": fast_dllm.BLOCK, "small_block_size": fast_dllm.PART, "max_new_tokens": 18}
+        options |= {"threshold": 0.9, "min_len": len(asked), "seq_len": torch.tensor([len(asked)]), "reuse_k": 1}
+        options |= {"mask_id": sdar.MASK, "stop_token": sdar.END}
+        found = model(network).batch_sample(torch.tensor([asked]), SimpleNamespace(pad_token_id=PAD), **options)
+        text = ended(found[0][len(asked) :].tolist(), 18, sdar.END)
+        assert text == ours("sub_blocks", network, asked, 18, sub_block=fast_dllm.PART, **ends)
+        right["fast_dllm"] += text == sdar.answer(asked, 0, fast_dllm.BLOCK)
+    assert min(right.values()) > 27
