@@ -15,7 +15,6 @@ from engine.decoding.shares import TRANSFORMERS, SamplingOrder, shares_of
 from engine.decoding.written_blocks import Predicted
 from engine.errors import SafelightError
 
-
 AT_ONCE = 1 << 23  # numbers of logits that are worked on at once: 34 MB in fp32, a block of 32 in most vocabularies
 
 

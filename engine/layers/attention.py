@@ -71,7 +71,7 @@ class ImageSpan(Span):
 
 @dataclass(frozen=True)
 class Near:
-    """Used in place of a mask: each row attends to those fewer than ``window`` rows away. No mask of all rows is made."""
+    """Used in place of a mask: each row attends to those fewer than ``window`` rows away. No mask of all is made."""
 
     window: int
 

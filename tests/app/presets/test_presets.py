@@ -19,7 +19,7 @@ from app.design.text_field import LONGEST_LINE
 from app.presets.drafts import PresetDrafts
 from app.presets.editor import PresetEditor
 from app.presets.picker import EDIT, PresetPicker
-from app.presets.preset import BUILT_IN_IDS, DEFAULT, LONGEST_NAME, Preset, built_in, free_name, problem
+from app.presets.preset import BUILT_IN_IDS, DEFAULT, FOR_DECODER, LONGEST_NAME, Preset, built_in, free_name, problem
 from app.presets.store import FILE, MOST, MOST_BYTES, PresetStore
 from app.settings.decoders import DecodingChoice
 from app.settings.values import SettingsValues
