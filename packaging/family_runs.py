@@ -19,7 +19,7 @@ from engine.decoding.run import Run
 from engine.service.recorder import reporting_candidates
 from engine.text.reply import Reply
 from engine.trace.header import ModelIdentity
-from tests.engine import bd3lm, bidirectional, fast_dllm, sdar
+from tests.engine import bd3lm, bidirectional, fast_dllm, rewriting, sdar
 from tests.engine.taught import taught
 
 ALPHABETS = "ABCDEFGHIJKLMNOPQRSTabcdefghijklmnopqrstαβγδεζηθικ"
@@ -93,6 +93,35 @@ RUNS = (
         STATIC.replace(remasking="entropy", schedule="ceil", max_denoising_steps=5),
     ),
     FamilyRun(
+        "family-modernbert",
+        "modernbert",
+        "ModernBERT",
+        "ModernBERT: an encoder that writes",
+        SIX + "The network was made to read; masks behind the question are enough to let it write.",
+        "bidirectional",
+        bidirectional.question,
+        bidirectional.is_right,
+        STATIC.replace(schedule="round"),
+    ),
+    FamilyRun(
+        "family-llada2",
+        "rewriting",
+        "LLaDA2.1",
+        "LLaDA2.1: written at once, then rewritten",
+        SIX + "All of the block is written in one step, in several alphabets; the next steps rewrite until all agree.",
+        "block_causal",
+        rewriting.question,
+        bidirectional.is_right,
+        BLOCKS.replace(
+            canvas_length=rewriting.BLOCK,
+            max_new_tokens=8,
+            eos_token_ids=(bidirectional.END,),
+            pad_token_id=bidirectional.END,
+            max_denoising_steps=1,
+            edit_probability=0.0,
+        ),
+    ),
+    FamilyRun(
         "family-sdar",
         "sdar",
         "SDAR",
@@ -131,7 +160,7 @@ RUNS = (
 
 
 def make(run: FamilyRun) -> Trace:
-    """Runs the first of some questions that is answered right.
+    """Runs the first of some questions that is answered right and, with rewriting, not at once.
 
     Raises:
         SystemExit: none is.
@@ -149,7 +178,7 @@ def make(run: FamilyRun) -> Trace:
         ):
             trace.append(event)
         found = [token for event in trace.committed for token in event.tokens[: event.text_length].tolist()]
-        if run.is_right(asked, found):
+        if run.is_right(asked, found) and (config.edit_probability == 1 or len(trace.steps) > 3):
             return trace
     raise SystemExit(f"{run.name}: no question is answered right")
 

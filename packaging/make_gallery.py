@@ -315,13 +315,17 @@ def make(example: Example, model: Model) -> Trace:
 
 
 def main() -> None:
-    """Make all examples and their list."""
+    """Make all examples, or those that are named, and the list of all."""
+    named = sys.argv[1:]
     GALLERY.mkdir(exist_ok=True)
     models = {name: load_model(name, device="cpu") for name in (SKILLS, SUDOKU, BASE, DECIDER)}
     tasks = {name: Tasks(name, models[name].tokenizer) for name in (SKILLS, DECIDER)}
     listed = []
     for example in (*EXAMPLES, *TASKS, *family_runs.RUNS):
         path = GALLERY / f"{example.name}{TRACE_SUFFIX}"
+        listed.append({"file": path.name, "title": example.title, "note": example.note})
+        if named and example.name not in named:
+            continue
         match example:
             case Example():
                 made = make(example, models[example.model])
@@ -335,7 +339,6 @@ def main() -> None:
             raise SystemExit(f"{path.name} has {size} bytes; {MOST_BYTES} are allowed")
         trace = open_trace(path, check=True)
         print(f"{path.name:24} {size:8} bytes {len(trace.steps):4} steps  {trace.text!r}")
-        listed.append({"file": path.name, "title": example.title, "note": example.note})
     text = json.dumps({"traces": listed}, indent=2, ensure_ascii=False) + "\n"
     (GALLERY / GALLERY_LIST).write_text(text, encoding="utf-8")
 
