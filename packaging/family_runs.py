@@ -53,6 +53,7 @@ def _answers(answer: Callable[[list[int]], Sequence[int]]) -> Callable[[list[int
 
 
 SIX = "Six digits, and a letter for each. "
+LAST = "For each of six digits, the letter of the last digit in its block. "
 STATIC = GenerationConfig(
     max_new_tokens=8, canvas_length=8, max_denoising_steps=8, remasking="low_confidence_static", pad_token_id=62,
     eos_token_ids=(bidirectional.END,),
@@ -126,7 +127,7 @@ RUNS = (
         "sdar",
         "SDAR",
         "SDAR: blocks that see all of themselves",
-        SIX + "Each block of five begins as masks; what stands in the block before is settled.",
+        LAST + "Each block of five begins as masks; the blocks before it stay as they are.",
         "block_causal",
         _letters(3),
         _answers(lambda asked: sdar.answer(asked, 0)),
@@ -137,7 +138,7 @@ RUNS = (
         "bd3lm",
         "dLLM's BD3-LM",
         "BD3-LM: blocks behind the prompt",
-        SIX + "Blocks of four begin behind the question, and each step writes one token.",
+        LAST + "Blocks of four begin behind the question, and each step writes one token.",
         "block_causal",
         _letters(1),
         _answers(bd3lm.answer),
@@ -150,7 +151,7 @@ RUNS = (
         "fast_dllm",
         "Fast-dLLM v2",
         "Fast-dLLM v2: a block in parts",
-        SIX + "A block of six is filled in two parts, one after the other.",
+        LAST + "A block of six is filled in two parts, one after the other.",
         "sub_blocks",
         _letters(2),
         _answers(lambda asked: sdar.answer(asked, 0, fast_dllm.BLOCK)),

@@ -82,8 +82,9 @@ def _written_step(
 ) -> Caption:
     """Describes the tokens that a pass wrote; ``fresh`` are their positions, ``replaced`` words on other tokens."""
     tokens = _listed([named(trace, int(record.following[step, place])) for place in fresh[:NAMED]])
+    written = record.accepted[step] & ~(record.accepted[step - 1] if step else record.begun)
     if not fresh:
-        said = tr("nothing is written")
+        said = tr("only padding is written") if written.any() else tr("nothing is written")
     elif len(fresh) <= NAMED:
         said = trn("{tokens} is written", "{tokens} are written", len(fresh), tokens=tokens)
     else:
