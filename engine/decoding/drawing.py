@@ -14,14 +14,12 @@ from engine.decoding.sampling import token_entropy
 from engine.decoding.shares import TRANSFORMERS, SamplingOrder, shares_of
 from engine.decoding.written_blocks import Predicted
 from engine.errors import SafelightError
-
-
-AT_ONCE = 1 << 23  # numbers of logits that are worked on at once: 34 MB in fp32, a block of 32 in most vocabularies
+from engine.layers.embedding import LOGITS_AT_ONCE
 
 
 def pieces(logits: Tensor) -> tuple[Tensor, ...]:
     """Splits logits (R, V) by rows, so that what is made of a piece takes little memory."""
-    return logits.split(max(1, AT_ONCE // logits.shape[-1]))
+    return torch.split(logits, max(1, LOGITS_AT_ONCE // logits.shape[-1]))
 
 
 class Drawing:
@@ -111,8 +109,8 @@ class Drawing:
     def predicted(self, logits: Tensor, drawn: Tensor) -> list[Predicted]:
         """Returns R predictions, from logits (R, V) of ``allowed`` and the drawn tokens (R,)."""
         parts = pieces(logits)
-        each = zip(parts, drawn.split([len(some) for some in parts]), strict=True)
-        return [found for part in each for found in self._predicted(*part)]
+        tokens = torch.split(drawn, [len(some) for some in parts])
+        return [found for part in zip(parts, tokens, strict=True) for found in self._predicted(*part)]
 
     def _predicted(self, logits: Tensor, drawn: Tensor) -> list[Predicted]:
         entropy, count = token_entropy(logits).tolist(), self.config.top_k
