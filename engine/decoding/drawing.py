@@ -82,13 +82,20 @@ class Drawing:
         """
         if not all(bool(torch.isfinite(some).all()) for some in pieces(logits)):
             raise SafelightError("the model gave numbers that are not finite; its files may be damaged")
-        penalty = self.config.repetition_penalty
-        if penalty != 1.0:
-            seen = self._seen.repeat(len(logits), 1)
-            for row, token in enumerate(read):
-                seen[row:, token] = True
-            logits = torch.where(seen, torch.where(logits < 0, logits * penalty, logits / penalty), logits)
+        if self.config.repetition_penalty != 1.0:
+            found, first = torch.empty_like(logits), 0
+            for some in pieces(logits):
+                found[first : first + len(some)] = self._penalised(some, read, first)
+                first += len(some)
+            logits = found
         return logits if self.forbidden is None else logits.masked_fill(self.forbidden, -torch.inf)
+
+    def _penalised(self, logits: Tensor, read: Sequence[int], first: int) -> Tensor:
+        """Returns logits (R, V) with the penalty; they are those of rows from ``first`` on."""
+        seen, penalty = self._seen.repeat(len(logits), 1), self.config.repetition_penalty
+        for row, token in enumerate(read):
+            seen[max(0, row - first) :, token] = True
+        return torch.where(seen, torch.where(logits < 0, logits * penalty, logits / penalty), logits)
 
     def shares(self, logits: Tensor) -> Tensor:
         """Returns the probabilities (R, V) that ``draw`` uses, from logits of ``allowed``."""

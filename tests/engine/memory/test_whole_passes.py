@@ -33,7 +33,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 CUTS: dict[str, Any] = {
     "sampling_temperature": 0.7, "sampling_top_p": 0.9, "sampling_top_k": 50, "sampling_min_p": 0.01,
-    "banned_tokens": (3,),
+    "banned_tokens": (3,), "repetition_penalty": 1.2,
 }  # fmt: skip
 
 
@@ -121,12 +121,21 @@ def test_the_logits_of_all_masks(
     assert not has_pieces or peak < 4 * 4 * 64 * 16_384
 
 
+def test_a_row_is_penalised_for_what_was_read_up_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = drawing.Drawing(GenerationConfig(repetition_penalty=2.0), 6, torch.device("cpu"), 0)
+    own.see([5])
+    wanted = torch.tensor([[1, 2, 2, 2, 2, 1], [1, 2, 1, 2, 2, 1], [1, 1, 1, 2, 2, 1]]) / 2
+    for rows in (3, 2, 1):
+        monkeypatch.setattr(drawing, "LOGITS_AT_ONCE", rows * 6)
+        assert torch.equal(own.allowed(torch.ones(3, 6), (0, 2, 1)), wanted)
+
+
 def test_rows_taken_by_pieces_are_those_of_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     network, config = made("a2d-qwen3", Precision(), torch.float32, 512)
     generator = torch.Generator().manual_seed(1)
     for parameter in network.parameters():
         parameter.data = torch.randn(parameter.shape, generator=generator) * 0.1
-    asked, found = settings(config, guidance=0.5, top_k=3), list[list[Any]]()
+    asked, found = settings(config, guidance=0.5, top_k=3, repetition_penalty=1.5), list[list[Any]]()
     for rows in (64, 1, 7):
         monkeypatch.setattr(drawing, "LOGITS_AT_ONCE", rows * 512)
         events = generate(network, torch.arange(9), asked)
