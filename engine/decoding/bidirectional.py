@@ -103,6 +103,7 @@ class Filling:
                 return None
             bare = yield from self._read(unread, rows, kept, has_prompt=False)
             logits = logits.sub_(bare).mul_(1 + self.config.guidance).add_(bare)
+            del bare
         logits = state.drawing.allowed(logits)
         if kept and self.shifts:  # no later pass reads the row before it
             logits[:, state.mask] = -torch.inf

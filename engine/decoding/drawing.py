@@ -14,13 +14,12 @@ from engine.decoding.sampling import token_entropy
 from engine.decoding.shares import TRANSFORMERS, SamplingOrder, shares_of
 from engine.decoding.written_blocks import Predicted
 from engine.errors import SafelightError
-
-AT_ONCE = 1 << 23  # numbers of logits that are worked on at once: 34 MB in fp32, a block of 32 in most vocabularies
+from engine.layers.embedding import LOGITS_AT_ONCE
 
 
 def pieces(logits: Tensor) -> tuple[Tensor, ...]:
     """Splits logits (R, V) by rows, so that what is made of a piece takes little memory."""
-    return logits.split(max(1, AT_ONCE // logits.shape[-1]))
+    return torch.split(logits, max(1, LOGITS_AT_ONCE // logits.shape[-1]))
 
 
 class Drawing:
@@ -83,13 +82,20 @@ class Drawing:
         """
         if not all(bool(torch.isfinite(some).all()) for some in pieces(logits)):
             raise SafelightError("the model gave numbers that are not finite; its files may be damaged")
-        penalty = self.config.repetition_penalty
-        if penalty != 1.0:
-            seen = self._seen.repeat(len(logits), 1)
-            for row, token in enumerate(read):
-                seen[row:, token] = True
-            logits = torch.where(seen, torch.where(logits < 0, logits * penalty, logits / penalty), logits)
+        if self.config.repetition_penalty != 1.0:
+            found, first = torch.empty_like(logits), 0
+            for some in pieces(logits):
+                found[first : first + len(some)] = self._penalised(some, read, first)
+                first += len(some)
+            logits = found
         return logits if self.forbidden is None else logits.masked_fill(self.forbidden, -torch.inf)
+
+    def _penalised(self, logits: Tensor, read: Sequence[int], first: int) -> Tensor:
+        """Returns logits (R, V) with the penalty; they are those of rows from ``first`` on."""
+        seen, penalty = self._seen.repeat(len(logits), 1), self.config.repetition_penalty
+        for row, token in enumerate(read):
+            seen[max(0, row - first) :, token] = True
+        return torch.where(seen, torch.where(logits < 0, logits * penalty, logits / penalty), logits)
 
     def shares(self, logits: Tensor) -> Tensor:
         """Returns the probabilities (R, V) that ``draw`` uses, from logits of ``allowed``."""
@@ -110,8 +116,8 @@ class Drawing:
     def predicted(self, logits: Tensor, drawn: Tensor) -> list[Predicted]:
         """Returns R predictions, from logits (R, V) of ``allowed`` and the drawn tokens (R,)."""
         parts = pieces(logits)
-        each = zip(parts, drawn.split([len(some) for some in parts]), strict=True)
-        return [found for part in each for found in self._predicted(*part)]
+        tokens = torch.split(drawn, [len(some) for some in parts])
+        return [found for part in zip(parts, tokens, strict=True) for found in self._predicted(*part)]
 
     def _predicted(self, logits: Tensor, drawn: Tensor) -> list[Predicted]:
         entropy, count = token_entropy(logits).tolist(), self.config.top_k

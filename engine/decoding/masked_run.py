@@ -141,8 +141,11 @@ class MaskedRun:
                 return
             rows = {place: row for row, place in enumerate(shown[: len(logits)])}
             masked, held = [place for place in masked if place in rows], [place for place in rows if place in self.text]
-            written, predicted = self._written(masked, logits[[rows[place] for place in masked]], step, steps, choose)
+            written, predicted = self._written(
+                masked, _taken(logits, [rows[place] for place in masked]), step, steps, choose
+            )
             edited = self._edited(held, logits[[rows[place] for place in held]], edit) if edit and held else {}
+            del logits  # the next pass has others, of the same size
             written |= {place: found.candidate for place, found in edited.items()}
             seconds = time.perf_counter() - clock
             yield from self.write(written, predicted | edited, seconds, ends=edit is None)
@@ -233,6 +236,11 @@ class MaskedRun:
             if isinstance(event, GenerationFinished):
                 self.cache.truncate(min(self.cache.length, len(self.prompt) + len(event.tokens)))
             yield event
+
+
+def _taken(logits: Tensor, rows: Sequence[int]) -> Tensor:
+    """Returns some rows, in order, of logits (R, V); all of them are not copied."""
+    return logits if len(rows) == len(logits) else logits[rows]
 
 
 def sure(likely: Tensor, probability: float) -> Tensor:

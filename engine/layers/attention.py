@@ -71,13 +71,13 @@ class ImageSpan(Span):
 
 @dataclass(frozen=True)
 class Near:
-    """Used in place of a mask: each row attends to those fewer than ``window`` rows away. No mask of all is made."""
+    """Used in place of a mask: each row attends to those fewer than ``window`` rows away, without a mask of all."""
 
     window: int
 
     def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """Attends with queries (B, heads, T, D) -> (B, T, heads * D)."""
-        parts, rows = [], torch.arange(queries.shape[2], device=queries.device)
+        parts, rows = [], torch.arange(queries.shape[2], dtype=torch.int32, device=queries.device)
         for start in range(0, len(rows), NEAR_PIECE):
             own = slice(start, start + NEAR_PIECE)
             seen = slice(max(0, start - self.window + 1), own.stop + self.window - 1)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+LOGITS_AT_ONCE = 1 << 23  # numbers that a decoder with masks works on at once: 34 MB in fp32, a block of 32 or more
 TOP_PIECE = 65_536  # tokens of the vocabulary whose logits are held at once to find the top k
 
 

@@ -25,7 +25,7 @@ from engine import kernels
 from engine.config import LayerConfig, ModelConfig, VisionConfig
 from engine.kernels import cpu, cpu_decode, cpu_int4, cpu_vocabulary
 from engine.kernels.table import schemes
-from engine.layers.embedding import TOP_PIECE
+from engine.layers.embedding import LOGITS_AT_ONCE, TOP_PIECE
 from engine.layers.kv_cache import KERNEL_PIECE, PIECE, cache_bytes, capacity
 from engine.layers.packed_linear import PackedLinear, install
 from engine.quant import AT_ONCE, Precision, Scheme
@@ -34,6 +34,7 @@ from engine.threads import available_threads
 PROJECTIONS = (".qkv_proj.", ".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".gate_proj.", ".up_proj.", ".down_proj.")
 DECODING = 6  # bytes a weight while codes become numbers, for the few weights that ``cpu_decode`` takes at a time
 SAMPLER = 5  # fp32 (C, V) buffers at once in ``sampling``: logits and four of the entropy
+DRAWN = 10  # fp32 buffers of a piece of the logits in ``shares`` and ``drawing``, with top-k, top-p and int64 places
 LIBRARIES = 2 * 32 * 2**20  # bytes of cuBLAS's workspaces on CUDA, in use and in a graph: adapters take it
 HELD_ROWS = 10  # tensors (T, H) in a pass by kernels, without the experts': residual streams, norms, branches' results
 LOGITS = 6  # fp32 (C, piece of the vocabulary) buffers at once in ``cpu_vocabulary``
@@ -268,16 +269,17 @@ def rows_pass(config: ModelConfig, mode: Mode, context: int, rows: int, tokens: 
         if mode.on_cpu and d == 2:
             copies += copies or own  # the CPU's kernel reorders keys and values of 16 bits
         queries, keys = rows * heads * layer.head_dim, rows * own * layer.head_dim
-        turning = queries * max(5 * d, d + 12)  # terms of RoPE, or of the norm in fp32
+        turning = queries * max(6 * d, d + 12)  # terms of RoPE, or of the norm in fp32
         copied = 2 * queries * d if rows > tokens else 0
         bias = is_masked * tokens * looked_at * d  # the mask as numbers
         unpacking = _unpacking(mode, mode.precision.attention, heads * layer.head_dim * config.hidden_size)
         looking = 2 * copies * looked_at * layer.head_dim * d + 3 * queries * d + copied + max(bias, unpacking)
-        return 2 * keys * d + max(turning, looking)
+        fused = 0 if config.keeps_text else queries * d  # one tensor with queries, keys and values, as projected
+        return 2 * keys * d + fused + max(turning, looking)
 
     inner = 4 * config.moe_intermediate_size * d
     width = max(map(config.dense_width, config.layers))  # gate, up and their product; then the result
-    dense = rows * d * max(3 * width, width + config.hidden_size)
+    dense = rows * d * max((3 if config.keeps_text else 4) * width, width + config.hidden_size)
     dense += _unpacking(mode, mode.precision.dense, width * config.hidden_size)
     if not config.num_experts:
         experts = 0
@@ -294,7 +296,8 @@ def rows_pass(config: ModelConfig, mode: Mode, context: int, rows: int, tokens: 
         else:
             experts += unpacked
     stream = 3 * rows * config.hidden_size * max(d, 4)  # residual stream, its norm in fp32, a branch's result
-    return stream + masks + max(*map(attention, set(config.layers)), dense, experts)
+    ropes = 2 * rows * d * sum(layer.head_dim for layer in set(config.layers))  # cosines and sines
+    return stream + masks + ropes + max(*map(attention, set(config.layers)), dense, experts)
 
 
 def vocabulary_stage(config: ModelConfig, mode: Mode, canvases: int = 1) -> tuple[int, int]:
@@ -307,10 +310,13 @@ def vocabulary_stage(config: ModelConfig, mode: Mode, canvases: int = 1) -> tupl
     """
     positions = canvases * config.canvas_length
     rows = positions * config.hidden_size
-    if not config.denoises:  # a block's logits in the model's type and in fp32, and the sampler's buffers
-        number = (mode.dtype.itemsize if mode.dtype.itemsize < 4 else 0) + SAMPLER * 4
+    if not config.denoises:  # logits of a block, twice where some are forbidden, or once and a piece that is drawn from
+        logits = 4 * positions * config.vocab_size
         head = _unpacking(mode, mode.precision.embedding, config.vocab_size * config.hidden_size)
-        return 0 if mode.on_cpu else LIBRARIES, max(positions * config.vocab_size * number, head)
+        guided = config.reads_whole * logits  # kept while a pass without the prompt runs, and dropped before drawing
+        piece = max(4 * LOGITS_AT_ONCE, 4 * config.vocab_size)
+        stage = max(2 * logits, logits + DRAWN * min(logits, piece) - guided, head)
+        return guided + (0 if mode.on_cpu else LIBRARIES), stage
     if mode.is_program:
         piece = min(cpu_vocabulary.PIECE, config.vocab_size)
         table = piece * config.hidden_size * cpu.number(mode.dtype).itemsize

@@ -9,7 +9,8 @@ import pytest
 import torch
 from transformers import ModernBertConfig, ModernBertForMaskedLM
 
-from engine import SafelightError
+from engine import GenerationConfig, GenerationFinished, SafelightError, generate
+from engine.layers.attention import Near, mix
 from engine.models.folder import ModelFolder
 from engine.models.modernbert.config import read_config
 from engine.models.modernbert.network import ModernBert
@@ -43,6 +44,52 @@ def test_logits_are_those_of_transformers(tmp_path: Path, changes: dict[str, Any
     found = network.decode(ids, network.new_cache(), 0, is_causal=False)
     assert (found - wanted).abs().max() < 2e-4
     assert torch.equal(network.decode(ids, network.new_cache(), 0, 20, is_causal=False), found[20:])
+
+
+def test_rows_may_stand_in_any_order(tmp_path: Path) -> None:
+    """As bidirectional decoding reads them: those that are predicted come last."""
+    reference, network = saved(tmp_path), loaded(tmp_path)
+    ids = torch.randint(0, 131, (23,), generator=torch.Generator().manual_seed(0))
+    places = torch.randperm(23, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        wanted = reference(input_ids=ids[None]).logits[0, places]
+    found = network.decode(ids[places], network.new_cache(), 0, 17, places, is_causal=False)
+    assert (found - wanted[17:]).abs().max() < 2e-4
+
+
+def test_a_text_is_that_of_a_plain_statement_over_transformers(tmp_path: Path) -> None:
+    """Two masks a pass, those of the likeliest tokens."""
+    reference, network = saved(tmp_path), loaded(tmp_path)
+    prompt, text = list(range(20, 31)), [5] * 8
+    for _ in range(4):
+        with torch.inference_mode():
+            shares = reference(input_ids=torch.tensor([prompt + text])).logits[0, len(prompt) :].softmax(dim=-1)
+        sure = {place: shares[place].max() for place in range(8) if text[place] == 5}
+        for place in sorted(sure, key=lambda place: -sure[place])[:2]:
+            text[place] = int(shares[place].argmax())
+    settings = GenerationConfig(
+        decoder="bidirectional",
+        max_new_tokens=8,
+        canvas_length=8,
+        max_denoising_steps=4,
+        eos_token_ids=(),
+        remasking="low_confidence_static",
+    )
+    cache = network.new_cache()
+    *_, end = generate(network, prompt, settings, cache=cache)
+    assert isinstance(end, GenerationFinished)
+    assert end.tokens.tolist() == text
+    assert cache.nbytes == 0
+
+
+@pytest.mark.parametrize(("length", "window"), [(1100, 65), (1024, 600), (513, 1), (7, 9)])
+def test_near_rows_are_those_of_a_mask(length: int, window: int) -> None:
+    """Taken by pieces, also where a piece sees none, all, or rows of several others."""
+    generator = torch.Generator().manual_seed(length)
+    parts = [torch.randn(2, heads, length, 8, generator=generator) for heads in (4, 2, 2)]
+    places = torch.arange(length)
+    wanted = mix(*parts, (places[:, None] - places).abs() < window)
+    assert (mix(*parts, Near(window)) - wanted).abs().max() < 1e-5
 
 
 def test_a_pass_reads_a_whole_text(tmp_path: Path) -> None:

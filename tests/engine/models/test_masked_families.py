@@ -15,6 +15,7 @@ from engine.models.causal.config import CausalConfig
 from engine.models.folder import ModelFolder
 from engine.models.registry import FAMILIES, family_of
 from tests.engine.golden.test_published_shapes import sparse
+from tests.engine.published import llada_8b
 
 NULL: Any = None
 LLADA: dict[str, Any] = {  # config.json of GSAI-ML/LLaDA-8B-Instruct
@@ -53,19 +54,6 @@ def read(raw: dict[str, Any], **changes: Any) -> CausalConfig:
     return found
 
 
-def llada_tensors() -> dict[str, list[int]]:
-    """Those of LLaDA-8B, as its files have them."""
-    body, wide = "model.transformer.", [4096, 4096]
-    found = {f"{body}{name}.weight": [126464, 4096] for name in ("wte", "ff_out")} | {f"{body}ln_f.weight": [4096]}
-    for layer in range(32):
-        block = f"{body}blocks.{layer}."
-        found |= {f"{block}{name}.weight": wide for name in ("q_proj", "k_proj", "v_proj", "attn_out")}
-        found |= {f"{block}{name}.weight": [12288, 4096] for name in ("ff_proj", "up_proj")}
-        found |= {f"{block}ff_out.weight": [4096, 12288]}
-        found |= {f"{block}{name}.weight": [4096] for name in ("attn_norm", "ff_norm")}
-    return found
-
-
 def opened(folder: Path, raw: dict[str, Any], shapes: dict[str, list[int]]) -> ModelFolder:
     write_json(folder / "config.json", raw)
     sparse(folder, shapes)
@@ -73,7 +61,7 @@ def opened(folder: Path, raw: dict[str, Any], shapes: dict[str, list[int]]) -> M
 
 
 def test_every_tensor_of_llada_8b_is_accounted_for(tmp_path: Path) -> None:
-    shapes = llada_tensors()
+    shapes = llada_8b()
     found = opened(tmp_path, LLADA, shapes)
     found.weights("int4", torch.device("meta"), None)
     parts = found.plan(context=4096, quantization="none", device="cpu", dtype="bfloat16").parts
@@ -111,19 +99,6 @@ def test_adapters_of_llada_have_its_own_names() -> None:
         assert targets.place_named(body + theirs) == place
     assert targets.place_named(f"{body}attn_norm") is None
     assert targets.place_named("model.transformer.ff_out") is None
-
-
-@pytest.mark.parametrize("raw", [DREAM, FAST_DLLM, QWEN3], ids=["Dream", "Fast-dLLM v2", "a2d-qwen3"])
-def test_the_others_have_the_names_of_qwen(raw: dict[str, Any], tmp_path: Path) -> None:
-    twin = "qwen3" if raw is QWEN3 else "qwen2"
-    with torch.device("meta"):
-        theirs = FAMILIES[twin].build(FAMILIES[twin].read_config(raw)).state_dict()
-    shapes = {FAMILIES[twin].names.released(name): list(tensor.shape) for name, tensor in theirs.items()}
-    opened(tmp_path, raw, shapes).weights("none", torch.device("meta"), None)
-    assert ("model.layers.0.self_attn.q_proj.bias" in shapes) is (raw is not QWEN3)
-    del shapes["model.layers.1.mlp.up_proj.weight"]
-    with pytest.raises(SafelightError, match=r"model\.layers\.1\.mlp\.up_proj\.weight is missing"):
-        opened(tmp_path, raw, shapes).weights("none", torch.device("meta"), None)
 
 
 def test_each_family_reads_its_own_words() -> None:
