@@ -340,6 +340,7 @@ PUBLISHED = (
         quantization="auto",
         model_type="rnd1",
         date="2025-10",
+        expert_share=8 / 128,
     ),
     PublishedModel(
         FAST_DLLM_1_5B,

@@ -60,7 +60,7 @@ class PresetEditor(QDialog):
         self.setWindowTitle(tr("Presets"))
         self._now = store.find(current).with_values(values)
         self.made = ""  # the id of the last preset that was made of the current values
-        self._drafts = PresetDrafts(store, defaults)
+        self._drafts = PresetDrafts(store, defaults, values.decoders, current)
         self._failure = store.problem
         self._pause = later(self, self.save, SAVE_DELAY_MS)
 

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QSizePolicy
 from app.design.choice_box import ChoiceBox
 from app.design.fonts import px
 from app.presets.editor import PresetEditor
-from app.presets.preset import DEFAULT, FOR_DECODER, Preset
+from app.presets.preset import DEFAULT, Preset, fitting
 from app.presets.store import PresetStore
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
@@ -69,10 +69,8 @@ class PresetPicker(ChoiceBox):
         """Lists the store's present presets, without those for models of other families."""
         self.blockSignals(True)
         self.clear()
-        for preset in self._store.presets:
+        for preset in fitting(self._store.presets, self._values.decoders, self._current.id):
             in_use = preset.id == self._current.id
-            if not in_use and FOR_DECODER.get(preset.id) not in (None, *self._values.decoders[:1]):
-                continue
             name = tr("{name}, changed", name=preset.name) if in_use and self._changed else preset.name
             self.addItem(name, preset.id)
         self.insertSeparator(self.count())

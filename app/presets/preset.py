@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from app.settings.decoders import OWN_DECODING, DecodingChoice
@@ -83,6 +83,12 @@ def built_in() -> tuple[Preset, ...]:
             decoding=DecodingChoice(remasking="low_confidence_dynamic", block_cache="dual"),
         ),
     )
+
+
+def fitting(presets: Iterable[Preset], decoders: Sequence[str], used: str) -> tuple[Preset, ...]:
+    """Returns those that go with a model of these decoders, its own first; and the one with the id ``used``."""
+    kinds = (None, *decoders[:1])
+    return tuple(preset for preset in presets if preset.id == used or FOR_DECODER.get(preset.id) in kinds)
 
 
 def problem(preset: Preset, taken: Iterable[str], defaults: GenerationConfig) -> str:

@@ -40,6 +40,10 @@ _ANSWER = GenerationConfig(max_new_tokens=1024, eos_token_ids=())
 _MASKED = _ANSWER.replace(max_new_tokens=128, max_denoising_steps=32, remasking="low_confidence_static")
 _CHAT_ENDS = ("<|im_end|>", "<|endoftext|>")
 
+AUTHORS_ONLY = "layout and authors' code only"
+"""Marks a family whose published files were never available here. Their layout was tested with files without content,
+network and decoding against the code that its authors published, on small models.
+"""
 LAYOUT_ONLY = "layout and oracle only"
 """Marks a family whose published files were never available here. Their layout was tested with files without content,
 the network against ``transformers`` or its authors' code on small models.
@@ -101,7 +105,9 @@ def _from_autoregression(model_type: str, read_config: Callable[[dict[str, Any]]
     """Returns a family of dllm's: its files do not say whether it was trained on whole texts or on blocks."""
     decoders, defaults = ("bidirectional", "block_causal"), _MASKED.replace(schedule="round")
     ends = ("<|im_end|>", "<|eot_id|>", "<|endoftext|>")
-    return Family(model_type, read_config, build_causal, *TEXT, decoders, decoders[0], defaults, ends=ends)
+    return Family(
+        model_type, read_config, build_causal, *TEXT, decoders, decoders[0], defaults, AUTHORS_ONLY, ends=ends
+    )
 
 
 FAMILIES = {
@@ -146,6 +152,7 @@ FAMILIES = {
             decoders=("block_causal",),
             default_decoder="block_causal",
             defaults=_ANSWER.replace(accept_probability=0.85, entropy_bound=0.35),
+            tried=AUTHORS_ONLY,
         ),
         Family(
             "Fast_dLLM_Qwen",
@@ -156,6 +163,7 @@ FAMILIES = {
             default_decoder="sub_blocks",
             defaults=_ANSWER.replace(accept_probability=0.9, sampling_top_p=0.95, sub_block=8),
             ends=("<|im_end|>",),
+            tried=AUTHORS_ONLY,
         ),
         Family(
             "llada2_moe",
@@ -166,6 +174,7 @@ FAMILIES = {
             decoders=("block_causal",),
             default_decoder="block_causal",
             defaults=_ANSWER.replace(accept_probability=0.7, edit_probability=0.5),  # LLaDA2.1's for quality
+            tried=AUTHORS_ONLY,
         ),
         Family(
             "nemotron_labs_diffusion",
@@ -187,6 +196,7 @@ FAMILIES = {
             default_decoder="bidirectional",
             defaults=_MASKED,
             ends=("<|eot_id|>", "<|endoftext|>"),
+            tried=AUTHORS_ONLY,
         ),
         Family(
             llada_moe.MODEL_TYPE,
@@ -214,6 +224,7 @@ FAMILIES = {
                 sampling_top_p=0.95,
             ),
             ends=_CHAT_ENDS,
+            tried=AUTHORS_ONLY,
         ),
         Family(
             "rnd1",
@@ -224,6 +235,7 @@ FAMILIES = {
             default_decoder="bidirectional",
             defaults=_MASKED.replace(max_new_tokens=256, max_denoising_steps=256, remasking="entropy", schedule="ceil"),
             ends=_CHAT_ENDS,
+            tried=AUTHORS_ONLY,
         ),
         _from_autoregression("a2d-qwen3", a2d.read_a2d_qwen3),
         _from_autoregression("a2d-qwen2", a2d.read_a2d_qwen2),
@@ -238,6 +250,7 @@ FAMILIES = {
             default_decoder="bidirectional",
             defaults=_MASKED.replace(schedule="round"),
             ends=("[/Answer]", "[SEP]"),
+            tried=AUTHORS_ONLY,
         ),
     )
 }

@@ -239,13 +239,63 @@ def test_fast_dllm_v2(cache: str) -> None:
     assert seen == {False, True}
 
 
+class Storing:
+    """Our network as SDAR's sampler calls its model, which it tells when to keep keys and values."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, network: CausalNetwork) -> None:
+        self.network, self.past = network, None
+
+    def eval(self) -> None:
+        """It is in that mode."""
+
+    def __call__(
+        self, ids: Tensor, attention_mask: Tensor, position_ids: Tensor, store_kv: bool, **_: Any
+    ) -> SimpleNamespace:
+        kept = Kept(self.past)
+        logits = logits_of(self.network, ids, position_ids[0], attention_mask[0] == 1, kept)
+        self.past: PAST | None = kept.joined if store_kv else self.past
+        return SimpleNamespace(logits=logits)
+
+
+def sdar_text(network: CausalNetwork, prompt: list[int], length: int, mask: int, end: int, **options: Any) -> list[int]:
+    """What SDAR's sampler writes, with the likeliest tokens in place of drawn ones."""
+    theirs = authors.module(authors.SDAR, "generate.py", "sdar_generate")
+    likeliest = SimpleNamespace(**vars(torch))
+    likeliest.multinomial = lambda shares, **_: shares.argmax(dim=-1, keepdim=True)
+    theirs.torch = likeliest
+    given = {"input_ids": torch.tensor([prompt])}
+    found = theirs.block_diffusion_generate(
+        Storing(network), given, mask, length, stopping_criteria_idx=[end], **options
+    )
+    return ended(found[0, len(prompt) :].tolist(), length, end)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("rule", ["low_confidence_dynamic", "low_confidence_static", "sequential"])
+def test_sdar(rule: str) -> None:
+    """In whole blocks, as theirs fills the last one; without its entropies, which its code takes of one probability.
+
+    Where a block begins with prompt, theirs writes over that if a step has more tokens to write than there are masks.
+    """
+    for seed in range(RUNS):
+        rng, network, prompt, length, block = case(seed)
+        length += -(len(prompt) + length) % block
+        steps, sure = block if len(prompt) % block else rng.randint(1, block), rng.choice([0.3, 0.5, 0.9])
+        options = {"block_length": block, "denoising_steps": steps, "remasking_strategy": rule}
+        text = sdar_text(network, prompt, length, MASK, END, confidence_threshold=sure, **options)
+        same = {"canvas_length": block, "max_denoising_steps": steps, "accept_probability": sure, "remasking": rule}
+        assert text == ours("block_causal", network, prompt, length, **same), seed
+
+
 @torch.inference_mode()
 def test_their_samplers_on_the_trained_networks() -> None:
     """The same tokens, and right."""
     edits, blocks = sampler("dllm.pipelines.llada21.sampler"), sampler("dllm.core.samplers.bd3lm")
     parts = authors.module(authors.FAST_DLLM_V2, "v2/generation_functions.py", "fast_dllm_v2")
     model = type("Model", (Sampled, parts.Fast_dLLM_QwenForCausalLM), {})
-    right = dict.fromkeys(("rewriting", "bd3lm", "fast_dllm"), 0)
+    right = dict.fromkeys(("rewriting", "bd3lm", "fast_dllm", "sdar"), 0)
     for seed in range(30):
         rng = random.Random(1000 + seed)
         network, asked = taught("rewriting"), rewriting.question(rng)
@@ -274,4 +324,10 @@ def test_their_samplers_on_the_trained_networks() -> None:
         text = ended(found[0][len(asked) :].tolist(), 18, sdar.END)
         assert text == ours("sub_blocks", network, asked, 18, sub_block=fast_dllm.PART, **ends)
         right["fast_dllm"] += text == sdar.answer(asked, 0, fast_dllm.BLOCK)
+
+        network, asked = taught("sdar"), sdar.question(rng, seed % 7)
+        options = {"block_length": sdar.BLOCK, "denoising_steps": sdar.BLOCK, "confidence_threshold": 0.85}
+        text = sdar_text(network, asked, 16, sdar.MASK, sdar.END, **options)
+        assert text == ours("block_causal", network, asked, 16, accept_probability=0.85, **ends)
+        right["sdar"] += text == sdar.answer(asked, 0)
     assert min(right.values()) > 27

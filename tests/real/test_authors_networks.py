@@ -190,13 +190,15 @@ def dream(changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     return network.DreamModel(config.DreamConfig(**settings)), raw
 
 
-def a2d(changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """dllm-hub's Qwen3-0.6B in small."""
-    (network,) = code("a2d/models/qwen3", "modeling_qwen3")
-    raw = SHARED | {"model_type": "a2d-qwen3", "head_dim": 16} | changes
+def a2d(changes: dict[str, Any], base: str = "Qwen3") -> tuple[Any, dict[str, Any]]:
+    """dllm-hub's Qwen3-0.6B in small, or such a model of another base."""
+    (network,) = code(f"a2d/models/{base.lower()}", f"modeling_{base.lower()}")
+    own = {"head_dim": 16} if base == "Qwen3" else {"attention_bias": False} if base == "Llama" else {}
+    raw = SHARED | {"model_type": f"a2d-{base.lower()}"} | own | changes
     settings = {key: value for key, value in raw.items() if key not in ("model_type", "rope_theta")}
     rope = {"rope_type": "default", "rope_theta": raw["rope_theta"]}
-    made = network.A2DQwen3LMHeadModel(network.A2DQwen3Config(**settings, rope_parameters=rope))
+    config = getattr(network, f"A2D{base}Config")(**settings, rope_parameters=rope)
+    made = getattr(network, f"A2D{base}LMHeadModel")(config)
     for layer in made.model.layers:
         layer.attention_type = "full_attention"  # which transformers no longer has there
     return made, raw
@@ -237,6 +239,8 @@ SEEING_ALL: dict[str, tuple[Callable[[dict[str, Any]], tuple[Any, dict[str, Any]
     "RND1": (rnd1, {"moe_intermediate_size": 20, "norm_topk_prob": True}),
     "RND1, experts by plain shares": (rnd1, {"moe_intermediate_size": 20, "norm_topk_prob": False}),
     "a2d Qwen3": (a2d, {}),
+    "a2d Qwen2": (partial(a2d, base="Qwen2"), {}),
+    "a2d Llama": (partial(a2d, base="Llama"), {}),
     "a2d Qwen3 with biases": (a2d, {"attention_bias": True, "num_key_value_heads": 4}),
 }
 

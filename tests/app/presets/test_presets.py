@@ -627,3 +627,22 @@ def test_the_editor_shows_what_another_window_has_done(editor: PresetEditor, sto
     editor.list.setCurrentRow(3)
     assert editor.current.system_prompt == editor.form.system_prompt.toPlainText()
     editor.accept()
+
+
+def test_presets_of_a_family_s_authors_are_offered_for_its_decoder(qtbot: QtBot, store: PresetStore) -> None:
+    values = SettingsValues()
+    picker = PresetPicker(store, values)
+    qtbot.addWidget(picker)
+
+    def offered(*decoders: str) -> set[str]:
+        values.decoders = decoders
+        picker.set_defaults(DEFAULTS)
+        return {picker.itemData(row) for row in range(picker.count())} & FOR_DECODER.keys()
+
+    assert offered("block_diffusion", "autoregressive") == offered() == set()
+    assert offered("bidirectional", "block_causal") == {"fast-dllm"}
+    assert offered("block_causal") == {"llada2.1-speed", "llada2.0"}
+    picker.show_preset("llada2.0")
+    assert offered("bidirectional") == {"fast-dllm", "llada2.0"}  # the one in use stays
+    values.decoders = ("block_causal",)
+    assert "LLaDA2.1, fast" in names(PresetEditor(store, values, DEFAULTS))

@@ -12,10 +12,12 @@ from engine.files import read_json
 from engine.models.causal.gguf import DESCRIBE
 from engine.models.folder import ModelFolder
 from engine.models.gguf_import import ARCHITECTURES
-from engine.models.registry import FAMILIES, LAYOUT_ONLY
+from engine.models.registry import AUTHORS_ONLY, FAMILIES, LAYOUT_ONLY
 
 README = Path(__file__).parents[3] / "engine" / "models" / "README.md"
 ROW = re.compile(r"^\| (.+?) \| (.+?) \| (yes|no) \|$", re.MULTILINE)
+
+UNTRIED = {AUTHORS_ONLY, LAYOUT_ONLY}
 
 
 def rows() -> list[tuple[str, str, str]]:
@@ -26,10 +28,10 @@ def rows() -> list[tuple[str, str, str]]:
 def test_the_readme_says_of_each_family_what_it_was_tried_on() -> None:
     said = {name: tried for families, tried, _ in rows() for name in re.findall(r"`([\w-]+)`", families)}
     assert said == {
-        name: LAYOUT_ONLY if family.tried == LAYOUT_ONLY else f"**real weights**: {family.tried}"
+        name: family.tried if family.tried in UNTRIED else f"**real weights**: {family.tried}"
         for name, family in FAMILIES.items()
     }
-    assert set(said.values()) > {LAYOUT_ONLY}
+    assert set(said.values()) > UNTRIED
 
 
 def test_the_readme_says_which_families_are_imported_from_gguf() -> None:
@@ -42,7 +44,7 @@ def test_the_readme_says_which_families_are_imported_from_gguf() -> None:
 def test_the_catalog_says_of_each_model_what_its_family_was_tried_on(model: PublishedModel) -> None:
     family = FAMILIES[model.model_type]
     name = model.title.rpartition(" ")[0]  # without its size
-    assert (model.tried == "runs") is (family.tried != LAYOUT_ONLY and name in family.tried)
+    assert (model.tried == "runs") is (family.tried not in UNTRIED and name in family.tried)
     raw = read_json(shape(model.shape).folder / "config.json")
     assert raw["model_type"] == model.model_type
 
