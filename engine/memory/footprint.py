@@ -31,7 +31,7 @@ from engine.layers.packed_linear import PackedLinear, install
 from engine.quant import AT_ONCE, Precision, Scheme
 from engine.threads import available_threads
 
-PROJECTIONS = (".qkv_proj.", ".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".gate_proj.", ".up_proj.", ".down_proj.")
+PROJECTIONS = tuple(f".{name}_proj." for name in ("qkv", "q", "k", "v", "o", "gate_up", "gate", "up", "down"))
 DECODING = 6  # bytes a weight while codes become numbers, for the few weights that ``cpu_decode`` takes at a time
 SAMPLER = 5  # fp32 (C, V) buffers at once in ``sampling``: logits and four of the entropy
 DRAWN = 10  # fp32 buffers of a piece of the logits in ``shares`` and ``drawing``, with top-k, top-p and int64 places
@@ -269,7 +269,7 @@ def rows_pass(config: ModelConfig, mode: Mode, context: int, rows: int, tokens: 
         if mode.on_cpu and d == 2:
             copies += copies or own  # the CPU's kernel reorders keys and values of 16 bits
         queries, keys = rows * heads * layer.head_dim, rows * own * layer.head_dim
-        turning = queries * max(6 * d, d + 12)  # terms of RoPE, or of the norm in fp32
+        turning = queries * max(5 * d, d + 12)  # terms of RoPE, or of the norm in fp32
         copied = 2 * queries * d if rows > tokens else 0
         bias = is_masked * tokens * looked_at * d  # the mask as numbers
         unpacking = _unpacking(mode, mode.precision.attention, heads * layer.head_dim * config.hidden_size)

@@ -111,6 +111,7 @@ def test_an_independent_count_agrees_within_two_percent(
     assert found.dtype == "bfloat16"
     stored = sum(parts[part] for part in ("experts", "attention", "dense", "embedding", "other"))
     assert stored == pytest.approx(weights(name, is_int4, on_cpu), rel=0.02)
+    assert parts["other"] < 0.02 * stored  # norms, biases and routers
     assert parts["kv_cache"] == (0 if name == "ModernBERT-large" else own.kept())
     (held, stage), rows = vocabulary_bytes(name), pass_bytes(name, is_int4, on_cpu)
     libraries = 0 if on_cpu else 2 * 32 * 2**20

@@ -107,7 +107,7 @@ def test_a_pass_in_four_bits(name: str) -> None:
 
 
 @pytest.mark.parametrize("has_pieces", [False, True])
-@pytest.mark.parametrize("changes", [CUTS, CUTS | {"guidance": 1.0}], ids=["cuts", "guidance"])
+@pytest.mark.parametrize("changes", [{}, {"guidance": 1.0}, {"block_cache": "dual"}], ids=["cuts", "guidance", "cache"])
 @pytest.mark.parametrize("name", ["Dream", "a2d-qwen3"])
 def test_the_logits_of_all_masks(
     name: str, changes: dict[str, Any], has_pieces: bool, monkeypatch: pytest.MonkeyPatch
@@ -116,7 +116,7 @@ def test_the_logits_of_all_masks(
     if has_pieces:
         for module in (drawing, footprint):
             monkeypatch.setattr(module, "LOGITS_AT_ONCE", 8 * 16_384)
-    peak, counted = measured_and_counted(name, 20, 16_384, torch.bfloat16, Precision(), **changes)
+    peak, counted = measured_and_counted(name, 20, 16_384, torch.bfloat16, Precision(), **CUTS, **changes)
     assert 0.99 * peak <= counted <= 1.5 * peak
     assert not has_pieces or peak < 4 * 4 * 64 * 16_384
 
