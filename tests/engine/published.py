@@ -92,6 +92,8 @@ def modernbert_large() -> Shapes:
 DREAM = Qwen(3584, 18944, 28, 28, 4, 152064, has_biases=True)
 FAST = Qwen(1536, 8960, 28, 12, 2, 151936, has_biases=True, is_tied=True)
 QWEN3 = Qwen(1024, 3072, 28, 16, 8, 151936, has_norms=True, is_tied=True)
+SDAR = Qwen(4096, 12288, 36, 32, 8, 151936, has_norms=True)
+RND1 = Qwen(2048, 768, 48, 32, 4, 151936, has_norms=True, experts=128)
 MOE = Qwen(2048, 1024, 16, 16, 16, 157184, has_norms=True, experts=64)
 
 
@@ -117,4 +119,6 @@ PUBLISHED = {
     "Fast-dLLM v2 7B": PublishedModel(_config("fast-dllm-v2-7b"), DREAM.tensors(), 7.616e9),
     "dllm Qwen3-0.6B": PublishedModel(_config("a2d-qwen3-0.6b"), QWEN3.tensors(), 0.596e9),
     "ModernBERT-large": PublishedModel(_config("modernbert-large"), modernbert_large(), 0.3958e9),
+    "RND1": PublishedModel(_config("rnd1"), RND1.tensors(), 30.53e9),
+    "SDAR-8B": PublishedModel(_config("wedlm-8b") | {"model_type": "sdar", "block_size": 4}, SDAR.tensors(), 8.191e9),
 }

@@ -34,6 +34,7 @@ class Sizes:
     block: int
     head: int = 128
     chosen: int = 0  # experts of a token
+    expert: int = 0  # width of one
 
     def kept(self) -> int:
         """Bytes of keys and values in 16 bits, in buffers of a multiple of 512 tokens."""
@@ -43,14 +44,16 @@ class Sizes:
 
 SIZES = {
     "LLaDA-8B": Sizes(4096, 12288, 32, 32, 32, 126464, 4064, 32),
-    "LLaDA-MoE-7B-A1B": Sizes(2048, 0, 16, 16, 16, 157184, 8160, 32, chosen=8),
+    "LLaDA-MoE-7B-A1B": Sizes(2048, 0, 16, 16, 16, 157184, 8160, 32, chosen=8, expert=1024),
     "Dream-7B": Sizes(3584, 18944, 28, 28, 4, 152064, 32768, 512),
     "Fast-dLLM v2 1.5B": Sizes(1536, 8960, 28, 12, 2, 151936, 32736, 32),
     "Fast-dLLM v2 7B": Sizes(3584, 18944, 28, 28, 4, 152064, 32736, 32),
     "dllm Qwen3-0.6B": Sizes(1024, 3072, 28, 16, 8, 151936, 32768, 32),
+    "RND1": Sizes(2048, 0, 48, 32, 4, 151936, 8192, 256, chosen=8, expert=768),
+    "SDAR-8B": Sizes(4096, 12288, 36, 32, 8, 151936, 16352, 4),
     "ModernBERT-large": Sizes(1024, 2624, 28, 16, 16, 50368, 8160, 32, head=64),
 }
-WHOLE = set(SIZES) - {"Fast-dLLM v2 1.5B", "Fast-dLLM v2 7B"}  # read all of a text in a pass
+WHOLE = set(SIZES) - {"Fast-dLLM v2 1.5B", "Fast-dLLM v2 7B", "SDAR-8B"}  # read all of a text in a pass
 
 
 def weights(name: str, is_int4: bool, on_cpu: bool) -> float:
@@ -83,7 +86,7 @@ def pass_bytes(name: str, is_int4: bool, on_cpu: bool) -> float:
     attention = rows * (4 * keys + 2 * queries * fused) + max(rows * 14 * queries, seeing)  # 14: a norm in fp32
     experts = 0
     if own.chosen and is_int4 and not on_cpu:  # kernels keep a row for each expert of a token
-        experts = rows * 2 * (2 * own.hidden + own.chosen * (1024 + own.hidden))
+        experts = rows * 2 * (2 * own.hidden + own.chosen * (own.expert + own.hidden))
     return rows * 12 * own.hidden + mask + max(mlp, attention, experts)
 
 
