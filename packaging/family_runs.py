@@ -22,7 +22,7 @@ from engine.trace.header import ModelIdentity
 from tests.engine import bd3lm, bidirectional, fast_dllm, rewriting, sdar
 from tests.engine.taught import taught
 
-ALPHABETS = "ABCDEFGHIJKLMNOPQRSTabcdefghijklmnopqrstαβγδεζηθικ"
+ALPHABETS = "ABCDEFGHIJKLMNOPQRSTabcdefghijklmnopqrstUVWXYZuvwx"
 SIGNS = {  # by the size of the vocabulary
     24: [*"0123456789ABCDEFGHIJ", " ", "?", "⏎", "▢"],
     64: [*"0123456789", *ALPHABETS, " ", "?", "⏎", "▢"],

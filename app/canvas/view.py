@@ -49,6 +49,7 @@ class CanvasView(GridView):
         super().__init__(parent)
         self._piece: Callable[[int], str] = str
         self._special: Callable[[int], bool] | None = None
+        self._is_other_run = False  # since the last block
         self._glyph_of_token: dict[int, Glyph] = {}
         self._glyphs = CellGlyphs(canvas_font())
         self._calm = True
@@ -79,7 +80,7 @@ class CanvasView(GridView):
 
         Without ``special`` a control token is recognised by its text.
         """
-        self._piece, self._special = piece, special
+        self._piece, self._special, self._is_other_run = piece, special, True
         self._glyph_of_token.clear()
         self._ends = () if self._block is None else line_ends(self._block, piece)
         self._widen(afresh=True)
@@ -159,7 +160,8 @@ class CanvasView(GridView):
         """Shows a block in its present state. Does nothing if nothing that is shown has changed."""
         before, self._block = self._block, copy.copy(block)
         now = self._block
-        same = _same_canvas(before, now)
+        same = _same_canvas(before, now) and not self._is_other_run
+        self._is_other_run = False  # blocks of masks begin alike in all runs
         later = same and before is not None and now is not None and now.step >= before.step
         if not later:
             self._stop_fade()

@@ -244,6 +244,17 @@ def test_cells_do_not_shrink_while_a_block_develops(view):
     assert view.grid.cell_width == widths[-1], "nor while it is looked back on"
 
 
+def test_cells_are_as_wide_as_the_letters_of_the_run_that_is_shown(view):
+    """The tokens of the run before, read as those of the new one, count for nothing."""
+    view.set_calm(False)
+    show(view, block_at(0))
+    narrow = view.grid.cell_width
+    shown = set(block_at(2).tokens(calm=False).tolist())
+    view.set_piece(lambda token: "a" if token in shown else f"<{token}>")  # a recording knows its own tokens only
+    view.set_block(block_at(2))
+    assert view.grid.cell_width == narrow
+
+
 # -------------------------------------------------------------------------------------------------------- painting
 
 
