@@ -21,7 +21,7 @@ from app.system.i18n import tr
 from engine import SafelightError, catalog
 from engine.catalog import installed
 from engine.service import is_remote
-from engine.service.requests import MOST_LANES
+from engine.service.requests import FEWEST_LANES, MOST_LANES
 
 GAP = 8
 
@@ -47,6 +47,12 @@ class LaneBar(QWidget):
             tip=tr("A copy of the last lane, with the next decoding or another model"),
         )
         flow.addWidget(self.add)
+        self.kinds = button(
+            tr("One of each kind"),
+            role="chip",
+            tip=tr("A lane for each kind of model on this computer, diffusion models first, four at most"),
+        )
+        flow.addWidget(self.kinds)
 
     def show_lanes(self, titles: Sequence[str], tips: Sequence[str], chosen: int, *, can_add: bool) -> None:
         """Shows a chip for each title; ``chosen`` is the lane whose fields are open, -1 for none."""
@@ -83,6 +89,7 @@ class LaneChooser(QWidget):
         self._open = -1  # the lane whose fields are open
         self._folders: list[str] = []  # adapters that the user has opened
         self._is_busy = False
+        self._wants_kinds = False  # once all models are read
         self.bar, self.editor = LaneBar(), LaneEditor()
         self.note = label("", "caption", wrap=True)
         self.fields = scroller(self.editor)  # the page lays them over its tabs
@@ -91,6 +98,7 @@ class LaneChooser(QWidget):
         self.setLayout(column_of(self.bar, self.note, margins=(MARGIN, 12, MARGIN, 8), spacing=8))
         self.bar.chosen.connect(self.open)
         self.bar.add.clicked.connect(self._add)
+        self.bar.kinds.clicked.connect(self._take_kinds)
         self.editor.changed.connect(self._change)
         self.editor.duplicate.clicked.connect(self._duplicate)
         self.editor.remove.clicked.connect(self._remove)
@@ -99,6 +107,7 @@ class LaneChooser(QWidget):
         self.editor.installEventFilter(self)
         store.changed.connect(self.refresh)
         facts.found.connect(self.refresh)
+        facts.found.connect(self._go_on_with_kinds)
         context.model_changed.connect(self.refresh)
         context.models_changed.connect(self._find_anew)
         self.refresh()
@@ -221,7 +230,7 @@ class LaneChooser(QWidget):
             self._is_busy = is_busy
             if is_busy:
                 self._open = -1
-            for chip in self.bar.chips:
+            for chip in (*self.bar.chips, self.bar.kinds):
                 chip.setEnabled(not is_busy)
             self.refresh()
 
@@ -271,6 +280,26 @@ class LaneChooser(QWidget):
         others = [path for path, _ in self._models() if path not in known]
         others.sort(key=lambda path: catalog.traits(path).taught != taught)
         return next(unused, None) or (LaneSpec(others[0]) if others else last)
+
+    @Slot()
+    def _take_kinds(self) -> None:
+        """Replaces the lanes by one for each kind of model, once all models are read."""
+        facts = {path: self._facts.of(path) for path, _ in self._models()}
+        self._wants_kinds = None in facts.values()
+        if self._wants_kinds:
+            return
+        first = dict[tuple[object, ...], str]()
+        for path, found in facts.items():
+            if found is not None and found.decoders:
+                first.setdefault(found.kind, path)
+        diffusion_first = sorted(first.items(), key=lambda one: "autoregressive" in one[0])
+        if len(first) >= FEWEST_LANES:
+            self._store.set_all(tuple(LaneSpec(path) for _, path in diffusion_first[:MOST_LANES]))
+
+    @Slot()
+    def _go_on_with_kinds(self) -> None:
+        if self._wants_kinds and not self._is_busy:
+            self._take_kinds()
 
     @Slot()
     def _duplicate(self) -> None:

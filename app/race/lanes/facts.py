@@ -33,6 +33,12 @@ class ModelFacts:
     problem: str = ""
     sees: bool = False
 
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """How its text is written: equal for models of one family, unless their files say otherwise."""
+        usual = self.defaults
+        return *self.decoders[:1], usual.remasking, usual.schedule, usual.edit_probability, usual.sub_block
+
 
 class FactBook(QObject):
     """Reads and caches the facts by model. ``found`` is emitted when another model was read."""

@@ -19,7 +19,8 @@ from app.race.lanes.lane_store import NAME, read_lanes, write_lanes
 from app.race.words import changes_words
 from app.settings.spec import REMASKING
 from app.state.race.lanes import LaneSpec
-from engine import BASE, SIGHT, SKILLS
+from engine import BASE, MASKED, SIGHT, SKILLS, WEDLM
+from engine.catalog import TALK
 from tests.engine.drawn import picture
 from tests.fake_engine import FakeEngine
 
@@ -130,6 +131,13 @@ def test_a_new_lane_decodes_in_another_way_and_races_at_once(page: RaceControlle
     assert not page.page.lanes.is_open
     page.page.one.prompt.field.setPlainText("abc")
     assert page.page.one.prompt.race.isEnabled()
+
+
+def test_one_model_of_each_kind_races(qtbot: QtBot, page: RaceController) -> None:
+    """Their files are read first; one that writes token by token comes last."""
+    page.page.lanes.bar.kinds.click()
+    qtbot.waitUntil(lambda: len(page.lanes.specs) > 2)
+    assert [lane.model for lane in page.lanes.specs] == [SKILLS, WEDLM, MASKED, TALK.id][: 3 + TALK.is_here]
 
 
 def test_fields_lie_over_the_results_and_esc_closes_them(qtbot: QtBot, page: RaceController) -> None:
