@@ -31,10 +31,11 @@ WAYS: dict[str, dict[str, Any]] = {
     "in blocks": {"decoder": "bidirectional", "remasking": "origin"},
     "shifted": {"decoder": "bidirectional", "remasking": "entropy"},
     "blocks": {"decoder": "block_causal"},
-    "rewriting": {"decoder": "block_causal", "edit_probability": 0.0, "repetition_penalty": 1.0},
+    "rewriting": {"decoder": "block_causal", "edit_probability": 0.0},
     "parts": {"decoder": "sub_blocks", "sub_block": 2},
 }
 CACHED: dict[str, dict[str, Any]] = {
+    "penalised": {"decoder": "block_causal", "edit_probability": 0.0, "repetition_penalty": 1.2},
     "guided": {"decoder": "bidirectional", "guidance": 0.5},
     "prefix": {"decoder": "bidirectional", "block_cache": "prefix"},
     "shifted dual": {"decoder": "bidirectional", "block_cache": "dual"},
@@ -140,14 +141,16 @@ def test_stop_keeps_what_was_written(way: str) -> None:
     assert len(reader.taken) >= 4
 
 
-def test_a_mask_is_never_drawn_nor_written_where_any_token_may_come() -> None:
+def test_a_mask_is_never_written_though_the_format_lets_it() -> None:
     for way in WAYS:
         reader = Fixed(12)
-        reader.sets[4:8] = [[token for token in range(VOCABULARY) if token != END]] * 4
-        config = CONFIG.replace(sampling_temperature=50.0, **WAYS[way])
-        _, events = answer(network(way), reader, config, [9, 8, 7])
+        reader.sets[4:8] = [[MASK, 7]] * 4
+        _, events = answer(network(way), reader, CONFIG.replace(sampling_temperature=50.0, **WAYS[way]), [9, 8, 7])
         assert ended(events) == ("eos", reader.taken)
-        assert MASK not in reader.taken
+        assert reader.taken[4:8] == [7] * 4
+
+
+def test_a_ban_that_leaves_nothing_is_an_error() -> None:
     with pytest.raises(SafelightError, match="no token for what must come next"):
         answer(network("blocks"), Fixed(9), CONFIG.replace(banned_tokens=tuple(Fixed(9).sets[1])), [9, 8, 7])
 
