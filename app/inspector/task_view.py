@@ -12,7 +12,7 @@ from app.design.tokens import SPACE_2, SPACE_4
 from app.player.player import Player
 from app.state.run.canvas import PinnedRound
 from app.state.run.replay import Frame
-from app.state.run.task_words import kind_words, round_words, task_text
+from app.state.run.task_words import has_rounds, kind_words, round_words, task_text
 from app.system.i18n import tr
 
 
@@ -63,7 +63,7 @@ class TaskView(QWidget):
         self.text.setPlainText(task_text(trace.header))
         self.text.moveCursor(QTextCursor.MoveOperation.Start)
         for part in (self.caption, self.rounds):
-            part.setVisible(trace.header.output_format is not None)
+            part.setVisible(has_rounds(trace.header))
         self._show()
 
     @Slot()

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from engine.decoding.drawing import Drawing
-from engine.decoding.held_answer import AnswerReader, allowed_next, take_chosen, take_forced
 from engine.decoding.prefill import commit, read_prompt
 from engine.decoding.protocols import Decode, Decoding
 from engine.decoding.run import Run
@@ -88,7 +87,8 @@ class Writer:
             if answer is None:
                 yield from self.put(self.budget.ending(self.drawing.draw(logits)), logits, until, clock)
                 continue
-            yield from self.put(self._fitting(answer, logits, until - self.length), logits, until, clock)
+            fitting = self.drawing.fitting(answer, logits, until - self.length, self.budget)
+            yield from self.put(fitting, logits, until, clock)
             if answer.must_end or answer.failure:
                 return None if answer.failure else "eos"
         return "eos" if self.has_ended else None
@@ -123,26 +123,6 @@ class Writer:
             time.perf_counter() - clock,
             self.drawing.config.sampling_temperature,
         )
-
-    def _fitting(self, answer: AnswerReader, logits: Tensor, room: int) -> Tensor:
-        """Returns the answer's next tokens (R,): forced ones, or an allowed one by logits (1, V) and those forced then.
-
-        At most ``room`` tokens; none where the answer has failed.
-
-        Raises:
-            SafelightError: the answer cannot go on in its format.
-        """
-        chosen = take_forced(answer, room)
-        if not chosen and not answer.failure:
-            if not answer.is_free:
-                ends = self.drawing.config.pad_token_id, *self.blocks.ends
-                mask = allowed_next(answer, self.drawing.forbidden, int(logits.argmax()), ends)
-                logits = logits.masked_fill(torch.from_numpy(~mask).to(logits.device), -torch.inf)
-            if not answer.failure:
-                is_due = answer.is_free and self.budget.is_due
-                chosen = take_chosen(answer, self.budget.end if is_due else int(self.drawing.draw(logits)))
-                chosen += take_forced(answer, room - len(chosen))
-        return torch.tensor(chosen, dtype=torch.long, device=logits.device)
 
     def _follow(self, pinned: Mapping[int, int], until: int) -> None:
         """Adds the pinned tokens that come next."""

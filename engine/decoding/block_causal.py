@@ -48,7 +48,7 @@ def block_causal(run: Run) -> Decoding[None]:
     """
     require_rule(run.config, "block_causal")
     state, config = MaskedRun(run, order=SDAR), run.config
-    edits = config.edit_probability < 1.0
+    edits = config.edit_probability < 1.0 and run.answer is None
     if edits and config.repetition_penalty != 1.0:
         raise SafelightError("a repetition penalty cannot go with rewriting; set one of them to 1")
 

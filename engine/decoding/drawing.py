@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from engine.config import GenerationConfig
+from engine.decoding.held_answer import AnswerReader, allowed_next, take_chosen, take_forced
 from engine.decoding.run import Run
 from engine.decoding.sampler import to_host
 from engine.decoding.sampling import token_entropy
 from engine.decoding.shares import TRANSFORMERS, SamplingOrder, shares_of
+from engine.decoding.thoughts import ThoughtBudget
 from engine.decoding.written_blocks import Predicted
 from engine.errors import SafelightError
 from engine.layers.embedding import LOGITS_AT_ONCE
@@ -112,6 +114,29 @@ class Drawing:
         """Draws as ``draw``; also returns the probabilities (R, V) of tokens, those of the logits at temperature 0."""
         shares = logits.softmax(dim=-1) if self.config.sampling_temperature == 0.0 else self.shares(logits)
         return self.draw(logits, shares), shares
+
+    def fitting(self, answer: AnswerReader, logits: Tensor, room: int, budget: ThoughtBudget) -> Tensor:
+        """Returns the answer's next tokens (R,): forced ones, or an allowed one by logits (1, V) and those forced then.
+
+        At most ``room`` tokens; none where the answer has failed.
+
+        Args:
+            budget: of a thought before the answer.
+
+        Raises:
+            SafelightError: the answer cannot go on in its format.
+        """
+        chosen = take_forced(answer, room)
+        if not chosen and not answer.failure:
+            if not answer.is_free:
+                ends = self.config.pad_token_id, *self.config.eos_token_ids
+                mask = allowed_next(answer, self.forbidden, int(logits.argmax()), ends)
+                logits = logits.masked_fill(torch.from_numpy(~mask).to(logits.device), -torch.inf)
+            if not answer.failure:
+                is_due = answer.is_free and budget.is_due
+                chosen = take_chosen(answer, budget.end if is_due else int(self.draw(logits)))
+                chosen += take_forced(answer, room - len(chosen))
+        return torch.tensor(chosen, dtype=torch.long, device=logits.device)
 
     def predicted(self, logits: Tensor, drawn: Tensor) -> list[Predicted]:
         """Returns R predictions, from logits (R, V) of ``allowed`` and the drawn tokens (R,)."""

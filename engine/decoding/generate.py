@@ -186,7 +186,8 @@ def decode(run: Run) -> Decoding[None]:
     names = _decoders_of(model)
     if run.answer is not None:
         run = dataclasses.replace(run, config=config.replace(pinned=(), seed_canvas=None))
-        return structured(run) if formatting(config, *names) == BLOCK_DIFFUSION else autoregressive(run)
+        name = formatting(config, *names)
+        return structured(run) if name == BLOCK_DIFFUSION else DECODERS[name](run)
     thought, answer = names_of(config, *names)
     if thought == answer and not ((config.rescue or config.verify) and answer == BLOCK_DIFFUSION):
         return DECODERS[answer](run)

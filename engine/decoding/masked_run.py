@@ -40,7 +40,7 @@ class MaskedRun:
     """The state of a run with masks. Places count the generated text from 0; the cache holds the prompt and part of it.
 
     Args:
-        in_order: see ``WrittenBlocks``. Otherwise a predicted mask stays a mask.
+        in_order: see ``WrittenBlocks``; under a format it is so. Otherwise a predicted mask stays a mask.
         order: of temperature and cuts.
         mask: stands where nothing is written; None: the model's own.
 
@@ -56,7 +56,7 @@ class MaskedRun:
         self.prompt, self.config, self.cache = run.prompt, run.config, run.cache
         self.limit = min(run.config.max_new_tokens, room_behind(run))  # tokens
         self.length = 0  # tokens of the text up to the first unwritten place, or up to its end
-        self.in_order = in_order
+        self.in_order = in_order = in_order or run.answer is not None
         self.drawing = Drawing.from_run(run, order)
         self.budget = ThoughtBudget.from_run(run)
         forbidden = self.drawing.forbidden
@@ -108,6 +108,8 @@ class MaskedRun:
     ) -> Decoding[None]:
         """Writes a block's masks, and the end of a thought where its budget ends.
 
+        Under a format each pass writes the first mask, and what the format forces behind it, in whichever block.
+
         Args:
             steps: the most passes over masks; the last one writes all.
             look: reads the block; None: behind the cache's text, in one pass in which each place predicts itself.
@@ -115,6 +117,9 @@ class MaskedRun:
             part: of the block, to be written alone.
         """
         part, look = part or places, look or self._look
+        if self.run.answer is not None:
+            yield from self._fill_fitting(places, part, look)
+            return
         if not self.budget.is_due:
             yield from self._fill(places, range(part.start, self.budget.cut(part)), steps, choose, look, edit)
         first = part.start
@@ -154,6 +159,30 @@ class MaskedRun:
                 break
         if edit is not None:
             self._settle({})
+
+    def _fill_fitting(self, places: range, part: range, look: Look) -> Decoding[None]:
+        while self.length < part.stop and self.goes_on():
+            clock = time.perf_counter()
+            logits = yield from look(places, [self.length])
+            if logits is None:
+                return
+            yield from self.write_fitting(logits, clock)
+
+    def write_fitting(self, logits: Tensor, clock: float) -> Iterator[Event]:
+        """Writes what fits the answer's format: the next token, by its logits (1, V), and those that are forced.
+
+        Args:
+            clock: when the pass began, in seconds.
+        """
+        answer = self.run.answer
+        assert answer is not None, "the run has no format"
+        logits[:, self.mask] = -torch.inf
+        tokens = self.drawing.fitting(answer, logits, self.limit - self.length, self.budget)
+        written, drawn = dict(enumerate(tokens.tolist(), self.length)), tokens[:1]
+        predicted = self.predicted([*written][:1], logits[: len(drawn)], drawn)
+        yield from self.write(written, predicted, time.perf_counter() - clock)
+        if answer.must_end or answer.failure:
+            self._end = "length" if answer.failure else "eos"
 
     def _look(self, places: range, shown: Sequence[int]) -> Passes[Tensor | None]:
         logits = yield from self.read(self.tokens(places), 0, shown[0] - places[0], is_causal=False)
@@ -232,7 +261,8 @@ class MaskedRun:
 
     def finish(self) -> Iterator[Event]:
         """Ends the run; the cache then holds only committed text."""
-        for event in self._blocks.finish(self._end or "cancelled", self.length):
+        why = "" if self.run.answer is None else self.run.answer.failure
+        for event in self._blocks.finish(self._end or "cancelled", self.length, why):
             if isinstance(event, GenerationFinished):
                 self.cache.truncate(min(self.cache.length, len(self.prompt) + len(event.tokens)))
             yield event

@@ -13,7 +13,7 @@ INFILLING = (BLOCK_DIFFUSION, "bidirectional")
 """The decoders that can write spans of finished text anew."""
 DECIDING = (BLOCK_DIFFUSION, "bidirectional", "block_causal")
 """The decoders whose models answer from a canvas, in one step."""
-FORMATTING = (BLOCK_DIFFUSION, "autoregressive")
+FORMATTING = (BLOCK_DIFFUSION, "autoregressive", "bidirectional", "block_causal", "sub_blocks")
 """The decoders that can hold an answer to a format."""
 
 BOUNDING = ("autoregressive", "masked_diffusion", "self_speculation", "drafting", "block_causal", "sub_blocks")

@@ -18,6 +18,7 @@ from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.timeline import Timeline, TimelineKey
 from app.inspector.words import frame_words
 from app.player.player import NOTHING, SPEEDS, Player
+from app.state.run.task_words import has_rounds
 from app.system.i18n import tr
 
 
@@ -138,7 +139,7 @@ class Transport(QWidget):
     def _show_key(self) -> None:
         """Shows the key of the timeline's marks. It is hidden for decisions, which have no such marks."""
         header = None if self._player.trace is None else self._player.trace.header
-        self.key.show_rounds(header is not None and header.output_format is not None)
+        self.key.show_rounds(header is not None and has_rounds(header))
         self._is_explained = header is None or header.decision is None
         self._fit_key()
 

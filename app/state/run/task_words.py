@@ -28,6 +28,11 @@ def kind_words(header: TraceHeader) -> str:
     }[header.output_format.kind]
 
 
+def has_rounds(header: TraceHeader) -> bool:
+    """True if a run pins what fits its format round by round, as block diffusion does."""
+    return header.output_format is not None and header.config.is_block_diffusion
+
+
 def task_text(header: TraceHeader) -> str:
     """Returns the whole task of a run as text; empty for an ordinary one."""
     if header.decision is not None:

@@ -225,6 +225,15 @@ def test_rounds_are_listed_followed_and_gone_to(page: InspectorPage, qtbot: QtBo
     page.grab()
 
 
+def test_an_answer_that_is_written_token_by_token_has_no_rounds(page: InspectorPage) -> None:
+    config = STRUCTURED.config.replace(decoder="block_causal")
+    for told, rounds in ((STRUCTURED, True), (dataclasses.replace(STRUCTURED, config=config), False)):
+        page.open_trace(trace_of(told, structured()))
+        task = page.answer.task
+        assert [part.isVisibleTo(task) for part in (task.rounds, task.caption)] == [rounds] * 2
+        assert task.kind.text() == "Fits a JSON schema"
+
+
 def test_a_step_tells_of_the_round_that_it_begins() -> None:
     trace = trace_of()
     record = Replay(trace).record(0)

@@ -139,6 +139,7 @@ def test_embedded_models_fit_random_formats(name: str) -> None:
         ({}, ("autoregressive",), "autoregressive"),
         ({}, ("causal_parallel", "autoregressive"), "autoregressive"),
         ({}, ("masked_diffusion", "autoregressive", "self_speculation"), "autoregressive"),
+        ({"decoder": "block_causal"}, ("bidirectional", "block_causal"), "block_causal"),
     ],
 )
 def test_which_decoder_holds_an_answer(asked: dict[str, str], decoders: tuple[str, ...], expected: str) -> None:

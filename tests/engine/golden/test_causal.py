@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -303,7 +304,7 @@ def test_greedy_text_is_that_of_transformers(tmp_path: Path) -> None:
 
 
 def test_sdar_is_decoded_in_its_own_blocks_alone(tmp_path: Path) -> None:
-    """By its authors' settings, with what the checkpoint says of sampling; there is no other way, and no format."""
+    """By its authors' settings, with what the checkpoint says of sampling; there is no other way."""
     theirs = build("qwen3", max_position_embeddings=POSITIONS)
     folder = save(theirs, tmp_path, "sdar", mask_token_id=5, block_size=8)
     settings = {"do_sample": True, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "eos_token_id": [1, 2]}
@@ -320,8 +321,10 @@ def test_sdar_is_decoded_in_its_own_blocks_alone(tmp_path: Path) -> None:
         ids += [*last.tokens.tolist(), 9, 8]
     with pytest.raises(SafelightError, match="unknown decoder 'autoregressive'; this model has block_causal"):
         list(generate(model, ids, config.replace(decoder="autoregressive")))
-    with pytest.raises(SafelightError, match="this model cannot follow a format"):
-        list(generate(model, ids, config, output_format=OutputFormat("json_object")))
+    wanted = OutputFormat("regex", pattern="[0-9]{2} or [a-z]{3}")
+    *_, last = generate(model, ids, config, output_format=wanted)
+    assert isinstance(last, GenerationFinished)
+    assert (last.reason, bool(re.fullmatch(wanted.pattern, model.tokenizer.decode(last.tokens)))) == ("eos", True)
 
 
 def test_fast_dllm_v2_is_decoded_by_sub_blocks_alone(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.catalog import AUTOREGRESSIVE, LOADABLE_GGUF, PUBLISHED, PublishedModel, loads_directly, shape
+from engine.config import GenerationConfig
+from engine.decoding.names import formatting
 from engine.files import read_json
 from engine.models.causal.gguf import DESCRIBE
 from engine.models.folder import ModelFolder
@@ -52,6 +54,11 @@ def test_the_catalog_says_of_each_model_what_its_family_was_tried_on(model: Publ
 def test_the_catalog_knows_which_families_write_several_tokens_at_once() -> None:
     own = {name: family.default_decoder for name, family in FAMILIES.items()}
     assert set(AUTOREGRESSIVE) == {name for name, decoder in own.items() if decoder == "autoregressive"}
+
+
+def test_every_family_can_hold_an_answer_to_a_format() -> None:
+    for family in FAMILIES.values():
+        assert formatting(GenerationConfig(), family.decoders, family.default_decoder) in family.decoders
 
 
 @pytest.mark.parametrize(

@@ -88,10 +88,11 @@ def test_a_format_is_held_by_a_decoder_that_can_unless_another_is_asked_for() ->
     assert decoder("autoregressive") == "autoregressive"
     assert decoder("autoregressive", "causal_parallel") == "autoregressive"
     assert decoder("autoregressive", "block_diffusion") == ""
+    assert decoder("sub_blocks") == "sub_blocks"
     assert decoder("autoregressive", "block_diffusion", decoder="autoregressive") == "autoregressive"
     for decoders, fields, message in (
         (("autoregressive", "causal_parallel"), {"decoder": "causal_parallel"}, "this run uses causal_parallel."),
-        (("block_causal",), {}, "cannot follow a format; describe it in the prompt."),
+        (("masked_diffusion",), {}, "cannot follow a format; describe it in the prompt."),
     ):
         with pytest.raises(ApiError) as refused:
             decoder(*decoders, **fields)

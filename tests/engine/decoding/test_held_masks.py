@@ -1,0 +1,229 @@
+"""Answers that fit a format, written over masks: each pass writes the first one, and what is forced takes none."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine import GenerationConfig, GenerationFinished, SafelightError
+from engine.decoding.generate import decode
+from engine.decoding.run import Run
+from engine.events import CanvasCommitted, Event
+from engine.models.causal.network import CausalNetwork
+from tests.engine import bidirectional as texts
+from tests.engine import fast_dllm, rewriting, sdar
+from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
+from tests.engine.decoding.test_block_causal import block_logits
+from tests.engine.decoding.test_structured import END, PAD, Failing, Fixed
+from tests.engine.taught import taught
+from tests.engine.tiny import VOCABULARY
+
+MASK = PAD  # which no answer has
+CONFIG = GenerationConfig(max_new_tokens=24, eos_token_ids=(END,), pad_token_id=END, max_denoising_steps=3)
+WAYS: dict[str, dict[str, Any]] = {
+    "whole": {"decoder": "bidirectional", "canvas_length": 24},
+    "in blocks": {"decoder": "bidirectional", "remasking": "origin"},
+    "shifted": {"decoder": "bidirectional", "remasking": "entropy"},
+    "blocks": {"decoder": "block_causal"},
+    "rewriting": {"decoder": "block_causal", "edit_probability": 0.0},
+    "parts": {"decoder": "sub_blocks", "sub_block": 2},
+}
+CACHED: dict[str, dict[str, Any]] = {
+    "penalised": {"decoder": "block_causal", "edit_probability": 0.0, "repetition_penalty": 1.2},
+    "guided": {"decoder": "bidirectional", "guidance": 0.5},
+    "prefix": {"decoder": "bidirectional", "block_cache": "prefix"},
+    "shifted dual": {"decoder": "bidirectional", "block_cache": "dual"},
+    "parts dual": {"decoder": "sub_blocks", "sub_block": 2, "block_cache": "dual"},
+}
+
+
+def network(way: str, seed: int = 1) -> CausalNetwork:
+    made = masked_network(seed, vocab_size=VOCABULARY)
+    made.config = dataclasses.replace(made.config, mask_token_id=MASK, shifts_masks="shifted" in way)
+    return made
+
+
+def spelled(length: int, seed: int = 0) -> Fixed:
+    """An answer of which half is forced, often several tokens in a row."""
+    draws, reader = Random(seed), Fixed(length)
+    reader.sets = [able[: draws.choice((1, 3))] for able in reader.sets]
+    return reader
+
+
+def answer(
+    model: CausalNetwork, reader: Fixed, config: GenerationConfig, prompt: list[int], passes: int = 999
+) -> tuple[list[dict[int, int]], list[Event]]:
+    """What each pass wrote, and the events; the run is cancelled after so many passes."""
+    cancel = threading.Event()
+    run = Run.from_ids(model, prompt, config, 4, cancel, answer=reader)  # type: ignore[arg-type]
+    events = run_of(model, decode(run), cancel, passes)
+    length = config.canvas_length or model.config.canvas_length
+    return passes_told(events, length, MASK), events
+
+
+def ended(events: list[Event]) -> tuple[str, list[int]]:
+    last = events[-1]
+    assert isinstance(last, GenerationFinished)
+    return last.reason, last.tokens.tolist()
+
+
+def plain(model: CausalNetwork, prompt: list[int], text: list[int], decoder: str) -> Tensor:
+    """Logits (V,) of the token behind a text, all of which is read at once."""
+    before, size = [*prompt, *text], model.config.canvas_length
+    row = len(before) - (decoder == "sub_blocks" or model.config.shifts_masks)
+    if decoder == "bidirectional":
+        masks = min(CONFIG.max_new_tokens, POSITIONS - len(prompt)) - len(text)
+        found: Tensor = block_logits(model, before + [MASK] * masks, POSITIONS)[row]
+    else:
+        found = block_logits(model, before + [MASK] * (size - len(before) % size), size)[row]
+    return found.index_fill(0, torch.tensor(MASK), -torch.inf)
+
+
+def needed(config: GenerationConfig, before: int, sets: list[list[int]]) -> int:
+    """Passes behind a prompt of so many tokens: one for each choice, for what is forced at first, for a full block."""
+    choices = {place for place, able in enumerate(sets) if len(able) > 1}
+    full = {place for place in range(1, max(choices, default=0) + 1) if (before + place) % 5 == 0}
+    kept = {"bidirectional": set(), "block_causal": full, "sub_blocks": full - choices}[config.decoder]
+    return len(choices | {0}) + len(kept)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_token_is_the_likeliest_that_fits_and_what_is_forced_takes_no_pass(way: str) -> None:
+    model, config = network(way), CONFIG.replace(**WAYS[way])
+    for seed, length in enumerate((1, 5, 6, 12, 17, 23)):
+        prompt, sets = Random(seed).choices(range(7, 100), k=seed + 4), spelled(length, seed).sets
+        passes, events = answer(model, spelled(length, seed), config, prompt)
+        reason, text = ended(events)
+        assert (reason, len(text), len(passes)) == ("eos", length, needed(config, len(prompt), sets))
+        for place, (token, able) in enumerate(zip(text, sets, strict=True)):
+            assert token in able
+            if len(able) > 1:
+                logits = plain(model, prompt, text[:place], config.decoder)
+                assert float(logits[token]) >= float(logits[able].max()) - 1e-4
+
+
+@pytest.mark.parametrize("way", [*WAYS, *CACHED])
+def test_what_is_drawn_fits_whatever_is_kept_between_passes(way: str) -> None:
+    model, config = network(way), CONFIG.replace(sampling_temperature=3.0, **{**WAYS, **CACHED}[way])
+    for length in (7, 16):
+        sets = spelled(length, length).sets
+        passes, events = answer(model, spelled(length, length), config, [9, 8, 7, 9, 3])
+        reason, text = ended(events)
+        assert (reason, len(passes)) == ("eos", needed(config, 5, sets))
+        assert all(token in able for token, able in zip(text, sets, strict=True))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_answer_that_does_not_end_is_cut_and_says_so(way: str) -> None:
+    config = CONFIG.replace(max_new_tokens=7, **WAYS[way])
+    for reader in (spelled(20), Failing(20, 4), Failing(20, 0)):
+        passes, events = answer(network(way), reader, config, [9, 8, 7])
+        assert ended(events) == ("length", reader.taken)
+        assert events[-1].why == reader.failure  # type: ignore[union-attr]
+        assert len(reader.taken) == (reader.after if isinstance(reader, Failing) else 7)
+        assert passes
+    whole = spelled(7)
+    assert ended(answer(network(way), whole, config, [9, 8, 7])[1]) == ("eos", whole.taken)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_stop_keeps_what_was_written(way: str) -> None:
+    reader = Fixed(20)
+    passes, events = answer(network(way), reader, CONFIG.replace(**WAYS[way]), [9, 8, 7], passes=5)
+    assert ended(events) == ("cancelled", reader.taken)
+    assert len(passes) <= 5
+    assert len(reader.taken) >= 4
+
+
+def test_a_mask_is_never_written_though_the_format_lets_it() -> None:
+    for way in WAYS:
+        reader = Fixed(12)
+        reader.sets[4:8] = [[MASK, 7]] * 4
+        _, events = answer(network(way), reader, CONFIG.replace(sampling_temperature=50.0, **WAYS[way]), [9, 8, 7])
+        assert ended(events) == ("eos", reader.taken)
+        assert reader.taken[4:8] == [7] * 4
+
+
+def test_a_ban_that_leaves_nothing_is_an_error() -> None:
+    with pytest.raises(SafelightError, match="no token for what must come next"):
+        answer(network("blocks"), Fixed(9), CONFIG.replace(banned_tokens=tuple(Fixed(9).sets[1])), [9, 8, 7])
+
+
+class Ending(Fixed):
+    """An answer that the model may end from some token on."""
+
+    def allowed(self) -> Any:
+        found = super().allowed()
+        found[END] = len(self.taken) >= 5
+        return found
+
+    def take(self, ids: Any) -> int:
+        if len(self.taken) >= 5 and ids[:1] == [END]:
+            self.has_ended = True
+            return 1
+        return super().take(ids)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_model_may_end_an_answer_where_its_format_lets_it(way: str) -> None:
+    model = network(way)
+    model.norm_weight.mul_(0.0)  # all tokens are as likely
+    lengths = set()
+    for seed in range(6):
+        reader, cancel = Ending(20), threading.Event()
+        config = CONFIG.replace(sampling_temperature=1.0, **WAYS[way])
+        run = Run.from_ids(model, [9, 8], config, seed, cancel, answer=reader)  # type: ignore[arg-type]
+        *events, last = run_of(model, decode(run), cancel, 999)
+        assert ended([last]) == ("eos", reader.taken)
+        done = [event for event in events if isinstance(event, CanvasCommitted)][-1]
+        assert (done.tokens[done.text_length :] == END).all()
+        lengths.add(len(reader.taken))
+    assert min(lengths) < 20
+
+
+class Letters(Fixed):
+    """So many tokens, each one of some."""
+
+    def __init__(self, able: list[int], length: int, vocabulary: int) -> None:
+        super().__init__(0)
+        self.sets, self.vocabulary = [able] * length, vocabulary
+
+    def allowed(self) -> Any:
+        return super().allowed()[: self.vocabulary]
+
+
+@pytest.mark.parametrize("name", ["llada", "dream", "rewriting"])
+def test_a_taught_network_answers_in_the_alphabet_that_it_is_held_to(name: str) -> None:
+    model, rng, decoder = taught(name), Random(1), "block_causal" if name == "rewriting" else "bidirectional"
+    config = GenerationConfig(decoder=decoder, max_new_tokens=12, eos_token_ids=(texts.END,), canvas_length=6)
+    if name == "rewriting":
+        config = config.replace(edit_probability=0.5, canvas_length=rewriting.BLOCK)
+    right = 0
+    for number in range(15):
+        asked = rewriting.question(rng) if name == "rewriting" else texts.question(rng)
+        alphabet = texts.ALPHABETS[number % 5]
+        reader = Letters([*range(alphabet, alphabet + 10)], texts.COUNT, model.config.vocab_size)
+        cancel = threading.Event()
+        decoding = decode(Run.from_ids(model, asked, config, 0, cancel, answer=reader))
+        reason, found = ended(run_of(model, decoding, cancel, 99))
+        right += reason == "eos" and texts.is_right(asked, found) and found[0] // 10 * 10 == alphabet
+    assert right >= 14
+
+
+@pytest.mark.parametrize(("name", "decoder"), [("sdar", "block_causal"), ("fast_dllm", "sub_blocks")])
+def test_a_taught_network_finds_the_letters_under_a_format(name: str, decoder: str) -> None:
+    model, rng, right = taught(name), Random(1), 0
+    config = GenerationConfig(decoder=decoder, max_new_tokens=20, eos_token_ids=(sdar.END,), sub_block=fast_dllm.PART)
+    for number in range(15):
+        asked, cancel = sdar.question(rng, number % 7), threading.Event()
+        reader = Letters([*sdar.LETTERS], sdar.COUNT, model.config.vocab_size)
+        decoding = decode(Run.from_ids(model, asked, config, 0, cancel, answer=reader))
+        block = fast_dllm.BLOCK if name == "fast_dllm" else sdar.BLOCK
+        right += ended(run_of(model, decoding, cancel, 99))[1] == sdar.answer(asked, 0, block)[:-1]
+    assert right >= 14
