@@ -21,7 +21,8 @@ SETTINGS = (
     "confidence_threshold",
     "stability_threshold",
     "max_new_tokens",
-)  # that a fork may change
+)  # that a fork may change in block diffusion
+MASK_SETTINGS = ("sampling_temperature", "accept_probability", "entropy_bound")  # and in a run over masks
 _WHOLE = {"max_denoising_steps", "stability_threshold", "max_new_tokens"}
 Cells = tuple[tuple[int, int], ...]  # (position, token id)
 Shares = tuple[tuple[int, int, float], ...]  # (position, token id, probability)
@@ -34,6 +35,7 @@ class Fork:
     A change at step 0 is made before the block's noise is drawn. A change at a later step is made before that step
     reads its canvas. A step after a block's last one makes the block continue where it would have ended, unless nothing
     is changed. All changes but ``mixed`` last: pins until the block is committed, everything else until the run ends.
+    Runs over masks end where they did, and in them a banned token that is written stays.
 
     Args:
         block: of the run, 0 upward; the block after its last one is allowed.
@@ -43,10 +45,10 @@ class Fork:
             was pinned before is released.
         banned: token ids that never appear from that step on, in no block. One that is on the canvas is replaced.
         seed: another random stream from that step on.
-        settings: (name, value) pairs, of those named in ``SETTINGS``.
+        settings: (name, value) pairs, of those named in ``SETTINGS``, or over masks in ``MASK_SETTINGS``.
         mixed: (position, token id, share) of the prediction that is fed back into that step, and into no other. There
             the token has this share, 0 to 1, and all others of the position keep their proportions. Nothing is fed back
-            into a block's step 0.
+            into a block's step 0. Not over masks.
 
     Raises:
         SafelightError: a value of the wrong sort, a position named twice, an unknown setting, a share at step 0.
@@ -75,8 +77,8 @@ class Fork:
                 raise SafelightError(f"a fork's seed must be a whole number, not {self.seed!r}")
             check_seed(self.seed)
         for name, _ in self.settings:
-            if name not in SETTINGS:
-                raise SafelightError(f"a fork cannot change {name!r}, only {', '.join(SETTINGS)}")
+            if name not in (known := dict.fromkeys((*SETTINGS, *MASK_SETTINGS))):
+                raise SafelightError(f"a fork cannot change {name!r}, only {', '.join(known)}")
         if len(dict(self.settings)) < len(self.settings):
             raise SafelightError("a fork changes a setting twice; name it once")
 

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from engine.config import GenerationConfig
 from engine.decoding.drawing import pieces
 from engine.decoding.masked_run import MaskedRun, sure
 from engine.decoding.names import require_rule
@@ -62,10 +63,14 @@ class Filling:
 
     def __init__(self, state: MaskedRun, places: range) -> None:
         shape = state.run.model.config
-        self.state, self.config, self.places = state, state.config, places
+        self.state, self.places = state, places
         self.shifts = isinstance(shape, CausalConfig) and shape.shifts_masks
         self._counts = self._count()
         self.passes = len(self._counts)
+
+    @property
+    def config(self) -> GenerationConfig:
+        return self.state.config
 
     def _count(self) -> list[int]:
         """Returns how many masks each pass writes; where that depends on the logits, the fewest."""

@@ -26,7 +26,6 @@ from engine.decoding.run import Run
 from engine.decoding.sampler import Edits, to_host
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, CanvasStarted, GenerationFinished, PrefillFinished, StepFinished
-from engine.forks import Fork
 from engine.types import Tokens
 
 
@@ -62,18 +61,17 @@ NO_BLOCKS = CommittedBlocks()
 
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
-def block_diffusion(run: Run, known: CommittedBlocks = NO_BLOCKS, changes: Sequence[Fork] = ()) -> Decoding[None]:
+def block_diffusion(run: Run, known: CommittedBlocks = NO_BLOCKS) -> Decoding[None]:
     """Generates text after the prompt. A cancelled run ends within one step.
 
     Denoising reads only the cache, so text that the cache holds completely is not read again.
 
     Args:
         known: the first blocks of the run.
-        changes: in order of their places.
     """
     started, prompt, cache = time.perf_counter(), run.prompt, run.cache
     length, room = run.canvas_length, room_for_blocks(run, run.canvas_length)
-    schedule = ForkSchedule(run, changes)
+    schedule = ForkSchedule(run)
     stepper = schedule.stepper
     for block, steps in enumerate(known.steps):
         schedule.skip_block(block, steps)

@@ -45,15 +45,24 @@ class Drawing:
         seed: int,
         order: SamplingOrder = TRANSFORMERS,
     ) -> None:
-        self.config, self.order = config, order
+        self.order, self.vocab_size, self.device = order, vocab_size, device
         self.generator = torch.Generator(device).manual_seed(seed)
         self._seen = torch.zeros(vocab_size, dtype=torch.bool, device=device)
-        self.forbidden: Tensor | None = None
+        self.change(config)
+
+    def change(self, config: GenerationConfig) -> None:
+        """Takes other settings for the draws to come.
+
+        Raises:
+            SafelightError: a token that is allowed or banned is outside the vocabulary, or none is left.
+        """
+        self.config, self.forbidden = config, None
+        vocab_size = self.vocab_size
         for name, ids in (("allowed_tokens", config.allowed_tokens or ()), ("banned_tokens", config.banned_tokens)):
             if ids and max(ids) >= vocab_size:
                 raise SafelightError(f"{name} has token id {max(ids)}; the vocabulary has {vocab_size} tokens")
         if config.banned_tokens or config.allowed_tokens is not None:
-            forbidden = torch.full((vocab_size,), config.allowed_tokens is not None, device=device)
+            forbidden = torch.full((vocab_size,), config.allowed_tokens is not None, device=self.device)
             forbidden[list(config.allowed_tokens or ())] = False
             forbidden[list(config.banned_tokens)] = True
             if bool(forbidden.all()):
@@ -66,6 +75,11 @@ class Drawing:
         drawing = Drawing(run.config, run.model.config.vocab_size, run.model.device, run.seed, order)
         drawing.see(run.prompt.tolist())
         return drawing
+
+    def see_anew(self, tokens: Sequence[int]) -> None:
+        """Counts these tokens alone as the prompt and the text."""
+        self._seen.zero_()
+        self.see(tokens)
 
     def see(self, tokens: Sequence[int]) -> None:
         """Counts tokens as part of the prompt or the text, for the repetition penalty."""

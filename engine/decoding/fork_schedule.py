@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from engine.config import GenerationConfig
 from engine.decoding.device_stepper import stepper_for
 from engine.decoding.run import Run
 from engine.decoding.sampler import Edits, Sampler
+from engine.decoding.waiting_changes import WaitingChanges
 from engine.errors import SafelightError
 from engine.events import step_number
-from engine.forks import Fork, Shares
+from engine.forks import Shares
 
 
 class ForkSchedule:
-    """The stepper of a run, and the changes that are still to be made to it, in order of their places.
+    """The stepper of a run, and the changes that are still to be made to it.
 
     Raises:
         SafelightError: the changes are not in order. Its methods raise it for a place that the run did not reach, and
             for a change that cannot be made.
     """
 
-    def __init__(self, run: Run, changes: Sequence[Fork] = ()) -> None:
-        self.run, self.stepper, self._waiting = run, stepper_for(run), list(changes)
-        places = [change.place for change in changes]
-        if places != sorted(places):
-            raise SafelightError("the forks of a run must be in order of their blocks and steps")
+    def __init__(self, run: Run) -> None:
+        self.run, self.stepper, self._waiting = run, stepper_for(run), WaitingChanges(run.changes)
+        self.due, self.close = self._waiting.due, self._waiting.close
 
     @property
     def config(self) -> GenerationConfig:
         return self.stepper.sampler.config
-
-    def due(self, block: int, step: int) -> bool:
-        """True if something changes before a step."""
-        return any(change.place == (block, step) and not change.is_empty for change in self._waiting)
 
     def skip_block(self, block: int, steps: int) -> None:
         """Leaves out a known block: makes its changes and skips its draws, without running the model."""
@@ -54,13 +47,9 @@ class ForkSchedule:
         """Makes the changes before a step other than a block's first."""
         self.stepper.change(*self._make(block, step))
 
-    def close(self) -> None:
-        """Checks at the end of the run that every change was made."""
-        self._take((1 + max((change.block for change in self._waiting), default=0), 0))
-
     def _make(self, block: int, step: int) -> tuple[Sampler, Edits, Shares]:
         sampler, edits, mixed = self.stepper.sampler, dict[int, int](), dict[int, tuple[int, float]]()
-        for change in self._take((block, step)):
+        for change in self._waiting.take(block, step):
             config = change.config(sampler.config, same_block=block == sampler.pinned_block)
             if step >= config.max_denoising_steps:
                 raise SafelightError(
@@ -76,15 +65,3 @@ class ForkSchedule:
         shares = tuple((position, *given) for position, given in mixed.items())
         sampler.check_shares(shares, block)
         return sampler, tuple(edits.items()), shares
-
-    def _take(self, place: tuple[int, int]) -> list[Fork]:
-        """Removes and returns the changes up to a place, without those that change nothing."""
-        taken = [change for change in self._waiting if change.place <= place and not change.is_empty]
-        self._waiting = [change for change in self._waiting if change.place > place]
-        for change in taken:
-            if change.place < place:
-                raise SafelightError(
-                    f"the run has no step {step_number(change.step)} in block {change.block + 1} to fork it at; "
-                    "fork it earlier"
-                )
-        return taken

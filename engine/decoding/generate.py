@@ -20,7 +20,7 @@ from engine.decoding.infilling import infilling
 from engine.decoding.masked_diffusion import masked_diffusion
 from engine.decoding.masked_infilling import masked_infilling
 from engine.decoding.mixed import mixed
-from engine.decoding.names import INFILLING, formatting, names_of, require_diffusion
+from engine.decoding.names import FORKING, INFILLING, formatting, names_of, require_diffusion
 from engine.decoding.performing import perform_all
 from engine.decoding.protocols import BlockDenoiser, Decoding
 from engine.decoding.run import Decoder, Run, checked_rows
@@ -29,7 +29,7 @@ from engine.decoding.structured import structured
 from engine.decoding.sub_blocks import sub_blocks
 from engine.decoding.thoughts import ThoughtTokens
 from engine.errors import SafelightError
-from engine.events import Event
+from engine.events import CanvasCommitted, Event
 from engine.forks import Fork, Mark
 from engine.layers.kv_cache import KVCache
 from engine.models.model import Model
@@ -50,7 +50,7 @@ DECODERS: dict[str, Decoder] = {
     "self_speculation": self_speculation,
     "drafting": drafting,
 }
-"""The decoders by name. Forks use block diffusion; ``names`` says which can do more."""
+"""The decoders by name; ``names`` says which can do more."""
 
 
 def generate(
@@ -117,13 +117,14 @@ def fork(
     that is a fork itself. The block is run from its first step, as the run did, up to the last change, and from there
     on with it. With an empty ``Fork`` as the only change the run is repeated bit for bit, if the text before the block
     is read in the same pieces. That is so while the cache still holds the run's prompt, or if the run read all of it.
+    A run over masks is taken from its beginning again, as its schedules and caches come out of its passes.
 
     Args:
         model, cancel, cache: as for ``generate``.
         prompt_ids, config, seed: those of the run at the root.
         committed: argmax canvases (C,) of the run's first blocks as they were committed. They are not run again, only
-            read, as far as the cache does not hold them. Those from the last change's block on are ignored. Without
-            any, the whole run is repeated from its beginning.
+            read, as far as the cache does not hold them; over masks they are run, and must come out the same. Those
+            from the last change's block on are ignored. Without any, the whole run is repeated from its beginning.
         steps: the number of denoising steps that each of them took; and, if known, of the last change's block.
         changes: in order of their places.
 
@@ -198,7 +199,7 @@ def decode(run: Run) -> Decoding[None]:
 def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], changes: Sequence[Fork]) -> Decoding[None]:
     """Repeats a run with changes; the arguments are those of ``fork``."""
     config = run.config
-    require_block_diffusion(run, "a fork")
+    decoder = require_block_diffusion(run, "a fork", FORKING)
     if config.rescue:
         raise SafelightError("a run with rescued blocks cannot be forked; run it again without rescue, then fork it")
     if config.rewrites:
@@ -216,7 +217,24 @@ def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], change
     for block, row in enumerate(rows):
         if any(token in config.eos_token_ids for token in row.tolist()):
             raise SafelightError(f"the text ends in block {block}; no block follows. Fork that block")
-    return block_diffusion(run, CommittedBlocks(rows, tuple(steps[:known])), changes)
+    run = dataclasses.replace(run, changes=tuple(changes))
+    if decoder == BLOCK_DIFFUSION:
+        return block_diffusion(run, CommittedBlocks(rows, tuple(steps[:known])))
+    return _behind(DECODERS[decoder](run), rows)
+
+
+def _behind(decoding: Decoding[None], rows: Sequence[Tensor]) -> Decoding[None]:
+    """Runs a decoding whose first blocks are known by their canvases (C,); leaves out their events.
+
+    Raises:
+        SafelightError: one of them does not come out as it is known.
+    """
+    for item in decoding:
+        block = getattr(item, "block_index", len(rows))
+        if block >= len(rows):
+            yield item
+        elif isinstance(item, CanvasCommitted) and item.tokens.tolist() != rows[block].tolist():
+            raise SafelightError(f"block {block + 1} does not come out here as it was recorded; ask again instead")
 
 
 def decode_infill(run: Run, committed: Sequence[Row], marks: Sequence[Mark]) -> Decoding[None]:

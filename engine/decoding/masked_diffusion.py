@@ -29,7 +29,7 @@ def masked_diffusion(run: Run) -> Decoding[None]:
     def choose(logits: Tensor, _step: int) -> tuple[Tensor, list[int]]:
         drawn = state.drawing.draw(logits)
         likely = (logits.gather(1, drawn[:, None])[:, 0] - logits.logsumexp(dim=-1)).exp()  # before the temperature
-        return drawn, sure(likely, config.accept_probability).nonzero()[:, 0].tolist()
+        return drawn, sure(likely, state.config.accept_probability).nonzero()[:, 0].tolist()
 
     yield from state.begin(unread=1)
     places, unread = range(0), run.prompt[-1:].tolist()

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from engine.adapters.draft import DraftAdapter
+from engine.config import GenerationConfig
 from engine.decoding.drawing import Drawing
+from engine.decoding.masked_changes import MaskedChanges
 from engine.decoding.prefill import read_prompt
 from engine.decoding.protocols import Decode, Decoding, Passes
 from engine.decoding.run import Run
@@ -53,18 +55,28 @@ class MaskedRun:
         self, run: Run, *, in_order: bool = False, order: SamplingOrder = TRANSFORMERS, mask: int | None = None
     ) -> None:
         self.mask, self.run = required_mask(run) if mask is None else mask, run
-        self.prompt, self.config, self.cache = run.prompt, run.config, run.cache
+        self.prompt, self.cache = run.prompt, run.cache
         self.limit = min(run.config.max_new_tokens, room_behind(run))  # tokens
         self.length = 0  # tokens of the text up to the first unwritten place, or up to its end
         self.in_order = in_order = in_order or run.answer is not None
         self.drawing = Drawing.from_run(run, order)
         self.budget = ThoughtBudget.from_run(run)
+        self._check_tokens()
+        self._blocks = blocks_of(run, in_order=in_order)
+        self.size = self._blocks.length  # of a block
+        self._changes = MaskedChanges(run.changes, self.size, self.mask)
+        self._full = 0  # places before this one are in blocks that were filled
+        self._end: Literal["eos", "length", "cancelled"] | None = None
+
+    def _check_tokens(self) -> None:
         forbidden = self.drawing.forbidden
         if forbidden is not None and int((~forbidden).sum()) == int(~forbidden[self.mask]):
             raise SafelightError("every token but the mask is banned; leave at least one")
-        self._blocks = blocks_of(run, in_order=in_order)
-        self.size = self._blocks.length  # of a block
-        self._end: Literal["eos", "length", "cancelled"] | None = None
+
+    @property
+    def config(self) -> GenerationConfig:
+        """The settings as they are now."""
+        return self.drawing.config
 
     @property
     def text(self) -> Mapping[int, int]:
@@ -72,10 +84,35 @@ class MaskedRun:
         return self._blocks.text
 
     def goes_on(self) -> bool:
-        """True if there is another pass: the text has not ended, and the run is not cancelled."""
+        """True if there is another pass: the text has not ended, and the run is not cancelled.
+
+        The changes that come before that pass are made.
+        """
         if self._end is None and self.run.is_cancelled:
             self._end = "cancelled"
+        if self._end is None:
+            self._change()
         return self._end is None
+
+    def _change(self) -> None:
+        block, step = self._blocks.next_step
+        given = self._changes.make(block, step, self.drawing)
+        if given is None:
+            return
+        self._check_tokens()
+        for place, token in given.items():
+            position = place - block * self.size
+            if place >= self.limit:
+                raise SafelightError(f"position {position} is behind the most tokens of the run; choose one before")
+            if place < self._full and self.text[place] != token:
+                raise SafelightError(f"position {position} was written and read before this step; fork it earlier")
+        if not given:
+            return
+        self._blocks.put(given, self._changes.pinned)
+        self.drawing.see_anew([*self.prompt.tolist(), *self.text.values()])
+        if min(given) < self.length:  # the text may end there
+            self.length, self.budget = 0, ThoughtBudget.from_run(self.run)
+            self._settle({})
 
     def tokens(self, places: Sequence[int]) -> list[int]:
         """Returns the tokens at places, a mask where none is written; places below 0 count from the prompt's end."""
@@ -87,6 +124,7 @@ class MaskedRun:
         if not (yield from read_prompt(self.run, room, unread, blocks=blocks)):
             self._end = "cancelled"
             return
+        self._change()
         yield from self._blocks.begin()
 
     def write_next(self, ids: Sequence[int]) -> Decoding[None]:
@@ -128,6 +166,8 @@ class MaskedRun:
             self.drawing.see((self.budget.end,))
             first = self.length + 1
         yield from self._fill(places, range(first, part.stop), steps, choose, look, edit)
+        if part.stop == places.stop:
+            self._full = places.stop
 
     def _fill(
         self, places: range, part: range, steps: int, choose: Choose, look: Look, edit: Edit | None
@@ -145,7 +185,8 @@ class MaskedRun:
             if logits is None:
                 return
             rows = {place: row for row, place in enumerate(shown[: len(logits)])}
-            masked, held = [place for place in masked if place in rows], [place for place in rows if place in self.text]
+            masked = [place for place in masked if place in rows]
+            held = [place for place in rows if place in self.text and place not in self._changes.pinned]
             written, predicted = self._written(
                 masked, _taken(logits, [rows[place] for place in masked]), step, steps, choose
             )
@@ -159,6 +200,9 @@ class MaskedRun:
                 break
         if edit is not None:
             self._settle({})
+        elif self._changes.has_written:  # perhaps the last masks
+            self._settle({})
+            yield from self._blocks.settle(self.length)
 
     def _fill_fitting(self, places: range, part: range, look: Look) -> Decoding[None]:
         while self.length < part.stop and self.goes_on():
@@ -245,6 +289,7 @@ class MaskedRun:
             written = {place: token for place, token in written.items() if token != self.mask}
         self.drawing.see(list(written.values()))
         if ends:
+            written = {place: token for place, token in written.items() if place not in self.text}
             self._settle(written)
         temperature = self.config.sampling_temperature
         yield from self._blocks.step(written, predicted, seconds, temperature, settled=self.length)
@@ -260,7 +305,13 @@ class MaskedRun:
                 self._end = "length" if self.length == self.limit else None
 
     def finish(self) -> Iterator[Event]:
-        """Ends the run; the cache then holds only committed text."""
+        """Ends the run; the cache then holds only committed text.
+
+        Raises:
+            SafelightError: the run did not reach the step of a change.
+        """
+        if self._end != "cancelled":
+            self._changes.close()
         why = "" if self.run.answer is None else self.run.answer.failure
         for event in self._blocks.finish(self._end or "cancelled", self.length, why):
             if isinstance(event, GenerationFinished):

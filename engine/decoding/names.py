@@ -11,6 +11,8 @@ MIXABLE = (BLOCK_DIFFUSION, "autoregressive")
 """The decoders that one run can have both of."""
 INFILLING = (BLOCK_DIFFUSION, "bidirectional")
 """The decoders that can write spans of finished text anew."""
+FORKING = (BLOCK_DIFFUSION, "bidirectional", "block_causal", "sub_blocks", "masked_diffusion")
+"""The decoders whose runs can be forked."""
 DECIDING = (BLOCK_DIFFUSION, "bidirectional", "block_causal")
 """The decoders whose models answer from a canvas, in one step."""
 FORMATTING = (BLOCK_DIFFUSION, "autoregressive", "bidirectional", "block_causal", "sub_blocks")
@@ -91,6 +93,12 @@ def require_thoughts(
         raise SafelightError("this model has no token that ends a thought; leave out the limit of thinking")
     if not thinks:
         raise SafelightError("this run does not think; ask the model to think, or leave out the limit of thinking")
+
+
+def can_fork(config: GenerationConfig) -> bool:
+    """True if the decoders that a record names are all such that the run can be forked."""
+    names = (config.decoder, config.thought_decoder or config.decoder, config.answer_decoder or config.decoder)
+    return all((name or BLOCK_DIFFUSION) in FORKING for name in names)
 
 
 def require_rule(config: GenerationConfig, decoder: str) -> None:

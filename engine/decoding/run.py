@@ -14,7 +14,7 @@ from engine.config import GenerationConfig
 from engine.decoding.held_answer import AnswerReader
 from engine.decoding.protocols import BlockDenoiser, Decoding
 from engine.errors import SafelightError
-from engine.forks import check_seed
+from engine.forks import Fork, check_seed
 from engine.layers.kv_cache import KVCache
 from engine.models.prompt import Prompt
 from engine.pictures import BLIND
@@ -32,6 +32,7 @@ class Run:
     cancel: Cancel | None
     cache: KVCache  # may hold the beginning of the prompt
     answer: AnswerReader | None = None  # the format that the text must fit; nothing of it is written yet
+    changes: tuple[Fork, ...] = ()  # of a fork, in order of their places
 
     @staticmethod
     def from_ids(

@@ -46,7 +46,7 @@ def sub_blocks(run: Run) -> Decoding[None]:
     def choose(logits: Tensor, _step: int) -> tuple[Tensor, list[int]]:
         drawn, shares = state.drawing.weighed(logits)
         likely = shares.gather(1, drawn[:, None])[:, 0]
-        found = likely > config.accept_probability
+        found = likely > state.config.accept_probability
         found[likely.argmax()] = True
         return drawn, found.nonzero()[:, 0].tolist()
 

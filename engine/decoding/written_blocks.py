@@ -99,6 +99,17 @@ class WrittenBlocks:
         """Makes a block the next one; those before it are known, and have no events."""
         self._block = block
 
+    @property
+    def next_step(self) -> tuple[int, int]:
+        """The block and the step of the next pass."""
+        return self._block, self._steps if self._is_open else 0
+
+    def put(self, given: Mapping[int, int], pinned: Mapping[int, int]) -> None:
+        """Writes tokens that no pass drew, by their place; ``pinned`` are all tokens that stay, by theirs."""
+        self.text |= given
+        self.pinned = pinned
+        self._known = {place: found for place, found in self._known.items() if place not in given}
+
     def write_on(self, draft: Step, steps: int) -> None:
         """Opens the next block as denoising has left it; its events up to there were yielded already."""
         self._is_open, self._steps, self._draft = True, steps, draft
@@ -129,6 +140,10 @@ class WrittenBlocks:
             settled = self._settled
             while settled in self.text and self.text[settled] not in self.ends:
                 settled += 1
+        yield from self.settle(settled)
+
+    def settle(self, settled: int) -> Iterator[Event]:
+        """Commits the blocks that are full of settled tokens; see ``step``."""
         self._settled = settled
         while self._start + self.length <= settled:
             yield from self._end(settled, settled)
@@ -166,6 +181,8 @@ class WrittenBlocks:
         if not self._is_open and self._last is not None:
             yield from self.begin(without=self._last.written)
             yield self._step_of(self._last.predicted, 0.0, self._last.temperature)
+        elif self._is_open and not self._steps:  # full before any pass
+            yield self._step_of({}, 0.0, 0.0)
         yield self._commit(min(self.length, length - self._start), end - self._start)
 
     def _canvas(self) -> Tokens:

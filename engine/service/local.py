@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
-from engine.decoding.names import FORMATTING, INFILLING, require_diffusion
+from engine.decoding.names import FORKING, FORMATTING, INFILLING, require_diffusion
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, Influence, PromptScores
 from engine.service.admission import Admission, CachePool
@@ -360,11 +360,12 @@ def _deciding(model: Model) -> Deciding | None:
 
 
 def _capabilities(model: Model, *, decides: bool) -> Capabilities:
-    """Returns a model's capabilities; forks and influence need block diffusion."""
+    """Returns a model's capabilities; influence needs block diffusion."""
     decoders = model.family.decoders
     can = dataclasses.replace(CAPABILITIES, decisions=decides, images=model.vision is not None)
     can = dataclasses.replace(can, structured=any(name in FORMATTING for name in decoders))
     if BLOCK_DIFFUSION in decoders:
         return can
     infill = model.family.default_decoder in INFILLING
-    return dataclasses.replace(can, forks=False, infill=infill, influence=False)
+    forks = any(name in FORKING for name in decoders)
+    return dataclasses.replace(can, forks=forks, infill=infill, influence=False)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.config import BLOCK_DIFFUSION
-from engine.decoding.names import INFILLING, formatting, names_of, require_diffusion
+from engine.decoding.names import FORKING, INFILLING, formatting, names_of, require_diffusion
 from engine.errors import SafelightError
 from engine.events import Event, PromptScores
 from engine.service.deciding import NO_INSTRUCTIONS, Deciding, reading_config
@@ -120,7 +120,7 @@ def with_decoder(model: Model, task: RunTask) -> RunTask:
     known, own = model.family.decoders, model.family.default_decoder
     request = task.request
     if request.source is not None:
-        can = INFILLING if request.kind == "infill" else (BLOCK_DIFFUSION,)
+        can = INFILLING if request.kind == "infill" else FORKING
         require_diffusion(request.source.header.config, known, own, "going on from a recorded run", can)
     elif request.output_format is not None:
         decoder = formatting(request.config, known, own)

@@ -62,7 +62,7 @@ def test_a_run_s_record_names_its_decoder_unless_that_is_block_diffusion() -> No
         assert replies[-1].message == ""  # type: ignore[union-attr]
         if wanted != "block_diffusion":
             again = RunRequest.fork(trace, (Fork(0, 0, seed=1),))
-            assert "needs the decoder block_diffusion, and this run uses" in refusal(run(engine, again))
+            assert f"or masked_diffusion, and this run uses {wanted}" in refusal(run(engine, again))
     other = RunRequest("chat", MESSAGES, GenerationConfig(decoder="other"), 7)
     assert refusal(run(engine, other)).startswith("unknown decoder 'other'; this model has autoregressive, ")
     config, fits = GenerationConfig(decoder="causal_parallel"), OutputFormat("json_object")
@@ -75,7 +75,8 @@ def test_a_model_that_does_not_denoise_offers_nothing_of_it() -> None:
     can = model.capabilities
     assert not any((can.forks, can.infill, can.influence, can.decisions))
     assert (can.steps, can.structured) == (True, True)
-    assert not backend("masked_diffusion")[1].capabilities.structured
+    can = backend("masked_diffusion")[1].capabilities
+    assert (can.forks, can.infill, can.influence, can.structured) == (True, False, False, False)
 
 
 def test_a_format_is_held_by_a_decoder_that_can_unless_another_is_asked_for() -> None:
