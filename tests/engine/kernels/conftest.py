@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -32,6 +32,9 @@ os.environ.setdefault("TRITON_DISABLE_LINE_INFO", "1")
 
 collect_ignore_glob = [] if importlib.util.find_spec("triton") else ["test_*.py"]
 
+
+if TYPE_CHECKING:
+    from engine.doctor.machine_code import MachineCode
 
 if INTERPRETING and not collect_ignore_glob:
     from tests.engine.kernels.interpreting import hasten, know_e4m3_scales  # needs Triton
@@ -116,3 +119,13 @@ class InterpretedRun(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         return self.path, None, "in the interpreter"
+
+
+@pytest.fixture(scope="module")
+def codes(request: pytest.FixtureRequest) -> dict[str, MachineCode]:
+    """Machine code of all builds that a file's selected tests ask for, by name; all at once takes less time."""
+    calls = [item.callspec for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
+    from engine.doctor.build import compile_all  # which only two files here need
+
+    builds = [call.params["build"] for call in calls if "build" in call.params]
+    return dict(zip(map(str, builds), compile_all(builds), strict=True))

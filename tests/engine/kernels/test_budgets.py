@@ -5,34 +5,31 @@ from __future__ import annotations
 import pytest
 
 from engine.doctor.budgets import SHARED, TARGETS
-from engine.doctor.build import Build, compile_all
+from engine.doctor.build import Build
 from engine.doctor.kernel_table import step_kernels
 from engine.doctor.machine_code import MachineCode
+from tests.engine.kernels.building import quick_or_slow
 
 
-def is_told_apart(build: Build) -> bool:
-    """Whether a build is not one of another file's, nor much like another, as a build takes a second or two.
+def is_quick(build: Build) -> bool:
+    """Whether a build is in every run, as each takes up to two seconds: a kernel has one card unless code differs.
 
-    Of the two of the head, which differ in a few loads, each consumer's card has one here; and of the products of four
-    bits that of uint4, which has all that int4's has. On a server's card only those and attention are other code;
-    ``safelight doctor`` builds all of it.
+    On a server's card attention is other code, on an RTX 50 the widest attention and the products of four bits. Of the
+    two heads, and of the products of uint4 and int4, which differ in a few loads, each has another card.
+    ``-m slow`` and ``safelight doctor`` build all of it.
     """
-    if build.capability == 90:
-        return build.part != "experts" and build.name.startswith(("attention", "linear4"))
-    left_out = ("linear4 int4-g32", "score" if build.capability == 89 else "score several runs")
-    return build.part != "experts" and build.name not in left_out
+    if build.part == "w4a4":
+        return True
+    if build.capability == 89:
+        return build.name not in ("score", "linear4 int4-g32", "attention sliding text", "attention full text")
+    only = {90: ("attention sliding", "attention full", "linear4 int4-g32"), 120: ("attention full text", "score")}
+    return build.name in only[build.capability]
 
 
-BUILDS = {str(each): each for target in TARGETS for each in step_kernels(target) if is_told_apart(each)}
+BUILDS = [each for target in TARGETS for each in step_kernels(target) if each.part != "experts"]
 
 
-@pytest.fixture(scope="module")
-def codes() -> dict[str, MachineCode]:
-    """By name, all at once."""
-    return dict(zip(BUILDS, compile_all(list(BUILDS.values())), strict=True))
-
-
-@pytest.mark.parametrize("build", BUILDS.values(), ids=str)
+@pytest.mark.parametrize("build", quick_or_slow(BUILDS, is_quick))
 def test_within_budget(build: Build, codes: dict[str, MachineCode]) -> None:
     assert build.faults(codes[str(build)]) == []
 
