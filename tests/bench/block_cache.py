@@ -68,14 +68,12 @@ def main() -> None:
                 pass
             seconds[option].append(time.perf_counter() - clock)
             rows[option] = model.rows - before
-    print(
-        f"{args.layers} layers, {args.prompt} tokens of prompt, {args.tokens} written; {torch.get_num_threads()} threads"
-    )
+    threads = torch.get_num_threads()
+    print(f"{args.layers} layers, {args.prompt} tokens of prompt, {args.tokens} written, {threads} threads")
     for option in OPTIONS:
         middle = statistics.median(seconds[option])
-        print(
-            f"{option or 'none':8} {rows[option]:8} rows  {middle:8.2f} s  {statistics.median(seconds['']) / middle:.2f}x"
-        )
+        gain = statistics.median(seconds[""]) / middle
+        print(f"{option or 'none':8} {rows[option]:8} rows  {middle:8.2f} s  {gain:.2f}x")
 
 
 if __name__ == "__main__":
