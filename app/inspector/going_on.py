@@ -18,6 +18,7 @@ from app.player.player import Player
 from app.system.i18n import tr
 from engine import ADAPTERS, Fork, Mark, SafelightError
 from engine.catalog import is_embedded
+from engine.decoding.names import can_fork
 from engine.service import (
     Capabilities,
     InfluenceMeasured,
@@ -90,15 +91,12 @@ class GoingOn(QObject):
             return False
         return trace.header.model.fingerprint in ("", model.fingerprint)
 
-    def refusal(self, *, can: bool) -> str:
+    def refusal(self, *, can: bool, is_fork: bool = False) -> str:
         """Returns why the open run cannot be continued now; empty if it can. ``can``: the backend supports it."""
         context, trace = self._context, self._player.trace
-        if trace is None:
-            return ""
-        if trace.header.decision is not None:
-            return tr("A decision is read, not written: there is nothing to change.")
-        if not trace.header.config.is_block_diffusion:
-            return tr("This run was not written by block diffusion and cannot be changed. Ask again instead.")
+        unfit = self._unfit(is_fork=is_fork)
+        if trace is None or unfit:
+            return unfit
         if context.loading is not None:
             return tr("{loading}.", loading=context.loading.text)
         if context.is_busy:
@@ -114,7 +112,7 @@ class GoingOn(QObject):
 
     def refusal_to_fork(self, *, can: bool) -> str:
         """Returns why the open run cannot be forked now; empty if it can. ``can`` as in ``refusal``."""
-        return self._never(is_fork=True) or self.refusal(can=can)
+        return self._never(is_fork=True) or self.refusal(can=can, is_fork=True)
 
     def refusal_to_infill(self, *, can: bool) -> str:
         """Returns why spans of the open run cannot be rewritten now; empty if they can. ``can`` as in ``refusal``.
@@ -122,6 +120,19 @@ class GoingOn(QObject):
         Unlike a fork, this is possible for runs that rescue blocks or rewrite doubtful spans: only the text counts.
         """
         return self._never(is_fork=False) or self.refusal(can=can)
+
+    def _unfit(self, *, is_fork: bool) -> str:
+        """Returns why a run like the open one cannot be continued; empty if it can."""
+        trace = self._player.trace
+        if trace is None:
+            return ""
+        if trace.header.decision is not None:
+            return tr("A decision is read, not written: there is nothing to change.")
+        if is_fork and not can_fork(trace.header.config):
+            return tr("Runs of this decoder cannot be changed. Ask again instead.")
+        if not is_fork and not trace.header.config.is_block_diffusion:
+            return tr("This run was not written by block diffusion and cannot be changed. Ask again instead.")
+        return ""
 
     def _never(self, *, is_fork: bool) -> str:
         """Returns why the open run can never be forked, or its spans rewritten; empty if it can."""
@@ -139,7 +150,7 @@ class GoingOn(QObject):
         context, trace = self._context, self._player.trace
         if trace is None or context.is_busy or context.loading is not None or self._has_its_model:
             return None
-        if trace.header.decision is not None or not trace.header.config.is_block_diffusion:
+        if trace.header.decision is not None or not can_fork(trace.header.config):
             return None
         of = trace.header.model
         if not is_embedded(of.path) and of.path not in dict(context.models):
@@ -155,8 +166,9 @@ class GoingOn(QObject):
         self._forks.set_encoder(None if model is None else model.encode)
         self._forks.block(self.refusal_to_fork(can=self._able.forks), "" if self._never(is_fork=True) else offer)
         infilling = self.refusal_to_infill(can=self._able.infill)
-        self._forks.spans.block(infilling, "" if self._never(is_fork=False) else offer)
-        self._influence.set_refusal(self.refusal(can=self._able.influence), offer)
+        unfit = self._unfit(is_fork=False)
+        self._forks.spans.block(infilling, "" if unfit or self._never(is_fork=False) else offer)
+        self._influence.set_refusal(self.refusal(can=self._able.influence), "" if unfit else offer)
         if self._waiting is not None and context.loading is None:
             waiting, self._waiting = self._waiting, None
             waiting()

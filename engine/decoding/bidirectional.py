@@ -75,7 +75,7 @@ class Filling:
     def _count(self) -> list[int]:
         """Returns how many masks each pass writes; where that depends on the logits, the fewest."""
         masks, steps = sum(place not in self.state.text for place in self.places), self.config.max_denoising_steps
-        first = 1 if self.shifts and self.config.block_cache else None
+        first = 1 if masks and self.shifts and self.config.block_cache else None
         if first:
             steps = max(2, steps)
         if self.config.remasking == "low_confidence_dynamic":

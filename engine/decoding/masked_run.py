@@ -103,7 +103,7 @@ class MaskedRun:
         for place, token in given.items():
             position = place - block * self.size
             if place >= self.limit:
-                raise SafelightError(f"position {position} is behind the most tokens of the run; choose one before")
+                raise SafelightError(f"position {position} is behind the last token of this run; choose one before")
             if place < self._full and self.text[place] != token:
                 raise SafelightError(f"position {position} was written and read before this step; fork it earlier")
         if not given:

@@ -36,9 +36,9 @@ class Predicted:
 class _LastPass:
     """The tokens and predictions of the last pass."""
 
-    written: Mapping[int, int]
-    predicted: Mapping[int, Predicted]
-    temperature: float
+    written: Mapping[int, int] = field(default_factory=dict)
+    predicted: Mapping[int, Predicted] = field(default_factory=dict)
+    temperature: float = 0.0
 
 
 @dataclass
@@ -71,7 +71,7 @@ class WrittenBlocks:
     _steps: int = 0  # of the open block
     _is_open: bool = False
     _settled: int = 0  # tokens from the text's first that stay
-    _last: _LastPass | None = None
+    _last: _LastPass = _LastPass()
     _known: dict[int, Predicted] = field(default_factory=dict)  # of written tokens that are not committed yet
     _draft: Step | None = None  # of the open block, if it was denoised before
 
@@ -178,10 +178,10 @@ class WrittenBlocks:
             length: tokens of the text.
             end: the same, and an end token behind them; tokens behind that are dropped.
         """
-        if not self._is_open and self._last is not None:
+        if not self._is_open:
             yield from self.begin(without=self._last.written)
             yield self._step_of(self._last.predicted, 0.0, self._last.temperature)
-        elif self._is_open and not self._steps:  # full before any pass
+        elif not self._steps:  # full before any pass
             yield self._step_of({}, 0.0, 0.0)
         yield self._commit(min(self.length, length - self._start), end - self._start)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,13 +25,15 @@ from app.inspector.forks.spans import Spans, fit_rows
 from app.inspector.forks.token_choice import Encode, TokenChoice
 from app.inspector.words import banned_in_words, capital, pinned_in_words, put_in_words, share_in_words
 from app.player.player import NOTHING, Player
-from app.settings.fields import NumberBox, SeedBox, number_box
+from app.settings.decoders import DecodingChoice
+from app.settings.fields import SeedBox, number_box, number_in
 from app.settings.spec import SAMPLER, SEED
 from app.state.run.replay import NOISE
 from app.system.i18n import tr
-from engine import Fork, Mark, SafelightError, step_number
+from engine import Fork, GenerationConfig, Mark, SafelightError, step_number
+from engine.forks import MASK_SETTINGS
 
-KNOBS = ("entropy_bound", "t_max", "t_min", "max_denoising_steps")
+KNOBS = ("entropy_bound", "t_max", "t_min", "max_denoising_steps")  # of block diffusion
 PIN, PUT, BAN, SHARE = "pin", "put", "ban", "share"
 
 
@@ -67,6 +69,14 @@ class RunItem:
     title: str
 
 
+def knobs_of(config: GenerationConfig) -> tuple[str, ...]:
+    """Returns the settings that a fork of a run can change with an effect."""
+    if config.is_block_diffusion:
+        return KNOBS
+    live = DecodingChoice(config.decoder, remasking=config.remasking).settings
+    return tuple(name for name in MASK_SETTINGS if name in live)
+
+
 class ForkPanel(QWidget):
     """Emits the requested forks. ``block`` sets why no fork can run now, ``spans.block`` the same for spans.
 
@@ -98,7 +108,8 @@ class ForkPanel(QWidget):
         self.changes = QListWidget()
         self.changes.setAccessibleName(tr("Changes"))
         self.remove = button(tr("Remove"), tr("Remove the selected change"), clicked=self._remove)
-        self.boxes: dict[str, NumberBox] = {s.name: number_box(s) for s in SAMPLER if s.name in KNOBS}
+        self.boxes = {s.name: number_box(s) for s in SAMPLER if s.name in (*KNOBS, *MASK_SETTINGS)}
+        self._names: dict[str, QWidget] = {}  # of the boxes
         self.seed = SeedBox()
         self.run = button(tr("Run with this change"), role="primary")
         self.reason = label("", "caption", wrap=True)
@@ -120,12 +131,14 @@ class ForkPanel(QWidget):
         self.token.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # gets what the buttons leave
         hint = label(tr("Hint to the next step"), "caption", wrap=True)
         shares = row_of((hint, 1), self.share, self.feed, spacing=12)
+        self._hints = hint, self.share, self.feed
         grid = QGridLayout()
         grid.setHorizontalSpacing(12)
         grid.setVerticalSpacing(4)
-        settings = [s for s in SAMPLER if s.name in KNOBS]
+        settings = [s for s in SAMPLER if s.name in self.boxes]
         for row, setting in enumerate((*settings, SEED)):
-            grid.addWidget(label(tr(setting.label), "caption", wrap=True), row, 0)
+            self._names[setting.name] = label(tr(setting.label), "caption", wrap=True)
+            grid.addWidget(self._names[setting.name], row, 0)
             grid.addWidget(self.seed if setting is SEED else self.boxes[setting.name], row, 1)
         grid.setColumnStretch(0, 1)
         grid.setColumnStretch(1, 2)
@@ -195,8 +208,19 @@ class ForkPanel(QWidget):
             for name, box in self.boxes.items():
                 box.setValue(getattr(trace.config, name))
             self.seed.setValue(trace.seed or 0)
+            self._offer_what_applies(trace.config)
         self._show_changes()
         self._show_place()
+
+    def _offer_what_applies(self, config: GenerationConfig) -> None:
+        """Shows what can change a run. Over masks, a token that is put into a cell stays unless the run rewrites."""
+        rewrites = config.decoder == "block_causal" and config.edit_probability < 1
+        self.put.setVisible(config.is_block_diffusion or rewrites)
+        for hint in self._hints:
+            hint.setVisible(config.is_block_diffusion)
+        for name, box in self.boxes.items():
+            box.setVisible(name in knobs_of(config))
+            self._names[name].setVisible(name in knobs_of(config))
 
     @Slot()
     def _show_place(self) -> None:
@@ -287,9 +311,8 @@ class ForkPanel(QWidget):
         def of(kind: str) -> tuple[tuple[int, int], ...]:
             return tuple((change.position, change.token) for change in self._changes if change.kind == kind)
 
-        settings = tuple(
-            (name, box.value()) for name, box in self.boxes.items() if box.value() != getattr(trace.config, name)
-        )
+        if record.has_masks and frame.step + 1 >= record.steps:
+            raise SafelightError(tr("The block ends with this step; go to an earlier one to change it."))
         return Fork(
             block=frame.block,
             step=min(frame.step + 1, record.steps),
@@ -297,9 +320,18 @@ class ForkPanel(QWidget):
             edits=of(PUT),
             banned=tuple(token for _, token in of(BAN)),
             seed=None if self.seed.value() == trace.seed else self.seed.value(),
-            settings=settings,
+            settings=tuple(self._changed(trace.config)),
             mixed=tuple((one.position, one.token, one.share) for one in self._changes if one.kind == SHARE),
         )
+
+    def _changed(self, config: GenerationConfig) -> Iterator[tuple[str, float]]:
+        """Yields the settings that differ from the run's, by name."""
+        for setting in SAMPLER:
+            if setting.name in knobs_of(config):
+                before = getattr(config, setting.name)
+                value = number_in(self.boxes[setting.name], setting, before)
+                if value is not None and value != before:
+                    yield setting.name, value
 
     @Slot()
     def _ask(self) -> None:

@@ -67,6 +67,8 @@ class Noising(QObject):
             return tr("This run has a thought, and no answer after it.")
         if trace.header.marks:
             return tr("A part of this run was rewritten; test the run that it comes from.")
+        if not trace.header.config.is_block_diffusion:
+            return tr("Only a thought that was written by block diffusion can be tested.")
         return self._going_on.refusal_to_fork(can=model is not None and model.capabilities.forks)
 
     @Slot()

@@ -106,6 +106,22 @@ def test_settings_and_seed_are_told_only_where_they_differ(panel):
     assert panel.draft() == Fork(0, 2, seed=LARGEST_SEED, settings=(("entropy_bound", 0.4),))
 
 
+def test_over_masks_only_what_applies_is_shown_and_changed(panel, player):
+    for config, names, rewrites in (
+        ({"decoder": "bidirectional"}, {"sampling_temperature", "accept_probability"}, False),
+        ({"decoder": "block_causal", "remasking": "entropy_bounded"}, {"sampling_temperature", "entropy_bound"}, False),
+        ({"decoder": "block_causal", "edit_probability": 0.5}, {"sampling_temperature", "accept_probability"}, True),
+        ({"decoder": "sub_blocks", "accept_probability": 0.955}, {"sampling_temperature", "accept_probability"}, False),
+        ({}, {"entropy_bound", "t_max", "t_min", "max_denoising_steps"}, True),
+    ):
+        player.open(Recorded(run(), header=asked(12, **config)))
+        assert {name for name, box in panel.boxes.items() if box.isVisible()} == names, config
+        assert panel.put.isVisible() == rewrites
+        assert panel.feed.isVisible() == panel.share.isVisible() == (not config)
+        player.go(1)
+        assert panel.draft().is_empty
+
+
 def test_typed_text_must_be_one_token(panel, player):
     player.select(6)
     panel.token.setEditText("xy")

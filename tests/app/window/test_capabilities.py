@@ -47,6 +47,35 @@ def test_a_backend_without_forks_is_asked_for_none(qtbot: QtBot, open_window: Op
     assert inspector.page.change.influence.measure.toolTip() == "This cannot be done with Safelight Skills."
 
 
+def test_a_run_over_masks_is_forked_by_what_applies_to_it(qtbot: QtBot, open_window: Open, fake: FakeEngine) -> None:
+    fake.decoders = ("masked_diffusion",)
+    window = opened(open_window, fake, influence=False, infill=False)
+    inspect_a_run(qtbot, window)
+    inspector = window.pages.inspector()
+    forks, page = inspector.forks, inspector.page
+    source = page.player.trace
+    assert source is not None
+    page.show_view(3)
+    assert forks.run.isEnabled()
+    assert not any(part.isVisibleTo(forks) for part in (forks.put, forks.share, forks.feed))
+    shown = {name for name, box in forks.boxes.items() if box.isVisibleTo(forks)}
+    assert shown == {"sampling_temperature", "accept_probability"}
+    assert "block diffusion" in page.change.influence.measure.toolTip()
+    page.player.go(len(source.entries))
+    forks.seed.setValue(9)
+    forks.run.click()
+    assert forks.problem.text() == "The block ends with this step; go to an earlier one to change it."
+    page.player.go(1)
+    forks.run.click()
+    qtbot.waitUntil(lambda: not inspector.going_on.is_forking)
+    assert forks.problem.text() == ""
+    made = page.player.trace
+    assert made is not None
+    assert made is not source
+    assert made.header.changes[-1].seed == 9
+    assert inspector.compare.trace is source
+
+
 def test_a_backend_without_steps_is_given_no_puzzle(open_window: Open, fake: FakeEngine) -> None:
     window = opened(open_window, fake, steps=False)
     window.show_page(SUDOKU)

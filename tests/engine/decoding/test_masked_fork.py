@@ -124,6 +124,11 @@ def test_a_token_at_a_run_s_first_step_is_on_its_first_canvas(network: CausalNet
 
 def test_a_block_that_is_full_before_any_pass_has_a_step(network: CausalNetwork) -> None:
     cells = tuple(enumerate((3, 1, 2, 5, 6)))
+    shifting = masked_network(4, 2.0, depth=1, shifts_masks=True)
+    config = LLADA.replace(remasking="origin", block_cache="prefix")
+    found = list(fork(shifting, PROMPT, config, SEED, (), (), [Fork(block, 0, pinned=cells) for block in (0, 1)]))
+    assert tokens(found)[: 2 * SIZE] == [3, 1, 2, 5, 6] * 2
+    assert [done.steps for done in commits(found)[:2]] == [1, 1]
     for config in CONFIGS.values():
         run = played(network, config)
         found = forked(network, config, run, Fork(0, 0, pinned=cells))
@@ -192,7 +197,7 @@ def test_what_cannot_be_made_is_refused_in_a_line(network: CausalNetwork) -> Non
         (Fork(0, 1, edits=((0, MASK),)), "position 0 is to be given the mask"),
         (Fork(0, 1, edits=((0, 1),), banned=(1,)), "position 0 is edited to token 1, which is banned"),
         (Fork(0, 1, banned=tuple(range(8))), "every token but the mask is banned"),
-        (Fork(2, 1, pinned=((4, 1),)), "position 4 is behind the most tokens of the run"),
+        (Fork(2, 1, pinned=((4, 1),)), "position 4 is behind the last token of this run"),
         (Fork(1, 0, pinned=((0, 9),)), "pinned has token id 9"),
     ):
         with pytest.raises(SafelightError, match=message) as refused:
