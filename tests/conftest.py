@@ -124,8 +124,6 @@ def _look_of_its_own() -> Iterator[None]:
     widgets = sys.modules.get("PySide6.QtWidgets")
     app = widgets and widgets.QApplication.instance()
     if app and _first_look and app.font() != _first_look[2]:
-        # The windows that the last test closed: each would be given the other style before it goes.
-        app.sendPostedEvents(None, sys.modules["PySide6.QtCore"].QEvent.Type.DeferredDelete.value)
         app.setStyle(_first_look[0])
         app.setPalette(_first_look[1])
         app.setFont(_first_look[2])
@@ -159,6 +157,12 @@ def _watch_owners() -> None:
     _owners_are_watched.append(True)
 
 
+def _send_off() -> None:
+    """Deletes what a test closed, as pytest-qt only asks for it: the next window would be dressed along with it."""
+    core = sys.modules["PySide6.QtCore"]
+    core.QCoreApplication.sendPostedEvents(None, core.QEvent.Type.DeferredDelete.value)
+
+
 @pytest.fixture(autouse=True)
 def _no_leaked_threads(request: pytest.FixtureRequest) -> Iterator[None]:
     """A thread that a test starts must have ended when the test ends."""
@@ -173,6 +177,7 @@ def _no_leaked_threads(request: pytest.FixtureRequest) -> Iterator[None]:
             thread.join(PATIENCE_SECONDS)
             assert not thread.is_alive(), f"the test leaked the thread {thread.name}"
     if uses_qt:
+        _send_off()
         running = [owner for owner in _owners if owner.is_alive]
         assert not running, f"the test leaked a thread of the engine or of the jobs: {running}"
 
