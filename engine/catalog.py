@@ -281,7 +281,7 @@ PUBLISHED = (
     PublishedModel(
         "inclusionAI/LLaDA2.0-mini",
         "LLaDA2.0 mini",
-        "as LLaDA2.1, without the training to correct: set Probability to rewrite to 1",
+        "as LLaDA2.1, without the training to correct: choose the preset LLaDA2.0",
         0,
         "llada2-mini",
         quantization="int4",

@@ -158,7 +158,7 @@ def _watch_owners() -> None:
 
 
 def _send_off() -> None:
-    """Delete what tests closed: pytest-qt asks for it, and the next test's window would be dressed along with it."""
+    """Deletes what a test closed, as pytest-qt only asks for it: the next window would be dressed along with it."""
     core = sys.modules["PySide6.QtCore"]
     core.QCoreApplication.sendPostedEvents(None, core.QEvent.Type.DeferredDelete.value)
 

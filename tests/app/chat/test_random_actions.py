@@ -27,8 +27,8 @@ from app.design.fonts import set_text_percent, text_percent
 from app.design.tokens import DARKROOM, PAPER
 from tests.app.chat.test_page import talk
 
-ACTIONS = int(os.environ.get("SAFELIGHT_CHAT_ACTIONS", "80"))
-SEEDS = (0, 1)
+ACTIONS = int(os.environ.get("SAFELIGHT_CHAT_ACTIONS", "48"))
+SEEDS = (0,)
 FEW_TURNS = 6
 
 

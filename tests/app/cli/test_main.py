@@ -691,9 +691,11 @@ runpy.run_module("app", run_name="__main__", alter_sys=True)
     "module",
     [
         "app.cli.main",
-        "rich.table",
         "torch",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("engine.config", "engine.memory.footprint")),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("rich.table", "engine.config", "engine.memory.footprint")
+        ),
     ],
 )
 def test_ctrl_c_while_modules_load_ends_quietly(module: str) -> None:

@@ -25,6 +25,7 @@ def without_talk() -> None:
     """In place of the fixture of all others: here it is wanted."""
 
 
+@pytest.mark.slow  # five seconds of the processor's time: it reads and runs the whole model
 def test_a_measurement_is_kept_and_told(
     qtbot: QtBot, open_window: Callable[..., MainWindow], settings: QSettings
 ) -> None:

@@ -72,13 +72,18 @@ def test_two_clicks(qtbot: QtBot, open_window: Open, hub: Hub) -> None:
     assert row.buttons["load"].property("role") == "primary"
 
 
+def slow(*values: object) -> object:
+    """A case for ``-m slow``: its machine differs from others in what is said alone."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     ("machine", "line", "note"),
     [
         (without(16), "No graphics card found · 16 GB of memory", "Models run on the processor here."),
-        (CPU_TORCH, "NVIDIA GeForce RTX 4090, 24 GB · 64 GB of memory", "PyTorch is installed without CUDA. Close"),
+        slow(CPU_TORCH, "NVIDIA GeForce RTX 4090, 24 GB · 64 GB of memory", "PyTorch is installed without CUDA. Close"),
         (without(16, "AMD", total_bytes=16 * 2**30), "AMD graphics, 16 GB · 16 GB of memory", "through a server"),
-        (without(8, "Apple"), "Apple graphics · 8 GB of memory", "a Mac's graphics yet"),
+        slow(without(8, "Apple"), "Apple graphics · 8 GB of memory", "a Mac's graphics yet"),
     ],
 )
 def test_what_is_so_with_the_card_is_said(

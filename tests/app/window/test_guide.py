@@ -48,7 +48,9 @@ def test_it_is_never_shown_unasked(window: MainWindow) -> None:
     assert window.pages.inspector().guide.made is None
 
 
-@pytest.mark.parametrize(("place", "by_key"), [(0, False), (2, True), (4, False)])  # Esc at each: tests/e2e
+@pytest.mark.parametrize(
+    ("place", "by_key"), [(0, False), (2, True), pytest.param(4, False, marks=pytest.mark.slow)]
+)  # Esc at each: tests/e2e
 def test_leaving_brings_back_the_page(qtbot: QtBot, window: MainWindow, place: int, by_key: bool) -> None:
     guide = begin(window)
     go_on(qtbot, guide, place)
@@ -166,7 +168,7 @@ def test_the_shortcut_sheet_has_it_with_its_key_and_a_button(qtbot: QtBot, windo
     assert guide.is_on
 
 
-@pytest.mark.parametrize("percent", [100, 200])
+@pytest.mark.parametrize("percent", [pytest.param(100, marks=pytest.mark.slow), 200])
 def test_the_card_keeps_its_height_and_its_sentence_does_not_lie_under_a_button(
     qtbot: QtBot, window: MainWindow, percent: int
 ) -> None:

@@ -186,7 +186,10 @@ def test_while_it_develops_there_is_the_pace_alone(qtbot: QtBot, open_window: Op
     assert scrub.slider.isVisible()
 
 
-@pytest.mark.parametrize(("turns", "place", "blocks"), [(1, 0, 1), (1, 0, 12), (4, -1, 12), (4, 1, 1)])
+@pytest.mark.parametrize(
+    ("turns", "place", "blocks"),
+    [(1, 0, 12), (4, 1, 1), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((1, 0, 1), (4, -1, 12)))],
+)
 def test_the_bar_stays_under_the_pointer(
     qtbot: QtBot,
     open_window: Open,

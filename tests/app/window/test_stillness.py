@@ -51,7 +51,7 @@ def test_a_message_stands_over_the_page(qtbot: QtBot, open_window: Open) -> None
     qtbot.waitUntil(lambda: notice.width() == window.pages.stack.width())
 
 
-@pytest.mark.parametrize("page", [CHAT, MODELS, SERVER])
+@pytest.mark.parametrize("page", [CHAT, MODELS, pytest.param(SERVER, marks=pytest.mark.slow)])
 def test_the_notice_of_a_page_stands_over_it(qtbot: QtBot, open_window: Open, page: str) -> None:
     window = open_window()
     ask(qtbot, window, "hello")  # an empty chat changes by itself, as its first run arrives

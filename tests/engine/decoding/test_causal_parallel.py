@@ -233,7 +233,7 @@ def check_events(events: list[Any], passes: list[PlainPass], length: int, text: 
     assert told == len(passes) - 1
 
 
-@pytest.mark.parametrize("runs", [60, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs", [30, pytest.param(200, marks=pytest.mark.slow)])
 def test_runs_against_the_definition(runs: int) -> None:
     seen, most_written = set(), 0
     for seed in range(runs):

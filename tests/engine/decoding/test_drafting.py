@@ -84,7 +84,7 @@ def test_a_pass_of_branches_against_each_of_them_alone() -> None:
     assert torch.equal(bare, network.decode(torch.tensor([1, 2]), network.new_cache(), 0))  # text has no additions
 
 
-@pytest.mark.parametrize("runs", [60, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs", [30, pytest.param(200, marks=pytest.mark.slow)])
 def test_runs_against_greedy_autoregressive_decoding(runs: int) -> None:
     seen, written = set(), Counter[int]()
     for seed in range(runs):
@@ -138,14 +138,14 @@ def test_the_distribution_above_temperature_0_is_that_of_the_model() -> None:
             if share
         }
     counts = Counter[tuple[int, ...]]()
-    for seed in range(400):
+    for seed in range(250):
         run = Run(network, torch.tensor(prompt), config, seed, None, network.new_cache())
         events = list(perform_all(network, drafting(run, draft)))
         counts[tuple(events[-1].tokens.tolist())] += 1
         stood[events[-1].steps < length] += 1
     statistic, freedom = chi_squared(counts, expected)
     assert statistic < freedom + 3.5 * (2 * freedom) ** 0.5
-    assert min(stood[True], stood[False]) > 40
+    assert min(stood[True], stood[False]) > 25
 
 
 def test_a_guess_that_is_verified_leaves_the_distribution() -> None:

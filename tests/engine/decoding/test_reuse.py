@@ -167,7 +167,7 @@ def test_what_was_prefilled_by_hand_is_not_taken_for_the_prompt(model: Counting)
     assert facts(events) == facts(run(model, FIRST))
 
 
-@pytest.mark.parametrize("after", [0, 1, 4, 5, 9])
+@pytest.mark.parametrize("after", [0, 4, 5, *(pytest.param(after, marks=pytest.mark.slow) for after in (1, 9))])
 @pytest.mark.parametrize("how", ["cancel", "close"])
 def test_a_stopped_run_leaves_a_good_cache(model: Counting, after: int, how: str) -> None:
     cache, flag, seen = model.new_cache(), threading.Event(), []

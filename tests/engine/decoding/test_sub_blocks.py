@@ -130,7 +130,7 @@ def events_of(
     return list(perform_all(network, sub_blocks(Run(network, torch.tensor(prompt), config, seed, None, cache))))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("runs", [25, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs", [12, pytest.param(100, marks=pytest.mark.slow)])
 def test_runs_of_several_turns_against_the_definition(runs: int) -> None:
     """Blocks and parts of odd sizes, prompts of all lengths, with and without a block cache; a turn begins with the
     cache of those before."""

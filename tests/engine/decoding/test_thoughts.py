@@ -19,7 +19,7 @@ from engine.models.causal.network import CausalNetwork
 from tests.engine.causal import check_cache, masked_network, passes_told, plain_logits, run_of
 
 OPENS, CLOSES, MASK = 0, 1, 8
-SEEDS = range(24)
+SEEDS = range(18)
 Texts = list[int]
 
 

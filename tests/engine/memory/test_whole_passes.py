@@ -89,7 +89,7 @@ def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [pytest.param(torch.float32, marks=pytest.mark.slow), torch.bfloat16])
 def test_a_pass_over_a_long_text(name: str, dtype: torch.dtype) -> None:
     """No tensor of it is quadratic; never less is counted, and at most 1.5 times as much."""
     peak, counted = measured_and_counted(name, 900, 256, dtype, Precision())
@@ -108,7 +108,7 @@ def test_a_pass_in_four_bits(name: str) -> None:
 
 @pytest.mark.parametrize("has_pieces", [False, True])
 @pytest.mark.parametrize("changes", [{}, {"guidance": 1.0}, {"block_cache": "dual"}], ids=["cuts", "guidance", "cache"])
-@pytest.mark.parametrize("name", ["Dream", "a2d-qwen3"])
+@pytest.mark.parametrize("name", ["Dream", pytest.param("a2d-qwen3", marks=pytest.mark.slow)])
 def test_the_logits_of_all_masks(
     name: str, changes: dict[str, Any], has_pieces: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,7 +67,9 @@ def dequantised(file: Path, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("mix", "error"), [("Q8_0", 0.006), ("Q4_K_M", 0.08), ("IQ4_NL", 0.1)])
+@pytest.mark.parametrize(
+    ("mix", "error"), [("Q8_0", 0.006), ("Q4_K_M", 0.08), pytest.param("IQ4_NL", 0.1, marks=pytest.mark.slow)]
+)
 def test_it_is_packed_as_its_dequantised_weights_are(
     mix: str, error: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
