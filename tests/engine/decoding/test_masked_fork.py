@@ -150,6 +150,18 @@ def test_only_what_is_pinned_cannot_be_rewritten(network: CausalNetwork) -> None
     assert replaced[False] > 0
 
 
+def test_what_is_committed_is_not_rewritten_behind_a_change() -> None:
+    """The pins are at the end of one block of the model and the beginning of the next, which is being rewritten."""
+    config = REWRITING.replace(remasking="sequential", schedule="floor", edit_probability=0.5, max_denoising_steps=4)
+    network = masked_network(0, 2.0, depth=1)
+    run = played(network, config)
+    pins = ((2, tokens(run)[SIZE + 2]), (3, 2))
+    for step in range(1, commits(run)[1].steps):
+        found = list(fork(network, PROMPT, config, SEED, (), (), [Fork(1, step, pinned=pins)]))
+        assert tokens(found) == [token for done in commits(found) for token in done.tokens[: done.text_length]]
+        assert tokens(found)[SIZE + 3] == 2
+
+
 def test_an_end_among_what_is_written_ends_the_text_there(network: CausalNetwork) -> None:
     config = SDAR.replace(remasking="sequential", max_denoising_steps=5)
     end = next(token for token in range(MASK) if token not in tokens(played(network, config)))
