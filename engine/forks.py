@@ -35,7 +35,7 @@ class Fork:
     A change at step 0 is made before the block's noise is drawn. A change at a later step is made before that step
     reads its canvas. A step after a block's last one makes the block continue where it would have ended, unless nothing
     is changed. All changes but ``mixed`` last: pins until the block is committed, everything else until the run ends.
-    Runs over masks end where they did, and in them a banned token that is written stays.
+    Over masks a block has no step after its last one, and a banned token that is written stays.
 
     Args:
         block: of the run, 0 upward; the block after its last one is allowed.
@@ -175,6 +175,21 @@ def chain(changes: Sequence[Fork], change: Fork) -> tuple[Fork, ...]:
     Changes after that place are left out, as the run no longer reaches them.
     """
     return (*(earlier for earlier in changes if earlier.place <= change.place), change)
+
+
+def check_changes(changes: Sequence[Fork], *, over_masks: bool) -> None:
+    """Checks that changes are such that a run can be changed by, one of block diffusion or one over masks.
+
+    Raises:
+        SafelightError: one is not.
+    """
+    known = MASK_SETTINGS if over_masks else SETTINGS
+    for change in changes:
+        if over_masks and change.mixed:
+            raise SafelightError("a token's share is fed back in block diffusion alone; pin the token instead")
+        for name, _ in change.settings:
+            if name not in known:
+                raise SafelightError(f"a fork of this run cannot change {name}, only {', '.join(known)}")
 
 
 def check_seed(seed: int) -> None:

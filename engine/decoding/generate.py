@@ -30,7 +30,7 @@ from engine.decoding.sub_blocks import sub_blocks
 from engine.decoding.thoughts import ThoughtTokens
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event
-from engine.forks import Fork, Mark
+from engine.forks import Fork, Mark, check_changes
 from engine.layers.kv_cache import KVCache
 from engine.models.model import Model
 from engine.text.output_format import OutputFormat
@@ -200,6 +200,7 @@ def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], change
     """Repeats a run with changes; the arguments are those of ``fork``."""
     config = run.config
     decoder = require_block_diffusion(run, "a fork", FORKING)
+    check_changes(changes, over_masks=decoder != BLOCK_DIFFUSION)
     if config.rescue:
         raise SafelightError("a run with rescued blocks cannot be forked; run it again without rescue, then fork it")
     if config.rewrites:

@@ -12,21 +12,7 @@ from engine.decoding.drawing import Drawing
 from engine.decoding.sampler import check_cells
 from engine.decoding.waiting_changes import WaitingChanges
 from engine.errors import SafelightError
-from engine.forks import MASK_SETTINGS, Fork
-
-
-def check_changes(changes: Sequence[Fork]) -> None:
-    """Checks that changes can be made to a run over masks.
-
-    Raises:
-        SafelightError: one needs a canvas of noise.
-    """
-    for change in changes:
-        if change.mixed:
-            raise SafelightError("a token's share is fed back in block diffusion alone; pin the token instead")
-        for name, _ in change.settings:
-            if name not in MASK_SETTINGS:
-                raise SafelightError(f"a fork over masks cannot change {name}, only {', '.join(MASK_SETTINGS)}")
+from engine.forks import Fork
 
 
 class MaskedChanges:
@@ -38,7 +24,6 @@ class MaskedChanges:
     """
 
     def __init__(self, changes: Sequence[Fork], size: int, mask: int) -> None:
-        check_changes(changes)
         self.pinned: dict[int, int] = {}  # place in the text -> token, of all blocks so far
         self._waiting, self._size, self._mask = WaitingChanges(changes), size, mask
         self._block = 0  # of the pins in the settings

@@ -97,5 +97,5 @@ class _Span(MaskedRun):
         """The block's tokens (C,)."""
         return np.array(self.tokens(self.places), dtype=np.int32)
 
-    def _settle(self, written: Mapping[int, int]) -> None:
+    def _settle(self, written: Mapping[int, int], most: int | None = None) -> None:
         """Leaves the text as it is."""

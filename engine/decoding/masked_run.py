@@ -111,8 +111,8 @@ class MaskedRun:
         self._blocks.put(given, self._changes.pinned)
         self.drawing.see_anew([*self.prompt.tolist(), *self.text.values()])
         if min(given) < self.length:  # the text may end there
-            self.length, self.budget = 0, ThoughtBudget.from_run(self.run)
-            self._settle({})
+            most, self.length, self.budget = self.length, 0, ThoughtBudget.from_run(self.run)
+            self._settle({}, most)
 
     def tokens(self, places: Sequence[int]) -> list[int]:
         """Returns the tokens at places, a mask where none is written; places below 0 count from the prompt's end."""
@@ -294,9 +294,16 @@ class MaskedRun:
         temperature = self.config.sampling_temperature
         yield from self._blocks.step(written, predicted, seconds, temperature, settled=self.length)
 
-    def _settle(self, written: Mapping[int, int]) -> None:
-        """Makes tokens that follow the text without a gap part of it, ``written`` ones among them, up to its end."""
-        while self._end is None and (token := written.get(self.length, self.text.get(self.length))) is not None:
+    def _settle(self, written: Mapping[int, int], most: int | None = None) -> None:
+        """Makes tokens that follow the text without a gap part of it, ``written`` ones among them, up to its end.
+
+        Args:
+            most: tokens of the text at which that ends.
+        """
+        while self._end is None and self.length != most:
+            token = written.get(self.length, self.text.get(self.length))
+            if token is None:
+                break
             if token in self.config.eos_token_ids:
                 self._end = "eos"
             else:

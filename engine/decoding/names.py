@@ -125,5 +125,6 @@ def require_diffusion(
     thought, answer = names_of(config, decoders, own)
     for name in (thought, answer):
         if name not in can:
-            raise SafelightError(f"{what} needs the decoder {' or '.join(can)}, and this run uses {name}")
+            known = f"{', '.join(can[:-1])} or {can[-1]}" if can[1:] else can[0]
+            raise SafelightError(f"{what} needs the decoder {known}, and this run uses {name}")
     return answer

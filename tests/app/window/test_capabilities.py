@@ -76,6 +76,15 @@ def test_a_run_over_masks_is_forked_by_what_applies_to_it(qtbot: QtBot, open_win
     assert inspector.compare.trace is source
 
 
+def test_a_run_from_left_to_right_is_not_forked(qtbot: QtBot, open_window: Open, fake: FakeEngine) -> None:
+    fake.decoders = ("block_diffusion", "autoregressive")
+    window = opened(open_window, fake)
+    inspect_a_run(qtbot, window)
+    forks = window.pages.inspector().forks
+    assert not forks.run.isEnabled()
+    assert forks.reason.text() == "Runs of this decoder cannot be changed. Ask again instead."
+
+
 def test_a_backend_without_steps_is_given_no_puzzle(open_window: Open, fake: FakeEngine) -> None:
     window = opened(open_window, fake, steps=False)
     window.show_page(SUDOKU)

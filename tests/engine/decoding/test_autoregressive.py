@@ -225,7 +225,7 @@ def _read(model: Any, config: GenerationConfig) -> Any:
         ),
         (
             lambda m, c: fork(m, [1], c, 0, [], [], []),
-            "a fork needs the decoder block_diffusion .* uses autoregressive",
+            "a fork needs the decoder block_diffusion, .* or masked_diffusion, and this run uses autoregressive",
         ),
         (lambda m, c: infill(m, [1], c, 0, [tokens(CANVAS)], []), "an infill needs the decoder block_diffusion"),
         (_read, "a decision needs the decoder block_diffusion"),

@@ -484,6 +484,7 @@ def test_a_fork_that_is_none(made: Any, message: str) -> None:
         ([Fork(1, 2, settings=(("t_min", 2.0),))], r"t_max \(0.8\) must not be below t_min \(2.0\)"),
         ([Fork(1, 2, settings=(("max_denoising_steps", 2.5),))], "max_denoising_steps must be a whole number"),
         ([Fork(1, 2, settings=(("max_denoising_steps", 2),))], "block 2 ends after its 2 steps"),
+        ([Fork(1, 2, settings=(("sampling_temperature", 2.0),))], "a fork of this run cannot change sampling_temp"),
         ([Fork(1, 2), Fork(0, 2)], "must be in order"),
         ([Fork(0, 5, edits=((0, 1),)), Fork(1, 0)], "the run has no step 6 in block 1"),
         ([Fork(3, 0), Fork(7, 0, seed=1)], "the run has no step 1 in block 8"),

@@ -150,6 +150,18 @@ def test_only_what_is_pinned_cannot_be_rewritten(network: CausalNetwork) -> None
     assert replaced[False] > 0
 
 
+def test_what_is_committed_is_not_rewritten_behind_a_change() -> None:
+    """The pins are at the end of one block of the model and the beginning of the next, which is being rewritten."""
+    config = REWRITING.replace(remasking="sequential", schedule="floor", edit_probability=0.5, max_denoising_steps=4)
+    network = masked_network(0, 2.0, depth=1)
+    run = played(network, config)
+    pins = ((2, tokens(run)[SIZE + 2]), (3, 2))
+    for step in range(1, commits(run)[1].steps):
+        found = list(fork(network, PROMPT, config, SEED, (), (), [Fork(1, step, pinned=pins)]))
+        assert tokens(found) == [token for done in commits(found) for token in done.tokens[: done.text_length]]
+        assert tokens(found)[SIZE + 3] == 2
+
+
 def test_an_end_among_what_is_written_ends_the_text_there(network: CausalNetwork) -> None:
     config = SDAR.replace(remasking="sequential", max_denoising_steps=5)
     end = next(token for token in range(MASK) if token not in tokens(played(network, config)))
@@ -190,7 +202,7 @@ def test_what_cannot_be_made_is_refused_in_a_line(network: CausalNetwork) -> Non
     rows, last = [event.tokens for event in commits(run)], commits(run)[2].steps
     for change, message in (
         (Fork(0, 1, mixed=((0, 1, 0.5),)), "a token's share is fed back in block diffusion alone"),
-        (Fork(0, 1, settings=(("t_max", 1.0),)), "a fork over masks cannot change t_max, only sampling_temperature"),
+        (Fork(0, 1, settings=(("t_max", 1.0),)), "a fork of this run cannot change t_max, only sampling_temperature"),
         (Fork(1, 9, seed=1), "block 1 took"),
         (Fork(2, last, seed=1), f"the run has no step {last + 1} in block 3 to fork it at"),
         (Fork(0, 1, edits=((5, 1),)), "edited position 5 is outside the canvas of 5 tokens"),

@@ -62,7 +62,7 @@ def test_a_run_s_record_names_its_decoder_unless_that_is_block_diffusion() -> No
         assert replies[-1].message == ""  # type: ignore[union-attr]
         if wanted != "block_diffusion":
             again = RunRequest.fork(trace, (Fork(0, 0, seed=1),))
-            assert f"or masked_diffusion, and this run uses {wanted}" in refusal(run(engine, again))
+            assert f"sub_blocks or masked_diffusion, and this run uses {wanted}" in refusal(run(engine, again))
     other = RunRequest("chat", MESSAGES, GenerationConfig(decoder="other"), 7)
     assert refusal(run(engine, other)).startswith("unknown decoder 'other'; this model has autoregressive, ")
     config, fits = GenerationConfig(decoder="causal_parallel"), OutputFormat("json_object")
