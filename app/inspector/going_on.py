@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,8 @@ from app.player.player import Player
 from app.system.i18n import tr
 from engine import ADAPTERS, Fork, Mark, SafelightError
 from engine.catalog import is_embedded
-from engine.decoding.names import can_fork
+from engine.config import BLOCK_DIFFUSION
+from engine.decoding.names import FORKING, INFILLING, is_written_by
 from engine.service import (
     Capabilities,
     InfluenceMeasured,
@@ -32,6 +33,9 @@ from engine.service import (
 
 if TYPE_CHECKING:
     from engine import Influence
+
+
+MEASURING = (BLOCK_DIFFUSION,)  # decoders in whose runs influence is measured
 
 
 class GoingOn(QObject):
@@ -91,10 +95,15 @@ class GoingOn(QObject):
             return False
         return trace.header.model.fingerprint in ("", model.fingerprint)
 
-    def refusal(self, *, can: bool, is_fork: bool = False) -> str:
-        """Returns why the open run cannot be continued now; empty if it can. ``can``: the backend supports it."""
+    def refusal(self, *, can: bool, decoders: Sequence[str] = MEASURING) -> str:
+        """Returns why the open run cannot be continued now; empty if it can.
+
+        Args:
+            can: the backend supports it.
+            decoders: those whose runs can be continued in this way.
+        """
         context, trace = self._context, self._player.trace
-        unfit = self._unfit(is_fork=is_fork)
+        unfit = self._unfit(decoders)
         if trace is None or unfit:
             return unfit
         if context.loading is not None:
@@ -112,27 +121,27 @@ class GoingOn(QObject):
 
     def refusal_to_fork(self, *, can: bool) -> str:
         """Returns why the open run cannot be forked now; empty if it can. ``can`` as in ``refusal``."""
-        return self._never(is_fork=True) or self.refusal(can=can, is_fork=True)
+        return self._never(is_fork=True) or self.refusal(can=can, decoders=FORKING)
 
     def refusal_to_infill(self, *, can: bool) -> str:
         """Returns why spans of the open run cannot be rewritten now; empty if they can. ``can`` as in ``refusal``.
 
         Unlike a fork, this is possible for runs that rescue blocks or rewrite doubtful spans: only the text counts.
         """
-        return self._never(is_fork=False) or self.refusal(can=can)
+        return self._never(is_fork=False) or self.refusal(can=can, decoders=INFILLING)
 
-    def _unfit(self, *, is_fork: bool) -> str:
-        """Returns why a run like the open one cannot be continued; empty if it can."""
+    def _unfit(self, decoders: Sequence[str]) -> str:
+        """Returns why a run like the open one cannot be continued so; empty if it can."""
         trace = self._player.trace
         if trace is None:
             return ""
         if trace.header.decision is not None:
             return tr("A decision is read, not written: there is nothing to change.")
-        if is_fork and not can_fork(trace.header.config):
-            return tr("Runs of this decoder cannot be changed. Ask again instead.")
-        if not is_fork and not trace.header.config.is_block_diffusion:
-            return tr("This run was not written by block diffusion and cannot be changed. Ask again instead.")
-        return ""
+        if is_written_by(trace.header.config, decoders):
+            return ""
+        if decoders == MEASURING:
+            return tr("This can be measured in runs of block diffusion only.")
+        return tr("Runs of this decoder cannot be changed. Ask again instead.")
 
     def _never(self, *, is_fork: bool) -> str:
         """Returns why the open run can never be forked, or its spans rewritten; empty if it can."""
@@ -150,7 +159,7 @@ class GoingOn(QObject):
         context, trace = self._context, self._player.trace
         if trace is None or context.is_busy or context.loading is not None or self._has_its_model:
             return None
-        if trace.header.decision is not None or not can_fork(trace.header.config):
+        if trace.header.decision is not None or not is_written_by(trace.header.config, FORKING):
             return None
         of = trace.header.model
         if not is_embedded(of.path) and of.path not in dict(context.models):
@@ -166,9 +175,9 @@ class GoingOn(QObject):
         self._forks.set_encoder(None if model is None else model.encode)
         self._forks.block(self.refusal_to_fork(can=self._able.forks), "" if self._never(is_fork=True) else offer)
         infilling = self.refusal_to_infill(can=self._able.infill)
-        unfit = self._unfit(is_fork=False)
-        self._forks.spans.block(infilling, "" if unfit or self._never(is_fork=False) else offer)
-        self._influence.set_refusal(self.refusal(can=self._able.influence), "" if unfit else offer)
+        never = self._unfit(INFILLING) or self._never(is_fork=False)
+        self._forks.spans.block(infilling, "" if never else offer)
+        self._influence.set_refusal(self.refusal(can=self._able.influence), "" if self._unfit(MEASURING) else offer)
         if self._waiting is not None and context.loading is None:
             waiting, self._waiting = self._waiting, None
             waiting()

@@ -95,10 +95,10 @@ def require_thoughts(
         raise SafelightError("this run does not think; ask the model to think, or leave out the limit of thinking")
 
 
-def can_fork(config: GenerationConfig) -> bool:
-    """True if the decoders that a record names are all such that the run can be forked."""
+def is_written_by(config: GenerationConfig, decoders: Sequence[str]) -> bool:
+    """True if all decoders that a record names are among these."""
     names = (config.decoder, config.thought_decoder or config.decoder, config.answer_decoder or config.decoder)
-    return all((name or BLOCK_DIFFUSION) in FORKING for name in names)
+    return all((name or BLOCK_DIFFUSION) in decoders for name in names)
 
 
 def require_rule(config: GenerationConfig, decoder: str) -> None:
