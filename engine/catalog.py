@@ -216,7 +216,8 @@ GEMMA_4_BIT = "cyankiwi/diffusiongemma-26B-A4B-it-AWQ-INT4"
 GEMMA_ORIGINAL = "google/diffusiongemma-26B-A4B-it"
 WEDLM_8B = "tencent/WeDLM-8B-Instruct"
 QWEN_1_7B, QWEN_0_6B = "Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B"
-LLADA2_MINI, FAST_DLLM_1_5B = "inclusionAI/LLaDA2.1-mini", "Efficient-Large-Model/Fast_dLLM_v2_1.5B"
+LLADA2_MINI = "inclusionAI/LLaDA2.1-mini"
+FAST_DLLM_1_5B, FAST_DLLM_7B = "Efficient-Large-Model/Fast_dLLM_v2_1.5B", "Efficient-Large-Model/Fast_dLLM_v2_7B"
 PUBLISHED = (
     PublishedModel(
         GEMMA_4_BIT,
@@ -354,7 +355,7 @@ PUBLISHED = (
         date="2025-09",
     ),
     PublishedModel(
-        "Efficient-Large-Model/Fast_dLLM_v2_7B",
+        FAST_DLLM_7B,
         "Fast-dLLM v2 7B",
         "for chat, several tokens at a time",
         0,

@@ -100,7 +100,7 @@ class GoingOn(QObject):
 
         Args:
             can: the backend supports it.
-            decoders: those whose runs can be continued in this way.
+            decoders: those whose runs can be continued so.
         """
         context, trace = self._context, self._player.trace
         unfit = self._unfit(decoders)

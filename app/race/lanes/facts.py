@@ -35,7 +35,7 @@ class ModelFacts:
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """How its text is written: equal for models of one family, unless their files say otherwise."""
+        """Facts about decoding that models of one family share, unless their files say otherwise."""
         usual = self.defaults
         return *self.decoders[:1], usual.remasking, usual.schedule, usual.edit_probability, usual.sub_block
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from engine.catalog import (
     FAST_DLLM_1_5B,
+    FAST_DLLM_7B,
     GEMMA_4_BIT,
     GEMMA_ORIGINAL,
     LLADA2_MINI,
@@ -33,6 +34,7 @@ CARD: tuple[Choice, ...] = (
     (GEMMA_4_BIT, PACKED),
     (LLADA2_MINI, PACKED),
     (WEDLM_8B, PACKED),
+    (FAST_DLLM_7B, PACKED),
     (FAST_DLLM_1_5B, PACKED),
     (QWEN_1_7B, PACKED),
     (QWEN_0_6B, PACKED),

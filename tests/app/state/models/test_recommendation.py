@@ -13,6 +13,7 @@ from app.state.models.recommendation import CARD, LEAST_CARD, LEAST_TOKENS, LEFT
 from engine import PUBLISHED
 from engine.catalog import (
     FAST_DLLM_1_5B,
+    FAST_DLLM_7B,
     GEMMA_4_BIT,
     GEMMA_ORIGINAL,
     LLADA2_MINI,
@@ -47,7 +48,8 @@ def needs() -> Needs:
         (RTX_5090, GEMMA_4_BIT, ""),  # NVIDIA's format is neither smaller nor faster here
         (A100, GEMMA_ORIGINAL, ""),
         (with_card("a card", 6 * 2**30), FAST_DLLM_1_5B, "small card"),
-        (RTX_4060, WEDLM_8B, "small card"),
+        (RTX_4060, FAST_DLLM_7B, "small card"),
+        (with_card("a card", 10 * 2**30), WEDLM_8B, "small card"),
         (with_card("a card", 12 * 2**30), LLADA2_MINI, "small card"),
         (with_card("a card", 16 * 2**30), LLADA2_MINI, "small card"),
         (CPU_TORCH, GEMMA_4_BIT, "no CUDA"),
@@ -71,8 +73,8 @@ def test_the_best_that_fits(needs: Needs, machine: Machine, key: str, note: str)
     ("slow", "key", "too_slow"),
     [
         ((), LLADA2_MINI, ""),
-        ((LLADA2_MINI, WEDLM_8B, FAST_DLLM_1_5B), QWEN_1_7B, LLADA2_MINI),
-        ((LLADA2_MINI, WEDLM_8B, FAST_DLLM_1_5B, QWEN_1_7B), QWEN_0_6B, LLADA2_MINI),
+        ((LLADA2_MINI, WEDLM_8B, FAST_DLLM_7B, FAST_DLLM_1_5B), QWEN_1_7B, LLADA2_MINI),
+        ((LLADA2_MINI, WEDLM_8B, FAST_DLLM_7B, FAST_DLLM_1_5B, QWEN_1_7B), QWEN_0_6B, LLADA2_MINI),
         ((GEMMA_4_BIT,), LLADA2_MINI, ""),  # it does not fit either
         (tuple(repo for repo, _ in CARD), TALK.id, LLADA2_MINI),
     ],
