@@ -8,6 +8,7 @@ from dataclasses import replace
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QWidget
 
+from app.design.choice_box import ChoiceBox
 from app.design.controls import label
 from app.design.layouts import boxed, column_of
 from app.settings.decoders import CHOICES, OWN_DECODING, DecodingChoice, can_mix, options_of
@@ -62,6 +63,10 @@ class DecodingFields(QWidget):
         self.decoder.currentIndexChanged.connect(self._choose)
 
     def _add(self, title: str, *widgets: QWidget) -> QWidget:
+        for box in widgets:
+            if isinstance(box, ChoiceBox):  # elides long titles, so that the drawer stays as wide as it is
+                box.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+                box.setMinimumContentsLength(12)
         heading = [label(tr(title), "setting")] if title else []
         row = boxed(column_of(*heading, *widgets, spacing=4))
         self._column.addWidget(row)

@@ -22,6 +22,7 @@ from app.system.folders import default_data_folder
 from app.window.appearance import Appearance
 from engine import GenerationConfig
 from engine.config import REMASKING_OF
+from engine.decoding.generate import DECODERS
 
 T = TypeVar("T", bound=QWidget)
 
@@ -335,6 +336,17 @@ def test_the_strip_offers_the_ways_of_remasking_and_what_each_goes_by(qtbot: QtB
     assert settings.value("sampler/remasking") is None
     settings.setValue("sampler/remasking", "at random")
     assert store.read_values(settings, False).decoding == OWN_DECODING
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_the_strip_fits_its_drawer_whatever_the_decoder(qtbot: QtBot, decoder: str) -> None:
+    """What is wider would be cut off at the right."""
+    strip = SettingsStrip(SettingsValues(decoders=(decoder,)))
+    qtbot.addWidget(strip)
+    strip.show_values(GenerationConfig())
+    strip.show()
+    strip.advanced.click()
+    assert strip.decoding.minimumSizeHint().width() < 200
 
 
 def test_the_strip_mixes_decoders_where_the_model_has_both(qtbot: QtBot, settings: QSettings) -> None:
