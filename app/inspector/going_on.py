@@ -18,8 +18,7 @@ from app.player.player import Player
 from app.system.i18n import tr
 from engine import ADAPTERS, Fork, Mark, SafelightError
 from engine.catalog import is_embedded
-from engine.config import BLOCK_DIFFUSION
-from engine.decoding.names import FORKING, INFILLING, is_written_by
+from engine.decoding.names import FORKING, INFILLING, MEASURING, is_written_by
 from engine.service import (
     Capabilities,
     InfluenceMeasured,
@@ -33,9 +32,6 @@ from engine.service import (
 
 if TYPE_CHECKING:
     from engine import Influence
-
-
-MEASURING = (BLOCK_DIFFUSION,)  # decoders in whose runs influence is measured
 
 
 class GoingOn(QObject):
@@ -140,7 +136,7 @@ class GoingOn(QObject):
         if is_written_by(trace.header.config, decoders):
             return ""
         if decoders == MEASURING:
-            return tr("This can be measured in runs of block diffusion only.")
+            return tr("This can be measured in runs of block diffusion and bidirectional diffusion only.")
         return tr("Runs of this decoder cannot be changed. Ask again instead.")
 
     def _never(self, *, is_fork: bool) -> str:
@@ -286,7 +282,7 @@ class GoingOn(QObject):
         self._influence.set_busy(True)
         step = min(max(0, snapshot.step), len(record.temperature) - 1)
         temperature = float(record.temperature[step]) if len(record.temperature) else 1.0
-        canvas = tuple(int(one) for one in snapshot.tokens(calm=True))
+        canvas = tuple(int(one) for one in snapshot.tokens(calm=not record.has_masks))
         request = InfluenceRequest(trace, snapshot.block_index, canvas, position, token, temperature)
         self._context.backend.measure(request)
 

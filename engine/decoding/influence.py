@@ -6,7 +6,8 @@ It takes one step on the canvas as it is and one with that token changed. It doe
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from engine.decoding.sampler import non_finite, to_host
 from engine.errors import SafelightError
 from engine.events import Influence
 from engine.layers.kv_cache import KVCache
+from engine.models.causal.config import CausalConfig
 from engine.types import Row, Tokens
 
 ROWS = 16  # rows of a canvas whose distributions are in memory as float64 at once
@@ -37,11 +39,13 @@ def influence(
     cache: KVCache | None = None,
     temperature: float = 1.0,
     top_k: int = 8,
+    masks: int = 0,
 ) -> Influence:
     """Measures how far one token of a canvas changes the distributions of the others.
 
     Both steps are taken without self-conditioning: a trace does not hold the prediction that it would need, and feeding
-    it back would hide much of the token's own effect.
+    it back would hide much of the token's own effect. A model that reads whole texts was trained to predict masks: only
+    these are measured.
 
     Args:
         model, prompt_ids, cache: as for ``generate``; the cache then holds the text before the canvas.
@@ -51,9 +55,11 @@ def influence(
         token: that takes its place.
         temperature: that logits are divided by, above 0.
         top_k: how many of the likeliest tokens are returned for each position, before and after.
+        masks: that stand behind the canvas, where the model reads whole texts.
 
     Raises:
-        SafelightError: a canvas, position, token or text that does not fit this model; non-finite logits.
+        SafelightError: a canvas, position, token or text that does not fit this model; no mask to measure; non-finite
+            logits.
     """
     prompt, cache = prepared(model, prompt_ids, cache)
     length, size = len(canvas), model.config.vocab_size
@@ -62,19 +68,27 @@ def influence(
     *before_it, settled = checked_rows(model, [*committed, canvas], length)
     _check_change(position, token, temperature, length, size)
     texts = [prompt, *before_it]
-    if sum(map(len, texts)) + length > model.config.max_position_embeddings:
+    if sum(map(len, texts)) + length + masks > model.config.max_position_embeddings:
         raise SafelightError(f"the text does not fit the model's {model.config.max_position_embeddings} positions")
-    reuse_prefix(cache, texts)
-    complete(model, prefill(texts, cache))
+    measured = np.arange(length) != position
+    if model.config.reads_whole:
+        read = partial(_read_whole, model, torch.cat(texts), masks)
+        measured &= to_host(settled) == _mask_of(model)
+        if not measured.any():
+            raise SafelightError("no other place is left to write; choose an earlier step")
+    else:
+        reuse_prefix(cache, texts)
+        complete(model, prefill(texts, cache))
+        read = partial(model.denoise, cache=cache)
 
     changed = settled.clone()
     changed[position] = token
-    before = _logits(model, settled, cache, temperature, len(committed))
+    before = _logits(read, settled.to(model.device), temperature, len(committed))
     # An unchanged canvas is not run again, so that its influence is 0 also on devices that add in any order.
-    after = before if torch.equal(changed, settled) else _logits(model, changed, cache, temperature, len(committed))
+    is_same = torch.equal(changed, settled)
+    after = before if is_same else _logits(read, changed.to(model.device), temperature, len(committed))
     starts = range(0, length, ROWS)
     kl = torch.cat([_kl(before[at : at + ROWS], after[at : at + ROWS]) for at in starts]).cpu().numpy()
-    measured = np.arange(length) != position
     return Influence(
         position,
         token,
@@ -94,8 +108,23 @@ def _check_change(position: int, token: int, temperature: float, length: int, si
         raise SafelightError(f"the temperature must be above 0, not {temperature}")
 
 
-def _logits(model: BlockDenoiser, canvas: Tensor, cache: KVCache, temperature: float, block: int) -> Tensor:
-    logits = model.denoise(canvas.to(model.device), cache) / temperature
+def _read_whole(model: BlockDenoiser, text: Tensor, masks: int, canvas: Tensor) -> Tensor:
+    """Reads a text (T,) with a canvas (C,) and masks behind it; returns the canvas's logits (C, V)."""
+    shape = model.config
+    ids = torch.cat((text.to(canvas), canvas, canvas.new_full((masks,), _mask_of(model))))
+    before = isinstance(shape, CausalConfig) and shape.shifts_masks  # 1 if a row predicts the token behind it
+    rows = model.decode(ids, model.new_cache(), 0, len(text) - before, is_causal=False)
+    return rows[: len(canvas)]
+
+
+def _mask_of(model: BlockDenoiser) -> int:
+    mask: int | None = getattr(model.config, "mask_token_id", None)
+    assert mask is not None, "it was trained with masks"
+    return mask
+
+
+def _logits(read: Callable[[Tensor], Tensor], canvas: Tensor, temperature: float, block: int) -> Tensor:
+    logits = read(canvas) / temperature
     if not bool(torch.isfinite(logits).all()):
         raise non_finite(block, 0)
     return logits

@@ -11,6 +11,8 @@ MIXABLE = (BLOCK_DIFFUSION, "autoregressive")
 """The decoders that one run can have both of."""
 INFILLING = (BLOCK_DIFFUSION, "bidirectional")
 """The decoders that can write spans of finished text anew."""
+MEASURING = (BLOCK_DIFFUSION, "bidirectional")
+"""The decoders in whose runs the influence of a token can be measured."""
 FORKING = (BLOCK_DIFFUSION, "bidirectional", "block_causal", "sub_blocks", "masked_diffusion")
 """The decoders whose runs can be forked."""
 DECIDING = (BLOCK_DIFFUSION, "bidirectional", "block_causal")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
-from engine.decoding.names import FORKING, FORMATTING, INFILLING, require_diffusion
+from engine.decoding.names import FORKING, FORMATTING, INFILLING, MEASURING, require_diffusion
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, Influence, PromptScores
 from engine.service.admission import Admission, CachePool
@@ -195,7 +195,9 @@ class LocalBackend:
 
         self._put_adapter(model, self._chosen)
         header = request.trace.header
-        require_diffusion(header.config, model.family.decoders, model.family.default_decoder, "influence")
+        family, config = model.family, header.config
+        require_diffusion(config, family.decoders, family.default_decoder, "influence", MEASURING)
+        masks = config.max_new_tokens - len(request.canvas) * (request.block + 1)
         ids: Sequence[int] = header.prompt_ids or model.chat_ids(header.messages, enable_thinking=header.think)
         if image_digests(header.messages):
             ids = model.with_images(ids, header.messages, request.trace.pictures, header.config.image_tokens)
@@ -208,7 +210,8 @@ class LocalBackend:
             request.position,
             request.token,
             cache=cache,
-            temperature=request.temperature,
+            temperature=request.temperature or 1.0,
+            masks=max(0, masks) if model.config.reads_whole else 0,
         )
         self._caches.give_back(cache)
         return found
@@ -360,12 +363,12 @@ def _deciding(model: Model) -> Deciding | None:
 
 
 def _capabilities(model: Model, *, decides: bool) -> Capabilities:
-    """Returns a model's capabilities; influence needs block diffusion."""
+    """Returns a model's capabilities."""
     decoders = model.family.decoders
     can = dataclasses.replace(CAPABILITIES, decisions=decides, images=model.vision is not None)
     can = dataclasses.replace(can, structured=any(name in FORMATTING for name in decoders))
     if BLOCK_DIFFUSION in decoders:
         return can
-    infill = model.family.default_decoder in INFILLING
+    infill, measures = (model.family.default_decoder in can_do for can_do in (INFILLING, MEASURING))
     forks = any(name in FORKING for name in decoders)
-    return dataclasses.replace(can, forks=forks, infill=infill, influence=False)
+    return dataclasses.replace(can, forks=forks, infill=infill, influence=measures)

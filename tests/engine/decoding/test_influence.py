@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 import torch
 
 from engine import SKILLS, CanvasCommitted, SafelightError, generate, influence, load_model
+from tests.engine import bidirectional as texts
 from tests.engine.decoding.test_reuse import Counting
+from tests.engine.taught import taught
 from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
 
 PROMPT, BEFORE, CANVAS_IDS = tokens(12, 3), [tokens(CANVAS, 5), tokens(CANVAS, 6)], tokens(CANVAS, 7)
@@ -119,3 +122,29 @@ def test_non_finite_logits_are_an_error() -> None:
     poisoned.norm.weight[0] = torch.nan  # type: ignore[index]
     with pytest.raises(SafelightError, match="non-finite logits in block 3"):
         measure(Counting(poisoned), 0, 1)
+
+
+@pytest.mark.parametrize(("name", "shift"), [("llada", 0), ("dream", 1), ("modernbert", 0)])
+def test_masks_depend_on_a_letter_of_their_alphabet(name: str, shift: int) -> None:
+    """One of six letters is written; a letter of another alphabet in its place changes all that is predicted."""
+    model, asked = taught(name), texts.question(random.Random(3))
+    digits, masks = asked[-1 - texts.COUNT : -1], texts.LENGTH - len(asked) - texts.COUNT
+    canvas = torch.full((texts.COUNT,), texts.MASK)
+    canvas[1] = 10 + digits[1]
+    found = influence(model, asked, [], canvas, 1, 20 + digits[1], top_k=3, masks=masks)
+    assert found.measured.tolist() == [place != 1 for place in range(texts.COUNT)]
+    changed = canvas.clone()
+    changed[1] = 20 + digits[1]
+    p, q = (
+        model.decode(
+            torch.cat((torch.tensor(asked), one, torch.full((masks,), texts.MASK))), model.new_cache(), 0,
+            is_causal=False,
+        )[len(asked) - shift :][: texts.COUNT].double().softmax(dim=-1)
+        for one in (canvas, changed)
+    )  # fmt: skip
+    wanted = (p * (p / q).log()).sum(dim=-1).numpy()
+    assert found.kl[found.measured] == pytest.approx(wanted[found.measured], abs=1e-5)
+    assert found.kl[found.measured].min() > 0.1
+    assert found.before_top[0][0, 0] == 10 + digits[0]
+    with pytest.raises(SafelightError, match="no other place is left"):
+        influence(model, asked, [], torch.tensor([10 + digit for digit in digits]), 1, 20, masks=masks)
