@@ -15,11 +15,12 @@ def is_quick(build: Build) -> bool:
     """Whether a build is in every run, as each takes up to two seconds: a kernel has one card unless code differs.
 
     On a server's card attention is other code, on an RTX 50 the widest attention and the products of four bits. Of the
-    two heads, and of the products of uint4 and int4, which differ in a few loads, each has another card.
+    two heads, and of the products of uint4 and int4, which differ in a few loads, each has another card. Kernels of
+    rounded activations, which are off unless they are asked for, are in none.
     ``-m slow`` and ``safelight doctor`` build all of it.
     """
-    if build.part == "w4a4":
-        return True
+    if build.part == "w4a4" or "int8" in build.name or build.name == "quantize":
+        return False
     if build.capability == 89:
         return build.name not in ("score", "linear4 int4-g32", "attention sliding text", "attention full text")
     only = {90: ("attention sliding", "attention full", "linear4 int4-g32"), 120: ("attention full text", "score")}
