@@ -19,6 +19,7 @@ from engine.decoding.prefill import prefill, reuse_prefix
 from engine.decoding.protocols import BlockDenoiser
 from engine.decoding.run import checked_rows, prepared
 from engine.decoding.sampler import non_finite, to_host
+from engine.decoding.written_run import mask_of
 from engine.errors import SafelightError
 from engine.events import Influence
 from engine.layers.kv_cache import KVCache
@@ -73,7 +74,7 @@ def influence(
     measured = np.arange(length) != position
     if model.config.reads_whole:
         read = partial(_read_whole, model, torch.cat(texts), masks)
-        measured &= to_host(settled) == _mask_of(model)
+        measured &= to_host(settled) == mask_of(model.config)
         if not measured.any():
             raise SafelightError("no other place is left to write; choose an earlier step")
     else:
@@ -111,16 +112,10 @@ def _check_change(position: int, token: int, temperature: float, length: int, si
 def _read_whole(model: BlockDenoiser, text: Tensor, masks: int, canvas: Tensor) -> Tensor:
     """Reads a text (T,) with a canvas (C,) and masks behind it; returns the canvas's logits (C, V)."""
     shape = model.config
-    ids = torch.cat((text.to(canvas), canvas, canvas.new_full((masks,), _mask_of(model))))
+    ids = torch.cat((text.to(canvas), canvas, canvas.new_full((masks,), mask_of(model.config))))
     before = isinstance(shape, CausalConfig) and shape.shifts_masks  # 1 if a row predicts the token behind it
     rows = model.decode(ids, model.new_cache(), 0, len(text) - before, is_causal=False)
     return rows[: len(canvas)]
-
-
-def _mask_of(model: BlockDenoiser) -> int:
-    mask: int | None = getattr(model.config, "mask_token_id", None)
-    assert mask is not None, "it was trained with masks"
-    return mask
 
 
 def _logits(read: Callable[[Tensor], Tensor], canvas: Tensor, temperature: float, block: int) -> Tensor:

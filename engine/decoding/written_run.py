@@ -30,10 +30,20 @@ def required_mask(run: Run) -> int:
     Raises:
         SafelightError: the model has none, or there are settings of a canvas of noise.
     """
-    mask = _mask(run.model.config)
+    mask = mask_of(run.model.config)
+    refuse_noise(run)
+    return mask
+
+
+def mask_of(shape: ModelConfig) -> int:
+    """Returns the token id of a model's mask.
+
+    Raises:
+        SafelightError: the model has none.
+    """
+    mask = _mask(shape)
     if mask is None:
         raise SafelightError("this model has no mask token, which this decoder needs; choose another one")
-    refuse_noise(run)
     return mask
 
 
