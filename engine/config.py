@@ -50,6 +50,8 @@ REMASKING_OF = {
     "bidirectional": ("low_confidence_static", "low_confidence_dynamic", "random", "origin", "topk_margin", "entropy"),
 }
 """The rules that a decoder has."""
+ACCEPTANCE = ("entropy_bound", "entropy_bound_kept", "confidence_threshold", "margin")
+"""Rules for which places of a canvas a step of block diffusion keeps; see ``decoding.acceptance``."""
 SCHEDULES = ("even", "floor", "round", "ceil")
 """How many masks of a block each of its passes writes; see ``decoding.schedules.counts``."""
 BLOCK_CACHES = ("", "prefix", "dual")
@@ -265,6 +267,9 @@ class GenerationConfig:
         max_new_tokens: upper bound on generated tokens, rounded up to whole canvases.
         max_denoising_steps: most denoising steps a canvas may take.
         entropy_bound: budget of the acceptance rule, in nats; also that of the remasking "entropy_bounded".
+        acceptance: which places of a canvas a step of block diffusion keeps, one of ``ACCEPTANCE``; see
+            ``decoding.acceptance``.
+        margin: of the rule of that name: the mean gap between the two highest logits from which all places are kept.
         t_max, t_min: temperature at the first and towards the last step.
         stability_threshold: how many earlier argmax canvases must equal the current one; 0 switches the test off.
         confidence_threshold: mean entropy (nats) under which a canvas counts as confident; 0 runs every step.
@@ -296,7 +301,8 @@ class GenerationConfig:
         entropy_threshold: nats under which one of them is written; the lowest always is.
         distance_penalty: nats that each position to its right adds to a mask's entropy.
         accept_probability: probability from which a mask is written in masked block diffusion; the likeliest always is.
-            In block-causal decoding and that by sub-blocks it must be above that.
+            In block-causal decoding and that by sub-blocks it must be above that. Also that of the acceptance
+            "confidence_threshold".
         remasking: which masks of a block a pass of block-causal decoding writes, one of ``REMASKING``; see
             ``decoding.block_causal``.
         schedule: how many masks a pass writes if the rule is a number of them, one of ``SCHEDULES``.
@@ -355,6 +361,8 @@ class GenerationConfig:
     edit_probability: Share = 1.0
     edit_passes: Annotated[int, whole(0, MOST_EDIT_PASSES)] = 16
     sub_block: Annotated[int, whole(1, 1024)] = 8
+    acceptance: Annotated[str, one_of(ACCEPTANCE)] = ACCEPTANCE[0]
+    margin: Amount = 7.5
     image_tokens: Annotated[int, one_of(IMAGE_TOKENS)] = 280
     thinking_tokens: Annotated[int | None, whole(0, MOST_POSITIONS)] = None
 

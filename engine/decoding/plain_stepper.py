@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.decoding import sampling
+from engine.decoding.acceptance import rule_of
 from engine.decoding.prefill import commit
 from engine.decoding.protocols import Denoise, Passes
 from engine.decoding.sampler import Edits, Sampler, Top, as_tensors, to_host
@@ -54,6 +55,7 @@ class PlainStepper:
         yield from ()  # no pass before the first step
         self.block, self.canvas = block, canvas
         self.conditioning: Tensor | None = None
+        self.kept = self._pinned()
         self.history: list[Tensor] = []
 
     def step(self, index: int, ahead: bool = True) -> Passes[Step]:  # noqa: ARG002
@@ -69,17 +71,17 @@ class PlainStepper:
         wanted = Denoise(self.canvas, self.cache, self.conditioning)
         yield wanted
         logits = sampler.scale(wanted.take(), sampler.config.temperature(index), self.block, index)
-        candidates, entropy, accepted, self.canvas = sampler.step(logits)
-        argmax = logits.argmax(dim=-1)
-        self.history.append(argmax)  # all of it: a change may ask for more stable steps than before
+        found, accepted, self.canvas = sampler.step(logits, self.canvas, self.kept, index)
+        self.kept = accepted.mask if rule_of(sampler.config).keeps else self._pinned()
+        self.history.append(found.argmax)  # all of it: a change may ask for more stable steps than before
         self.conditioning = logits.to(self.dtype)  # as the reference does: in bf16 it is fed back rounded
         return Step(
-            to_host(argmax),
-            to_host(candidates),
-            entropy.float().cpu().numpy(),
-            accepted.cpu().numpy(),
+            to_host(found.argmax),
+            to_host(accepted.candidates),
+            found.entropy.float().cpu().numpy(),
+            accepted.mask.cpu().numpy(),
             to_host(self.canvas),
-            bool(sampler.stop(self.history, entropy)),
+            bool(accepted.is_finished) or bool(sampler.stop(self.history, found.entropy)),
             sampler.top(logits),
         )
 
@@ -115,4 +117,9 @@ class PlainStepper:
             positions, tokens, shares = as_tensors(mixed, fed.device)
             self.conditioning = fed.index_put((positions,), sampling.with_shares(fed[positions], tokens, shares))
         self.sampler = sampler
-        self.canvas = sampler.amended(self.canvas, self.block, edits)
+        before, self.canvas = self.canvas, sampler.amended(self.canvas, self.block, edits)
+        self.kept = (self.kept & (before == self.canvas)) | self._pinned()
+
+    def _pinned(self) -> Tensor:
+        """Returns a mask (C,) of the pinned places, which are kept from the first step on."""
+        return torch.from_numpy(self.sampler.pinned_mask(self.block)).to(self.canvas.device)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoding import sampling
+from engine.decoding.acceptance import Accepted, OfLogits, rule_of
 from engine.decoding.shares import TRANSFORMERS, cut
 from engine.errors import SafelightError
 from engine.events import step_number
@@ -146,12 +147,22 @@ class Sampler:
             scaled[positions, ids] = 0.0
         return scaled
 
-    def step(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Returns candidates, entropy, accepted mask and next canvas, each (C,)."""
+    def step(self, logits: Tensor, canvas: Tensor, kept: Tensor, step: int) -> tuple[OfLogits, Accepted, Tensor]:
+        """Draws and accepts.
+
+        Args:
+            logits: (C, V), scaled, of step ``step``, which has read ``canvas`` (C,).
+            kept: (C,) bool, places that stay as they are.
+
+        Returns:
+            The predictions, what the rule accepts, and the next canvas (C,).
+        """
+        config = self.config
         candidates = sampling.sample_candidates(logits, self.generator)
-        entropy = sampling.token_entropy(logits)
-        accepted = sampling.accept_mask(entropy, self.config.entropy_bound)
-        return candidates, entropy, accepted, sampling.renoise(candidates, accepted, self.noise())
+        found = OfLogits(logits, candidates, config.temperature(step))
+        progress = torch.tensor((step + 1) / config.max_denoising_steps, device=logits.device)
+        accepted = rule_of(config)(found, canvas, kept, progress)
+        return found, accepted, sampling.renoise(accepted.candidates, accepted.mask, self.noise())
 
     def skip_step(self) -> None:
         flat = torch.zeros((), device=self.generator.device).expand(self.length, self.vocab_size)

@@ -1,0 +1,164 @@
+"""Rules for which places of a canvas keep their token after a step. Pure functions; C positions.
+
+A rule reads what a step predicts and the places that are kept already. Places that it does not accept are re-noised.
+``entropy_bound`` is DiffusionGemma's: it judges all places anew in each step. With the others an accepted place stays
+as it is, and takes the likeliest token; a block ends once all of its places are kept. Its text is still the last step's
+argmax canvas, so that a later step may correct what an earlier one kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from engine.config import GenerationConfig
+from engine.decoding import sampling
+
+MOST_GAP = 60.0  # twice the published models' soft cap; the gap of a place where only one token is possible
+EARLY, MIDDLE = 0.33, 0.67  # shares of the steps; Prophet's thirds
+
+
+class StepPrediction(Protocol):
+    """The predictions of a step, each (C,)."""
+
+    @property
+    def candidate(self) -> Tensor: ...  # int64, the token that was drawn
+    @property
+    def argmax(self) -> Tensor: ...  # int64, the likeliest token
+    @property
+    def entropy(self) -> Tensor: ...  # fp32, nats
+    @property
+    def probability(self) -> Tensor: ...  # fp32, of the likeliest token at the step's temperature
+    @property
+    def gap(self) -> Tensor: ...  # fp32, how far its logit is above the second one, at temperature 1
+
+
+class Accepted(NamedTuple):
+    """The choice of a rule."""
+
+    candidates: Tensor  # (C,) int64, the token of each place
+    mask: Tensor  # (C,) bool, True where it is kept; the other places are re-noised
+    is_finished: Tensor  # () bool, True if the canvas is complete by this rule
+
+
+class Rule(Protocol):
+    """Chooses the places of a canvas that keep their token."""
+
+    keeps: ClassVar[bool]  # an accepted place stays accepted to the canvas's last step
+
+    def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor, progress: Tensor) -> Accepted:
+        """Accepts places after a step.
+
+        Args:
+            canvas: (C,) tokens that the step has read.
+            kept: (C,) bool, places that stay as they are there.
+            progress: () share of the most steps that are taken with this one.
+        """
+
+
+@dataclass(frozen=True)
+class EntropyBound:
+    """DiffusionGemma's rule: the surest places, while the entropies of those before them stay within a bound in nats.
+
+    Nothing is kept from step to step.
+    """
+
+    bound: float
+    keeps: ClassVar[bool] = False
+
+    def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor, progress: Tensor) -> Accepted:  # noqa: ARG002
+        mask = sampling.accept_mask(found.entropy, self.bound)
+        return Accepted(found.candidate, mask, torch.zeros((), dtype=torch.bool, device=mask.device))
+
+
+@dataclass(frozen=True)
+class EntropyBoundKept:
+    """The entropy bound for places that are not kept yet (Ben-Hamu et al. 2025, arXiv 2505.24857)."""
+
+    bound: float
+    keeps: ClassVar[bool] = True
+
+    def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor, progress: Tensor) -> Accepted:  # noqa: ARG002
+        left = found.entropy.masked_fill(kept, -1.0).clamp_min(0.0)
+        return _kept(found, canvas, kept, kept | sampling.accept_mask(left, self.bound))
+
+
+@dataclass(frozen=True)
+class ConfidenceThreshold:
+    """Places whose likeliest token has a probability, at least the surest (mlx-vlm's rule at its temperature 0)."""
+
+    probability: float
+    keeps: ClassVar[bool] = True
+
+    def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor, progress: Tensor) -> Accepted:  # noqa: ARG002
+        left = found.probability.masked_fill(kept, -1.0)
+        sure = left >= self.probability
+        surest = torch.arange(len(left), device=left.device) == left.argmax()
+        return _kept(found, canvas, kept, kept | sure | (surest & ~sure.any()))
+
+
+@dataclass(frozen=True)
+class Margin:
+    """The kept entropy bound; all places at once where their gaps are large on average (Prophet, arXiv 2508.19982).
+
+    The threshold falls to two thirds and one third of itself in the later thirds of the steps. Prophet measures the gap
+    at the places of an answer that it is given; here it is measured at all places that are not kept yet.
+    """
+
+    bound: float
+    gap: float
+    keeps: ClassVar[bool] = True
+
+    def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor, progress: Tensor) -> Accepted:
+        least = self.gap * (3 - (progress >= EARLY).float() - (progress >= MIDDLE).float()) / 3
+        mean = found.gap.masked_fill(kept, 0.0).sum() / (~kept).sum().clamp_min(1)
+        chosen = EntropyBoundKept(self.bound)(found, canvas, kept, progress)
+        return _kept(found, canvas, kept, chosen.mask | (mean >= least))
+
+
+RULES: dict[str, Callable[[GenerationConfig], Rule]] = {
+    "entropy_bound": lambda config: EntropyBound(config.entropy_bound),
+    "entropy_bound_kept": lambda config: EntropyBoundKept(config.entropy_bound),
+    "confidence_threshold": lambda config: ConfidenceThreshold(config.accept_probability),
+    "margin": lambda config: Margin(config.entropy_bound, config.margin),
+}
+
+
+def rule_of(config: GenerationConfig) -> Rule:
+    """Returns the rule that a run's settings name."""
+    return RULES[config.acceptance](config)
+
+
+@dataclass(frozen=True)
+class OfLogits:
+    """The predictions of temperature-scaled logits (C, V); each is computed when it is first read."""
+
+    logits: Tensor
+    candidate: Tensor
+    temperature: float
+
+    @cached_property
+    def argmax(self) -> Tensor:
+        return self.logits.argmax(dim=-1)
+
+    @cached_property
+    def entropy(self) -> Tensor:
+        return sampling.token_entropy(self.logits)
+
+    @cached_property
+    def probability(self) -> Tensor:
+        return (self.logits.amax(dim=-1) - self.logits.logsumexp(dim=-1)).exp()
+
+    @cached_property
+    def gap(self) -> Tensor:
+        first, second = self.logits.topk(2, dim=-1).values.unbind(-1)
+        return ((first - second) * self.temperature).clamp_max(MOST_GAP)
+
+
+def _kept(found: StepPrediction, canvas: Tensor, kept: Tensor, mask: Tensor) -> Accepted:
+    return Accepted(torch.where(kept, canvas, found.argmax), mask, mask.all())
