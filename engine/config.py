@@ -269,6 +269,7 @@ class GenerationConfig:
         entropy_bound: budget of the acceptance rule, in nats; also that of the remasking "entropy_bounded".
         acceptance: which places of a canvas a step of block diffusion keeps, one of ``ACCEPTANCE``; see
             ``decoding.acceptance``.
+        fixes_kept: whether a place that a rule has kept is certain of its token from then on, and not predicted again.
         margin: of the rule of that name: the mean gap between the two highest logits from which all places are kept.
         t_max, t_min: temperature at the first and towards the last step.
         soft_tokens: how many of the likeliest tokens of each place are fed back into the next step; 0 feeds back all.
@@ -369,6 +370,7 @@ class GenerationConfig:
     sub_block: Annotated[int, whole(1, 1024)] = 8
     acceptance: Annotated[str, one_of(ACCEPTANCE)] = ACCEPTANCE[0]
     margin: Amount = 7.5
+    fixes_kept: Flag = False
     image_tokens: Annotated[int, one_of(IMAGE_TOKENS)] = 280
     thinking_tokens: Annotated[int | None, whole(0, MOST_POSITIONS)] = None
 

@@ -166,7 +166,7 @@ DECODING = (
     Knob("--sub-block", "sub_block", int, "positions filled before the next ones of a block (sub_blocks)"),
 )
 
-SWITCHES = ("rescue", "verify")  # options without a value, named after fields of GenerationConfig
+SWITCHES = ("rescue", "verify", "fixes_kept")  # options without a value, named after fields of GenerationConfig
 
 
 def add_model(parser: argparse.ArgumentParser, default: str) -> None:
@@ -236,6 +236,12 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
         action="store_const",
         const=True,
         help="read each finished block from left to right, and mark the tokens that look unlikely",
+    )
+    group.add_argument(
+        "--fixes-kept",
+        action="store_const",
+        const=True,
+        help="do not predict kept tokens again (acceptance rules that keep them for good); faster on a processor",
     )
 
 

@@ -100,6 +100,8 @@ def plain_generation(model: Table, prompt: list[int], config: GenerationConfig, 
                         scaled[position, token] = 0.0 if token == pins[position] else -math.inf
                     elif token not in allowed:
                         scaled[position, token] = -math.inf
+                    if kept[position] and config.fixes_kept and config.acceptance != "entropy_bound":
+                        scaled[position, token] = 0.0 if token == canvas[position] else -math.inf
             drawn = torch.multinomial(torch.softmax(scaled, dim=-1), 1, generator=draws)[:, 0].tolist()
             fresh = noise()
             rows = scaled.tolist()
@@ -180,6 +182,7 @@ def random_settings(rng: random.Random, acceptance: str) -> GenerationConfig:
         acceptance=acceptance,
         accept_probability=rng.choice([0.3, 0.6, 0.9, 0.99]),
         margin=rng.choice([1.0, 7.5, 20.0]),
+        fixes_kept=rng.random() < 0.3,
         soft_tokens=rng.choice([0, 0, 1, 5, 64]),
         t_max=rng.choice([0.8, 1.5]),
         t_min=rng.choice([0.4, 0.8]),
