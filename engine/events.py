@@ -34,7 +34,6 @@ from numpy.typing import NDArray
 
 from engine.types import Tokens
 
-
 BlockEnd = Literal["converged", "step_cap", "stalled"]
 """Why a block took no more denoising steps."""
 Following = Literal["taken", "again", "rescued"]

@@ -49,7 +49,9 @@ def answers(model: Model, tasks: Sequence[Task], config: GenerationConfig) -> li
     return found
 
 
-def settings(config: GenerationConfig, steps: Sequence[int], fall: float, tries: Sequence[int]) -> dict[str, GenerationConfig]:
+def settings(
+    config: GenerationConfig, steps: Sequence[int], fall: float, tries: Sequence[int]
+) -> dict[str, GenerationConfig]:
     """Returns the settings to compare, by their names; the first is the default."""
     found = {"to the cap": config}
     for count in steps:

@@ -15,6 +15,7 @@ import copy
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import NDArray
 
