@@ -289,8 +289,8 @@ class GenerationConfig:
         thought_decoder, answer_decoder: the decoders of blocks that begin in a thought, and of all others; "" takes
             ``decoder``. See ``decoding.mixed``.
         rescue: whether to rescue a block of block diffusion that stalls or takes all its steps without converging. Its
-            prefix that is stable and causally likely is kept, and the rest written autoregressively. Not with formats, infills
-            and decisions; runs with it cannot be forked.
+            prefix that is stable and causally likely is kept, and the rest written autoregressively. Not with formats,
+            infills and decisions; runs with it cannot be forked.
         rescue_probability: causal probability from which a rescue keeps a stable token.
         verify: whether finished blocks of block diffusion are read causally, which yields each token's probability by
             the text before it. Not with formats, forks, infills and decisions. See ``decoding.verifying``.

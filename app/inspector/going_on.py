@@ -149,9 +149,7 @@ class GoingOn(QObject):
         if trace is not None and is_fork and trace.header.config.rewrites:
             return tr("This run rewrites unsure parts and cannot be changed. Ask again without that.")
         if trace is not None and is_fork and trace.header.config.begins_again:
-            return tr(
-                "Blocks of this run may begin again, so that it cannot be changed. Ask again without second tries."
-            )
+            return tr("This run begins blocks again and cannot be changed. Ask again without second tries.")
         return ""
 
     def needed(self) -> ModelChoice | None:

@@ -4,10 +4,10 @@ Blocks that begin in a thought use one decoder, all others another. Thoughts are
 them; the decoder changes at the next edge between blocks. The first block counts as a thought if the prompt asks for
 one. Without a tokenizer there are no thoughts.
 
-*Rescue*: a canvas that has stalled, or taken all its steps without converging, is read causally, by the same weights. Its longest
-prefix of good tokens is kept. A token is good if it was the argmax for ``stability_threshold`` steps before the last,
-and has a causal probability of at least ``rescue_probability``; pinned tokens always are. The pass that reads the
-prefix also predicts the token behind it. From there on the block is written autoregressively.
+*Rescue*: a canvas that has stalled, or taken all its steps without converging, is read causally, by the same weights.
+Its longest prefix of good tokens is kept. A token is good if it was the argmax for ``stability_threshold`` steps before
+the last, and has a causal probability of at least ``rescue_probability``; pinned tokens always are. The pass that reads
+the prefix also predicts the token behind it. From there on the block is written autoregressively.
 
 *Verify*: all other canvases are read causally when they are finished, and doubtful spans may be written anew; see
 ``verifying``.

@@ -44,9 +44,9 @@ BLOCK_STEPS = 1_000  # most steps of a block that are read, as the window waits 
 class Frame(NamedTuple):
     """One picture of a replay: a block's noise (step ``NOISE``), one of its steps, or its commit (step = its steps).
 
-    Pins and other tries begin in the frame of the step or commit that follows them, and a causal reading in the frame of its step.
-    A read of a decision is a block of noise and one step. The values of the slots appear in that step's frame, and the
-    commit has no frame.
+    Pins, and the end of a try, appear in the frame of the step or commit that follows them, and a causal reading in the
+    frame of its step. A read of a decision is a block of noise and one step. The values of the slots appear in that
+    step's frame, and the commit has no frame.
     """
 
     block: int
