@@ -204,7 +204,7 @@ def take_steps(
             *step.top,
         )
         if not goes_on and (step.converged or is_last or watch.has_stalled):
-            return FinishedCanvas(step, before + index + 1, unchanged, watch.has_stalled)
+            return FinishedCanvas(step, before + index + 1, unchanged, watch.has_stalled and not is_last)
     raise AssertionError
 
 

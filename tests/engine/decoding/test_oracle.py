@@ -133,7 +133,7 @@ def plain_generation(model: Table, prompt: list[int], config: GenerationConfig, 
                 since += 1
                 if mean < level - config.stall_fall * level or level == math.inf:
                     level, since = mean, 0
-                stalled = config.stall_steps > 0 and since >= config.stall_steps
+                stalled = 0 < config.stall_steps <= since and spent + step + 1 < config.max_denoising_steps
                 conditioning = scaled
                 steps.append((block, spent + step, temperature, best, drawn, entropies, keep, canvas))
                 step += 1
