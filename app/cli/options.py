@@ -103,6 +103,12 @@ KNOBS = (
     Knob("--stall-fall", "stall_fall", float, "share by which its mean entropy must fall within --stall-steps"),
     Knob("--second-tries", "second_tries", int, "how often a canvas that stalled begins again, within --max-steps"),
     Knob("--canvas-length", "canvas_length", int, "tokens in a canvas (default: the model's own)"),
+    Knob(
+        "--smallest-canvas",
+        "smallest_canvas",
+        int,
+        "give an answer of few new tokens a canvas of N tokens, or 2, 4, 8 … times N (default: the model's own)",
+    ),
 )
 DECODING = (
     Knob("--decoder", "decoder", str, "how the text is written; an unknown name lists the model's decoders"),

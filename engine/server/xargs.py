@@ -2,8 +2,8 @@
 
 Ours are ``diffusion_rescue``, ``diffusion_verify``, ``diffusion_stall_steps`` and their settings, as in
 ``GenerationConfig``, and mlx-vlm's ``diffusion_sampler`` with ``diffusion_threshold`` for the acceptance rule and its
-number. With constrained tokens vLLM still draws noise from the whole vocabulary; this engine draws it from the allowed
-tokens.
+number, and ``diffusion_min_canvas_length``. With constrained tokens vLLM still draws noise from the whole vocabulary;
+this engine draws it from the allowed tokens.
 """
 
 from __future__ import annotations
@@ -25,7 +25,16 @@ THRESHOLDS = {"confidence_threshold": "accept_probability", "margin": "margin"} 
 STALLING = {"stall_steps": 1_000, "second_tries": MOST_TRIES}  # the most of each, of denoised blocks
 STALLING_SHARE = "stall_fall"
 OF_DENOISED = (*ACCEPTING, *STALLING, STALLING_SHARE, *FINISHING)
-NAMES = ("seed_canvas", "pinned", "max_steps", "canvas_length", "read_only", "constrained", *OF_DENOISED)
+NAMES = (
+    "seed_canvas",
+    "pinned",
+    "max_steps",
+    "canvas_length",
+    "min_canvas_length",
+    "read_only",
+    "constrained",
+    *OF_DENOISED,
+)
 PREFIX = "diffusion_"
 
 
@@ -55,6 +64,8 @@ def apply_xargs(
     length = model.canvas_length
     if "canvas_length" in values:
         length = changes["canvas_length"] = _whole(values, "canvas_length", 1, model.canvas_length)
+    if "min_canvas_length" in values:
+        changes["smallest_canvas"] = _whole(values, "min_canvas_length", 1, model.canvas_length)
     changes |= _accepting(values, config) | _stalling(values) | _finishing(values)
     if "seed_canvas" in values:
         seed = _tokens(values, "seed_canvas", model.vocab_size)
