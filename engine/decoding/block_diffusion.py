@@ -145,32 +145,32 @@ def denoise_block(
     canvas = sampler.first_canvas(block, edits)
     yield CanvasStarted(block, to_host(canvas), sampler.pinned_mask(block))
     best = last = yield from take_steps(schedule, block, canvas, 0, usage)
-    number = counts = 0
+    number = surest = 0
     while last is not None and best is not None and not last.last.converged and (number or last.has_stalled):
         config, sampler = schedule.config, schedule.stepper.sampler
         has_room = config.max_denoising_steps - last.steps > config.stall_steps
         is_again = last.has_stalled and number < config.second_tries and has_room
         canvas = sampler.amended(sampler.noise(), block) if is_again else torch.from_numpy(best.last.argmax)
         then: Following = "again" if is_again else "rescued" if rescues else "taken"
-        yield TryEnded(block, last.steps - 1, number, counts, last.has_stalled, then, to_host(canvas))
+        yield TryEnded(block, last.steps - 1, number, surest, last.has_stalled, then, to_host(canvas))
         if not is_again:
             break
-        last = yield from take_steps(schedule, block, canvas, last.steps, usage, spent=last.steps)
+        last = yield from take_steps(schedule, block, canvas, last.steps, usage, used=last.steps)
         number += 1
         if last is not None and (last.last.converged or last.last.entropy.mean() < best.last.entropy.mean()):
-            best, counts = last, number
+            best, surest = last, number
     if last is None or best is None:
         return None
     return dataclasses.replace(best, steps=last.steps, has_stalled=last.has_stalled)
 
 
 def take_steps(
-    schedule: ForkSchedule, block: int, canvas: Tensor, before: int, usage: Usage, spent: int = 0
+    schedule: ForkSchedule, block: int, canvas: Tensor, before: int, usage: Usage, used: int = 0
 ) -> Decoding[FinishedCanvas | None]:
     """Denoises a canvas (C,) to its last step, after ``before`` steps of its block; returns None if it was cancelled.
 
     Args:
-        spent: steps of these that count against the most that the settings allow.
+        used: steps of these that count against the most that the settings allow.
     """
     stepper, watch = schedule.stepper, StallWatch.under(schedule.config)
     unchanged, previous = np.zeros(len(canvas), dtype=np.int32), None
@@ -183,7 +183,7 @@ def take_steps(
             schedule.change(block, index)
             watch = StallWatch.under(schedule.config)
         goes_on = schedule.due(block, index + 1)  # a change keeps a canvas from ending before it is made
-        is_last = index + 1 >= schedule.config.max_denoising_steps - spent
+        is_last = index + 1 >= schedule.config.max_denoising_steps - used
         step = yield from stepper.step(index, ahead=not (goes_on or is_last or watch.may_stall))
         watch = watch.after(float(step.entropy.mean()))
         if previous is not None:

@@ -33,7 +33,7 @@ const timeline = {
   strip(go) {
     byId("film").hidden = blocks.length < 2 || Boolean(told.decision);
     this.buttons = blocks.map((block, index) => {
-      const reasons = { converged: "converged", step_cap: "step limit", stalled: "stalled" };
+      const reasons = { converged: "converged", step_cap: "step limit" };
       const words = `${count(block.steps, "step")}${block.committed ? `, ${reasons[block.reason] || block.reason}` : ", unfinished"}`;
       const made = element("button", { type: "button" }, `Block ${index + 1}`, element("small", {}, words));
       const last = frames.reduce((found, frame, place) => (frame.block === index ? place : found), 0);

@@ -93,13 +93,13 @@ def plain_generation(model: Table, prompt: list[int], config: GenerationConfig, 
         for position, token in pins.items():
             canvas[position] = token
         starts.append(canvas)
-        spent, ends = 0, list[tuple[float, list[int]]]()  # of each try, its mean entropy and its draft
+        used, ends = 0, list[tuple[float, list[int]]]()  # of each try, its mean entropy and its draft
         is_over = False
         while not is_over:
             conditioning, argmaxes, converged, step = None, [], False, 0
             kept = [position in pins for position in range(length)]
             level, since, stalled = math.inf, 0, False
-            while spent + step < config.max_denoising_steps and not converged and not stalled:
+            while used + step < config.max_denoising_steps and not converged and not stalled:
                 share = (config.max_denoising_steps - step) / config.max_denoising_steps
                 temperature = config.t_min + (config.t_max - config.t_min) * share
                 scaled = model.logits(prefix, canvas, conditioning) / temperature
@@ -133,21 +133,21 @@ def plain_generation(model: Table, prompt: list[int], config: GenerationConfig, 
                 since += 1
                 if mean < level - config.stall_fall * level or level == math.inf:
                     level, since = mean, 0
-                stalled = 0 < config.stall_steps <= since and spent + step + 1 < config.max_denoising_steps
+                stalled = 0 < config.stall_steps <= since and used + step + 1 < config.max_denoising_steps
                 conditioning = scaled
-                steps.append((block, spent + step, temperature, best, drawn, entropies, keep, canvas))
+                steps.append((block, used + step, temperature, best, drawn, entropies, keep, canvas))
                 step += 1
-            spent += step
+            used += step
             ends.append((mean, argmaxes[-1]))
             surest = len(ends) - 1 if converged else min(range(len(ends)), key=lambda one: ends[one][0])
-            left = config.max_denoising_steps - spent
+            left = config.max_denoising_steps - used
             is_over = converged or not stalled or len(ends) > config.second_tries or left <= config.stall_steps
             if not converged and (stalled or len(ends) > 1):
                 canvas = list(ends[surest][1]) if is_over else noise()
                 for position, token in pins.items():
                     canvas[position] = token
                 then = "taken" if is_over else "again"
-                tries.append((block, spent - 1, len(ends) - 1, surest, stalled, then, canvas))
+                tries.append((block, used - 1, len(ends) - 1, surest, stalled, then, canvas))
         draft = ends[surest][1]
         tokens, text = [], 0
         for token in draft:
@@ -155,7 +155,7 @@ def plain_generation(model: Table, prompt: list[int], config: GenerationConfig, 
             if token in config.eos_token_ids:
                 ended = True
             text += not ended
-        commits.append((tokens, text, spent, "converged" if converged else "stalled" if stalled else "step_cap"))
+        commits.append((tokens, text, used, "converged" if converged else "stalled" if stalled else "step_cap"))
         out += tokens[:text]
         prefix += draft
     reason = "eos" if ended else "length"
