@@ -2,7 +2,8 @@
 
 Hard puzzles, everyday prompts to the skills model, which was never taught them, and held-out skills are answered with
 the same seeds: to the cap on steps as by default, with stalled blocks taken as they are, with second tries, and with
-rescue. The steps of prompts with a block that runs to the cap by default stand in a column of their own.
+rescue. The steps of prompts with a block that runs to the cap by default stand in a column of their own, and so does
+the share of texts that stay the same.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ EVERYDAY = Path(__file__).with_name("everyday_prompts.txt")
 class StalledAnswer:
     """The answer to a prompt: whether it is right, its steps, and whether a block ran to the cap or stalled."""
 
+    text: str
     is_right: bool
     steps: int
     is_capped: bool
@@ -44,8 +46,8 @@ def answers(model: Model, tasks: Sequence[Task], config: GenerationConfig) -> li
         reasons = {event.reason for event in events if isinstance(event, CanvasCommitted)}
         last = events[-1]
         assert isinstance(last, GenerationFinished)
-        is_right = task.is_right(model.tokenizer.decode(last.tokens.tolist()))
-        found.append(StalledAnswer(is_right, last.steps, "step_cap" in reasons, "stalled" in reasons))
+        text = model.tokenizer.decode(last.tokens.tolist())
+        found.append(StalledAnswer(text, task.is_right(text), last.steps, "step_cap" in reasons, "stalled" in reasons))
     return found
 
 
@@ -72,7 +74,7 @@ def main() -> None:
     parser.add_argument("--tries", type=int, nargs="+", default=(1, 4), help="second_tries to compare")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    print(f"{'':<14}{'':<26}{'exact':>8}{'steps':>8}{'capped':>8}{'lost':>6}{'won':>6}{'stalled':>9}")
+    print(f"{'':<14}{'':<26}{'exact':>8}{'steps':>8}{'capped':>8}{'lost':>6}{'won':>6}{'same':>6}{'stalled':>9}")
     for name, path, tasks in (
         ("hard Sudoku", SUDOKU, hard_puzzles(options.puzzles, 0)),
         ("everyday", SKILLS, everyday(options.everyday)),
@@ -84,6 +86,7 @@ def main() -> None:
             found = answers(model, tasks, config)
             first = first or found
             capped = [own.steps for own, by_default in zip(found, first, strict=True) if by_default.is_capped]
+            same = sum(one.text == other.text for one, other in zip(found, first, strict=True))
             lost, won = (
                 sum(one.is_right and not other.is_right for one, other in zip(*pair, strict=True))
                 for pair in ((first, found), (found, first))
@@ -91,7 +94,7 @@ def main() -> None:
             print(
                 f"{name:<14}{decoding:<26}{sum(one.is_right for one in found) / len(found):>8.1%}"
                 f"{sum(one.steps for one in found) / len(found):>8.2f}{sum(capped) / max(1, len(capped)):>8.1f}"
-                f"{lost:>6}{won:>6}{sum(one.has_stalled for one in found):>9}",
+                f"{lost:>6}{won:>6}{same / len(found):>6.0%}{sum(one.has_stalled for one in found):>9}",
                 flush=True,
             )
 
