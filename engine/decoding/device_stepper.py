@@ -127,10 +127,13 @@ Stepper: TypeAlias = DeviceStepper | PlainStepper
 
 
 def stepper_for(run: Run) -> Stepper:
-    """Returns a stepper of the model's step program if it has one and no tokens are cut off, else of plain torch."""
+    """Returns a stepper of the model's step program if it has one, else of plain torch.
+
+    The program draws from all tokens, and feeds all of them back.
+    """
     model = run.model
     sampler = Sampler.from_settings(model.config, run.config, model.device, run.seed)
-    if isinstance(model, HasStepProgram) and model.has_step_program and not run.config.cuts:
+    if isinstance(model, HasStepProgram) and model.has_step_program and not (run.config.cuts or run.config.soft_tokens):
         return DeviceStepper(model, run.cache, sampler)
     return PlainStepper(model.dtype, run.cache, sampler)
 
