@@ -101,15 +101,20 @@ class DeviceStepper:
         self.sampler = sampler
 
     def change(self, sampler: Sampler, edits: Edits, mixed: Shares = ()) -> None:
-        """Restarts the canvas as it is, with the state that its earlier steps have left."""
+        """Restarts the canvas as it is, with the state that its earlier steps have left.
+
+        Places that were edited are not kept any more.
+        """
         if mixed:
             self.program.mix(*as_tensors(mixed, self.program.soft.device))
         canvas = sampler.amended(self.program.canvas, self.block, edits)
+        held = self.program.kept & (self.program.canvas == canvas)
         left = [part.clone() for part in _left_by_steps(self.program)]
         self.adopt(sampler)
         self.program.begin(canvas, sampler.pinned_ids(self.block), sampler.config)
         for part, kept in zip(_left_by_steps(self.program), left, strict=True):
             part.copy_(kept)
+        self.program.kept |= held
 
     def _advance(self) -> None:
         """Counts the canvas that was to be committed as text."""
