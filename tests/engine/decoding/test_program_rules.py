@@ -161,6 +161,19 @@ def test_the_program_agrees_with_the_plain_path(acceptance: str, seeds: range) -
     assert seen == {"changed", "converged", "step cap", "kept"}
 
 
+@pytest.mark.usefixtures("_program_draws")
+@torch.inference_mode()
+def test_the_entropy_bound_leaves_nothing_kept_but_pins() -> None:
+    config = CONFIG.replace(acceptance="confidence_threshold", pinned=((2, 40),))
+    pair = Pair(tame(), config, 1)
+    pair.begin(0)
+    for index, acceptance in enumerate(("confidence_threshold", "entropy_bound", "confidence_threshold")):
+        pair.change(config.replace(acceptance=acceptance), 0, (), ())
+        pair.step(index, ahead=False)
+        assert pair.device.program.kept.sum() == (1 if acceptance == "entropy_bound" else 2)
+        assert torch.equal(pair.device.program.kept, pair.plain.kept)
+
+
 @pytest.mark.parametrize("acceptance", ACCEPTANCE)
 def test_a_model_with_a_program_takes_all_rules_by_it(acceptance: str) -> None:
     model: Any = OnDevice(tame())

@@ -69,8 +69,9 @@ def of_each(canvases: tuple[int, ...]) -> tuple[list[dict[str, Tensor]], dict[st
 
 
 @pytest.mark.parametrize("gaps", [False, True])
-def test_gaps(gaps: bool) -> None:
+def test_gaps(gaps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of free places, of one with a tie, of one with a single token, of pinned ones; all else stays to the bit."""
+    monkeypatch.setattr(kernel, "MERGE_TILES", 2)  # so that three tiles are merged in two turns
     states, table = made(6, 64, 300, torch.float32, packed=False)
     table[200], table[299] = states[1], states[1]  # equal, in two tiles
     table[10], table[11] = states[2], states[2]  # in one
