@@ -1,0 +1,85 @@
+"""Which candidate runs on which prompt: all on all, or by successive halving. No Qt, no torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from app.state.tuning.candidates import Candidate
+from app.state.tuning.scores import TuningRow, TuningScores
+
+SHARES = (8, 4, 2, 1)  # a rung has this part of all prompts
+SHORTEST = 20  # prompts of a rung
+FEWEST = 3  # candidates that a rung keeps
+
+
+@dataclass(frozen=True)
+class TuningPlan:
+    """The candidates, the reference first, and the prompts they are compared on.
+
+    Args:
+        count: prompts of the last rung.
+        margin: how much lower than the reference's the exactness may be, as a share.
+        halves: whether only the better half of the candidates goes on to a rung twice as long; the reference always
+            does.
+    """
+
+    candidates: tuple[Candidate, ...]
+    count: int
+    margin: float
+    halves: bool
+
+    @property
+    def rungs(self) -> list[int]:
+        """The prompts of each rung, those of the rungs before included."""
+        if not self.halves:
+            return [self.count]
+        return [self.count // share for share in SHARES if share == 1 or self.count // share >= SHORTEST]
+
+    @property
+    def runs(self) -> int:
+        """The number of runs in all."""
+        before, left, total = 0, len(self.candidates) - 1, 0
+        for rung in self.rungs:
+            total += (rung - before) * (left + 1)
+            before, left = rung, min(left, kept_of(left))
+        return total
+
+    def pairs(self, scores: TuningScores) -> Iterator[tuple[Candidate, int]]:
+        """Yields each candidate and index of a prompt to run next; each result is added to ``scores`` before the next.
+
+        All candidates of a rung answer a prompt before the next prompt, so that an early end leaves them comparable.
+        What ``scores`` has already is passed over.
+        """
+        usual, *others = self.candidates
+        for rung in self.rungs:
+            for index in range(rung):
+                for candidate in (usual, *others):
+                    if not scores.has(candidate, index):
+                        yield candidate, index
+            if rung < self.count:
+                others = [row.candidate for row in better_half(scores.rows(others, rung), self.margin)]
+
+    def finalists(self, scores: TuningScores) -> list[Candidate]:
+        """Returns the candidates that have answered all prompts."""
+        return [
+            candidate
+            for candidate in self.candidates
+            if len([index for index in scores.runs.get(candidate, {}) if index < self.count]) == self.count
+        ]
+
+
+def kept_of(count: int) -> int:
+    """Returns how many of ``count`` candidates go on to the next rung."""
+    return max(FEWEST, math.ceil(count / 2))
+
+
+def better_half(rows: Sequence[TuningRow], margin: float) -> list[TuningRow]:
+    """Returns the rows that go on to the next rung, the best first.
+
+    Those come first that are not shown to be worse than the reference; among these, those that do not seem to be lower
+    by more than the margin; then the fewest steps count.
+    """
+    ordered = sorted(rows, key=lambda row: (row.is_worse, row.difference < -margin, row.steps, -row.exact))
+    return ordered[: kept_of(len(rows))]
