@@ -21,6 +21,8 @@ SETTINGS = (
     "confidence_threshold",
     "stability_threshold",
     "max_new_tokens",
+    "accept_probability",
+    "margin",
 )  # that a fork may change in block diffusion
 MASK_SETTINGS = ("sampling_temperature", "accept_probability", "entropy_bound")  # and in a run over masks
 _WHOLE = {"max_denoising_steps", "stability_threshold", "max_new_tokens"}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from engine import GenerationConfig, SafelightError, files
-from engine.config import IMAGE_TOKENS, LARGEST_SEED, MOST_POSITIONS, MOST_THREADS, REMASKING, SCHEDULES
+from engine.config import ACCEPTANCE, IMAGE_TOKENS, LARGEST_SEED, MOST_POSITIONS, MOST_THREADS, REMASKING, SCHEDULES
 from engine.errors import quoted
 from engine.service import is_remote
 
@@ -93,6 +93,8 @@ KNOBS = (
         float,
         "how many unsure tokens a step keeps, in nats of entropy (Boldness in the window)",
     ),
+    Knob("--acceptance", "acceptance", str, f"which tokens of a canvas a step keeps: {', '.join(ACCEPTANCE)}"),
+    Knob("--margin", "margin", float, "mean lead of the likeliest tokens from which all are kept (acceptance margin)"),
     Knob("--t-max", "t_max", float, "temperature at a canvas's first step"),
     Knob("--t-min", "t_min", float, "temperature at a canvas's last step"),
     Knob("--stability", "stability_threshold", int, "a canvas may end once its best guess is unchanged for N steps"),
@@ -135,7 +137,7 @@ DECODING = (
         "--accept-probability",
         "accept_probability",
         float,
-        "write masks whose likeliest token has this probability (masked diffusion, block-causal)",
+        "write places whose likeliest token has this probability (masked, block-causal, --acceptance)",
     ),
     Knob(
         "--remasking",

@@ -71,7 +71,12 @@ def built_in() -> tuple[Preset, ...]:
     return (
         Preset(DEFAULT, tr("Default")),
         Preset("careful", tr("Careful"), overrides=(("entropy_bound", 0.05), ("max_denoising_steps", 96))),
-        Preset("quick", tr("Quick"), overrides=(("entropy_bound", 0.3), ("max_denoising_steps", 24))),
+        Preset(
+            "quick",
+            tr("Quick"),
+            overrides=(("entropy_bound", 0.2), ("max_denoising_steps", 24)),
+            decoding=DecodingChoice(acceptance="entropy_bound_kept"),
+        ),
         Preset(
             "llada2.1-speed", tr("LLaDA2.1, fast"), overrides=(("accept_probability", 0.5), ("edit_probability", 0.0))
         ),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from app.presets.preset import BUILT_IN_IDS, LONGEST_NAME, LONGEST_PROMPT, Preset, built_in, overrides_in_order
 from app.settings.decoders import DecodingChoice
-from app.settings.spec import BLOCK_CACHE, REMASKING, SAMPLER
+from app.settings.spec import ACCEPTANCE, BLOCK_CACHE, REMASKING, SAMPLER
 from app.system.folders import set_aside, tighten
 from app.system.i18n import tr
 from app.system.locks import locked
@@ -22,7 +22,7 @@ from engine import SafelightError
 from engine.files import count_signs, parse_json, private_folder, read_bytes, write_text
 
 FILE = "presets.json"
-VERSION = 5
+VERSION = 6
 """If a preset chooses a block cache; else 4 if one chooses a remasking, 3 if one mixes decoders, 2 if one names a
 decoder, or 1.
 """
@@ -190,8 +190,10 @@ def _as_json(preset: Preset) -> dict[str, object]:
 
 def _version(decoding: DecodingChoice) -> int:
     chosen = decoding.changes.keys()
-    if BLOCK_CACHE.name in chosen:
+    if ACCEPTANCE.name in chosen:
         return VERSION
+    if BLOCK_CACHE.name in chosen:
+        return 5
     return 4 if REMASKING.name in chosen else 3 if chosen - {"decoder"} else 2 if chosen else 1
 
 

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from app.settings.spec import BLOCK_CACHE, REMASKING, SAMPLER, Choice
+from app.settings.spec import ACCEPTANCE, BLOCK_CACHE, REMASKING, SAMPLER, Choice
 from app.system.i18n import tr
+from engine.config import ACCEPTANCE as RULES
 from engine.config import BLOCK_CACHES, BLOCK_DIFFUSION, REMASKING_OF, is_decoder
 from engine.decoding.names import BOUNDING, MIXABLE
 
 BLOCK_CAUSAL, BIDIRECTIONAL = "block_causal", "bidirectional"
 CHOICES: Mapping[Choice, Mapping[str, Sequence[str]]] = {
+    ACCEPTANCE: {BLOCK_DIFFUSION: RULES},
     REMASKING: REMASKING_OF,
     BLOCK_CACHE: {BIDIRECTIONAL: BLOCK_CACHES[1:], "sub_blocks": BLOCK_CACHES[2:]},
 }
@@ -33,6 +35,7 @@ class DecodingChoice:
     answer_decoder: str = ""
     rescue: bool = False
     verify: bool = False
+    acceptance: str = ""
     remasking: str = ""
     block_cache: str = ""
 
@@ -69,6 +72,8 @@ class DecodingChoice:
         own = frozenset[str]().union(*of_each)
         for name in {*self.names} & REMASKING_OF.keys():
             own |= _OF_REMASKING.get(self.remasking or REMASKING_OF[name][0], frozenset())
+        if self.denoises:
+            own |= _OF_ACCEPTANCE[self.acceptance or RULES[0]]
         if self.rescue and self.denoises:
             own |= settings_of("autoregressive") | {_RESCUE}
         if self.verify and self.denoises:
@@ -120,7 +125,6 @@ _WORDS = {
         "A block begins as noise, and all of its places are denoised together until they are sure.",
         "Answers begin as noise, and all of their places develop at once.",
         (
-            "entropy_bound",
             "t_max",
             "t_min",
             "max_denoising_steps",
@@ -182,9 +186,17 @@ _OF_REMASKING = {
     "low_confidence_dynamic": frozenset({"accept_probability"}),
     "entropy_bounded": frozenset({"entropy_bound"}),
 }
+_OF_ACCEPTANCE = {
+    "entropy_bound": frozenset({"entropy_bound"}),
+    "entropy_bound_kept": frozenset({"entropy_bound"}),
+    "confidence_threshold": frozenset({"accept_probability"}),
+    "margin": frozenset({"entropy_bound", "margin"}),
+}
 _RESCUE, _THINKING = "rescue_probability", "thinking_tokens"
 _VERIFY = frozenset({"verify_probability", "verify_rewrites"})
-_OF_ONE = {_RESCUE, _THINKING, *_VERIFY} | {name for words in _WORDS.values() for name in words.settings}
+_OF_ONE = {_RESCUE, _THINKING, *_VERIFY, *frozenset[str]().union(*_OF_ACCEPTANCE.values())} | {
+    name for words in _WORDS.values() for name in words.settings
+}
 
 
 def decoder_title(name: str) -> str:

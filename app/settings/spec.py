@@ -174,6 +174,16 @@ SAMPLER = (
         2,
     ),
     Setting(
+        "margin",
+        "Lead",
+        "",
+        "A block is finished once the likeliest tokens lead the second ones by this much on average, as logits.",
+        0.0,
+        60.0,
+        0.5,
+        1,
+    ),
+    Setting(
         "edit_probability",
         "Probability to rewrite",
         "",
@@ -273,6 +283,18 @@ THOUGHT_DECODER = Choice(
     (),
 )
 ANSWER_DECODER = Choice("answer_decoder", "Decoding of answers", "How everything else is written.", ())
+ACCEPTANCE = Choice(
+    "acceptance",
+    "Tokens to keep",
+    "Which tokens of a block a step keeps. Keeping them for good takes fewer steps, but none is taken back.",
+    (
+        ("", "The model's own"),
+        ("entropy_bound", "The surest of each step"),
+        ("entropy_bound_kept", "The surest, for good"),
+        ("confidence_threshold", "All above a probability, for good"),
+        ("margin", "The surest, and all once the lead is large"),
+    ),
+)
 REMASKING = Choice(
     "remasking",
     "Remasking",

@@ -87,7 +87,9 @@ def config_of(body: SampledRequest, model: LoadedModel, top_logprobs: int | None
     config = config.replace(thinking_tokens=body.thinking_token_budget)
     if top_logprobs is not None:
         config = config.replace(top_k=max(config.top_k, top_logprobs, 1))
-    return apply_xargs(config, body.vllm_xargs or {}, body.logprob_token_ids, model)
+    of_sampler = {"diffusion_sampler": body.diffusion_sampler, "diffusion_threshold": body.threshold}  # as mlx-vlm has
+    xargs = {name: value for name, value in of_sampler.items() if value is not None} | (body.vllm_xargs or {})
+    return apply_xargs(config, xargs, body.logprob_token_ids, model)
 
 
 def _decoders(body: SampledRequest, model: LoadedModel) -> dict[str, str]:

@@ -84,6 +84,8 @@ class SampledRequest(FormattedRequest):
     decoder: DecoderName | None = None
     thought_decoder: DecoderName | None = None
     answer_decoder: DecoderName | None = None
+    diffusion_sampler: DecoderName | None = None
+    threshold: Annotated[float, Field(ge=0, le=1_000)] | None = None  # of that sampler
     diffusion_frames: bool | None = None
     vllm_xargs: dict[str, Any] | None = None
     logprob_token_ids: Annotated[list[TokenId], Field(min_length=1)] | None = None

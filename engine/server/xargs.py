@@ -1,6 +1,7 @@
 """Options of diffusion models in ``vllm_xargs``: by vLLM's names (vllm/utils/diffusion.py of vLLM 0.33), and ours.
 
-Ours are ``diffusion_rescue``, ``diffusion_verify`` and their settings, as in ``GenerationConfig``. With constrained
+Ours are ``diffusion_rescue``, ``diffusion_verify`` and their settings, as in ``GenerationConfig``, and mlx-vlm's
+``diffusion_sampler`` with ``diffusion_threshold`` for the acceptance rule and its number. With constrained
 tokens vLLM still draws noise from the whole vocabulary; this engine draws it from the allowed tokens.
 """
 
@@ -11,14 +12,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.config import MOST_REWRITES, GenerationConfig
+from engine.config import ACCEPTANCE, MOST_REWRITES, GenerationConfig
 from engine.errors import SafelightError, quoted
 from engine.files import parse_json
 from engine.server.errors import ApiError, unsupported
 from engine.service import LoadedModel
 
 FINISHING = ("rescue", "rescue_probability", "verify", "verify_probability", "verify_rewrites")  # of denoised blocks
-NAMES = ("seed_canvas", "pinned", "max_steps", "canvas_length", "read_only", "constrained", *FINISHING)
+ACCEPTING = ("sampler", "threshold")  # in the steps of a denoised block
+THRESHOLDS = {"confidence_threshold": "accept_probability", "margin": "margin"}  # the entropy bound has its own
+NAMES = ("seed_canvas", "pinned", "max_steps", "canvas_length", "read_only", "constrained", *ACCEPTING, *FINISHING)
 PREFIX = "diffusion_"
 
 
@@ -35,7 +38,7 @@ def apply_xargs(
         known = ", ".join(PREFIX + name for name in NAMES)
         raise ApiError(400, f"vllm_xargs: {quoted(unknown[0])} is not known; use {known}.", param="vllm_xargs")
     values = {name.removeprefix(PREFIX): value for name, value in xargs.items()}
-    taken = ("canvas_length", *FINISHING) if config.denoises else ("canvas_length",)
+    taken = ("canvas_length", *ACCEPTING, *FINISHING) if config.denoises else ("canvas_length",)
     if not config.is_block_diffusion and (not values.keys() <= set(taken) or allowed is not None):
         raise unsupported(
             f"Of vllm_xargs, these decoders only take {', '.join(PREFIX + name for name in taken)}; "
@@ -48,7 +51,7 @@ def apply_xargs(
     length = model.canvas_length
     if "canvas_length" in values:
         length = changes["canvas_length"] = _whole(values, "canvas_length", 1, model.canvas_length)
-    changes |= _finishing(values)
+    changes |= _accepting(values, config) | _finishing(values)
     if "seed_canvas" in values:
         seed = _tokens(values, "seed_canvas", model.vocab_size)
         if len(seed) != length:
@@ -86,6 +89,23 @@ def is_read_only(xargs: Mapping[str, Any]) -> bool:
     return _flag({name.removeprefix(PREFIX): value for name, value in xargs.items()}, "read_only")
 
 
+def _accepting(values: Mapping[str, Any], config: GenerationConfig) -> dict[str, Any]:
+    """Returns the acceptance rule and its number: nats, a probability, or a lead of logits."""
+    found: dict[str, Any] = {}
+    if "sampler" in values:
+        name = values["sampler"]
+        rule = name.replace("-", "_") if isinstance(name, str) else ""
+        if rule not in ACCEPTANCE:
+            raise _bad("sampler", f"must be one of {', '.join(ACCEPTANCE)}, not {quoted(name)}")
+        found["acceptance"] = rule
+    if "threshold" in values:
+        rule = found.get("acceptance", config.acceptance)
+        found[THRESHOLDS.get(rule, "entropy_bound")] = _real(
+            values, "threshold", 1 if rule == "confidence_threshold" else 1_000
+        )
+    return found
+
+
 def _finishing(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings that finish a denoised block."""
     found: dict[str, Any] = {name: _flag(values, name) for name in ("rescue", "verify")}
@@ -93,7 +113,7 @@ def _finishing(values: Mapping[str, Any]) -> dict[str, Any]:
         needed, _, kind = name.partition("_")
         if not found[needed]:
             raise _bad(name, f"needs {PREFIX}{needed}")
-        found[name] = _share(values, name) if kind == "probability" else _whole(values, name, 0, MOST_REWRITES)
+        found[name] = _real(values, name) if kind == "probability" else _whole(values, name, 0, MOST_REWRITES)
     return found
 
 
@@ -110,12 +130,12 @@ def _whole(values: Mapping[str, Any], name: str, low: int, high: int) -> int:
     return value
 
 
-def _share(values: Mapping[str, Any], name: str) -> float:
+def _real(values: Mapping[str, Any], name: str, high: int = 1) -> float:
     value = values[name]
-    if isinstance(value, str) and re.fullmatch(r"[01](\.[0-9]{1,20})?", value):
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,20})?", value):
         value = float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise _bad(name, f"must be a number from 0 to 1, not {quoted(value)}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= high:
+        raise _bad(name, f"must be a number from 0 to {high}, not {quoted(value)}")
     return float(value)
 
 

@@ -33,7 +33,7 @@ from app.system.i18n import tr
 from engine import Fork, GenerationConfig, Mark, SafelightError, step_number
 from engine.forks import MASK_SETTINGS
 
-KNOBS = ("entropy_bound", "t_max", "t_min", "max_denoising_steps")  # of block diffusion
+KNOBS = ("entropy_bound", "accept_probability", "margin", "t_max", "t_min", "max_denoising_steps")  # block diffusion's
 PIN, PUT, BAN, SHARE = "pin", "put", "ban", "share"
 
 
@@ -71,10 +71,8 @@ class RunItem:
 
 def knobs_of(config: GenerationConfig) -> tuple[str, ...]:
     """Returns the settings that a fork of a run can change with an effect."""
-    if config.is_block_diffusion:
-        return KNOBS
-    live = DecodingChoice(config.decoder, remasking=config.remasking).settings
-    return tuple(name for name in MASK_SETTINGS if name in live)
+    live = DecodingChoice(config.decoder, acceptance=config.acceptance, remasking=config.remasking).settings
+    return tuple(name for name in (KNOBS if config.is_block_diffusion else MASK_SETTINGS) if name in live)
 
 
 class ForkPanel(QWidget):

@@ -139,7 +139,7 @@ def test_files_set_aside_do_not_replace_each_other(store: PresetStore, monkeypat
 
 
 def test_a_file_of_a_newer_version_is_left_alone(store: PresetStore) -> None:
-    newer = '{"version": 6, "presets": [], "more": "things"}'
+    newer = '{"version": 7, "presets": [], "more": "things"}'
     store.path.write_text(newer)
     found = again(store)
     assert "newer Safelight" in found.problem
@@ -328,7 +328,12 @@ def test_a_preset_mixes_decoders(store: PresetStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "version"), [(DecodingChoice(remasking="sequential"), 4), (DecodingChoice(block_cache="dual"), 5)]
+    ("chosen", "version"),
+    [
+        (DecodingChoice(remasking="sequential"), 4),
+        (DecodingChoice(block_cache="dual"), 5),
+        (DecodingChoice(acceptance="margin"), 6),
+    ],
 )
 def test_a_preset_chooses_a_remasking_or_a_cache(store: PresetStore, chosen: DecodingChoice, version: int) -> None:
     store.write((POET.replace(decoding=chosen), CLERK))

@@ -15,12 +15,13 @@ from app.settings import store
 from app.settings.decoders import OWN_DECODING, DecodingChoice, settings_of
 from app.settings.dialog import SettingsDialog
 from app.settings.preferences import ELSEWHERE, SECTIONS, Act, Preferences
-from app.settings.spec import REMASKING, SAMPLER
+from app.settings.spec import ACCEPTANCE, REMASKING, SAMPLER
 from app.settings.strip import SettingsStrip
 from app.settings.values import SettingsValues
 from app.system.folders import default_data_folder
 from app.window.appearance import Appearance
 from engine import GenerationConfig
+from engine.config import ACCEPTANCE as RULES
 from engine.config import REMASKING_OF
 from engine.decoding.generate import DECODERS
 
@@ -246,7 +247,7 @@ def test_the_strip_shows_what_the_chosen_decoder_goes_by(qtbot: QtBot, settings:
         return {name for name, box in strip.boxes.items() if not box.parentWidget().isHidden()}
 
     assert strip.decoding.isHidden()
-    assert shown() == settings_of("block_diffusion")
+    assert shown() == settings_of("block_diffusion") | {"entropy_bound"}
     values.decoders = ("causal_parallel", "autoregressive", "block_diffusion", "of a newer engine")
     strip.show_values(defaults)
     assert [strip.decoding.decoder.itemText(place) for place in range(4)] == [
@@ -308,6 +309,27 @@ def test_a_stored_bound_of_thoughts_that_is_none_is_left_out(settings: QSettings
     assert store.read_values(settings, False).overrides == {}
 
 
+def test_the_strip_offers_the_rules_of_acceptance_and_their_settings(qtbot: QtBot, settings: QSettings) -> None:
+    values, defaults = SettingsValues(decoders=("block_diffusion", "autoregressive")), GenerationConfig()
+    strip = SettingsStrip(values)
+    qtbot.addWidget(strip)
+    box, knobs = strip.decoding.chosen[ACCEPTANCE], ("entropy_bound", "accept_probability", "margin")
+    assert [box.itemData(place) for place in range(box.count())] == ["", *RULES]
+    live = []
+    for place in range(box.count()):
+        box.setCurrentIndex(place)
+        live.append([name for name in knobs if not strip.boxes[name].parentWidget().isHidden()])
+    assert live == [["entropy_bound"]] * 3 + [["accept_probability"], ["entropy_bound", "margin"]]
+    box.setCurrentIndex(box.findData("confidence_threshold"))
+    strip.boxes["accept_probability"].setValue(0.7)
+    assert values.config(defaults) == defaults.replace(acceptance="confidence_threshold", accept_probability=0.7)
+    store.write_values(settings, values, False, keep_seed=False)
+    assert store.read_values(settings, False).decoding == values.decoding
+    strip.decoding.decoder.setCurrentIndex(1)
+    assert box.parentWidget().isHidden()
+    assert values.config(defaults).acceptance == "entropy_bound"
+
+
 def test_the_strip_offers_the_ways_of_remasking_and_what_each_goes_by(qtbot: QtBot, settings: QSettings) -> None:
     values, defaults = SettingsValues(decoders=("block_causal",)), GenerationConfig()
     strip = SettingsStrip(values)
@@ -357,7 +379,7 @@ def test_the_strip_mixes_decoders_where_the_model_has_both(qtbot: QtBot, setting
         strip.decoding,
         {"sampling_temperature", "sampling_top_k", "sampling_top_p", "sampling_min_p", "repetition_penalty"},
     )
-    denoising = settings_of("block_diffusion")
+    denoising = settings_of("block_diffusion") | {"entropy_bound"}
 
     def shown() -> set[str]:
         return {name for name, box in strip.boxes.items() if not box.parentWidget().isHidden()}

@@ -422,6 +422,31 @@ def test_how_blocks_are_finished_is_told_as_the_settings_have_it(served: Served)
     assert (served.engine.configs[-1].rescue, served.engine.configs[-1].verify) == (False, False)
 
 
+@pytest.mark.parametrize(
+    ("sent", "changed"),
+    [
+        ({"diffusion_sampler": "confidence-threshold", "threshold": 0.6}, ("confidence_threshold", 0.1, 0.6, 7.5)),
+        ({"vllm_xargs": {"diffusion_sampler": "entropy_bound_kept", "diffusion_threshold": "0.25"}},
+         ("entropy_bound_kept", 0.25, 0.9, 7.5)),
+        ({"vllm_xargs": {"diffusion_sampler": "margin", "diffusion_threshold": 12}}, ("margin", 0.1, 0.9, 12.0)),
+        ({"threshold": 2.5}, ("entropy_bound", 2.5, 0.9, 7.5)),
+        ({}, ("entropy_bound", 0.1, 0.9, 7.5)),
+    ],
+)  # fmt: skip
+def test_the_acceptance_rule_goes_by_mlx_vlm_s_names(served: Served, sent: dict[str, Any], changed: object) -> None:
+    assert served.chat(**sent).status_code == 200
+    config = served.engine.configs[-1]
+    assert (config.acceptance, config.entropy_bound, config.accept_probability, config.margin) == changed
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [{"diffusion_sampler": "best"}, {"diffusion_sampler": "confidence-threshold", "threshold": 1.5}, {"threshold": -1}],
+)
+def test_an_unknown_acceptance_rule_is_refused(served: Served, sent: dict[str, Any]) -> None:
+    assert served.chat(**sent).status_code == 400
+
+
 def test_other_models_are_not_found(served: Served) -> None:
     response = served.chat(model="gpt-5")
     assert refused(response)[:2] == (404, "model")
