@@ -1,11 +1,10 @@
-"""``safelight tune``: finds the acceptance rule that takes the fewest steps without losing exactness. Knows no torch."""
+"""``safelight tune``: finds the acceptance rule with the fewest steps that loses no right answers. Knows no torch."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import hashlib
-import itertools
 import json
 import threading
 from collections.abc import Iterator
@@ -27,12 +26,14 @@ from app.state.tuning.progress import FILE, RunLog, TuningHeader, opened_log
 from app.state.tuning.result import FILE as RESULT
 from app.state.tuning.result import FOLDER, TuningResult
 from app.state.tuning.scores import TunedRun, TuningScores, least_count
-from app.state.tuning.tasks import MOST_PROMPTS, TuningTask, own_tasks
+from app.state.tuning.tasks import MOST_PROMPTS, USUAL_GIVENS, TuningTask, own_tasks
 from app.system.folders import ensure, folders
+from app.system.locks import locked
+from app.system.windows_start import load_torch_before_qt
 from engine import SIGHT, SKILLS, SUDOKU, GenerationConfig, SafelightError
-from engine.config import ACCEPTANCE, BLOCK_DIFFUSION, LARGEST_SEED
+from engine.config import ACCEPTANCE, LARGEST_SEED
+from engine.errors import quoted
 from engine.files import stem_of
-from engine.tasks.sudoku import GivenRange
 from engine.text.message import message_of
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = [candidate for text in args.rule or () for candidate in read_rule(text)]
     if args.plot is not None:
         tune_report.check_plot(Path(args.plot))
-    model, name = _load(args, {"sudoku": SUDOKU, "drawings": SIGHT}.get(task.kind, SKILLS))
+    model = _load(args, {"sudoku": SUDOKU, "drawings": SIGHT}.get(task.kind, SKILLS))
     defaults = model.generation_defaults
     candidates = with_reference(defaults, chosen) if chosen else grid(defaults)
     plan = TuningPlan(candidates, count, args.margin / 100, halves=not args.table)
@@ -127,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
             f"with fewer than {least_count(plan.margin):,} prompts nothing can be shown to within {args.margin:g} "
             "points; raise --count or --margin"
         )
-    scores, header = TuningScores(reference_of(defaults)), _header(model, name, task)
+    scores, header = TuningScores(reference_of(defaults)), _header(model, task)
     with stopping() as stop, _place(args, header) as folder, opened_log(folder / FILE, header, scores) as log:
         _run_all(model, plan, task, scores, log, stop)
         stopped = stop.is_set()
@@ -205,28 +206,25 @@ def _task(args: argparse.Namespace) -> TuningTask:
     if args.file is not None:
         return TuningTask("own", seed, own=own_tasks(*options.read_text(args.file)))
     if args.sudoku:
-        return TuningTask("sudoku", seed, args.givens or GivenRange(25, 50))
+        return TuningTask("sudoku", seed, args.givens or USUAL_GIVENS)
     return TuningTask("skills" if args.skills else "drawings", seed)
 
 
-def _load(args: argparse.Namespace, usual: str) -> tuple[Model, str]:
-    """Loads the model; returns it and the name that it was loaded by.
+def _load(args: argparse.Namespace, usual: str) -> Model:
+    """Loads the model.
 
     Raises:
-        SafelightError: it has no acceptance rules, as another decoder is its own.
+        SafelightError: it has no acceptance rules, as it does not write by block diffusion.
     """
-    name = args.model or getattr(args, "window_model", None) or usual
-    require_here(name)
-    if args.model is None and args.adapter is None:
-        args.model = name
+    require_here(args.model or getattr(args, "window_model", None) or usual)
     model = running.load(args, usual)
-    if model.decoders[0] != BLOCK_DIFFUSION:
-        raise SafelightError(f"{model.name} does not write by block diffusion, so it has no rules to tune; try {SKILLS}")
-    return model, name
+    if not model.config.denoises:
+        raise SafelightError(f"{model.name} does not write by block diffusion, so it has no such rules; try {SKILLS}")
+    return model
 
 
-def _header(model: Model, name: str, task: TuningTask) -> TuningHeader:
-    found, defaults = engine.identify_model(model, name), model.generation_defaults
+def _header(model: Model, task: TuningTask) -> TuningHeader:
+    found, defaults = engine.identify_model(model, model.folder), model.generation_defaults
     fields = ("max_new_tokens", "max_denoising_steps", "t_max", "t_min", "stability_threshold", "confidence_threshold")
     settings = {field: getattr(defaults, field) for field in (*fields, *dict.fromkeys(THRESHOLD.values()))}
     return TuningHeader(
@@ -248,8 +246,6 @@ def _place(args: argparse.Namespace, header: TuningHeader) -> Iterator[Path]:
     Raises:
         SafelightError: it cannot be used, or another tuning runs in it.
     """
-    from app.system.locks import locked
-
     if args.out is not None:
         folder = Path(args.out)
     else:
@@ -261,10 +257,9 @@ def _place(args: argparse.Namespace, header: TuningHeader) -> Iterator[Path]:
 
 def _data_folder() -> Path:
     """Returns the user's data folder, as the window has it."""
-    from app.settings.store import default_settings, read_preferences  # Qt
-    from app.system.windows_start import load_torch_before_qt
-
     load_torch_before_qt()
+    from app.settings.store import default_settings, read_preferences  # Qt
+
     return folders(read_preferences(default_settings()).data_folder).data
 
 
@@ -274,5 +269,7 @@ def _points(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value <= 50:
-        raise argparse.ArgumentTypeError(f"the margin must be a number of points above 0, at most 50, not {text[:40]!r}")
+        raise argparse.ArgumentTypeError(
+            f"the margin must be a number of points, above 0 and at most 50, not {quoted(text)}"
+        )
     return value

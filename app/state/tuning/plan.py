@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from app.state.tuning.candidates import Candidate
-from app.state.tuning.scores import TuningRow, TuningScores
+from app.state.tuning.scores import TuningRow, TuningScores, choice
 
 SHARES = (8, 4, 2, 1)  # a rung has this part of all prompts
 SHORTEST = 20  # prompts of a rung
-FEWEST = 3  # candidates that a rung keeps
+FEWEST = 4  # candidates that a rung keeps
+MORE = 4  # candidates that go on after all while none of the last rung's can be chosen
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,20 @@ class TuningPlan:
                         yield candidate, index
             if rung < self.count:
                 others = [row.candidate for row in better_half(scores.rows(others, rung), self.margin)]
+        if self.halves:
+            yield from self._more(scores)
 
-    def finalists(self, scores: TuningScores) -> list[Candidate]:
-        """Returns the candidates that have answered all prompts."""
-        return [
-            candidate
-            for candidate in self.candidates
-            if len([index for index in scores.runs.get(candidate, {}) if index < self.count]) == self.count
-        ]
+    def _more(self, scores: TuningScores) -> Iterator[tuple[Candidate, int]]:
+        """Yields the runs of the best dropped candidates in turn, while only the reference can be chosen."""
+        for _ in range(MORE):
+            rows = scores.rows(self.candidates, self.count)
+            dropped = [
+                row for row in rows[1:] if row.count < self.count and row.ratio < 1 and not row.seems_lower(self.margin)
+            ]
+            if not dropped or choice(rows, self.margin) is not rows[0]:
+                return
+            best = ranked(dropped, self.margin)[0].candidate
+            yield from ((best, index) for index in range(self.count) if not scores.has(best, index))
 
 
 def kept_of(count: int) -> int:
@@ -78,8 +85,11 @@ def kept_of(count: int) -> int:
 def better_half(rows: Sequence[TuningRow], margin: float) -> list[TuningRow]:
     """Returns the rows that go on to the next rung, the best first.
 
-    Those come first that are not shown to be worse than the reference; among these, those that do not seem to be lower
-    by more than the margin; then the fewest steps count.
+    Those come first that do not seem to be lower than the reference; then the fewest steps count.
     """
-    ordered = sorted(rows, key=lambda row: (row.is_worse, row.difference < -margin, row.steps, -row.exact))
-    return ordered[: kept_of(len(rows))]
+    return ranked(rows, margin)[: kept_of(len(rows))]
+
+
+def ranked(rows: Sequence[TuningRow], margin: float) -> list[TuningRow]:
+    """Returns the rows in the order of ``better_half``."""
+    return sorted(rows, key=lambda row: (row.seems_lower(margin), row.steps, -row.exact))

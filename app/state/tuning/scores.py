@@ -63,10 +63,12 @@ class TuningRow:
         """That of the paired difference (Tango)."""
         return paired_difference(self.better, self.worse, self.count)
 
-    @property
-    def is_worse(self) -> bool:
-        """True if the whole interval of the difference lies below 0."""
-        return self.difference_interval[1] < 0
+    def seems_lower(self, margin: float) -> bool:
+        """Returns True if the rate is below the reference's by a standard error more than the margin.
+
+        A test for short rungs, where an interval of 95 % would seldom rule anything out.
+        """
+        return self.difference + math.sqrt(self.better + self.worse) / self.count < -margin
 
     def is_not_lower(self, margin: float) -> bool:
         """Returns True if the whole interval of the difference lies above ``-margin``, a share."""

@@ -19,6 +19,7 @@ from engine.tasks import sudoku
 from engine.tasks.sudoku import GivenRange
 
 MOST_PROMPTS = 100_000
+USUAL_GIVENS = GivenRange(25, 50)
 LONGEST = 100_000  # characters of a prompt or an answer
 PROMPT, ANSWER = "prompt", "answer"  # the columns of a user's file
 Kind = Literal["skills", "sudoku", "drawings", "own"]
@@ -36,7 +37,7 @@ class TuningTask:
 
     kind: Kind
     seed: int = 0
-    givens: GivenRange = GivenRange(25, 50)
+    givens: GivenRange = USUAL_GIVENS
     own: tuple[RacePrompt, ...] = field(default=(), repr=False)
 
     @property
