@@ -24,14 +24,13 @@ def show(result: TuningResult) -> None:
     points = f"{100 * result.margin:g} point{'s' * (result.margin != 0.01)}"
     best, chosen = result.frontier, result.chosen
     heading = f"{result.model}, {result.task}, seed {result.seed}; intervals of 95 %"
-    table = terminal.table(
-        heading, "rule", "prompts", "right", "steps", "steps by default's", "difference", "not lower"
-    )
+    table = terminal.table(heading, "rule", "prompts", "right", "steps", "ratio", "difference", "not lower")
     for row in result.rows:
         table.add_row(*_cells(row, result, is_best=row in best))
     screen.print(table)
     lines = [
         "* on the frontier: no rule is right more often with as few steps",
+        "steps: denoising steps of an answer, on average; ratio: to those of the model's own rule",
         f"difference: points of right answers above the model's own rule ({result.usual.candidate.title}) on the same "
         "prompts",
         f"not lower: the 95 % interval of the paired difference (Tango's score) lies above -{points}",

@@ -132,17 +132,18 @@ class Frontier:
         draw_mark(painter, style.mark, middle)
 
     def _paint_ring(self, painter: QPainter, row: TuningRow, dashes: Qt.PenStyle, text: str) -> None:
-        """Marks a row, and names it below its bar."""
-        middle, metrics = self.place(row), painter.fontMetrics()
+        """Marks a row, and names it above the bars around it, or below them if there is no room."""
+        middle, metrics, area = self.place(row), painter.fontMetrics(), self.area
         painter.setPen(QPen(color(self.theme.ink), 1.6, dashes))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawEllipse(middle, RING, RING)
         width = metrics.horizontalAdvance(text)
-        x = min(max(middle.x() - width / 2, self.area.left() + 4), self.area.right() - width - 4)
-        y = min(self._y(row.interval[0]) + metrics.height() + 2, self.area.bottom() - metrics.descent() - 2)
-        painter.fillRect(
-            QRectF(x - 3, y - metrics.ascent() - 1, width + 6, metrics.height() + 2), color(self.theme.surface)
-        )
+        x = min(max(middle.x() - width / 2, area.left() + 4), area.right() - width - 4)
+        around = [one for one in drawn(self.result) if abs(self._x(one.steps) - x - width / 2) < width / 2 + 4]
+        y = min(self._y(one.interval[1]) for one in around) - 5
+        if y - metrics.ascent() < area.top():
+            y = min(max(self._y(one.interval[0]) for one in around) + metrics.ascent() + 3, area.bottom() - 4)
+        painter.fillRect(QRectF(x - 2, y - metrics.ascent(), width + 4, metrics.height()), color(self.theme.surface))
         painter.setPen(color(self.theme.ink))
         painter.drawText(QPointF(x, y), text)
 

@@ -96,12 +96,12 @@ class TuningView(QWidget):
 
     def show_result(self, result: TuningResult | None) -> None:
         """Shows a result; None shows how to get one."""
-        self.pages.setCurrentIndex(TEACHING if result is None else RESULTS)
         show_line(self.problem, "")
         if result is not None:
             self.heading.setText(words.heading(result))
             self.plot.show_result(result)
             self.table.show_figures(words.heads(), [words.cells(result, row) for row in result.rows])
+        self.pages.setCurrentIndex(TEACHING if result is None else RESULTS)
 
     @Slot(str)
     def show_problem(self, why: str) -> None:

@@ -44,7 +44,7 @@ def heading(result: TuningResult) -> str:
     if not result.is_finished:
         return f"{where} {tr('stopped; the same command goes on.')}"
     if chosen is usual:
-        return f"{where} {tr('no rule is faster and shown to lose no right answers. The own one of the model stays.')}"
+        return f"{where} {tr('no faster rule is shown to lose no right answers, so that the one of the model stays.')}"
     found = tr(
         "“{rule}” takes {steps:.2f} steps in place of {before:.2f}, with {rate} right in place of {usual}.",
         rule=rule_title(chosen),
@@ -71,7 +71,7 @@ def heads() -> list[tuple[str, str]]:
         (tr("Prompts"), tr("Rules that did worse were dropped after fewer prompts")),
         (tr("Right"), tr("Share of right answers, with its 95 % interval")),
         (tr("Steps"), tr("Denoising steps of an answer, on average")),
-        (tr("Steps by the\nmodel's own"), tr("With its 95 % interval")),
+        (tr("Share of\nsteps"), tr("Steps in per cent of those by the model's own rule, with the 95 % interval")),
         (tr("Difference"), tr("Points of right answers above the model's own rule, with its 95 % interval")),
         (tr("Not lower"), tr("Whether that interval lies above the margin")),
     ]
@@ -87,7 +87,7 @@ def cells(result: TuningResult, row: TuningRow) -> tuple[str, ...]:
         f"{row.count:,}",
         f"{percent(row.rate)}\n({100 * low:.1f}–{100 * high:.1f})",
         f"{row.steps:.2f}",
-        "1" if is_usual else f"{row.ratio:.2f}\n({fast:.2f}–{slow:.2f})",
+        "–" if is_usual else f"{percent(row.ratio)}\n({100 * fast:.0f}–{100 * slow:.0f})",
         "–" if is_usual else f"{100 * row.difference:+.1f}\n({100 * less:+.1f} to {100 * more:+.1f})",
         "–" if is_usual else tr("yes") if row.is_not_lower(result.margin) else tr("no"),
     )
