@@ -275,6 +275,9 @@ class GenerationConfig:
         confidence_threshold: mean entropy (nats) under which a canvas counts as confident; 0 runs every step.
         eos_token_ids: tokens that end the text. pad_token_id fills what follows one.
         canvas_length: tokens in a block; None takes the model's own.
+        smallest_canvas: tokens of the smallest canvas of block diffusion. A run of few new tokens has canvases of this
+            length, or two, four, eight … times it, and at most the model's own; see ``canvas``. None: always the
+            model's own.
         seed_canvas: token ids the first canvas starts from instead of noise.
         pinned: (position, token id) pairs of the first canvas that never change.
         allowed_tokens: token ids that may be sampled and used as noise; None allows all.
@@ -331,6 +334,7 @@ class GenerationConfig:
     eos_token_ids: Tokens = (1, 106, 50)
     pad_token_id: Token = 0
     canvas_length: Annotated[int | None, whole(1, MOST_CANVAS)] = None
+    smallest_canvas: Annotated[int | None, whole(1, MOST_CANVAS)] = None
     seed_canvas: Annotated[tuple[int, ...] | None, ids(MOST_CANVAS, MOST_TOKENS)] = None
     pinned: tuple[tuple[int, int], ...] = ()
     allowed_tokens: Annotated[tuple[int, ...] | None, ids(MOST_TOKENS, MOST_TOKENS)] = None
@@ -410,6 +414,18 @@ class GenerationConfig:
     def cuts(self) -> bool:
         """True if unlikely tokens are never drawn."""
         return self.sampling_top_k > 0 or self.sampling_top_p < 1.0 or self.sampling_min_p > 0.0
+
+    def canvas(self, own: int) -> int:
+        """Returns the tokens of a run's canvases, for a model whose own have ``own`` tokens.
+
+        An end token takes no place of its own: a text of that many tokens is cut by its length.
+        """
+        size = self.smallest_canvas
+        if self.canvas_length or size is None or not self.is_block_diffusion or self.pinned or self.seed_canvas:
+            return self.canvas_length or own
+        while size < min(self.max_new_tokens, own):
+            size *= 2
+        return min(size, own)
 
     def temperature(self, step: int) -> float:
         """Returns the temperature of a denoising step (0 upward): linear in the steps that remain."""

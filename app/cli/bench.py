@@ -165,6 +165,10 @@ def _run_shape(args: argparse.Namespace) -> int:
 
     opened = ModelFolder.open(folder)
     config = opened.config
+    if args.canvas_length is not None:
+        if not 1 <= args.canvas_length <= config.canvas_length:
+            raise SafelightError(f"--canvas-length of {folder.name} must be from 1 to {config.canvas_length}")
+        config = dataclasses.replace(config, canvas_length=args.canvas_length)
     if not config.denoises and (args.int8 or args.fp4 or args.compare or args.parallel):
         raise SafelightError(f"{folder.name} has no denoising steps; leave out --int8, --fp4, --compare and --parallel")
     needed = plan(folder, max(1, args.context), args.quantization, args.device, args.dtype)

@@ -100,6 +100,12 @@ KNOBS = (
     Knob("--stability", "stability_threshold", int, "a canvas may end once its best guess is unchanged for N steps"),
     Knob("--confidence", "confidence_threshold", float, "a canvas may end once its mean entropy is below X nats"),
     Knob("--canvas-length", "canvas_length", int, "tokens in a canvas (default: the model's own)"),
+    Knob(
+        "--smallest-canvas",
+        "smallest_canvas",
+        int,
+        "give an answer of few new tokens a canvas of N tokens, or 2, 4, 8 … times N (default: the model's own)",
+    ),
 )
 DECODING = (
     Knob("--decoder", "decoder", str, "how the text is written; an unknown name lists the model's decoders"),

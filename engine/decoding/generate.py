@@ -214,7 +214,7 @@ def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], change
         raise SafelightError(f"block {last.block} took {taken} steps; fork it at step 0 to {taken}, not {last.step}")
     if any(count < 1 for count in steps):
         raise SafelightError("each committed block took at least one step")
-    rows = checked_rows(run.model, committed[:known], config.canvas_length)
+    rows = checked_rows(run.model, committed[:known], run.canvas_length)
     for block, row in enumerate(rows):
         if any(token in config.eos_token_ids for token in row.tolist()):
             raise SafelightError(f"the text ends in block {block}; no block follows. Fork that block")
@@ -243,7 +243,7 @@ def decode_infill(run: Run, committed: Sequence[Row], marks: Sequence[Mark]) -> 
     decoder = require_block_diffusion(run, "an infill", INFILLING)
     if not marks:
         raise SafelightError("nothing is marked; mark a part of the finished text first")
-    rows = checked_rows(run.model, committed, run.config.canvas_length)
+    rows = checked_rows(run.model, committed, run.canvas_length)
     if not rows:
         raise SafelightError("no block is finished yet; wait for one")
     return infilling(run, rows, marks) if decoder == BLOCK_DIFFUSION else masked_infilling(run, rows, marks)

@@ -55,7 +55,8 @@ class Run:
 
     @property
     def canvas_length(self) -> int:
-        return self.config.canvas_length or self.model.config.canvas_length
+        own = self.model.config
+        return self.config.canvas(own.canvas_length) if own.denoises else self.config.canvas_length or own.canvas_length
 
     @property
     def is_cancelled(self) -> bool:
@@ -84,13 +85,13 @@ def prepared(model: BlockDenoiser, prompt_ids: Sequence[int] | Tensor, cache: KV
     return prompt, cache
 
 
-def checked_rows(model: BlockDenoiser, committed: Sequence[Row], length: int | None) -> tuple[Tensor, ...]:
-    """Returns settled canvases as tensors (C,) on the CPU; ``length`` is C, None the model's own.
+def checked_rows(model: BlockDenoiser, committed: Sequence[Row], length: int) -> tuple[Tensor, ...]:
+    """Returns settled canvases as tensors (C,) on the CPU; ``length`` is C.
 
     Raises:
         SafelightError: one has another length, or a token outside the vocabulary.
     """
-    length, size = length or model.config.canvas_length, model.config.vocab_size
+    size = model.config.vocab_size
     rows = tuple(
         # A copy: arrays of a trace may be read-only.
         row.detach().to("cpu", torch.long) if isinstance(row, Tensor) else torch.from_numpy(np.array(row, np.int64))

@@ -60,7 +60,7 @@ class Sampler:
                 size, no token that is left.
         """
         generator = torch.Generator(device=device).manual_seed(seed)
-        return _made(config, config.canvas_length or shape.canvas_length, shape.vocab_size, generator, 0)
+        return _made(config, config.canvas(shape.canvas_length), shape.vocab_size, generator, 0)
 
     def changed(self, config: GenerationConfig, block: int) -> Sampler:
         """Returns other settings on the same random stream; ``config.pinned`` are pins of ``block``.

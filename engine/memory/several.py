@@ -70,7 +70,8 @@ def run_bytes(
     config: ModelConfig, mode: Mode, is_program: bool, prompt: int, settings: GenerationConfig, running: int
 ) -> int:
     """Returns the bytes that a run takes at most, with a prompt of ``prompt`` tokens, next to ``running`` others."""
-    canvas = settings.canvas_length or config.canvas_length
+    own = config.canvas_length
+    canvas = settings.canvas(own) if config.denoises else settings.canvas_length or own
     blocks = min(-(-settings.max_new_tokens // canvas), (config.max_position_embeddings - prompt) // canvas)
     context = prompt + max(0, blocks - 1) * canvas
     shape = dataclasses.replace(config, canvas_length=canvas)

@@ -162,7 +162,7 @@ def _check_source(source: Recording, model: LoadedModel) -> None:
     """
     made_by = source.header.model
     is_known = bool(made_by.fingerprint and model.fingerprint)
-    fits = source.header.canvas_length == (source.config.canvas_length or model.canvas_length)
+    fits = source.header.canvas_length == source.config.canvas(model.canvas_length)
     largest = max((int(event.tokens.max(initial=0)) for event in source.committed), default=0)
     if (is_known and made_by.fingerprint != model.fingerprint) or not fits or largest >= model.vocab_size:
         raise ApiError(

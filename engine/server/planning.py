@@ -23,6 +23,7 @@ from engine.text.tags import end_of_thought, starts_in_thought
 from engine.trace.header import new_id
 
 CAUSAL = "autoregressive"  # the decoder of models that read text causally
+SMALLEST_CANVAS = 64  # of answers whose length is asked for; as mlx-vlm has it
 MOST_EXACT = 2**53  # JavaScript misreads larger whole numbers
 COLDEST = 0.5
 """The share of the model's own temperatures for a temperature of 0; 1 is all of them.
@@ -61,7 +62,7 @@ class RunPlan:
     def with_prediction(self, tokens: list[int]) -> Self:
         """Begins the first canvas as these tokens and padding after them, instead of noise."""
         config = self.request.config
-        length = config.canvas_length or self.model.canvas_length
+        length = config.canvas(self.model.canvas_length)
         ends = config.eos_token_ids[:1]
         guess = tuple(tokens[:length])
         canvas = (guess + ends + (config.pad_token_id,) * length)[:length]
@@ -87,8 +88,12 @@ def config_of(body: SampledRequest, model: LoadedModel, top_logprobs: int | None
     config = config.replace(thinking_tokens=body.thinking_token_budget)
     if top_logprobs is not None:
         config = config.replace(top_k=max(config.top_k, top_logprobs, 1))
-    of_sampler = {"diffusion_sampler": body.diffusion_sampler, "diffusion_threshold": body.threshold}  # as mlx-vlm has
-    xargs = {name: value for name, value in of_sampler.items() if value is not None} | (body.vllm_xargs or {})
+    of_mlx_vlm = {
+        "diffusion_sampler": body.diffusion_sampler,
+        "diffusion_threshold": body.threshold,
+        "diffusion_min_canvas_length": body.diffusion_min_canvas_length,
+    }
+    xargs = {name: value for name, value in of_mlx_vlm.items() if value is not None} | (body.vllm_xargs or {})
     return apply_xargs(config, xargs, body.logprob_token_ids, model)
 
 
@@ -177,12 +182,14 @@ def plan(
     config, ids = request.config, prompt_of(model, request)
     if is_read_only(body.vllm_xargs or {}):
         longest = config.max_new_tokens
-    least = (config.canvas_length or model.canvas_length) if config.denoises else 1
+    is_open = starts_in_thought(model.write(ids))
+    most = None if asked_format is None or request.think or is_open else asked_format.format.most_bytes
+    config = _sized(config, longest, most, model.canvas_length)
+    least = config.canvas(model.canvas_length) if config.denoises else 1
     if request.prompt_scores is not None and longest == 0:  # nothing is written
         least = 0
     length = _answer_length(longest, model, config, len(ids), least, context.options.answer_tokens)
     request = dataclasses.replace(request, config=config.replace(max_new_tokens=max(1, length)))
-    is_open = starts_in_thought(model.write(ids))
     if config.thinking_tokens is not None:
         request = _check_thinking(model, request, thinks=request.think or is_open, ignored=body.ignored)
     settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=is_open)
@@ -193,6 +200,25 @@ def plan(
     return RunPlan(
         request, settings, model, body.model or model.name, bool(body.diffusion_frames), field, body.ignored.names
     )
+
+
+def _sized(config: GenerationConfig, longest: int | None, most: int | None, own: int) -> GenerationConfig:
+    """Returns settings with a canvas that is as small as the answer allows.
+
+    Args:
+        longest: requested length of the answer in tokens.
+        most: bytes of the longest answer of its format.
+        own: tokens of the model's canvas.
+    """
+    if not config.is_block_diffusion or not (longest or most):
+        return config
+    config = config.replace(smallest_canvas=config.smallest_canvas or SMALLEST_CANVAS)
+    if longest:
+        config = config.replace(max_new_tokens=longest)
+    if most is None or most >= config.max_new_tokens:
+        return config
+    bounded = config.replace(max_new_tokens=most + 1)  # and an end token
+    return config.replace(canvas_length=bounded.canvas(own))
 
 
 def _check_thinking(model: LoadedModel, request: RunRequest, *, thinks: bool, ignored: Ignored) -> RunRequest:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
-from engine.config import LARGEST_SEED, MOST_POSITIONS, MOST_TOKENS
+from engine.config import LARGEST_SEED, MOST_CANVAS, MOST_POSITIONS, MOST_TOKENS
 from engine.server.formats import FormattedRequest
 from engine.server.strict import Neutral, Strict, ignored_in
 
@@ -86,6 +86,7 @@ class SampledRequest(FormattedRequest):
     answer_decoder: DecoderName | None = None
     diffusion_sampler: DecoderName | None = None
     threshold: Annotated[float, Field(ge=0, le=1_000)] | None = None  # of that sampler
+    diffusion_min_canvas_length: Annotated[int, Field(ge=1, le=MOST_CANVAS)] | None = None
     diffusion_frames: bool | None = None
     vllm_xargs: dict[str, Any] | None = None
     logprob_token_ids: Annotated[list[TokenId], Field(min_length=1)] | None = None

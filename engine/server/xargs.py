@@ -1,7 +1,8 @@
 """Options of diffusion models in ``vllm_xargs``: by vLLM's names (vllm/utils/diffusion.py of vLLM 0.33), and ours.
 
 Ours are ``diffusion_rescue``, ``diffusion_verify`` and their settings, as in ``GenerationConfig``, and mlx-vlm's
-``diffusion_sampler`` with ``diffusion_threshold`` for the acceptance rule and its number. With constrained
+``diffusion_sampler`` with ``diffusion_threshold`` for the acceptance rule and its number, and
+``diffusion_min_canvas_length``. With constrained
 tokens vLLM still draws noise from the whole vocabulary; this engine draws it from the allowed tokens.
 """
 
@@ -21,7 +22,17 @@ from engine.service import LoadedModel
 FINISHING = ("rescue", "rescue_probability", "verify", "verify_probability", "verify_rewrites")  # of denoised blocks
 ACCEPTING = ("sampler", "threshold")  # in the steps of a denoised block
 THRESHOLDS = {"confidence_threshold": "accept_probability", "margin": "margin"}  # the entropy bound has its own
-NAMES = ("seed_canvas", "pinned", "max_steps", "canvas_length", "read_only", "constrained", *ACCEPTING, *FINISHING)
+NAMES = (
+    "seed_canvas",
+    "pinned",
+    "max_steps",
+    "canvas_length",
+    "min_canvas_length",
+    "read_only",
+    "constrained",
+    *ACCEPTING,
+    *FINISHING,
+)
 PREFIX = "diffusion_"
 
 
@@ -51,6 +62,8 @@ def apply_xargs(
     length = model.canvas_length
     if "canvas_length" in values:
         length = changes["canvas_length"] = _whole(values, "canvas_length", 1, model.canvas_length)
+    if "min_canvas_length" in values:
+        changes["smallest_canvas"] = _whole(values, "min_canvas_length", 1, model.canvas_length)
     changes |= _accepting(values, config) | _finishing(values)
     if "seed_canvas" in values:
         seed = _tokens(values, "seed_canvas", model.vocab_size)

@@ -116,7 +116,7 @@ class TraceHeader:
     @property
     def canvas_length(self) -> int:
         """Positions of the run's canvases."""
-        return self.config.canvas_length or self.model.canvas_length
+        return self.config.canvas(self.model.canvas_length)
 
     @property
     def created_at(self) -> datetime:
@@ -178,7 +178,7 @@ class TraceHeader:
             parent=None if parent is None else Parent(_id(parent), *(whole(parent, of, 0) for of in ("block", "step"))),
             changes=read_changes(raw.get("changes", [])),
             marks=read_marks(raw.get("marks", [])),
-            **_read_task(raw, config.canvas_length or canvas_length),
+            **_read_task(raw, config.canvas(canvas_length)),
             id=_id(raw),
             created=text(raw, "created", MOST_NAME),
             app_version=text(raw, "app_version", MOST_NAME),

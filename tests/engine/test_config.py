@@ -280,3 +280,23 @@ def test_bad_json_file(content: bytes | None, tmp_path: Path) -> None:
     assert_one_line(error)
     path.write_text(json.dumps(RELEASED))
     assert read_json(path) == RELEASED
+
+
+@pytest.mark.parametrize(
+    ("changes", "tokens"),
+    [
+        ({}, 256),
+        ({"smallest_canvas": 16, "max_new_tokens": 1}, 16),
+        ({"smallest_canvas": 16, "max_new_tokens": 16}, 16),
+        ({"smallest_canvas": 16, "max_new_tokens": 17}, 32),
+        ({"smallest_canvas": 16, "max_new_tokens": 128}, 128),
+        ({"smallest_canvas": 16, "max_new_tokens": 129}, 256),
+        ({"smallest_canvas": 48, "max_new_tokens": 250}, 256),
+        ({"smallest_canvas": 512, "max_new_tokens": 5}, 256),
+        ({"smallest_canvas": 16, "max_new_tokens": 5, "canvas_length": 64}, 64),
+        ({"smallest_canvas": 16, "max_new_tokens": 5, "pinned": ((40, 3),)}, 256),
+        ({"smallest_canvas": 16, "max_new_tokens": 5, "decoder": "autoregressive"}, 256),
+    ],
+)
+def test_a_short_answer_has_a_small_canvas(changes: dict[str, Any], tokens: int) -> None:
+    assert GenerationConfig(**changes).canvas(256) == tokens

@@ -119,6 +119,14 @@ def test_canvas_length(model: DiffusionGemma, length: int) -> None:
     assert len(result.tokens) == result.blocks * length
 
 
+@pytest.mark.parametrize(("most", "length"), [(1, 3), (3, 3), (4, 6), (7, CANVAS), (30, CANVAS)])
+def test_a_short_answer_is_that_of_a_small_canvas(model: DiffusionGemma, most: int, length: int) -> None:
+    found = facts(run(model, smallest_canvas=3, max_new_tokens=most))
+    assert found == facts(run(model, canvas_length=length, max_new_tokens=most))
+    assert isinstance(found[4], list)
+    assert len(found[4]) == length  # the first canvas
+
+
 def test_seed_canvas_is_where_the_first_block_starts(model: DiffusionGemma) -> None:
     canvas = tuple(range(50, 50 + CANVAS))
     starts = [event for event in run(model, seed_canvas=canvas) if isinstance(event, CanvasStarted)]

@@ -447,6 +447,17 @@ def test_an_unknown_acceptance_rule_is_refused(served: Served, sent: dict[str, A
     assert served.chat(**sent).status_code == 400
 
 
+def test_a_short_answer_asks_for_a_small_canvas(served: Served) -> None:
+    for sent, tokens in (
+        ({}, 256),
+        ({"max_tokens": 20}, 64),
+        ({"max_tokens": 100}, 128),
+        ({"max_tokens": 20, "diffusion_min_canvas_length": 16}, 32),
+    ):
+        assert served.chat(**sent).status_code == 200, sent
+        assert served.engine.configs[-1].canvas(256) == tokens, sent
+
+
 def test_other_models_are_not_found(served: Served) -> None:
     response = served.chat(model="gpt-5")
     assert refused(response)[:2] == (404, "model")

@@ -76,6 +76,15 @@ def test_each_way_to_ask_reaches_the_run(served: Served, asked: dict[str, Any], 
     assert sent(served) == expected
 
 
+def test_a_choice_has_a_canvas_of_its_longest_text(served: Served) -> None:
+    served.engine.says = "nö"
+    asked = {"structured_outputs": {"choice": ["yes", "nö"]}, "vllm_xargs": {"diffusion_min_canvas_length": 2}}
+    assert served.chat(**asked).status_code == 200
+    assert served.engine.configs[-1].canvas(256) == 4  # three bytes and the end
+    assert served.chat(**asked, reasoning_effort="low").status_code == 200
+    assert served.engine.configs[-1].canvas(256) == 256  # a thought has no bound
+
+
 def test_a_thought_before_the_format_is_told_as_one(served: Served) -> None:
     served.engine.says = "<|channel>thought\nHm.<channel|>{}"
     message = served.chat(response_format=NAMED, reasoning_effort="low").json()["choices"][0]["message"]
