@@ -1,4 +1,4 @@
-"""Which candidate runs on which prompt: all on all, or by successive halving. No Qt, no torch."""
+"""The order of a tuning's runs: all candidates on all prompts, or successive halving. No Qt, no torch."""
 
 from __future__ import annotations
 

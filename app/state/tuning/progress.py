@@ -23,7 +23,7 @@ MOST_STEPS = 10_000_000  # of a run
 
 @dataclass(frozen=True)
 class TuningHeader:
-    """What the runs of a file have in common; a tuning goes on only where all of it is the same.
+    """Describes the runs of a file; a tuning goes on only where all of this is the same.
 
     Args:
         model, fingerprint, adapter, precision: see ``engine.trace.ModelIdentity``; the adapter by its fingerprint.

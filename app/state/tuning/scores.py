@@ -50,7 +50,7 @@ class TuningRow:
 
     @property
     def interval(self) -> Interval:
-        """That of the rate (Wilson)."""
+        """Wilson's interval of the rate."""
         return wilson(self.exact, self.count)
 
     @property
@@ -60,7 +60,7 @@ class TuningRow:
 
     @property
     def difference_interval(self) -> Interval:
-        """That of the paired difference (Tango)."""
+        """Tango's interval of the paired difference."""
         return paired_difference(self.better, self.worse, self.count)
 
     def seems_lower(self, margin: float) -> bool:

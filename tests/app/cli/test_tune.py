@@ -21,6 +21,8 @@ from app.state.tuning.result import latest_result, read_result
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
 
+pytestmark = pytest.mark.usefixtures("qapp")  # the plot is painted
+
 RULES = ("--rule", "entropy_bound_kept=0.1", "--rule", "confidence_threshold=0.9")
 TABLE = ("--skills", "--table", "--count", "4", "--margin", "50", *RULES)
 
@@ -83,7 +85,7 @@ def test_a_table_with_a_preset_and_a_plot(capsys: Capture, data: Path, monkeypat
     assert kept["ratio"] == kept["steps"] / usual["steps"]
     path = latest_result(data)
     assert path is not None
-    assert read_result(path).document() == found
+    assert json.loads(json.dumps(read_result(path).document())) == found
     code, out, err = run(capsys, *TABLE, "--seed", "7", "--plot", str(plots[1]), "--no-save", "--theme", "darkroom")
     assert (code, err, len(seeds)) == (0, "", 12)  # all runs are read from the file
     assert "entropy_bound_kept 0.1" in out
@@ -92,7 +94,7 @@ def test_a_table_with_a_preset_and_a_plot(capsys: Capture, data: Path, monkeypat
 
 
 def test_the_chosen_rule_becomes_a_preset(capsys: Capture, data: Path) -> None:
-    many = ("--skills", "--count", "8", "--margin", "50", *RULES)
+    many = ("--skills", "--count", "4", "--margin", "50", "--seed", "7", *RULES[:2])
     code, out, err = run(capsys, *many)
     assert (code, err) == (0, "")
     out = " ".join(out.split())
