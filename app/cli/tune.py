@@ -159,7 +159,7 @@ def _run_all(
     model: Model, plan: TuningPlan, task: TuningTask, scores: TuningScores, log: RunLog, stop: threading.Event
 ) -> None:
     """Runs what is missing of a plan, until ``stop`` is set."""
-    prompt_of, done = task.prompts(plan.count), 0
+    prompt_of, done = task.prompts(plan.count), scores.done(plan.candidates, plan.count)
     with terminal.progress("Tuning") as show:
         for candidate, index in plan.pairs(scores):
             config = model.generation_defaults.replace(**candidate.changes)
@@ -172,7 +172,7 @@ def _run_all(
             scores.add(run)
             log.add(run)
             done += 1
-            show(min(1.0, sum(map(len, scores.runs.values())) / plan.runs))
+            show(min(1.0, done / plan.runs))
 
 
 def _ask(

@@ -17,7 +17,7 @@ from engine.files import explained, parse_json, read_bytes
 
 FILE = "runs.jsonl"
 VERSION = 1
-MOST_BYTES = 2**29  # some million runs
+MOST_BYTES = 2**27  # some three million runs
 MOST_STEPS = 10_000_000  # of a run
 
 

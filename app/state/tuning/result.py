@@ -50,8 +50,8 @@ class TuningResult:
 
     @property
     def chosen(self) -> TuningRow:
-        """The row of the chosen setting; the reference's if no rule is faster without being lower."""
-        return choice(self.rows, self.margin)
+        """The row of the chosen setting; the reference's if no rule is faster without being lower, or none is yet."""
+        return choice(self.rows, self.margin) if self.is_finished else self.usual
 
     def document(self) -> dict[str, Any]:
         """Returns the result for JSON."""
@@ -64,7 +64,7 @@ class TuningResult:
             "margin": self.margin,
             "finished": self.is_finished,
             "preset": self.preset,
-            "chosen": self.chosen.candidate.title,
+            "chosen": self.chosen.candidate.title if self.is_finished else None,
             "rows": [_record(row, self.margin, is_best=row in best) for row in self.rows],
         }
 

@@ -89,6 +89,10 @@ class TuningScores:
     def has(self, candidate: Candidate, index: int) -> bool:
         return index in self.runs.get(candidate, {})
 
+    def done(self, candidates: Sequence[Candidate], count: int) -> int:
+        """Returns the number of runs of these candidates on prompts below ``count``."""
+        return sum(index < count for candidate in candidates for index in self.runs.get(candidate, {}))
+
     def row(self, candidate: Candidate, count: int) -> TuningRow | None:
         """Returns the figures over the prompts below ``count`` that both have answered; None if there are none."""
         usual, own = self.runs.get(self.reference, {}), self.runs.get(candidate, {})

@@ -18,7 +18,7 @@ from engine.files import parse_json, storable
 from engine.tasks import sudoku
 from engine.tasks.sudoku import GivenRange
 
-MOST_PROMPTS = 100_000
+MOST_PROMPTS = 20_000
 USUAL_GIVENS = GivenRange(25, 50)
 LONGEST = 100_000  # characters of a prompt or an answer
 PROMPT, ANSWER = "prompt", "answer"  # the columns of a user's file

@@ -17,6 +17,7 @@ from app.cli.main import main
 from app.presets.store import PresetStore
 from app.state import intervals
 from app.state.tuning.result import latest_result, read_result
+from app.system.locks import locked
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -127,7 +128,8 @@ def test_ctrl_c_and_the_same_command_again(capsys: Capture, data: Path, monkeypa
     code, out, err = run(capsys, *parts)
     assert (code, err) == (130, "safelight: stopped; run the same command again to go on\n")
     found = json.loads(out)
-    assert ([row["count"] for row in found["rows"]], found["finished"], found["preset"]) == ([2, 2, 1], False, "")
+    assert [row["count"] for row in found["rows"]] == [2, 2, 1]
+    assert (found["finished"], found["chosen"], found["preset"]) == (False, None, "")
     code, out, err = run(capsys, *parts)
     assert (code, err) == (0, "")
     assert json.loads(out) == whole
@@ -175,6 +177,13 @@ def test_what_is_refused(capsys: Capture, given: tuple[str, ...], why: str) -> N
     assert why in err
     assert err.startswith("safelight: ")
     assert err.count("\n") == 1
+
+
+def test_two_at_once_are_refused(capsys: Capture, data: Path) -> None:
+    with locked(data / "runs.jsonl.lock"):
+        code, out, err = run(capsys, *TABLE, "--out", str(data))
+    assert (code, out) == (2, "")
+    assert err == "safelight: Another window is writing runs.jsonl. Try again in a moment.\n"
 
 
 @pytest.mark.slow
