@@ -60,7 +60,7 @@ class TuningPlan:
                     if not scores.has(candidate, index):
                         yield candidate, index
             if rung < self.count:
-                others = [row.candidate for row in better_half(scores.rows(others, rung), self.margin)]
+                others = [row.candidate for row in self.better_half(scores.rows(others, rung))]
         if self.halves:
             yield from self._more(scores)
 
@@ -68,28 +68,24 @@ class TuningPlan:
         """Yields the runs of the best dropped candidates in turn, while only the reference can be chosen."""
         for _ in range(MORE):
             rows = scores.rows(self.candidates, self.count)
-            dropped = [
-                row for row in rows[1:] if row.count < self.count and row.ratio < 1 and not row.seems_lower(self.margin)
-            ]
-            if not dropped or choice(rows, self.margin) is not rows[0]:
+            dropped = self.ranked([row for row in rows if row.count < self.count and row.ratio < 1])
+            if not dropped or not self.may_pass(dropped[0]) or choice(rows, self.margin) is not rows[0]:
                 return
-            best = ranked(dropped, self.margin)[0].candidate
+            best = dropped[0].candidate
             yield from ((best, index) for index in range(self.count) if not scores.has(best, index))
+
+    def may_pass(self, row: TuningRow) -> bool:
+        return row.may_pass(self.margin, self.count)
+
+    def ranked(self, rows: Sequence[TuningRow]) -> list[TuningRow]:
+        """Returns the rows, the best first: those that may pass, then the others, each by their steps."""
+        return sorted(rows, key=lambda row: (not self.may_pass(row), row.steps, -row.exact))
+
+    def better_half(self, rows: Sequence[TuningRow]) -> list[TuningRow]:
+        """Returns the rows that go on to the next rung, the best first."""
+        return self.ranked(rows)[: kept_of(len(rows))]
 
 
 def kept_of(count: int) -> int:
     """Returns how many of ``count`` candidates go on to the next rung."""
     return max(FEWEST, math.ceil(count / 2))
-
-
-def better_half(rows: Sequence[TuningRow], margin: float) -> list[TuningRow]:
-    """Returns the rows that go on to the next rung, the best first.
-
-    Those come first that do not seem to be lower than the reference; then the fewest steps count.
-    """
-    return ranked(rows, margin)[: kept_of(len(rows))]
-
-
-def ranked(rows: Sequence[TuningRow], margin: float) -> list[TuningRow]:
-    """Returns the rows in the order of ``better_half``."""
-    return sorted(rows, key=lambda row: (row.seems_lower(margin), row.steps, -row.exact))

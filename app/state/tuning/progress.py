@@ -103,7 +103,7 @@ def _read(lines: list[str], path: Path, header: TuningHeader, scores: TuningScor
     for number, line in enumerate(rest, 2):
         run = _run(_json(line, f"{path}, line {number}"))
         if run is None:
-            raise SafelightError(f"{path}, line {number} is damaged; delete the line, or the file to start anew")
+            raise SafelightError(f"{path}, line {number} is damaged; delete the line, or the file to begin again")
         scores.add(run)
 
 
@@ -111,7 +111,7 @@ def _json(line: str, where: str) -> Any:
     try:
         return parse_json(line, where)
     except SafelightError:
-        raise SafelightError(f"{where} is damaged; delete the line, or the file to start anew") from None
+        raise SafelightError(f"{where} is damaged; delete the line, or the file to begin again") from None
 
 
 def _run(raw: Any) -> TunedRun | None:

@@ -63,12 +63,15 @@ class TuningRow:
         """Tango's interval of the paired difference."""
         return paired_difference(self.better, self.worse, self.count)
 
-    def seems_lower(self, margin: float) -> bool:
-        """Returns True if the rate is below the reference's by a standard error more than the margin.
+    def may_pass(self, margin: float, count: int) -> bool:
+        """Returns True if ``count`` prompts may still show that the rate is not lower.
 
-        A test for short rungs, where an interval of 95 % would seldom rule anything out.
+        It then is so if the rate is a standard error higher than it looks. Where few prompts are answered, an interval
+        of 95 % would seldom rule anything out.
         """
-        return self.difference + math.sqrt(self.better + self.worse) / self.count < -margin
+        apart = self.better + self.worse
+        reach = math.sqrt(apart) / self.count - NORMAL_95 * math.sqrt(apart / self.count / count)
+        return self.difference + reach > -margin
 
     def is_not_lower(self, margin: float) -> bool:
         """Returns True if the whole interval of the difference lies above ``-margin``, a share."""

@@ -14,7 +14,7 @@ from app.presets.store import PresetStore
 from app.presets.tuned import save_tuned
 from app.state.intervals import NORMAL_95, paired_difference
 from app.state.tuning.candidates import Candidate, grid, read_rule, reference_of, with_reference
-from app.state.tuning.plan import TuningPlan, better_half
+from app.state.tuning.plan import TuningPlan
 from app.state.tuning.progress import TuningHeader, opened_log
 from app.state.tuning.result import FILE, FOLDER, TuningResult, latest_result, read_result
 from app.state.tuning.scores import TunedRun, TuningRow, TuningScores, choice, frontier, least_count
@@ -92,8 +92,11 @@ def test_rules_of_the_command_line() -> None:
 def test_a_rule_is_chosen_by_steps_among_those_that_are_not_lower() -> None:
     usual, fast, wrong = row(USUAL, 4.0), row(KEPT, 2.0, 1, 2), row(Candidate("margin", 5), 1.0, 0, 12)
     rows = [usual, wrong, fast]
-    assert wrong.seems_lower(0.008)
-    assert not wrong.seems_lower(0.01)
+    assert not wrong.may_pass(0.01, 1000)
+    assert wrong.may_pass(0.02, 1000)
+    few = row(KEPT, 2.0, 0, 1, 100)  # a standard error below the reference
+    assert few.may_pass(0.007, 1000)
+    assert not few.may_pass(0.006, 1000)
     assert not wrong.is_not_lower(0.01)
     assert choice(rows, 0.01) is fast
     assert choice(rows, 0.05) is wrong
@@ -103,11 +106,13 @@ def test_a_rule_is_chosen_by_steps_among_those_that_are_not_lower() -> None:
     assert frontier([*rows, row(Candidate("margin", 7), 3.0, 5)]) == [wrong, fast, row(Candidate("margin", 7), 3.0, 5)]
 
 
-def test_the_better_half_is_not_worse_and_takes_few_steps() -> None:
-    lost = (0, 1, 2, 3, 4, 8, 12, 13, 30, 90)
+def test_the_better_half_may_pass_and_takes_few_steps() -> None:
+    lost = (0, 1, 2, 3, 4, 5, 6, 12, 30, 90)
+    plan = TuningPlan((USUAL,), 1000, 0.01, halves=True)
     rows = [row(Candidate("margin", float(place)), 3.0 - place / 10, 0, worse) for place, worse in enumerate(lost)]
-    assert [one.candidate.threshold for one in better_half(rows, 0.01)] == [7.0, 6.0, 5.0, 4.0, 3.0]
-    assert [one.candidate.threshold for one in better_half(rows[:5], 0.0001)] == [1.0, 0.0, 4.0, 3.0]
+    assert [one.candidate.threshold for one in plan.better_half(rows)] == [6.0, 5.0, 4.0, 3.0, 2.0]
+    strict = replace(plan, margin=0.0025)
+    assert [one.candidate.threshold for one in strict.better_half(rows[:5])] == [1.0, 0.0, 4.0, 3.0]
 
 
 def finish(plan: TuningPlan, scores: TuningScores, stop_after: int = 10**9) -> list[tuple[Candidate, int]]:
