@@ -271,6 +271,7 @@ class GenerationConfig:
             ``decoding.acceptance``.
         margin: of the rule of that name: the mean gap between the two highest logits from which all places are kept.
         t_max, t_min: temperature at the first and towards the last step.
+        soft_tokens: how many of the likeliest tokens of each place are fed back into the next step; 0 feeds back all.
         stability_threshold: how many earlier argmax canvases must equal the current one; 0 switches the test off.
         confidence_threshold: mean entropy (nats) under which a canvas counts as confident; 0 runs every step.
         eos_token_ids: tokens that end the text. pad_token_id fills what follows one.
@@ -339,6 +340,7 @@ class GenerationConfig:
     pinned: tuple[tuple[int, int], ...] = ()
     allowed_tokens: Annotated[tuple[int, ...] | None, ids(MOST_TOKENS, MOST_TOKENS)] = None
     top_k: Annotated[int, whole(0, 64)] = 0
+    soft_tokens: Annotated[int, whole(0, 64)] = 0
     banned_tokens: Tokens = ()
     decoder: DecoderName = ""
     thought_decoder: DecoderName = ""

@@ -99,6 +99,7 @@ KNOBS = (
     Knob("--t-min", "t_min", float, "temperature at a canvas's last step"),
     Knob("--stability", "stability_threshold", int, "a canvas may end once its best guess is unchanged for N steps"),
     Knob("--confidence", "confidence_threshold", float, "a canvas may end once its mean entropy is below X nats"),
+    Knob("--soft-tokens", "soft_tokens", int, "feed back only the N likeliest tokens of each place; 0 feeds back all"),
     Knob("--canvas-length", "canvas_length", int, "tokens in a canvas (default: the model's own)"),
     Knob(
         "--smallest-canvas",

@@ -291,8 +291,8 @@ ACCEPTANCE = Choice(
         ("", "The model's own"),
         ("entropy_bound", "The surest of each step"),
         ("entropy_bound_kept", "The surest, for good"),
-        ("confidence_threshold", "All above a probability, for good"),
-        ("margin", "The surest, and all once the lead is large"),
+        ("confidence_threshold", "All likely ones, for good"),
+        ("margin", "All, once clearly ahead"),
     ),
 )
 REMASKING = Choice(

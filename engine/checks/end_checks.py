@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -13,7 +13,10 @@ from torch.nn import functional as F
 from engine.checks.operands import other_scales
 from engine.checks.oracle import EXACT, OracleCheck, Outputs
 from engine.checks.product_checks import tolerance
+from engine.config import GenerationConfig
 from engine.decoding import sampling
+from engine.decoding.acceptance import rule_of
+from engine.decoding.step_program import knobs_of
 from engine.kernels import reference_step as plain
 from engine.kernels.reference_step import VocabularyResult
 from engine.layers.rope import cos_sin
@@ -22,8 +25,22 @@ from engine.quant import Packed, unpack
 Route = Callable[[Tensor, Tensor, Tensor, int], Outputs]
 EmbedRows = Callable[[Tensor, Packed, Tensor, int, float, float], Tensor]
 RopeTables = Callable[[Tensor, int, int, Tensor, torch.dtype], Outputs]
-Settle = Callable[[VocabularyResult, Tensor, Tensor, Tensor], Outputs]
 EPS = 1e-6
+STEP = 4  # that is settled
+
+
+@dataclass(frozen=True, eq=False)
+class Unsettled:
+    """A canvas after a step's predictions, before they are settled. C positions."""
+
+    canvas: Tensor  # (C,) int64
+    kept: Tensor  # (C,) bool
+    pinned: Tensor  # (C,) int32, -1 where free
+    previous: Tensor  # (C,) int64, the argmax of the step before
+    noise: Tensor  # (C,) int64
+
+
+Settle = Callable[[VocabularyResult, Unsettled, Tensor], Outputs]
 
 
 def router_check(run: Route, x: Tensor, weight: Tensor, expert_scales: Tensor, top_k: int) -> OracleCheck:
@@ -82,25 +99,39 @@ def rope_check(run: RopeTables, frequencies: Tensor, start: int, count: int, dty
     )
 
 
-def settle_check(run: Settle, found: VocabularyResult, noise: Tensor, previous: Tensor) -> OracleCheck:
-    """Checks ``settle``: outputs tokens (4, C), the next canvas, flags and counters."""
-    limits = torch.tensor([float(found.entropy.sum()) / 8, 1.0, 100.0], device=noise.device)
+def settle_check(run: Settle, found: VocabularyResult, before: Unsettled, config: GenerationConfig) -> OracleCheck:
+    """Checks ``settle``: outputs tokens (4, C), the next canvas, kept places (C,), flags and counters.
 
-    def oracle(found: VocabularyResult, noise: Tensor) -> Outputs:
-        accepted = sampling.accept_mask(found.entropy, limits[0])
-        following = sampling.renoise(found.candidate, accepted, noise)
-        unchanged = 3 if torch.equal(found.argmax, previous) else 0
-        tokens = torch.stack([found.argmax, found.candidate, accepted.long(), following])
-        counts = torch.tensor([unchanged >= 1, int(found.nonfinite), unchanged, 5, 31])
-        return tokens, following, counts.to(noise.device)
+    The run takes the settings as knobs (7,). An argmax as before is the same for the third time.
+    """
+    rule, device = rule_of(config), before.noise.device
+    knobs = torch.tensor(knobs_of(config)[2:], device=device)
 
+    def oracle(found: VocabularyResult, before: Unsettled) -> Outputs:
+        progress = torch.tensor((STEP + 1) / config.max_denoising_steps, device=device)
+        accepted = rule(found, before.canvas, before.kept, progress)
+        following = sampling.renoise(accepted.candidates, accepted.mask, before.noise)
+        unchanged = 3 if torch.equal(found.argmax, before.previous) else 0
+        is_sure = unchanged >= config.stability_threshold and bool(found.entropy.mean() < config.confidence_threshold)
+        tokens = torch.stack([found.argmax, accepted.candidates, accepted.mask.long(), following])
+        counts = [is_sure or bool(accepted.is_finished), int(found.nonfinite), unchanged, STEP + 1, 31]
+        kept = accepted.mask if rule.keeps else before.pinned >= 0
+        return tokens, following, kept.long(), torch.tensor(counts, device=device)
+
+    def mixed(name: str) -> Callable[[], Outputs]:
+        if hasattr(before, name):
+            return partial(oracle, found, replace(before, **{name: getattr(before, name).roll(1)}))
+        return partial(oracle, replace(found, **{name: getattr(found, name).roll(1)}), before)
+
+    read = {
+        "entropy_bound": ("entropy", "candidate", "noise"),
+        "entropy_bound_kept": ("entropy", "kept", "canvas", "noise"),
+        "confidence_threshold": ("probability", "kept", "canvas", "noise"),
+        "margin": ("gap", "kept", "canvas"),
+    }
     return OracleCheck(
-        run=lambda: run(found, noise, limits, previous.clone()),
-        oracle=partial(oracle, found, noise),
-        mixups={
-            "another position's entropy": partial(oracle, replace(found, entropy=found.entropy.roll(1)), noise),
-            "another position's candidate": partial(oracle, replace(found, candidate=found.candidate.roll(1)), noise),
-            "another position's noise": partial(oracle, found, noise.roll(1)),
-        },
-        tolerances=(EXACT, EXACT, EXACT),
+        run=lambda: run(found, before, knobs),
+        oracle=partial(oracle, found, before),
+        mixups={f"another position's {name}": mixed(name) for name in read[config.acceptance]},
+        tolerances=(EXACT, EXACT, EXACT, EXACT),
     )

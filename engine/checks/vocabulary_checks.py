@@ -1,4 +1,4 @@
-"""Checks the vocabulary stage: best token, draw, entropy, logarithm of the sum, soft embedding."""
+"""Checks the vocabulary stage: best token, draw, their statistics, soft embedding."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def vocabulary_check(
     rough: tuple[float, float] = (0.02, 0.05),
     activations: Activations = BF16,
     canvases: int = 1,
+    gaps: bool = False,
 ) -> OracleCheck:
     """Checks ``vocabulary_stage``: hidden (C, H), a packed table (V, H). The oracle rounds ``activations``, too.
 
@@ -45,9 +46,10 @@ def vocabulary_check(
             forbidden=forbidden,
             pinned=pinned,
             activations=activations,
+            gaps=gaps,
         )
-        entropy, logsumexp = found.entropy[None], found.logsumexp[None]
-        return found.argmax, found.candidate, entropy, logsumexp, found.soft, found.nonfinite
+        numbers = (part[None] for part in (found.entropy, found.probability, found.gap, found.logsumexp))
+        return found.argmax, found.candidate, *numbers, found.soft, found.nonfinite
 
     oracle, states = partial(outputs, plain.vocabulary_stage), hidden.float()
     is_rough = hidden.dtype == torch.bfloat16
@@ -63,7 +65,7 @@ def vocabulary_check(
         },
         tolerances=(
             *(rough if is_rough else (EXACT, EXACT)),
-            *((0.005, 0.005) if is_rough else (1e-4, 1e-4)),
+            *((0.005, 0.05, 0.05, 0.005) if is_rough else (1e-4, 1e-4, 1e-3, 1e-4)),
             tolerance(hidden.dtype),
             EXACT,
         ),

@@ -18,9 +18,7 @@ from torch import Tensor
 
 from engine.config import GenerationConfig
 from engine.decoding import sampling
-
-MOST_GAP = 60.0  # twice the published models' soft cap; the gap of a place where only one token is possible
-EARLY, MIDDLE = 0.33, 0.67  # shares of the steps; Prophet's thirds
+from engine.kernels.reference_step import EARLY, MIDDLE, MOST_GAP
 
 
 class StepPrediction(Protocol):

@@ -101,15 +101,20 @@ class DeviceStepper:
         self.sampler = sampler
 
     def change(self, sampler: Sampler, edits: Edits, mixed: Shares = ()) -> None:
-        """Restarts the canvas as it is, with the state that its earlier steps have left."""
+        """Restarts the canvas as it is, with the state that its earlier steps have left.
+
+        Places that were edited are not kept any more.
+        """
         if mixed:
             self.program.mix(*as_tensors(mixed, self.program.soft.device))
         canvas = sampler.amended(self.program.canvas, self.block, edits)
+        held = self.program.kept & (self.program.canvas == canvas)
         left = [part.clone() for part in _left_by_steps(self.program)]
         self.adopt(sampler)
         self.program.begin(canvas, sampler.pinned_ids(self.block), sampler.config)
         for part, kept in zip(_left_by_steps(self.program), left, strict=True):
             part.copy_(kept)
+        self.program.kept |= held
 
     def _advance(self) -> None:
         """Counts the canvas that was to be committed as text."""
@@ -127,10 +132,13 @@ Stepper: TypeAlias = DeviceStepper | PlainStepper
 
 
 def stepper_for(run: Run) -> Stepper:
-    """Returns a stepper of the model's step program if it has one and no tokens are cut off, else of plain torch."""
+    """Returns a stepper of the model's step program if it has one, else of plain torch.
+
+    The program draws from all tokens, and feeds all of them back.
+    """
     model = run.model
     sampler = Sampler.from_settings(model.config, run.config, model.device, run.seed)
-    if isinstance(model, HasStepProgram) and model.has_step_program and not run.config.cuts:
+    if isinstance(model, HasStepProgram) and model.has_step_program and not (run.config.cuts or run.config.soft_tokens):
         return DeviceStepper(model, run.cache, sampler)
     return PlainStepper(model.dtype, run.cache, sampler)
 

@@ -26,10 +26,10 @@ _Step = Callable[[], Tensor]
 
 @dataclass(frozen=True)
 class _Captured:
-    """A graph, the addresses of the caches' buffers at its capture, and the hidden states in its memory."""
+    """A graph, what its programs knew at its capture, and the hidden states in its memory."""
 
     graph: torch.cuda.CUDAGraph
-    places: list[list[int]]
+    known: list[list[int]]
     hidden: Tensor
 
 
@@ -55,14 +55,14 @@ class JointGraphs:
         """
         self._forget_dead()
         key = tuple(weakref.ref(program) for program in programs)
-        places = [program.places for program in programs]
+        known = [program.known for program in programs]
         is_new = key not in self._kept
         found = self._kept.pop(key, None)
-        if not is_new and (found is None or found.places != places):
+        if not is_new and (found is None or found.known != known):
             found = None  # frees its memory first
             if self._has_room:
                 try:
-                    found = self._captured(programs, step, places)
+                    found = self._captured(programs, step, known)
                 except torch.OutOfMemoryError:
                     self._has_room = False
         self._kept[key] = found
@@ -77,14 +77,14 @@ class JointGraphs:
         for key in [key for key in self._kept if any(program() is None for program in key)]:
             del self._kept[key]
 
-    def _captured(self, programs: Sequence[StepProgram], step: _Step, places: list[list[int]]) -> _Captured:
+    def _captured(self, programs: Sequence[StepProgram], step: _Step, known: list[list[int]]) -> _Captured:
         """Warms up and captures a step, and leaves the programs as they were."""
         pool = next((other.graph.pool() for other in self._kept.values() if other is not None), None)
         with ExitStack() as undone:
             for program in programs:
                 undone.enter_context(program.undone())
             graph, hidden = capture(programs, step, pool)
-        return _Captured(graph, places, hidden)
+        return _Captured(graph, known, hidden)
 
 
 _OF_NETWORKS: weakref.WeakKeyDictionary[DiffusionGemma, JointGraphs] = weakref.WeakKeyDictionary()

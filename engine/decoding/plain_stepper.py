@@ -21,6 +21,7 @@ from engine.decoding.prefill import commit
 from engine.decoding.protocols import Denoise, Passes
 from engine.decoding.sampler import Edits, Sampler, Top, as_tensors, to_host
 from engine.forks import Shares
+from engine.layers.embedding import Likeliest, Predicted
 from engine.layers.kv_cache import KVCache
 from engine.types import Tokens
 
@@ -54,7 +55,7 @@ class PlainStepper:
         """Starts a fresh canvas (C,) behind the cache's text."""
         yield from ()  # no pass before the first step
         self.block, self.canvas = block, canvas
-        self.conditioning: Tensor | None = None
+        self.conditioning: Predicted | None = None
         self.kept = self._pinned()
         self.history: list[Tensor] = []
 
@@ -74,7 +75,9 @@ class PlainStepper:
         found, accepted, self.canvas = sampler.step(logits, self.canvas, self.kept, index)
         self.kept = accepted.mask if rule_of(sampler.config).keeps else self._pinned()
         self.history.append(found.argmax)  # all of it: a change may ask for more stable steps than before
-        self.conditioning = logits.to(self.dtype)  # as the reference does: in bf16 it is fed back rounded
+        fed = logits.to(self.dtype)  # as the reference does: in bf16 it is fed back rounded
+        count = sampler.config.soft_tokens
+        self.conditioning = Likeliest.of_logits(fed, count) if count else fed
         return Step(
             to_host(found.argmax),
             to_host(accepted.candidates),
@@ -113,7 +116,9 @@ class PlainStepper:
     def change(self, sampler: Sampler, edits: Edits, mixed: Shares = ()) -> None:
         """Changes the settings between two steps, amends the canvas to them, and sets shares that are fed back."""
         if mixed and self.conditioning is not None:
-            fed = self.conditioning.float()  # rounding it would change the shares
+            whole = self.conditioning
+            whole = whole.spread(sampler.vocab_size) if isinstance(whole, Likeliest) else whole
+            fed = whole.float()  # rounding it would change the shares
             positions, tokens, shares = as_tensors(mixed, fed.device)
             self.conditioning = fed.index_put((positions,), sampling.with_shares(fed[positions], tokens, shares))
         self.sampler = sampler

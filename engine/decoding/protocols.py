@@ -19,6 +19,7 @@ from engine.config import ModelConfig
 from engine.decoding.step_program import StepProgram
 from engine.events import Event
 from engine.layers.branches import Branches
+from engine.layers.embedding import Predicted
 from engine.layers.kv_cache import KVCache
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ class BlockDenoiser(Protocol):
         is_causal: bool = True,
         branches: Branches | None = None,
     ) -> Tensor: ...
-    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Tensor | None = None) -> Tensor: ...
+    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Predicted | None = None) -> Tensor: ...
     def log_probabilities(self, hidden: Tensor, ids: Tensor) -> Tensor: ...
 
 
@@ -79,7 +80,7 @@ class Denoise:
 
     canvas: Tensor
     cache: KVCache
-    self_conditioning_logits: Tensor | None
+    self_conditioning_logits: Predicted | None
     text: Tensor | None = None  # token ids (T,) that are appended to the cache before, causally
     logits: Tensor | None = None  # result
 

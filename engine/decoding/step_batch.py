@@ -199,17 +199,14 @@ def _stage(programs: Sequence[StepProgram], hidden: Tensor) -> VocabularyResult:
         forbidden=first.forbidden,
         pinned=torch.cat([program.pinned for program in programs]),
         activations=first.activations,
+        gaps=any(program.gaps for program in programs),
     )
 
 
 def _apart(found: VocabularyResult, lengths: list[int]) -> list[VocabularyResult]:
     """Splits the results by run; only a run's own rows can make it not finite."""
-    parts = (found.argmax, found.candidate, found.entropy, found.logsumexp, found.soft)
+    parts = (found.argmax, found.candidate, found.entropy, found.probability, found.gap, found.logsumexp, found.soft)
+    nonfinite = [(~own.isfinite()).any().to(torch.int32)[None] for own in torch.split(found.logsumexp, lengths)]
     return [
-        VocabularyResult(
-            argmax, candidate, entropy, logsumexp, soft, (~logsumexp.isfinite()).any().to(torch.int32)[None]
-        )
-        for argmax, candidate, entropy, logsumexp, soft in zip(
-            *(torch.split(part, lengths) for part in parts), strict=True
-        )
+        VocabularyResult(*own) for own in zip(*(torch.split(part, lengths) for part in parts), nonfinite, strict=True)
     ]

@@ -24,8 +24,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine import kernels
-from engine.config import GenerationConfig
+from engine.config import ACCEPTANCE, GenerationConfig
 from engine.decoding import sampling
+from engine.decoding.acceptance import EntropyBound, Rule, rule_of
 from engine.kernels.reference_step import VocabularyResult
 from engine.layers.attention import Extend, Span
 from engine.layers.embedding import TOP_PIECE
@@ -94,14 +95,17 @@ class StepProgram:
         self.generator = torch.Generator("cpu" if device.type == "meta" else device)  # of the noise
         self.ids = torch.zeros(2 * length, dtype=torch.long, device=device)  # a canvas to commit, and the current one
         self.commits = False  # the canvas's first step commits the one before
+        self.rule: Rule = EntropyBound(0.0)
+        self.gaps = False  # the rule needs them
         self.pinned = torch.full((length,), -1, dtype=torch.int32, device=device)
+        self.kept = torch.zeros(length, dtype=torch.bool, device=device)  # places that stay as they are, or are pinned
         self.soft = torch.zeros(length, hidden, dtype=network.dtype, device=device)
         self.previous = torch.zeros(length, dtype=torch.long, device=device)
         self.unchanged = torch.zeros(1, dtype=torch.long, device=device)
         self.start = torch.zeros(1, dtype=torch.long, device=device)  # position of the canvas's first token
         self.draw = torch.zeros(2, dtype=torch.long, device=device)  # seed; steps taken in the run
         self.step = torch.zeros(1, dtype=torch.long, device=device)  # of this canvas
-        self.knobs = torch.zeros(6, dtype=torch.float32, device=device)
+        self.knobs = torch.zeros(9, dtype=torch.float32, device=device)
         kinds: set[str] = {layer.kind for layer in network.config.layers}
         self.spans = {kind: torch.zeros(1, 2, dtype=torch.int32, device=device) for kind in kinds}
         self.offsets = torch.arange(-length, length, device=device)  # of all rows from the canvas's first
@@ -113,11 +117,11 @@ class StepProgram:
         self.hidden: Tensor | None = None  # (C, H) that the last step predicted from
         self.slots = [self._slot(), self._slot()]
         self.fused = network.fused() if kernels.run_on(device, network.dtype) else None
-        self.captures = device.type == "cuda"
+        self.captures = device.type == "cuda" and self.fused is not None  # else a graph would know one rule alone
         self.runs_aside = self.captures  # ``launch`` returns before the step is done
         self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}  # of the step, by whether it commits
         self.predicted: dict[bool, Tensor | None] = {}  # ``hidden`` in the memory of each of them
-        self.places: list[int] = []  # of the cache's buffers, as the graphs know them
+        self.known: list[int] = []  # what the graphs depend on: gaps, and the places of the cache's buffers
 
     @property
     def cache(self) -> KVCache:
@@ -149,6 +153,7 @@ class StepProgram:
             self.ids[: self.length].copy_(committed)
         self.canvas.copy_(canvas)
         self.pinned.fill_(-1) if pinned is None else self.pinned.copy_(pinned)
+        self.kept.copy_(self.pinned >= 0)
         self.soft.zero_()
         self.unchanged.zero_()
         self.step.zero_()
@@ -156,17 +161,10 @@ class StepProgram:
         self.start.fill_(self.cache.length + text)
         for kind, span in self.cache.spans(self.length, text).items():
             self.spans[kind].copy_(torch.tensor([span], dtype=torch.int32))
-        knobs = (
-            config.t_min,
-            config.t_max,
-            config.max_denoising_steps,
-            config.entropy_bound,
-            config.stability_threshold,
-            config.confidence_threshold,
-        )
-        self.knobs.copy_(torch.tensor(knobs, dtype=torch.float32))
+        self.knobs.copy_(torch.tensor(knobs_of(config), dtype=torch.float32))
+        self.rule, self.gaps = rule_of(config), config.acceptance == "margin"
         if self.captures:
-            self._look_where_buffers_are()
+            self._drop_graphs_of_others()
 
     def seed(self, seed: int) -> None:
         """Restarts the random streams."""
@@ -262,6 +260,7 @@ class StepProgram:
             forbidden=self.forbidden,
             pinned=self.pinned,
             activations=self.activations,
+            gaps=self.gaps,
         )
 
     def keep_likeliest(self, found: Sequence[tuple[Tensor, Tensor]], logsumexp: Tensor) -> None:
@@ -332,20 +331,22 @@ class StepProgram:
         if self.fused is not None:
             from engine.kernels.settle import Buffers, settle  # needs Triton
 
-            counts = (self.previous, self.unchanged, self.step, self.draw)
-            settle(found, noise, self.knobs[3:], Buffers(self.tokens, self.entropy, self.flags, self.canvas, *counts))
+            facts, counts = (self.tokens, self.entropy, self.flags), (self.unchanged, self.step, self.draw)
+            left = Buffers(*facts, self.canvas, self.kept, self.previous, *counts)
+            settle(found, noise, self.pinned, self.knobs[2:], left)
             return
-        bound, stability, confidence = self.knobs[3:].unbind()
-        accepted = sampling.accept_mask(found.entropy, bound)
-        following = sampling.renoise(found.candidate, accepted, noise)
+        most, _, stability, confidence = self.knobs[2:6].unbind()
+        candidates, accepted, is_finished = self.rule(found, self.canvas, self.kept, (self.step + 1)[0] / most)
+        following = sampling.renoise(candidates, accepted, noise)
         same = (found.argmax == self.previous).all()
         self.unchanged.copy_(torch.where(same, self.unchanged + 1, 0))
-        converged = (self.unchanged >= stability) & (found.entropy.mean() < confidence)
-        self.tokens.copy_(torch.stack([found.argmax, found.candidate, accepted.long(), following]))
+        converged = (self.unchanged >= stability) & (found.entropy.mean() < confidence) | is_finished
+        self.tokens.copy_(torch.stack([found.argmax, candidates, accepted.long(), following]))
         self.entropy.copy_(found.entropy)
         self.flags.copy_(torch.cat([converged.int(), found.nonfinite.int()]))
         self.previous.copy_(found.argmax)
         self.canvas.copy_(following)
+        self.kept.copy_(accepted if self.rule.keeps else self.pinned >= 0)
         self.step += 1
         self.draw[1] += 1
 
@@ -361,11 +362,11 @@ class StepProgram:
 
         return write
 
-    def _look_where_buffers_are(self) -> None:
-        """Drops the graphs if the cache's buffers have moved."""
+    def _drop_graphs_of_others(self) -> None:
+        """Drops the graphs if the cache's buffers have moved, or a rule needs gaps and the one before did not."""
         places = [part.data_ptr() for index in range(len(self.network.layers)) for part in self.cache.buffers(index)]
-        if places != self.places:
-            self.graphs, self.predicted, self.places = {}, {}, places
+        if (known := [self.gaps, *places]) != self.known:
+            self.graphs, self.predicted, self.known = {}, {}, known
 
     def _capture_missing(self, is_to_commit: bool) -> None:
         """Captures the missing graphs that the canvas needs from a step on: one step, or one of each kind."""
@@ -385,7 +386,7 @@ class StepProgram:
 
         These steps write into the cache behind its text, where the canvas's own steps will write.
         """
-        changed = (self.ids, self.soft, self.previous, self.unchanged, self.step, self.draw)
+        changed = (self.ids, self.kept, self.soft, self.previous, self.unchanged, self.step, self.draw)
         before, drawn = [tensor.clone() for tensor in changed], self.generator.get_state()
         try:
             yield
@@ -403,6 +404,21 @@ class StepProgram:
         cuda = self.network.device.type == "cuda"
         tensors = tuple(torch.zeros(here.shape, dtype=here.dtype, pin_memory=cuda) for here in self._facts)
         return _Slot(tensors, torch.cuda.Event() if cuda else None)  # type: ignore[no-untyped-call]
+
+
+def knobs_of(config: GenerationConfig) -> tuple[float, ...]:
+    """Returns the settings that are read on the device, for ``StepProgram.knobs``."""
+    return (
+        config.t_min,
+        config.t_max,
+        config.max_denoising_steps,
+        config.entropy_bound,
+        config.stability_threshold,
+        config.confidence_threshold,
+        ACCEPTANCE.index(config.acceptance),
+        config.accept_probability,
+        config.margin,
+    )
 
 
 def capture(programs: Sequence[StepProgram], step: Callable[[], T], pool: Any) -> tuple[torch.cuda.CUDAGraph, T]:

@@ -12,7 +12,7 @@ from engine.doctor.machine_code import MachineCode
 
 # Element types of pointer arguments by name, unless a kernel overrides them. Others point to bf16.
 POINTED = {
-    "i1": ("forbidden_ptr",),
+    "i1": ("forbidden_ptr", "kept_ptr"),
     "i8": ("codes_ptr", "table_ptr"),
     "i16": ("words_ptr",),
     "i32": (
@@ -26,7 +26,8 @@ POINTED = {
     "fp32": (
         *("scales_ptr", "matrix_scales_ptr", "matrix_scale_ptr", "parts_ptr", "soft_parts_ptr"),
         *("x_scales_ptr", "hidden_scales_ptr", "units_ptr", "statistics_ptr", "temperature_ptr"),
-        *("entropy_ptr", "logsumexp_ptr", "out_entropy_ptr", "limits_ptr", "frequencies_ptr"),
+        *("entropy_ptr", "logsumexp_ptr", "out_entropy_ptr", "knobs_ptr", "frequencies_ptr"),
+        *("probability_ptr", "gap_ptr"),
     ),
 }
 TYPES = {name: kind for kind, names in POINTED.items() for name in names}

@@ -12,7 +12,7 @@ from engine.checks import end_checks, layer_checks
 from engine.checks.fused_checks import head_norms_check
 from engine.checks.operands import draws, packed
 from engine.checks.oracle import OracleCheck
-from engine.config import LayerConfig
+from engine.config import ACCEPTANCE, GenerationConfig, LayerConfig
 from engine.doctor.shapes import CheckShape, kind
 from engine.kernels import attention, inputs, norms, router, settle
 from engine.kernels.reference_step import VocabularyResult
@@ -85,15 +85,26 @@ def ends_of(shape: CheckShape) -> Iterator[Named]:
         frequencies = inverse_frequencies(layer).to(device)
         return end_checks.rope_check(inputs.rope_tables, frequencies, start, shape.canvas, shape.dtype)
 
-    def end(same: bool) -> OracleCheck:
+    def end(acceptance: str, same: bool) -> OracleCheck:
         count, vocabulary = shape.canvas, config.vocab_size
-        best, drawn, noise = (
-            torch.randint(vocabulary, (count,), generator=draws(device, seed), device=device) for seed in (1, 2, 3)
+        best, drawn, noise, canvas = (
+            torch.randint(vocabulary, (count,), generator=draws(device, seed), device=device) for seed in (1, 2, 3, 5)
         )
         entropy = torch.rand(count, generator=draws(device, 4), device=device)
+        kept = torch.arange(count, device=device) % 3 == 0
+        pinned = torch.where(torch.arange(count, device=device) % 6 == 0, canvas, -1).int()
+        gap = torch.where(kept, 0.0, 9.0 + entropy)  # where it is taken from kept places, too, it is not large
         none = torch.zeros(1, dtype=torch.int32, device=device)
-        found = VocabularyResult(best, drawn, entropy, entropy, entropy, none)
-        return end_checks.settle_check(_settled, found, noise, best if same else drawn)
+        found = VocabularyResult(best, drawn, entropy, entropy.roll(7), gap, entropy, entropy, none)
+        settings = GenerationConfig(
+            acceptance=acceptance,
+            max_denoising_steps=8,
+            entropy_bound=float(entropy.sum()) / 8,
+            confidence_threshold=100.0,
+            margin=9.0,
+        )
+        before = end_checks.Unsettled(canvas, kept, pinned, best if same else drawn, noise)
+        return end_checks.settle_check(_settled, found, before, settings)
 
     for count in (shape.canvas, tokens, 1):
         yield f"router, {count} tokens", partial(route, count)
@@ -101,22 +112,25 @@ def ends_of(shape: CheckShape) -> Iterator[Named]:
     for layer in shape.kinds():
         for start in (3, 200_000):
             yield f"rope_tables {kind(layer)}, from {start}", partial(rope, layer, start)
-    for same in (False, True):
-        yield f"settle, argmax {'as before' if same else 'changed'}", partial(end, same)
+    for acceptance in ACCEPTANCE:
+        for same in (False, True):
+            yield f"settle by {acceptance}, argmax {'as before' if same else 'changed'}", partial(end, acceptance, same)
 
 
-def _settled(found: VocabularyResult, noise: Tensor, limits: Tensor, previous: Tensor) -> tuple[Tensor, ...]:
-    """Returns the results of ``settle``: tokens, canvas, and all flags and counters."""
-    count, device = len(noise), noise.device
+def _settled(found: VocabularyResult, before: end_checks.Unsettled, knobs: Tensor) -> tuple[Tensor, ...]:
+    """Returns the results of ``settle``: tokens, canvas, kept places, and all flags and counters."""
+    count, device = len(before.noise), before.noise.device
     tokens = torch.zeros(4, count, dtype=torch.long, device=device)
-    canvas, unchanged, step = (torch.zeros(size, dtype=torch.long, device=device) for size in (count, 1, 1))
+    canvas, kept, previous = before.canvas.clone(), before.kept.clone(), before.previous.clone()
+    unchanged, step = (torch.zeros(1, dtype=torch.long, device=device) for _ in range(2))
     flags = torch.full((2,), 7, dtype=torch.int32, device=device)
     draw = torch.tensor([11, 30], device=device)
     unchanged += 2
-    step += 4
-    buffers = settle.Buffers(tokens, torch.zeros(count, device=device), flags, canvas, previous, unchanged, step, draw)
-    settle.settle(found, noise, limits, buffers)
-    return tokens, canvas, torch.cat([flags.long(), unchanged, step, draw[1:]])
+    step += end_checks.STEP
+    entropy = torch.zeros(count, device=device)
+    buffers = settle.Buffers(tokens, entropy, flags, canvas, kept, previous, unchanged, step, draw)
+    settle.settle(found, before.noise, before.pinned, knobs, buffers)
+    return tokens, canvas, kept.long(), torch.cat([flags.long(), unchanged, step, draw[1:]])
 
 
 def attention_of(shape: CheckShape) -> Iterator[Named]:

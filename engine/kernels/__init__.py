@@ -154,6 +154,7 @@ def vocabulary_stage(
     forbidden: Tensor | None = None,
     pinned: Tensor | None = None,
     activations: Activations = BF16,
+    gaps: bool = False,
 ) -> VocabularyResult:
     """Runs head, soft-cap, temperature, statistics, draw and soft embedding in one: ``vocabulary.vocabulary_stage``."""
     rounding = {"activations": activations} if activations.head or activations.soft else {}
@@ -168,6 +169,7 @@ def vocabulary_stage(
         embed_scale=embed_scale,
         forbidden=forbidden,
         pinned=pinned,
+        gaps=gaps,
         **rounding,
     )
     return result

@@ -17,7 +17,7 @@ from engine.kernels import reference
 from engine.kernels.cpu import number
 from engine.kernels.cpu_decode import decoder
 from engine.kernels.cpu_threads import even, share
-from engine.kernels.reference_step import TILE_TOKENS, VocabularyResult, draw_among, each_draw
+from engine.kernels.reference_step import MOST_GAP, TILE_TOKENS, VocabularyResult, draw_among, each_draw
 from engine.quant import Packed
 
 PIECE = 32 * TILE_TOKENS  # tokens whose logits a thread holds at once
@@ -28,6 +28,7 @@ class _Sums(NamedTuple):
     """Running results of a part of the vocabulary. C positions; l are logits."""
 
     top: Tensor  # (C,) the largest l, finite
+    second: Tensor  # (C,) the second largest, if gaps are asked for
     mass: Tensor  # (C,) sum of exp(l - top)
     moment: Tensor  # (C,) sum of exp(l - top) * (l - top)
     soft: Tensor  # (C, H) sum of exp(l - top) times table rows
@@ -40,7 +41,7 @@ class _Sums(NamedTuple):
         """Returns the results of no tokens."""
         lowest, zero = torch.full((2, len(hidden)), LOWEST), torch.zeros(2, len(hidden))
         token = torch.zeros((2, len(hidden)), dtype=torch.long)
-        return _Sums(lowest[0], zero[0], zero[1], torch.zeros(hidden.shape), token[0], lowest[1], token[1])
+        return _Sums(lowest[0], lowest[1], zero[0], zero[1], torch.zeros(hidden.shape), token[0], lowest[1], token[1])
 
     def joined(self, later: _Sums) -> _Sums:
         """Joins the results with those of the next part; overwrites ``soft``."""
@@ -49,6 +50,7 @@ class _Sums(NamedTuple):
         mine, theirs = fall.exp(), rise.exp()
         return _Sums(
             top,
+            torch.maximum(torch.minimum(self.top, later.top), torch.maximum(self.second, later.second)),
             self.mass * mine + later.mass * theirs,
             (self.moment + self.mass * fall) * mine + (later.moment + later.mass * rise) * theirs,
             self.soft.mul_(mine[:, None]).addcmul_(later.soft, theirs[:, None]),
@@ -68,6 +70,7 @@ def vocabulary_stage(
     embed_scale: float,
     forbidden: Tensor | None = None,
     pinned: Tensor | None = None,
+    gaps: bool = False,
 ) -> VocabularyResult:
     """Runs the vocabulary stage of a denoising step with an int8 table (V, H); arguments as the kernel's."""
     kind = number(hidden.dtype)
@@ -86,25 +89,29 @@ def vocabulary_stage(
                 logits.masked_fill_(forbidden[start : start + len(rows)], -torch.inf)
             drawn, score = draw_among(logits, seed, step, own_place, start // TILE_TOKENS)
             best, argmax = logits.max(dim=-1)
+            second = logits.scatter(1, argmax[:, None], -torch.inf).amax(dim=-1) if gaps else best
             top = best.clamp_min(LOWEST)
-            gaps = logits.sub_(top[:, None]).clamp_min_(LOWEST)
-            shares = gaps.exp()
-            moment, mass = torch.linalg.vecdot(shares, gaps), shares.sum(dim=-1)
+            below = logits.sub_(top[:, None]).clamp_min_(LOWEST)
+            shares = below.exp()
+            moment, mass = torch.linalg.vecdot(shares, below), shares.sum(dim=-1)
             soft = (shares.mul_(scales).to(kind) @ rows).float()
-            sums = sums.joined(_Sums(top, mass, moment, soft, argmax + start, score, drawn))
+            sums = sums.joined(_Sums(top, second, mass, moment, soft, argmax + start, score, drawn))
         return sums
 
     parts = even(table.shape[0], PIECE) if table.shape[0] > PIECE else [range(table.shape[0])]
     walked = share(walk, parts)
     sums = functools.reduce(_Sums.joined, walked)
-    top, mass, moment, soft, argmax, _, candidate = sums
+    top, second, mass, moment, soft, argmax, _, candidate = sums
     logsumexp = top + mass.log()
-    entropy = mass.log() - moment / mass
+    entropy, probability = mass.log() - moment / mass, 1 / mass
+    gap = ((top - second) * temperature).clamp_max(MOST_GAP) if gaps else torch.zeros_like(top)
     soft /= mass[:, None]
     if pinned is not None:
         held, token = pinned >= 0, pinned.long().clamp_min(0)
         argmax, candidate = torch.where(held, token, argmax), torch.where(held, token, candidate)
-        entropy = entropy.masked_fill(held, 0.0)
+        entropy, probability = entropy.masked_fill(held, 0.0), probability.masked_fill(held, 1.0)
+        gap = gap.masked_fill(held, MOST_GAP)
         soft = torch.where(held[:, None], reference.rows(table, token, torch.float32), soft)
     nonfinite = (~logsumexp.isfinite()).any().to(torch.int32)[None]
-    return VocabularyResult(argmax, candidate, entropy, logsumexp, (soft * embed_scale).to(hidden.dtype), nonfinite)
+    soft = (soft * embed_scale).to(hidden.dtype)
+    return VocabularyResult(argmax, candidate, entropy, probability, gap, logsumexp, soft, nonfinite)

@@ -5,8 +5,9 @@ is processed in chunks that fit the L2 cache: a chunk's rows are read from memor
 cache for its share of the soft embedding. No canvas x vocabulary buffer is written.
 
 - **score_kernel**, a tile of 128 tokens: logits; their softmax statistics per position: the exponent of two that
-  covers the largest, sum and first moment relative to it, the best token, a drawn token; and the tile's weights
-  2^(logit - exponent) in bf16. Because exponents are whole, changing the exponent of weights is exact.
+  covers the largest, sum and first moment relative to it, the best token, the second best logit, a drawn token; and
+  the tile's weights 2^(logit - exponent) in bf16. Because exponents are whole, changing the exponent of weights is
+  exact.
 - **embed_kernel**: adds weights x rows of the chunk to the soft embedding, rescaled to the largest exponent so far.
 - **merge_kernel**: joins the tiles of the whole vocabulary.
 
@@ -37,7 +38,7 @@ from torch import Tensor
 from engine.kernels.linear_w8a8 import LARGEST, quantize_rows, round_to_int8
 from engine.kernels.linear_w8a16 import processors, token_block
 from engine.kernels.reference import GROUP
-from engine.kernels.reference_step import TILE_TOKENS, VocabularyResult
+from engine.kernels.reference_step import MOST_GAP, TILE_TOKENS, VocabularyResult
 from engine.quant import BF16, Activations, Packed
 
 BLOCK_HIDDEN = 128
@@ -46,11 +47,12 @@ BLOCK_K = 64
 WAVES = 2  # rounds of tiles a chunk: a large one amortises launches, and must fit the L2 cache
 MERGE_TILES = 128
 MERGE_POSITIONS = 8  # fp32 values of one memory sector
-STATISTICS = 4  # fp32 values that a tile stores per position: mass, moment, best logit, draw's key
+STATISTICS = 4  # fp32 values that a tile stores per position: mass, moment, best logit, draw's key; with GAPS one more
 BIAS = tl.constexpr(1 << 20)  # makes exponents positive: a zeroed buffer holds less than any of them
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
 TINY = tl.constexpr(1e-10)  # keeps the noise's logarithms finite
+LARGEST_GAP = tl.constexpr(MOST_GAP)
 
 
 @triton.jit(do_not_specialize=["first_tile"])
@@ -59,7 +61,7 @@ def score_kernel(
     weights_ptr, units_ptr, exponents_ptr, tokens_ptr, statistics_ptr, highest_ptr,
     positions, first_tile, tiles, size, cap,
     V: tl.constexpr, K: tl.constexpr, CHUNK: tl.constexpr,
-    HAS_SCALES: tl.constexpr, HAS_FORBIDDEN: tl.constexpr, EACH: tl.constexpr,
+    HAS_SCALES: tl.constexpr, HAS_FORBIDDEN: tl.constexpr, EACH: tl.constexpr, GAPS: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Computes the logits of one tile, M positions x N tokens, and their statistics.
@@ -67,7 +69,7 @@ def score_kernel(
     Grid: position tiles, tiles of a chunk.
 
     Hidden states may be int8, with a scale a position and BLOCK of the hidden size. int8 weights have their unit in
-    ``units_ptr``. EACH: every position has its own temperature and draw.
+    ``units_ptr``. EACH: every position has its own temperature and draw. GAPS: the second best logit is stored, too.
     """
     WHOLE: tl.constexpr = hidden_ptr.dtype.element_ty == tl.int8
     tile = first_tile + tl.program_id(1)
@@ -106,6 +108,11 @@ def score_kernel(
 
     best = tl.max(logits, axis=1)
     best_at = tl.min(tl.where(logits == best[:, None], within[None, :], N - 1), axis=1)
+    if GAPS:
+        ties = tl.sum((logits == best[:, None]).to(tl.int32), axis=1)
+        lower = tl.max(tl.where(logits < best[:, None], logits, float("-inf")), axis=1)
+        second_at = statistics_ptr + (4 * tiles + tile) * positions + position
+        tl.store(second_at, tl.where(ties > 1, best, lower), mask=inside)  # at once, which saves registers
     exponent = tl.maximum(tl.ceil(best), -1.0 * BIAS + 1.0)
     logits -= exponent[:, None]
     weights = tl.exp2(logits)
@@ -198,10 +205,11 @@ def embed_kernel(
 @triton.jit
 def merge_kernel(
     exponents_ptr, tokens_ptr, statistics_ptr, highest_ptr, soft_parts_ptr, table_ptr, scales_ptr, pinned_ptr,
-    argmax_ptr, candidate_ptr, entropy_ptr, logsumexp_ptr, soft_ptr, nonfinite_ptr,
+    temperature_ptr,
+    argmax_ptr, candidate_ptr, entropy_ptr, probability_ptr, gap_ptr, logsumexp_ptr, soft_ptr, nonfinite_ptr,
     positions, tiles, embed_scale,
-    K: tl.constexpr, SPLITS: tl.constexpr, HAS_SCALES: tl.constexpr, HAS_PINNED: tl.constexpr,
-    TILES: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
+    K: tl.constexpr, SPLITS: tl.constexpr, HAS_SCALES: tl.constexpr, HAS_PINNED: tl.constexpr, EACH: tl.constexpr,
+    GAPS: tl.constexpr, TILES: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Merges all tiles' statistics and the soft embedding's splits for N positions; pinned ones take their token."""
     position = tl.program_id(0) * N + tl.arange(0, N)
@@ -211,6 +219,7 @@ def merge_kernel(
     mass = tl.zeros((N,), tl.float32)
     moment = tl.zeros((N,), tl.float32)
     best = tl.full((N,), float("-inf"), tl.float32)
+    second = tl.full((N,), float("-inf"), tl.float32)
     drawn = tl.full((N,), float("-inf"), tl.float32)
     best_token = tl.zeros((N,), tl.int32)
     drawn_token = tl.zeros((N,), tl.int32)
@@ -234,20 +243,33 @@ def merge_kernel(
         drawn_token = tl.where(
             new_drawn > drawn, tl.load(tokens_ptr + every + at_drawn, mask=inside, other=0), drawn_token
         )
+        if GAPS:
+            seconds = tl.load(statistics_ptr + 4 * every + at, mask=mask, other=float("-inf"))
+            others = tl.where((tile - start)[:, None] == best_tile[None, :], seconds, bests)
+            second = tl.maximum(tl.maximum(second, tl.max(others, axis=0)), tl.minimum(best, new_best))
         best = tl.maximum(best, new_best)
         drawn = tl.maximum(drawn, new_drawn)
     mass = tl.where(inside, mass, 1.0)
     logsumexp = LN2 * (tl.log2(mass) + (highest - BIAS).to(tl.float32))
     entropy = tl.maximum(LN2 * (tl.log2(mass) - moment / mass), 0.0)
+    probability = tl.exp2(best - (highest - BIAS).to(tl.float32)) / mass
+    gap = tl.zeros((N,), tl.float32)
+    if GAPS:
+        temperature = tl.load(temperature_ptr + position, mask=inside, other=1.0) if EACH else tl.load(temperature_ptr)
+        gap = tl.minimum((tl.where(inside, best, 0.0) - second) * (LN2 * temperature), LARGEST_GAP)
     if HAS_PINNED:
         pinned = tl.load(pinned_ptr + position, mask=inside, other=-1)
         held = pinned >= 0
         best_token = tl.where(held, pinned, best_token)
         drawn_token = tl.where(held, pinned, drawn_token)
         entropy = tl.where(held, 0.0, entropy)
+        probability = tl.where(held, 1.0, probability)
+        gap = tl.where(held, LARGEST_GAP, gap)
     tl.store(argmax_ptr + position, best_token.to(tl.int64), mask=inside)
     tl.store(candidate_ptr + position, drawn_token.to(tl.int64), mask=inside)
     tl.store(entropy_ptr + position, entropy, mask=inside)
+    tl.store(probability_ptr + position, probability, mask=inside)
+    tl.store(gap_ptr + position, gap, mask=inside)
     tl.store(logsumexp_ptr + position, logsumexp, mask=inside)
     finite = (mass > 0) & (mass < float("inf"))
     tl.atomic_max(nonfinite_ptr, tl.max(tl.where(inside & (finite == 0), 1, 0), axis=0))
@@ -280,6 +302,7 @@ def vocabulary_stage(
     forbidden: Tensor | None = None,
     pinned: Tensor | None = None,
     activations: Activations = BF16,
+    gaps: bool = False,
     chunk_tiles: int | None = None,
     splits: int | None = None,
 ) -> VocabularyResult:
@@ -298,6 +321,7 @@ def vocabulary_stage(
         forbidden: (V,) bool, True where a token may not be taken; None: all may.
         pinned: (C,) int32, the fixed token of a position, forbidden or not; -1 if it is free.
         activations: the products that take int8 activations, if the table is packed.
+        gaps: the gaps are computed, which costs registers; else they are 0 where nothing is pinned.
         chunk_tiles: tiles of 128 tokens in a chunk; None: two rounds of the device's processors.
         splits: parts of a chunk that are summed separately; None: enough to fill the device.
     """
@@ -322,7 +346,7 @@ def vocabulary_stage(
     units = buffer(tiles, positions) if eight.soft else None
     exponents = buffer(tiles, positions, dtype=torch.int32)
     tokens = buffer(2, tiles, positions, dtype=torch.int32)
-    statistics = buffer(STATISTICS, tiles, positions)
+    statistics = buffer(STATISTICS + gaps, tiles, positions)
     soft_parts = buffer(splits, positions, size)
     zeroed = torch.zeros((chunks + 1) * positions + 1, dtype=torch.int32, device=device)
     highest, nonfinite = zeroed[:-1].view(chunks + 1, positions), zeroed[-1:]
@@ -330,6 +354,8 @@ def vocabulary_stage(
         argmax=buffer(positions, dtype=torch.int64),
         candidate=buffer(positions, dtype=torch.int64),
         entropy=buffer(positions),
+        probability=buffer(positions),
+        gap=buffer(positions),
         logsumexp=buffer(positions),
         soft=torch.empty_like(hidden),
         nonfinite=nonfinite,
@@ -344,7 +370,7 @@ def vocabulary_stage(
             states, state_scales, codes, scales, forbidden, temperature, draw,
             weights, units, exponents, tokens, statistics, highest[chunk], positions, first, tiles, size, cap,
             **shape, HAS_SCALES=scales is not None, HAS_FORBIDDEN=forbidden is not None, EACH=draw.dim() == 2,
-            M=block, N=TILE_TOKENS, BLOCK=GROUP if eight.head else BLOCK_K, **options,
+            GAPS=gaps, M=block, N=TILE_TOKENS, BLOCK=GROUP if eight.head else BLOCK_K, **options,
         )  # fmt: skip
         embed: Any = embed_kernel[(columns, hidden_tiles, splits)]
         embed(
@@ -354,10 +380,12 @@ def vocabulary_stage(
         )  # fmt: skip
     merge: Any = merge_kernel[(triton.cdiv(positions, MERGE_POSITIONS),)]
     merge(
-        exponents, tokens, statistics, highest[chunks], soft_parts, codes, scales, pinned,
-        result.argmax, result.candidate, result.entropy, result.logsumexp, result.soft, nonfinite,
+        exponents, tokens, statistics, highest[chunks], soft_parts, codes, scales, pinned, temperature,
+        result.argmax, result.candidate, result.entropy, result.probability, result.gap, result.logsumexp,
+        result.soft, nonfinite,
         positions, tiles, embed_scale,
         K=size, SPLITS=splits, HAS_SCALES=scales is not None, HAS_PINNED=pinned is not None,
-        TILES=MERGE_TILES, N=MERGE_POSITIONS, BLOCK=BLOCK_HIDDEN, num_warps=4, enable_fp_fusion=True,
+        EACH=draw.dim() == 2, GAPS=gaps, TILES=MERGE_TILES, N=MERGE_POSITIONS, BLOCK=BLOCK_HIDDEN,
+        num_warps=4, enable_fp_fusion=True,
     )  # fmt: skip
     return result

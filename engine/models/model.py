@@ -19,6 +19,7 @@ from engine.adapters.slot import Adapter, AdapterSlot
 from engine.config import GenerationConfig, ModelConfig
 from engine.errors import SafelightError, Sentence
 from engine.layers.branches import Branches
+from engine.layers.embedding import Predicted
 from engine.layers.kv_cache import KVCache
 from engine.layers.packed_linear import for_processor, packed_weights
 from engine.memory.device import Placement, choose
@@ -111,7 +112,7 @@ class Model:
         return self.network.prefill(torch.as_tensor(ids), cache)
 
     def denoise(
-        self, canvas: Tensor | Sequence[int], cache: KVCache, self_conditioning_logits: Tensor | None = None
+        self, canvas: Tensor | Sequence[int], cache: KVCache, self_conditioning_logits: Predicted | None = None
     ) -> Tensor:
         """Predicts a canvas as ``DiffusionGemma.denoise``.
 

@@ -24,7 +24,7 @@ from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.layers.attention import Extend, ImageSpan, Span
 from engine.layers.branches import Branches
-from engine.layers.embedding import TokenTable
+from engine.layers.embedding import Predicted, TokenTable
 from engine.layers.images import ImageRows
 from engine.layers.kv_cache import KERNEL_PIECE, PIECE, KVCache
 from engine.layers.masks import causal_mask, image_mask
@@ -117,13 +117,14 @@ class DiffusionGemma(Network):
         return self.head(hidden[first_logits:])
 
     @torch.inference_mode()
-    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Tensor | None = None) -> Tensor:
+    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Predicted | None = None) -> Tensor:
         """Predicts every canvas position at once; the cache does not change.
 
         Args:
             canvas: token ids (C,).
             cache: the committed text; read only.
-            self_conditioning_logits: temperature-scaled logits (C, V) of the previous step; None on the first.
+            self_conditioning_logits: temperature-scaled logits (C, V) of the previous step, or its likeliest tokens;
+                None on the first.
 
         Returns:
             Soft-capped logits (C, V) in fp32.
@@ -132,7 +133,7 @@ class DiffusionGemma(Network):
         positions = torch.arange(cache.length, cache.length + canvas.shape[0], device=self.device)
         soft = None
         if self_conditioning_logits is not None:
-            soft = self.soft_embedding(torch.softmax(self_conditioning_logits, dim=-1, dtype=torch.float32))[None]
+            soft = self.fed_back(self_conditioning_logits)[None]
         x = self.self_conditioning(self.embed(canvas)[None], soft)
         extends = [cache.writer(index) for index in range(len(self.layers))]
         return self.head(self.run(x, positions, {}, extends)[0])
@@ -141,6 +142,14 @@ class DiffusionGemma(Network):
         """Embeds token ids (...) -> embeddings times sqrt(H), (..., H)."""
         embedded: Tensor = self.embed_tokens(ids)
         return embedded * self.embed_scale
+
+    def fed_back(self, predicted: Predicted) -> Tensor:
+        """Returns the soft embedding (C, H) of a step's predictions."""
+        if isinstance(predicted, Tensor):
+            return self.soft_embedding(torch.softmax(predicted, dim=-1, dtype=torch.float32))
+        shares = torch.softmax(predicted.logits, dim=-1, dtype=torch.float32)
+        rows = self.embed(predicted.ids)
+        return (rows.float() * shares[..., None]).sum(dim=-2).to(rows.dtype)
 
     def soft_embedding(self, probabilities: Tensor) -> Tensor:
         """Returns the expected embedding (..., H) under (..., V) probabilities."""

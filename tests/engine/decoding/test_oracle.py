@@ -18,6 +18,7 @@ from torch import Tensor
 from engine import CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, ModelConfig, StepFinished
 from engine.config import ACCEPTANCE
 from engine.decoding.generate import generate
+from engine.layers.embedding import Likeliest, Predicted
 from engine.layers.kv_cache import KVCache
 from tests.engine.decoding.test_sampling import plain_accept, plain_entropy, plain_softmax
 from tests.engine.tiny import CONFIG
@@ -48,8 +49,10 @@ class Table:
         self.prefix += ids.tolist()
         return torch.zeros(len(ids), 1)
 
-    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Tensor | None = None) -> Tensor:  # noqa: ARG002
-        return self.logits(self.prefix, canvas.tolist(), self_conditioning_logits)
+    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Predicted | None = None) -> Tensor:  # noqa: ARG002
+        fed = self_conditioning_logits
+        whole = fed.spread(VOCABULARY) if isinstance(fed, Likeliest) else fed
+        return self.logits(self.prefix, canvas.tolist(), whole)
 
     def logits(self, prefix: list[int], canvas: list[int], conditioning: Tensor | None) -> Tensor:
         rng = random.Random(f"{self.seed} {prefix}")
@@ -116,6 +119,13 @@ def plain_generation(model: Table, prompt: list[int], config: GenerationConfig, 
             )
             converged = (stable and sum(entropies) / length < config.confidence_threshold) or complete
             conditioning = scaled
+            if config.soft_tokens:
+                conditioning = torch.full_like(scaled, -math.inf)
+                for position, row in enumerate(rows):
+                    for token in sorted(range(VOCABULARY), key=lambda token, row=row: -row[token])[
+                        : config.soft_tokens
+                    ]:
+                        conditioning[position, token] = row[token]
             steps.append((block, step, temperature, best, drawn, entropies, keep, canvas))
             step += 1
         tokens, text = [], 0
@@ -170,6 +180,7 @@ def random_settings(rng: random.Random, acceptance: str) -> GenerationConfig:
         acceptance=acceptance,
         accept_probability=rng.choice([0.3, 0.6, 0.9, 0.99]),
         margin=rng.choice([1.0, 7.5, 20.0]),
+        soft_tokens=rng.choice([0, 0, 1, 5, 64]),
         t_max=rng.choice([0.8, 1.5]),
         t_min=rng.choice([0.4, 0.8]),
         stability_threshold=rng.randint(0, 3),

@@ -56,7 +56,8 @@ def told(program: StepProgram, script: str) -> list[bool]:
     for letter in script:
         argmax, entropy = argmax_of(letter), entropy_of(letter)
         nothing = torch.zeros(1, dtype=torch.int32)
-        program.settle(VocabularyResult(argmax, argmax, entropy, entropy, torch.zeros_like(program.soft), nothing))
+        soft = torch.zeros_like(program.soft)
+        program.settle(VocabularyResult(argmax, argmax, entropy, entropy, entropy, entropy, soft, nothing))
         found.append(bool(program.flags[0]))
     return found
 

@@ -16,7 +16,9 @@ from torch import Tensor
 
 from engine import Event, GenerationConfig, GenerationFinished
 from engine.benchmarks.random_network import random_network
+from engine.config import ACCEPTANCE
 from engine.decoding import joint_graphs
+from engine.decoding.acceptance import ConfidenceThreshold, EntropyBound, EntropyBoundKept, Margin
 from engine.decoding.generate import decode, generate
 from engine.decoding.joint_graphs import JointGraphs
 from engine.decoding.performing import perform
@@ -75,6 +77,9 @@ class Asked:
             entropy_bound=0.5 + self.seed % 4,
             confidence_threshold=self.seed % 2 * 3.0,
             t_max=0.9 - 0.1 * (self.seed % 4),
+            acceptance=ACCEPTANCE[self.seed % 4],
+            accept_probability=0.1 * (1 + self.seed % 5),
+            margin=float(1 + self.seed % 3),
         )
         pinned = None
         if self.pinned:
@@ -164,7 +169,7 @@ def test_packed_runs_together_are_what_each_is_alone_within_rounding(quantizatio
     alone, joint = ([one.begun(network) for one in asked] for _ in range(2))
     for index in range(3):
         for (program, _), (other, _) in zip(alone, joint, strict=True):
-            for kept in ("ids", "soft", "previous", "unchanged"):
+            for kept in ("ids", "kept", "soft", "previous", "unchanged"):
                 getattr(other, kept).copy_(getattr(program, kept))
         found = together([program for program, _ in joint], index)
         for facts_found, (program, _) in zip(found, alone, strict=True):
@@ -216,12 +221,15 @@ def test_decoders_taken_on_together_tell_what_each_tells_alone(seed: int) -> Non
             max_new_tokens=choose.choice((1, 2 * CANVAS, 3 * CANVAS)),
             max_denoising_steps=choose.choice((2, 3, 5)),
             confidence_threshold=choose.choice((0.0, 4.0)),
+            acceptance=ACCEPTANCE[(place + seed) % len(ACCEPTANCE)],
+            accept_probability=0.3,
+            margin=2.0,
             canvas_length=choose.choice((None, None, 7)),
             banned_tokens=choose.choice(((), (), (3, 4))),
             top_k=choose.choice((0, 3)),
             eos_token_ids=(),
         )
-        for _ in flags
+        for place in range(len(flags))
     ]
     asked = [(tokens(choose.choice((3, 12, 60)), place), place + 10) for place in range(len(flags))]
     wanted = [
@@ -236,6 +244,28 @@ def test_decoders_taken_on_together_tell_what_each_tells_alone(seed: int) -> Non
     assert [facts(events) for events in found] == wanted
     ends = [events[-1] for events in found]
     assert [end.reason for end in ends if isinstance(end, GenerationFinished)] == [*["length"] * 3, "cancelled"]
+
+
+@torch.inference_mode()
+def test_each_run_accepts_by_its_own_rule() -> None:
+    """One of each rule, over masks of their own and pins; one of them needs gaps."""
+    network = tame()
+    asked = [Asked(4 + place, 12, pinned=place > 1, forbidden=EVEN if place == 2 else None) for place in range(4)]
+    alone, joint = ([one.begun(network) for one in asked] for _ in range(2))
+    assert [program.rule.__class__ for program, _ in joint] == [
+        EntropyBound,
+        EntropyBoundKept,
+        ConfidenceThreshold,
+        Margin,
+    ]
+    for index in range(STEPS):
+        found = together([program for program, _ in joint], index)
+        for facts_found, (program, _), (other, _) in zip(found, alone, joint, strict=True):
+            assert_alike(facts_found, taken(program.launch, program, index), 2e-5 * 4**index)
+            assert torch.equal(program.kept, other.kept)
+    kept = [int(program.kept.sum()) for program, _ in joint]
+    assert kept[0] == 0
+    assert min(kept[1:]) > 1
 
 
 @torch.inference_mode()
@@ -355,7 +385,7 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def begun_on_card(asked: Asked, network: DiffusionGemma) -> tuple[StepProgram, KVCache]:
     program, cache = asked.begun(network)
     program.captures = True
-    program._look_where_buffers_are()
+    program._drop_graphs_of_others()
     return program, cache
 
 
@@ -378,7 +408,7 @@ def test_what_comes_again_is_captured_and_stays_what_it_was(captured: list[int])
     assert torch.equal(held, before)  # it does not lie in the graph's memory, which other graphs share
     cache = joint[1][1]
     cache.reserve(2000)
-    joint[1][0]._look_where_buffers_are()
+    joint[1][0]._drop_graphs_of_others()
     together([program for program, _ in joint], 5)
     assert captured == [3, 3]  # buffers have moved
     together([program for program, _ in joint[:2]], 6)

@@ -538,10 +538,11 @@ class Graph:
     """What a CUDA graph is to a program, here taken anew; it knows where the buffers were."""
 
     def __init__(self, program: StepProgram, commits: bool) -> None:
-        self.program, self.commits, self.places = program, commits, list(program.places)
+        self.program, self.commits, self.known = program, commits, list(program.known)
 
     def replay(self) -> None:
-        assert self.places == [part.data_ptr() for index in range(3) for part in self.program.cache.buffers(index)]
+        places = [part.data_ptr() for index in range(3) for part in self.program.cache.buffers(index)]
+        assert self.known == [self.program.gaps, *places]
         self.program.run_step(self.commits)
 
 

@@ -150,6 +150,7 @@ def test_the_vocabulary_by_pieces_is_the_whole(dtype: torch.dtype, case: str, mo
         "embed_scale": 8.0,
         "forbidden": forbidden,
         "pinned": pinned,
+        "gaps": True,
     }
     if case == "several runs":
         places = torch.arange(17) % 9
@@ -162,6 +163,8 @@ def test_the_vocabulary_by_pieces_is_the_whole(dtype: torch.dtype, case: str, mo
     atol = 1e-4 if dtype == torch.float32 else 0.1  # in bf16 a logit is rounded, as the plain path does
     torch.testing.assert_close(found.entropy, expected.entropy, atol=atol, rtol=0)
     torch.testing.assert_close(found.logsumexp, expected.logsumexp, atol=atol, rtol=0)
+    torch.testing.assert_close(found.probability, expected.probability, atol=atol, rtol=0)
+    torch.testing.assert_close(found.gap, expected.gap, atol=atol, rtol=0)
     assert int(found.nonfinite) == int(expected.nonfinite) == 0
     if dtype == torch.float32:
         assert torch.equal(found.argmax, expected.argmax)

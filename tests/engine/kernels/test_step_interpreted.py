@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 import torch
 from torch import Tensor
 
-from engine.config import LayerConfig
+from engine.config import ACCEPTANCE, GenerationConfig, LayerConfig
 from engine.decoding import sampling
+from engine.decoding.acceptance import rule_of
+from engine.decoding.step_program import knobs_of
 from engine.kernels import inputs, reference_step
 from engine.kernels import router as routing
 from engine.kernels.reference_step import VocabularyResult
@@ -126,19 +130,22 @@ def test_a_step_s_end(count: int, bound: float, same: bool) -> None:
     previous = argmax.clone()
     if not same:
         previous[count // 2] += 1
-    found = VocabularyResult(argmax, candidate, entropy, entropy, entropy, torch.tensor([1], dtype=torch.int32))
+    nonfinite = torch.tensor([1], dtype=torch.int32)
+    found = VocabularyResult(argmax, candidate, entropy, entropy, entropy, entropy, entropy, nonfinite)
+    pinned = torch.full((count,), -1, dtype=torch.int32)
     left = Buffers(
         tokens=torch.zeros(4, count, dtype=torch.long),
         entropy=torch.zeros(count),
         flags=torch.full((2,), 7, dtype=torch.int32),
         canvas=torch.zeros(count, dtype=torch.long),
+        kept=torch.zeros(count, dtype=torch.bool),
         previous=previous,
         unchanged=torch.tensor([2]),
         step=torch.tensor([4]),
         draw=torch.tensor([11, 30]),
     )
     mean = float(entropy.mean())
-    settle(found, tokens, torch.tensor([bound, 3.0, mean + 1e-3]), left)
+    settle(found, tokens, pinned, torch.tensor([8.0, bound, 3.0, mean + 1e-3, 0.0, 0.0, 0.0]), left)
     ordered = entropy.sort(stable=True)
     before = ordered.values.cumsum(0) - ordered.values
     accepted = torch.zeros(count, dtype=torch.bool).scatter(0, ordered.indices, before <= bound)
@@ -152,5 +159,62 @@ def test_a_step_s_end(count: int, bound: float, same: bool) -> None:
     assert left.flags.tolist() == [int(same), 1]
     assert left.step.item() == 5
     assert left.draw.tolist() == [11, 31]
-    settle(found, tokens, torch.tensor([bound, 1.0, mean - 1e-3]), left)
+    settle(found, tokens, pinned, torch.tensor([8.0, bound, 1.0, mean - 1e-3, 0.0, 0.0, 0.0]), left)
     assert left.flags.tolist() == [0, 1]  # stable, not confident
+
+
+def settings_of(choose: random.Random, acceptance: str) -> GenerationConfig:
+    return GenerationConfig(
+        acceptance=acceptance,
+        max_denoising_steps=choose.choice([1, 3, 8, 100]),
+        entropy_bound=choose.choice([0.0, 0.25, 2.0]),
+        accept_probability=choose.choice([0.5, 0.75, 1.0]),
+        margin=choose.choice([1.0, 4.0, 60.0]),
+        stability_threshold=choose.randrange(4),
+        confidence_threshold=choose.choice([0.0, 0.5, 3.0]),
+    )
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(10), *(pytest.param(range(first, first + 100), marks=pytest.mark.slow) for first in (10, 110, 210))]
+)
+@pytest.mark.parametrize("acceptance", ACCEPTANCE)
+def test_a_step_s_end_by_each_rule(acceptance: str, seeds: range) -> None:
+    """Numbers whose sums are exact, many equal but for entropies; none to all places are kept, some of them pinned."""
+    for seed in seeds:
+        choose, draws = random.Random(seed), torch.Generator().manual_seed(seed)
+        config, count = settings_of(choose, acceptance), choose.choice([1, 7, 32, 45])
+        rule, step = rule_of(config), choose.randrange(config.max_denoising_steps)
+        argmax, candidate, tokens, canvas = (torch.randint(99, (count,), generator=draws) for _ in range(4))
+        entropy = torch.randperm(2 * count, generator=draws)[:count] / 64  # the order of equal ones is open
+        probability, gap = (torch.randint(high, (count,), generator=draws) / 8 for high in (9, 80))
+        if choose.random() < 0.2:
+            gap.fill_(60.0)
+        kept = torch.rand(count, generator=draws) < choose.choice([0.0, 0.4, 0.9, 1.0])
+        pinned = torch.where(kept & (torch.rand(count, generator=draws) < 0.5), canvas, -1).int()
+        previous = argmax.clone() if choose.random() < 0.6 else candidate.clone()
+        found = VocabularyResult(
+            argmax, candidate, entropy, probability, gap, entropy, entropy, torch.zeros(1, dtype=torch.int32)
+        )
+        progress = torch.tensor((step + 1) / config.max_denoising_steps)
+        want = rule(found, canvas, kept, progress)
+        following = sampling.renoise(want.candidates, want.mask, tokens)
+        left = Buffers(
+            tokens=torch.zeros(4, count, dtype=torch.long),
+            entropy=torch.zeros(count),
+            flags=torch.full((2,), 7, dtype=torch.int32),
+            canvas=canvas.clone(),
+            kept=kept.clone(),
+            previous=previous.clone(),
+            unchanged=torch.tensor([1]),
+            step=torch.tensor([step]),
+            draw=torch.tensor([11, 30]),
+        )
+        settle(found, tokens, pinned, torch.tensor(knobs_of(config)[2:]), left)
+        assert torch.equal(left.tokens, torch.stack([argmax, want.candidates, want.mask.long(), following])), seed
+        assert torch.equal(left.canvas, following)
+        assert torch.equal(left.kept, want.mask if rule.keeps else pinned >= 0)
+        stable = (2 if torch.equal(argmax, previous) else 0) >= config.stability_threshold
+        sure = bool(entropy.mean() < config.confidence_threshold)
+        assert left.flags.tolist() == [int((stable and sure) or bool(want.is_finished)), 0], seed
+        assert (left.step.item(), left.draw.tolist()) == (step + 1, [11, 31])
