@@ -4,37 +4,26 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import hashlib
-import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import engine
 from app.cli import options, running, terminal, tune_report
 from app.cli.race_lanes import require_here
 from app.cli.stopping import STOPPED, stopping
 from app.cli.sudoku import givens_range
+from app.cli.tune_runs import data_folder, header_of, placed, run_all
 from app.presets.store import PresetStore
 from app.presets.tuned import save_tuned
-from app.state.race.prompts import RacePrompt
-from app.state.tuning.candidates import THRESHOLD, grid, read_rule, reference_of, with_reference
+from app.state.tuning.candidates import grid, read_rule, reference_of, with_reference
 from app.state.tuning.plan import TuningPlan
-from app.state.tuning.progress import FILE, RunLog, TuningHeader, opened_log
+from app.state.tuning.progress import FILE, opened_log
 from app.state.tuning.result import FILE as RESULT
-from app.state.tuning.result import FOLDER, TuningResult
-from app.state.tuning.scores import TunedRun, TuningScores, least_count
+from app.state.tuning.result import TuningResult
+from app.state.tuning.scores import TuningScores, least_count
 from app.state.tuning.tasks import MOST_PROMPTS, USUAL_GIVENS, TuningTask, own_tasks
-from app.system.folders import ensure, folders
-from app.system.locks import locked
-from app.system.windows_start import load_torch_before_qt
-from engine import SIGHT, SKILLS, SUDOKU, GenerationConfig, SafelightError
-from engine.config import ACCEPTANCE, LARGEST_SEED
+from engine import SIGHT, SKILLS, SUDOKU, SafelightError
+from engine.config import ACCEPTANCE
 from engine.errors import quoted
-from engine.files import stem_of
-from engine.text.message import message_of
 
 if TYPE_CHECKING:
     from engine import Model
@@ -128,9 +117,9 @@ def run(args: argparse.Namespace) -> int:
             f"with fewer than {least_count(plan.margin):,} prompts nothing can be shown to within {args.margin:g} "
             "points; raise --count or --margin"
         )
-    scores, header = TuningScores(reference_of(defaults)), _header(model, task)
-    with stopping() as stop, _place(args, header) as folder, opened_log(folder / FILE, header, scores) as log:
-        _run_all(model, plan, task, scores, log, stop)
+    scores, header = TuningScores(reference_of(defaults)), header_of(model, task)
+    with stopping() as stop, placed(args.out, header) as folder, opened_log(folder / FILE, header, scores) as log:
+        run_all(model, plan, task, scores, log, stop)
         stopped = stop.is_set()
     shown = running.model_names(model)
     rows = scores.rows(candidates, count)
@@ -140,9 +129,10 @@ def run(args: argparse.Namespace) -> int:
     result = TuningResult(
         " + ".join(shown.values()), task.title, task.seed, plan.margin, tuple(rows), is_finished=not stopped
     )
-    if not stopped and not args.no_save and result.chosen is not result.usual:
-        result = dataclasses.replace(result, preset=save_tuned(PresetStore(_data_folder()), result))
     result.write(folder / RESULT)
+    if not stopped and not args.no_save and result.chosen is not result.usual:
+        result = dataclasses.replace(result, preset=save_tuned(PresetStore(data_folder()), result))
+        result.write(folder / RESULT)
     if args.plot is not None:
         tune_report.write_plot(result, Path(args.plot), args.theme)
     if args.json:
@@ -153,37 +143,6 @@ def run(args: argparse.Namespace) -> int:
         terminal.say("stopped; run the same command again to go on")
         return STOPPED
     return 0
-
-
-def _run_all(
-    model: Model, plan: TuningPlan, task: TuningTask, scores: TuningScores, log: RunLog, stop: threading.Event
-) -> None:
-    """Runs what is missing of a plan, until ``stop`` is set."""
-    prompt_of, done = task.prompts(plan.count), scores.done(plan.candidates, plan.count)
-    with terminal.progress("Tuning") as show:
-        for candidate, index in plan.pairs(scores):
-            config = model.generation_defaults.replace(**candidate.changes)
-            prompt = prompt_of(index)
-            seed = (task.seed + index) % (LARGEST_SEED + 1)  # the same noise for all candidates
-            outcome = _ask(model, prompt, config, seed, stop)
-            if stop.is_set():
-                return
-            run = TunedRun(candidate, index, bool(prompt.is_right(outcome.text)), outcome.steps)
-            scores.add(run)
-            log.add(run)
-            done += 1
-            show(min(1.0, done / plan.runs))
-
-
-def _ask(
-    model: Model, prompt: RacePrompt, config: GenerationConfig, seed: int, stop: threading.Event
-) -> running.Outcome:
-    messages = [message_of(prompt.text, prompt.pictures)]
-    ids = model.chat_ids(messages, image_tokens=config.image_tokens)
-    asked = model.with_images(ids, messages, prompt.pictures, config.image_tokens) if prompt.pictures else ids
-    outcome = running.follow(engine.generate(model, asked, config, seed, stop), config)
-    outcome.text = model.tokenizer.decode(outcome.tokens)
-    return outcome
 
 
 def _task(args: argparse.Namespace) -> TuningTask:
@@ -221,46 +180,6 @@ def _load(args: argparse.Namespace, usual: str) -> Model:
     if not model.config.denoises:
         raise SafelightError(f"{model.name} does not write by block diffusion, so it has no such rules; try {SKILLS}")
     return model
-
-
-def _header(model: Model, task: TuningTask) -> TuningHeader:
-    found, defaults = engine.identify_model(model, model.folder), model.generation_defaults
-    fields = ("max_new_tokens", "max_denoising_steps", "t_max", "t_min", "stability_threshold", "confidence_threshold")
-    settings = {field: getattr(defaults, field) for field in (*fields, *dict.fromkeys(THRESHOLD.values()))}
-    return TuningHeader(
-        found.name,
-        found.fingerprint,
-        found.adapter_fingerprint,
-        " ".join(filter(None, (found.dtype, found.packing))),
-        task.title,
-        task.digest,
-        task.seed,
-        json.dumps(settings),
-    )
-
-
-@contextmanager
-def _place(args: argparse.Namespace, header: TuningHeader) -> Iterator[Path]:
-    """Yields the folder of the runs and the result, locked against another tuning in it.
-
-    Raises:
-        SafelightError: it cannot be used, or another tuning runs in it.
-    """
-    if args.out is not None:
-        folder = Path(args.out)
-    else:
-        digest = hashlib.sha256(json.dumps(dataclasses.asdict(header)).encode()).hexdigest()[:8]
-        folder = _data_folder() / FOLDER / f"{stem_of(f'{header.model} {header.task}', 'tuning')} {digest}"
-    with locked(ensure(folder) / f"{FILE}.lock"):
-        yield folder
-
-
-def _data_folder() -> Path:
-    """Returns the user's data folder, as the window has it."""
-    load_torch_before_qt()
-    from app.settings.store import default_settings, read_preferences  # Qt
-
-    return folders(read_preferences(default_settings()).data_folder).data
 
 
 def _points(text: str) -> float:

@@ -12,7 +12,7 @@ import pytest
 from PySide6.QtGui import QImage
 
 import engine
-from app.cli import tune
+from app.cli import tune, tune_runs
 from app.cli.main import main
 from app.presets.store import PresetStore
 from app.state import intervals
@@ -44,7 +44,8 @@ def data(tmp_path: Path, monkeypatch: Patch) -> Path:
 
     monkeypatch.setattr(engine, "load_model", load)
     monkeypatch.setattr(intervals, "DRAWS", 20)
-    monkeypatch.setattr(tune, "_data_folder", lambda: tmp_path)
+    for module in (tune, tune_runs):
+        monkeypatch.setattr(module, "data_folder", lambda: tmp_path)
     return tmp_path
 
 
