@@ -189,12 +189,11 @@ def test_two_at_once_are_refused(capsys: Capture, data: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("given", "most"),
-    [(("--sudoku", "--givens", "45"), 2.0), (("--drawings",), 2.0), (("--skills", "--model", "safelight-base"), 2.0)],
+    "given",
+    [("--sudoku", "--givens", "45"), ("--drawings",), ("--skills", "--model", "safelight-base")],
 )
-def test_the_other_embedded_models(capsys: Capture, given: tuple[str, ...], most: float) -> None:
+def test_the_other_embedded_models(capsys: Capture, given: tuple[str, ...]) -> None:
     code, out, err = run(capsys, *given, "--count", "20", "--margin", "30", "--table", "--json", *RULES)
     assert (code, err) == (0, "")
-    found = json.loads(out)
-    assert all(row["rate"] >= 0.5 for row in found["rows"])
-    assert min(row["steps"] for row in found["rows"]) <= most
+    usual, *others = json.loads(out)["rows"]
+    assert all(row["rate"] >= 0.5 and row["steps"] < usual["steps"] for row in others)
