@@ -37,6 +37,7 @@ from engine.events import (
     SlotsRead,
     StepFinished,
     TextArrived,
+    TryEnded,
     step_number,
 )
 from engine.forks import Fork, Mark, chain
@@ -128,6 +129,7 @@ __all__ = [
     "TraceFile",
     "TraceHeader",
     "TraceWriter",
+    "TryEnded",
     "chain",
     "fork",
     "gallery",

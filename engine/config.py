@@ -30,6 +30,7 @@ MOST_NAME = 64  # characters of a decoder's name
 LARGEST_SEED = 2**63 - 1  # of a run; the least is 0
 MOST_PENALTY = 100  # of a repetition; checkpoints have 1.0 to 1.3
 MOST_REWRITES = 16  # of a block's doubtful spans
+MOST_TRIES = 16  # at a block that stalls, behind the first
 IMAGE_TOKENS = (70, 140, 280, 560, 1120)  # budgets of an image that the published model was trained with
 BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
 GROWING = frozenset({"autoregressive", "causal_parallel", "self_speculation", "drafting"})
@@ -269,11 +270,18 @@ class GenerationConfig:
         entropy_bound: budget of the acceptance rule, in nats; also that of the remasking "entropy_bounded".
         acceptance: which places of a canvas a step of block diffusion keeps, one of ``ACCEPTANCE``; see
             ``decoding.acceptance``.
+        fixes_kept: whether a place that a rule has kept is certain of its token from then on, and not predicted again.
         margin: of the rule of that name: the mean gap between the two highest logits from which all places are kept.
         t_max, t_min: temperature at the first and towards the last step.
         soft_tokens: how many of the likeliest tokens of each place are fed back into the next step; 0 feeds back all.
         stability_threshold: how many earlier argmax canvases must equal the current one; 0 switches the test off.
         confidence_threshold: mean entropy (nats) under which a canvas counts as confident; 0 runs every step.
+        stall_steps: a canvas of block diffusion ends once its mean entropy has not fallen for so many steps; 0 never
+            ends it so. See ``decoding.stalling``.
+        stall_fall: share by which it must fall within them.
+        second_tries: how often a block that has stalled begins again from other noise. The steps of all tries together
+            are at most ``max_denoising_steps``, and the try with the lowest mean entropy at its end counts. Not with
+            formats; runs with it cannot be forked.
         eos_token_ids: tokens that end the text. pad_token_id fills what follows one.
         canvas_length: tokens in a block; None takes the model's own.
         smallest_canvas: tokens of the smallest canvas of block diffusion. A run of few new tokens has canvases of this
@@ -285,9 +293,9 @@ class GenerationConfig:
         decoder: a name of ``decoding.generate.DECODERS`` that the model's family has; "" takes the family's own.
         thought_decoder, answer_decoder: the decoders of blocks that begin in a thought, and of all others; "" takes
             ``decoder``. See ``decoding.mixed``.
-        rescue: whether to rescue a block of block diffusion that takes all its steps without converging. Its prefix
-            that is stable and causally likely is kept, and the rest written autoregressively. Not with formats, infills
-            and decisions; runs with it cannot be forked.
+        rescue: whether to rescue a block of block diffusion that stalls or takes all its steps without converging. Its
+            prefix that is stable and causally likely is kept, and the rest written autoregressively. Not with formats,
+            infills and decisions; runs with it cannot be forked.
         rescue_probability: causal probability from which a rescue keeps a stable token.
         verify: whether finished blocks of block diffusion are read causally, which yields each token's probability by
             the text before it. Not with formats, forks, infills and decisions. See ``decoding.verifying``.
@@ -369,6 +377,10 @@ class GenerationConfig:
     sub_block: Annotated[int, whole(1, 1024)] = 8
     acceptance: Annotated[str, one_of(ACCEPTANCE)] = ACCEPTANCE[0]
     margin: Amount = 7.5
+    fixes_kept: Flag = False
+    stall_steps: Annotated[int, whole(0, 1_000)] = 0
+    stall_fall: Share = 0.2
+    second_tries: Annotated[int, whole(0, MOST_TRIES)] = 0
     image_tokens: Annotated[int, one_of(IMAGE_TOKENS)] = 280
     thinking_tokens: Annotated[int | None, whole(0, MOST_POSITIONS)] = None
 
@@ -411,6 +423,11 @@ class GenerationConfig:
     def rewrites(self) -> bool:
         """True if doubtful spans may be rewritten."""
         return self.verify and self.verify_rewrites > 0
+
+    @property
+    def begins_again(self) -> bool:
+        """True if a block that stalls may begin again."""
+        return self.stall_steps > 0 and self.second_tries > 0
 
     @property
     def cuts(self) -> bool:

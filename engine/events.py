@@ -7,12 +7,15 @@ canvas length. A backend that reports no steps sends TextArrived in place of blo
 place before the end, if it knows the length of the prompt.
 
 The blocks of a run may be decoded by different methods. A block is written token by token if its CanvasStarted has a
-filler, else denoised. A *rescued* block begins with uniform noise and continues after its step cap with further
-StepFinished events, one a pass, as in a block with a filler. The first of these comes from the pass that read the last
-step's argmax canvas causally. Its accepted positions are the prefix that was kept and the token drawn after it, with
-the causal predictions there. Positions accepted after that are no longer accepted, except pinned tokens. Each further
-event has one token more. Positions not yet written keep the last step's argmax, entropy and likeliest tokens, not
-accepted. CanvasCommitted then has the reason "step_cap", and more ``steps`` than the cap.
+filler, else denoised. A *rescued* block begins with uniform noise and continues after its last denoising step with
+further StepFinished events, one a pass, as in a block with a filler. The first of these comes from the pass that read
+the argmax canvas causally. Its accepted positions are the prefix that was kept and the token drawn after it, with the
+causal predictions there. Positions accepted after that are no longer accepted, except pinned tokens. Each further event
+has one token more. Positions not yet written keep the last step's argmax, entropy and likeliest tokens, not accepted.
+CanvasCommitted then has the reason "step_cap" or "stalled", and counts these events among its ``steps``.
+
+A block may *stall*: its entropy no longer falls. Then TryEnded follows its last step. The block begins again from other
+noise, with further StepFinished events, or it is rescued at once, or taken as it is.
 
 A *verified* block has CanvasVerified after its last step. If doubtful spans of it are rewritten, further StepFinished
 events follow, and another CanvasVerified after each rewrite.
@@ -30,6 +33,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.types import Tokens
+
+BlockEnd = Literal["converged", "step_cap", "stalled"]
+"""Why a block took no more denoising steps."""
+Following = Literal["taken", "again", "rescued"]
+"""What follows a try that has ended without converging."""
 
 
 def step_number(step: int) -> int:
@@ -114,6 +122,23 @@ class CanvasVerified:
 
 
 @dataclass(frozen=True, eq=False)
+class TryEnded:
+    """A try at a block has ended without converging: it has stalled, or the block's steps were used up in a later try.
+
+    ``canvas`` is the current canvas from here on: other noise if the block begins again, else the argmax canvas of the
+    try that counts.
+    """
+
+    block_index: int
+    step: int  # of the block, its last so far
+    number: int  # of the try, from 0 in each block
+    best: int  # number of the try with the lowest mean entropy at its end, so far
+    has_stalled: bool
+    then: Following
+    canvas: Tokens  # (C,)
+
+
+@dataclass(frozen=True, eq=False)
 class SlotsRead:
     """The results of a decision's slots, one a question. All log-probabilities are finite, in nats."""
 
@@ -130,7 +155,7 @@ class CanvasCommitted:
     tokens: Tokens  # (C,)
     text_length: int  # tokens before the end token; C if there is none
     steps: int
-    reason: Literal["converged", "step_cap"]
+    reason: BlockEnd
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +190,7 @@ Event = (
     | StepFinished
     | PrefixPinned
     | CanvasVerified
+    | TryEnded
     | SlotsRead
     | CanvasCommitted
     | TextArrived

@@ -56,6 +56,7 @@ def _progress(answer: Answer, share: float) -> str:
         tr("Block {number}, step {step}, up to {most}", number=number, step=block.steps, most=most)
         if number > 1
         else tr("Step {step}, up to {most}", step=block.steps, most=most),
+        tr("try {number}", number=block.try_number + 1) if block.try_number else "",
         tr("{accepted} of {length} sure", accepted=block.partly(share).accepted_count, length=block.length),
         tr("{count} taken back", count=block.remelt_total) if block.remelt_total else "",
     ]
@@ -92,7 +93,7 @@ def _ending(answer: Answer) -> tuple[str, str]:
         return ("Stopped", "Stopped after {steps}") if is_stopped else ("Failed", "Failed after {steps}")
     if answer.figures.is_cut:
         return "Cut off", "Cut off after {steps}"
-    is_converged = answer.config.rescue or not answer.figures.capped_blocks
+    is_converged = answer.config.rescue or not (answer.figures.capped_blocks or answer.figures.stalled_blocks)
     return "Done", "Done in {steps}" if is_converged else "Ended after {steps}"
 
 
@@ -113,6 +114,8 @@ def _result(answer: Answer) -> str:
         parts = [tr("{steps}, up to {most}", steps=steps, most=most)]
     else:
         parts = [tr(ended_with, steps=steps)]
+    if figures.second_tries:
+        parts.append(trn("{count} second try", "{count} second tries", figures.second_tries))
     if figures.rewrites:
         rewrites = trn("{count} rewrite", "{count} rewrites", figures.rewrites)
         parts.append(tr("{rewrites}, {kept} kept", rewrites=rewrites, kept=figures.kept_rewrites))

@@ -99,6 +99,9 @@ KNOBS = (
     Knob("--t-min", "t_min", float, "temperature at a canvas's last step"),
     Knob("--stability", "stability_threshold", int, "a canvas may end once its best guess is unchanged for N steps"),
     Knob("--confidence", "confidence_threshold", float, "a canvas may end once its mean entropy is below X nats"),
+    Knob("--stall-steps", "stall_steps", int, "end a canvas that has become no surer for N steps; 0 never does"),
+    Knob("--stall-fall", "stall_fall", float, "share by which its mean entropy must fall within --stall-steps"),
+    Knob("--second-tries", "second_tries", int, "how often a canvas that stalled begins again, within --max-steps"),
     Knob("--soft-tokens", "soft_tokens", int, "feed back only the N likeliest tokens of each place; 0 feeds back all"),
     Knob("--canvas-length", "canvas_length", int, "tokens in a canvas (default: the model's own)"),
     Knob(
@@ -166,7 +169,7 @@ DECODING = (
     Knob("--sub-block", "sub_block", int, "positions filled before the next ones of a block (sub_blocks)"),
 )
 
-SWITCHES = ("rescue", "verify")  # options without a value, named after fields of GenerationConfig
+SWITCHES = ("rescue", "verify", "fixes_kept")  # options without a value, named after fields of GenerationConfig
 
 
 def add_model(parser: argparse.ArgumentParser, default: str) -> None:
@@ -236,6 +239,12 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
         action="store_const",
         const=True,
         help="read each finished block from left to right, and mark the tokens that look unlikely",
+    )
+    group.add_argument(
+        "--fixes-kept",
+        action="store_const",
+        const=True,
+        help="do not predict kept tokens again (acceptance rules that keep them for good); faster on a processor",
     )
 
 

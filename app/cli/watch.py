@@ -19,7 +19,17 @@ from rich.text import Text
 from app.cli import terminal
 from app.state.run.canvas import BlockState, CanvasState, CellState
 from app.state.run.lines import line_ends
-from engine import CanvasCommitted, CanvasStarted, Event, GenerationConfig, PrefixPinned, StepFinished
+from app.state.run.try_words import block_end_words
+from engine import (
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    GenerationConfig,
+    PrefixPinned,
+    StepFinished,
+    TryEnded,
+    step_number,
+)
 
 STYLES = {  # so that no state is shown by colour alone
     CellState.NOISE: "dim",
@@ -32,7 +42,7 @@ STYLES = {  # so that no state is shown by colour alone
     CellState.FITTING: "bold underline",
     CellState.MASKED: "dim italic",
 }
-SHOWN = CanvasStarted | StepFinished | PrefixPinned | CanvasCommitted
+SHOWN = CanvasStarted | StepFinished | PrefixPinned | TryEnded | CanvasCommitted
 MASK = "_"  # a position without text yet
 CONTROL = "¤"  # end, padding and turn tokens
 BREAK = "↲"
@@ -108,6 +118,8 @@ def status(block: BlockState, config: GenerationConfig, blocks: int) -> Text:
     parts = [f"block {block.block_index}"] if blocks > 1 or block.block_index else []
     if block.round is not None:
         parts.append(f"round {block.round.number + 1}, {block.round.pinned} hold")
+    if block.try_number:
+        parts.append(f"try {block.try_number + 1}")
     is_written = block.has_masks or block.is_rescued
     if block.temperature is None:
         parts.append("no step yet" if block.has_masks else "noise, no step yet")
@@ -119,9 +131,16 @@ def status(block: BlockState, config: GenerationConfig, blocks: int) -> Text:
             parts.append(f"mean entropy {block.mean_entropy:.3f} nats")
         parts.append(f"temperature {block.temperature:.2f}")
         if block.committed and not block.has_masks:
-            ends = "rescued" if block.is_rescued else f"stopped at the limit of {config.max_denoising_steps} steps"
-            parts.append("finished" if block.reason == "converged" else ends)
+            parts.append(_end(block, config.max_denoising_steps))
     return Text(" · ".join(parts), style="dim", overflow="ellipsis", no_wrap=True)
+
+
+def _end(block: BlockState, most: int) -> str:
+    if block.reason == "converged":
+        return "finished"
+    if block.is_rescued:
+        return "rescued" if block.stalled_at is None else f"stalled at step {step_number(block.stalled_at)}, rescued"
+    return block_end_words(block) or f"stopped at the limit of {most} steps"
 
 
 def legend(block: BlockState, *, calm: bool) -> Text:

@@ -44,6 +44,7 @@ from engine import (
     TextArrived,
     Trace,
     TraceHeader,
+    TryEnded,
 )
 from engine.errors import quoted
 from engine.files import parse_json, read_text, replacing
@@ -65,6 +66,7 @@ KINDS: dict[str, type[Any]] = {
         StepFinished,
         PrefixPinned,
         CanvasVerified,
+        TryEnded,
         SlotsRead,
         CanvasCommitted,
         TextArrived,
@@ -209,7 +211,7 @@ def _check(events: Sequence[Event], header: TraceHeader) -> None:
             raise ValueError("its events are in no order that a run has")
         if isinstance(event, CanvasCommitted) and event.text_length > length:
             raise ValueError("its text is longer than its canvas")
-        if isinstance(event, CanvasStarted | PrefixPinned | CanvasVerified | SlotsRead):
+        if isinstance(event, CanvasStarted | PrefixPinned | CanvasVerified | TryEnded | SlotsRead):
             codec.decode(kind, payload, block, step)  # validates the values
         for tokens in tokens_of(event):
             if tokens.size and not 0 <= int(tokens.min()) <= int(tokens.max()) < (codec.vocab_size or MOST_TOKENS):

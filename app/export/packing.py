@@ -84,9 +84,12 @@ def pack(block: BlockRecord, vocabulary: Vocabulary) -> Generator[None, None, di
         "fits": np.flatnonzero(block.snapshots[-1].fitting_mask).tolist(),
         "rounds": [[one.number, one.step, one.pinned, one.new, one.written] for one in block.rounds],
         "rewrites": [
-            [event.step + 1, np.flatnonzero(event.doubtful).tolist()]
-            for event in block.readings.values()
-            if event.doubtful.any()
+            *(
+                [event.step + 1, np.flatnonzero(event.doubtful).tolist()]
+                for event in block.readings.values()
+                if event.doubtful.any()
+            ),
+            *([step, list(range(block.length))] for step in block.begins[1:]),
         ],
         "causal": _causal(block),
         "filler": None if block.filler is None else vocabulary.place(block.filler),

@@ -36,6 +36,7 @@ from app.state.run.canvas import BlockState
 from app.state.run.lines import line_ends
 from app.state.run.replay import NOISE, Replay
 from app.state.run.task_words import round_words
+from app.state.run.try_words import try_words
 from app.state.sudoku.placing import is_puzzle
 from app.system.i18n import tr, trn
 from engine import Recording, SafelightError, step_number
@@ -192,6 +193,7 @@ class PictureSheet:
         begins = self.replay.record(block.block_index).round_at(self.replay.frames[place].step)
         if begins is not None:
             words.append(round_words(begins))
+        words += [try_words(one) for one in block.tries if one.step + 1 == self.replay.frames[place].step]
         shown = self._boards.frame(place) if self._is_board(block.block_index) else None
         if shown is not None and block.step >= 0:
             words = [*words[: 0 if block.committed else 1], *self._boards.caption(shown)]

@@ -148,6 +148,8 @@ class GoingOn(QObject):
             return tr("This run rescues blocks and cannot be changed. Ask again with rescue off.")
         if trace is not None and is_fork and trace.header.config.rewrites:
             return tr("This run rewrites unsure parts and cannot be changed. Ask again without that.")
+        if trace is not None and is_fork and trace.header.config.begins_again:
+            return tr("This run begins blocks again and cannot be changed. Ask again without second tries.")
         return ""
 
     def needed(self) -> ModelChoice | None:

@@ -15,6 +15,7 @@ from app.state.run.replay import NOISE, BlockRecord, Frame
 from app.state.run.settling import Doubt, RunOrder
 from app.state.run.story import Moment, in_doubt, moment, tokens_before
 from app.state.run.task_words import round_words
+from app.state.run.try_words import block_end_words
 from app.system.i18n import tr, trn
 from engine import GenerationFinished, Recording, step_number
 from engine.tasks.decisions.questions import Decision
@@ -45,6 +46,9 @@ def caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
         return Caption(end if begins is None else tr("{round}. {end}", round=capital(round_words(begins)), end=end))
     found = moment(record, frame.step)
     clauses = [] if begins is None else [round_words(begins)]
+    if frame.step and frame.step in record.begins:
+        number = record.begins.index(frame.step) + 1
+        clauses.append(tr("it had become no surer, and begins again from other noise (try {number})", number=number))
     clauses += [*_taken_back(record, found, trace), *_returned(record, found, trace), *_accepted(found)]
     about = next(iter((*found.taken_back, *found.otherwise, *found.again)), NOTHING)
     said = tr("; ").join(clauses) or _nothing(found)
@@ -96,6 +100,15 @@ def _written_step(
 def _rescued_caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
     """Describes a frame of a rescued block after its last denoising step, or its end."""
     cap = record.snapshots[-1].rescue_after or 0
+    if frame.step >= record.steps and record.snapshots[-1].stalled_at is not None:
+        said = trn(
+            "Block {block} stalled at step {cap}: it was rescued, and written on with {count} pass.",
+            "Block {block} stalled at step {cap}: it was rescued, and written on with {count} passes.",
+            record.steps - cap,
+            block=record.index + 1,
+            cap=cap,
+        )
+        return Caption(said)
     if frame.step >= record.steps:
         said = trn(
             "Block {block} did not converge in {cap} steps: it was rescued, and written on with {count} pass.",
@@ -166,6 +179,8 @@ def _end(record: BlockRecord, most: int) -> str:
             steps=steps,
             most=most,
         )
+    if ended := block_end_words(record.snapshots[-1]):
+        return tr("Block {block}: {ended}.", block=block, ended=ended)
     if not doubts:
         return tr("Block {block} is stopped at the limit of {steps} steps.", block=block, steps=steps)
     return trn(

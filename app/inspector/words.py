@@ -19,6 +19,7 @@ from app.state.run.cell_history import History
 from app.state.run.comparison import Difference, differences, has, model_title
 from app.state.run.replay import NOISE, Frame, Replay
 from app.state.run.task_words import round_words
+from app.state.run.try_words import block_end_words, try_words
 from app.state.sudoku.placing import Placed, is_puzzle, puzzle_in
 from app.state.sudoku.solve_frame import POSITIONS
 from app.system.i18n import tr, trn
@@ -95,12 +96,21 @@ def frame_words(frame: Frame, steps: int, snapshot: BlockState | None, reads: in
             )
         if snapshot.reason == "converged":
             return tr("Block {block}, finished after step {steps}: sure enough to stop", block=block, steps=steps)
+        if ended := block_end_words(snapshot):
+            return tr("Block {block}, {ended}", block=block, ended=ended)
         return tr("Block {block}, stopped at the limit of {steps} steps", block=block, steps=steps)
     if snapshot is None or snapshot.temperature is None:
         return tr("Block {block}, step {step} of {steps}", block=block, step=step_number(frame.step), steps=steps)
     figures = {"step": step_number(frame.step), "steps": steps, "temperature": f"{snapshot.temperature:.2f}"}
     if snapshot.is_rescued:
         return tr("Block {block}, rescued, step {step} of {steps}", block=block, **figures)
+    if snapshot.try_number:
+        return tr(
+            "Block {block}, step {step} of {steps}, try {number}, temperature {temperature}",
+            block=block,
+            number=snapshot.try_number + 1,
+            **figures,
+        )
     if snapshot.round is None:
         return tr("Block {block}, step {step} of {steps}, temperature {temperature}", block=block, **figures)
     return tr(
@@ -128,7 +138,11 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0
             lines.append(tr("Rescued: continued after its stable beginning"))
         elif figures is not None and not figures.has_masks:
             lines.append(
-                tr("Stopped early: sure enough") if figures.stopped_early else tr("Stopped at the limit of steps")
+                tr("Stopped early: sure enough")
+                if figures.stopped_early
+                else tr("Stopped early: no surer for a while")
+                if figures.reason == "stalled"
+                else tr("Stopped at the limit of steps")
             )
         if figures is not None:
             lines.append(trn("{count} token of text", "{count} tokens of text", figures.counted))
@@ -158,9 +172,11 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0
 
 
 def _rounds_at(frame: Frame, figures: BlockFigures | None) -> list[str]:
-    """Returns a line about the round that begins at a frame; no line if none does."""
-    found = () if figures is None else figures.rounds
-    begun = [round_words(one) for one in found if one.step == frame.step]
+    """Returns lines about the round that begins at a frame, and the try that ended before it."""
+    if figures is None:
+        return []
+    begun = [round_words(one) for one in figures.rounds if one.step == frame.step]
+    begun += [try_words(one) for one in figures.tries if one.step + 1 == frame.step]
     return [words[:1].upper() + words[1:] for words in begun]
 
 

@@ -119,6 +119,7 @@ class DecoderWords:
 
 
 _DRAWING = ("sampling_temperature", "sampling_top_k", "sampling_top_p", "sampling_min_p", "repetition_penalty")
+_STALLING = ("stall_steps", "stall_fall", "second_tries")
 _WORDS = {
     BLOCK_DIFFUSION: DecoderWords(
         "Block diffusion",
@@ -130,6 +131,7 @@ _WORDS = {
             "max_denoising_steps",
             "stability_threshold",
             "confidence_threshold",
+            *_STALLING,
         ),
     ),
     "autoregressive": DecoderWords(

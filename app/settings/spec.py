@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.config import IMAGE_TOKENS, LARGEST_SEED, MOST_REWRITES
+from engine.config import IMAGE_TOKENS, LARGEST_SEED, MOST_REWRITES, MOST_TRIES
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,35 @@ SAMPLER = (
         10.0,
         0.001,
         4,
+    ),
+    Setting(
+        "stall_steps",
+        "Stalled after",
+        "steps",
+        "A block ends once it has become no surer for this many steps; 0 lets it take all of its steps.",
+        0,
+        1000,
+        1,
+    ),
+    Setting(
+        "stall_fall",
+        "Least progress",
+        "",
+        "By which share its mean entropy must fall in that time, or the block counts as stalled.",
+        0.0,
+        1.0,
+        0.05,
+        2,
+    ),
+    Setting(
+        "second_tries",
+        "Second tries",
+        "tries",
+        "How often a stalled block begins again, within its steps; the surest try is taken. Above 0, you cannot fork "
+        "the run later.",
+        0,
+        MOST_TRIES,
+        1,
     ),
     Setting(
         "sampling_temperature",
@@ -319,7 +348,7 @@ BLOCK_CACHE = Choice(
 )
 RESCUE = "Rescue blocks"
 RESCUE_EXPLANATION = (
-    "A block that runs out of steps keeps its stable beginning, and the rest is written one token at a time. "
+    "A block that stalls or runs out of steps keeps its stable beginning, and the rest is written one token at a time. "
     "You cannot fork such a run later. The models that come with Safelight were not trained for it."
 )
 VERIFY = "Verify blocks"

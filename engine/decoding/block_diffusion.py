@@ -6,6 +6,7 @@ steps; see ``fork_schedule``.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import time
 from collections.abc import Sequence
@@ -24,8 +25,18 @@ from engine.decoding.prefill import prefill, reuse_prefix
 from engine.decoding.protocols import Decoding
 from engine.decoding.run import Run
 from engine.decoding.sampler import Edits, to_host
+from engine.decoding.stalling import StallWatch
 from engine.errors import SafelightError
-from engine.events import CanvasCommitted, CanvasStarted, GenerationFinished, PrefillFinished, StepFinished
+from engine.events import (
+    BlockEnd,
+    CanvasCommitted,
+    CanvasStarted,
+    Following,
+    GenerationFinished,
+    PrefillFinished,
+    StepFinished,
+    TryEnded,
+)
 from engine.types import Tokens
 
 
@@ -50,11 +61,15 @@ class FinishedCanvas:
     last: Step
     steps: int
     unchanged: NDArray[np.int32]  # (C,) steps in a row before the last one with the same argmax
+    has_stalled: bool = False
+
+    @property
+    def reason(self) -> BlockEnd:
+        return "converged" if self.last.converged else "stalled" if self.has_stalled else "step_cap"
 
     def committed(self, block: int, tokens: Tokens, text_length: int) -> CanvasCommitted:
         """Returns the event of the canvas, with its tokens as the text has them."""
-        reason: Literal["converged", "step_cap"] = "converged" if self.last.converged else "step_cap"
-        return CanvasCommitted(block, tokens, text_length, self.steps, reason)
+        return CanvasCommitted(block, tokens, text_length, self.steps, self.reason)
 
 
 NO_BLOCKS = CommittedBlocks()
@@ -113,20 +128,51 @@ def block_diffusion(run: Run, known: CommittedBlocks = NO_BLOCKS) -> Decoding[No
 
 
 def denoise_block(
-    schedule: ForkSchedule, block: int, usage: Usage, edits: Edits = ()
+    schedule: ForkSchedule, block: int, usage: Usage, edits: Edits = (), *, rescues: bool = False
 ) -> Decoding[FinishedCanvas | None]:
-    """Denoises a canvas behind the cache's text, from noise to its last step; returns None if the run was cancelled."""
+    """Denoises a canvas behind the cache's text, from noise to its last step.
+
+    A canvas that stalls may begin again from other noise. Steps are left for it if there are more than a stall takes.
+
+    Args:
+        rescues: the caller rescues a canvas that does not converge.
+
+    Returns:
+        The try that converged, else that with the lowest mean entropy at its end, with the steps of all; None if the
+        run was cancelled.
+    """
     sampler = schedule.stepper.sampler
     canvas = sampler.first_canvas(block, edits)
     yield CanvasStarted(block, to_host(canvas), sampler.pinned_mask(block))
-    return (yield from take_steps(schedule, block, canvas, 0, usage))
+    best = last = yield from take_steps(schedule, block, canvas, 0, usage)
+    number = surest = 0
+    while last is not None and best is not None and not last.last.converged and (number or last.has_stalled):
+        config, sampler = schedule.config, schedule.stepper.sampler
+        has_room = config.max_denoising_steps - last.steps > config.stall_steps
+        is_again = last.has_stalled and number < config.second_tries and has_room
+        canvas = sampler.amended(sampler.noise(), block) if is_again else torch.from_numpy(best.last.argmax)
+        then: Following = "again" if is_again else "rescued" if rescues else "taken"
+        yield TryEnded(block, last.steps - 1, number, surest, last.has_stalled, then, to_host(canvas))
+        if not is_again:
+            break
+        last = yield from take_steps(schedule, block, canvas, last.steps, usage, used=last.steps)
+        number += 1
+        if last is not None and (last.last.converged or last.last.entropy.mean() < best.last.entropy.mean()):
+            best, surest = last, number
+    if last is None or best is None:
+        return None
+    return dataclasses.replace(best, steps=last.steps, has_stalled=last.has_stalled)
 
 
 def take_steps(
-    schedule: ForkSchedule, block: int, canvas: Tensor, before: int, usage: Usage
+    schedule: ForkSchedule, block: int, canvas: Tensor, before: int, usage: Usage, used: int = 0
 ) -> Decoding[FinishedCanvas | None]:
-    """Denoises a canvas (C,) to its last step, after ``before`` steps of its block; returns as ``denoise_block``."""
-    stepper = schedule.stepper
+    """Denoises a canvas (C,) to its last step, after ``before`` steps of its block; returns None if it was cancelled.
+
+    Args:
+        used: steps of these that count against the most that the settings allow.
+    """
+    stepper, watch = schedule.stepper, StallWatch.under(schedule.config)
     unchanged, previous = np.zeros(len(canvas), dtype=np.int32), None
     yield from stepper.begin(block, canvas)
     for index in itertools.count():
@@ -135,8 +181,11 @@ def take_steps(
         clock = time.perf_counter()
         if schedule.due(block, index):
             schedule.change(block, index)
+            watch = StallWatch.under(schedule.config)
         goes_on = schedule.due(block, index + 1)  # a change keeps a canvas from ending before it is made
-        step = yield from stepper.step(index, ahead=not goes_on)
+        is_last = index + 1 >= schedule.config.max_denoising_steps - used
+        step = yield from stepper.step(index, ahead=not (goes_on or is_last or watch.may_stall))
+        watch = watch.after(float(step.entropy.mean()))
         if previous is not None:
             unchanged = np.where(step.argmax == previous, unchanged + 1, 0)
         previous = step.argmax
@@ -154,8 +203,8 @@ def take_steps(
             seconds,
             *step.top,
         )
-        if not goes_on and (step.converged or index + 1 >= schedule.config.max_denoising_steps):
-            return FinishedCanvas(step, before + index + 1, unchanged)
+        if not goes_on and (step.converged or is_last or watch.has_stalled):
+            return FinishedCanvas(step, before + index + 1, unchanged, watch.has_stalled and not is_last)
     raise AssertionError
 
 

@@ -134,11 +134,16 @@ Stepper: TypeAlias = DeviceStepper | PlainStepper
 def stepper_for(run: Run) -> Stepper:
     """Returns a stepper of the model's step program if it has one, else of plain torch.
 
-    The program draws from all tokens, and feeds all of them back.
+    The program draws from all tokens; on a card it also feeds all of them back.
     """
     model = run.model
     sampler = Sampler.from_settings(model.config, run.config, model.device, run.seed)
-    if isinstance(model, HasStepProgram) and model.has_step_program and not (run.config.cuts or run.config.soft_tokens):
+    if (
+        isinstance(model, HasStepProgram)
+        and model.has_step_program
+        and not run.config.cuts
+        and not (run.config.soft_tokens and model.device.type == "cuda")
+    ):
         return DeviceStepper(model, run.cache, sampler)
     return PlainStepper(model.dtype, run.cache, sampler)
 

@@ -205,6 +205,8 @@ def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], change
         raise SafelightError("a run with rescued blocks cannot be forked; run it again without rescue, then fork it")
     if config.rewrites:
         raise SafelightError("a run with rewritten spans cannot be forked; run it again without rewrites, then fork it")
+    if config.begins_again:
+        raise SafelightError("a run with second tries cannot be forked; run it again without them, then fork it")
     last = changes[-1] if changes else None
     known = len(committed) if last is None else min(len(committed), last.block)
     if len(steps) < known:

@@ -4,10 +4,10 @@ Blocks that begin in a thought use one decoder, all others another. Thoughts are
 them; the decoder changes at the next edge between blocks. The first block counts as a thought if the prompt asks for
 one. Without a tokenizer there are no thoughts.
 
-*Rescue*: a canvas that has taken all its steps and not converged is read causally, by the same weights. Its longest
-prefix of good tokens is kept. A token is good if it was the argmax for ``stability_threshold`` steps before the last,
-and has a causal probability of at least ``rescue_probability``; pinned tokens always are. The pass that reads the
-prefix also predicts the token behind it. From there on the block is written autoregressively.
+*Rescue*: a canvas that has stalled, or taken all its steps without converging, is read causally, by the same weights.
+Its longest prefix of good tokens is kept. A token is good if it was the argmax for ``stability_threshold`` steps before
+the last, and has a causal probability of at least ``rescue_probability``; pinned tokens always are. The pass that reads
+the prefix also predicts the token behind it. From there on the block is written autoregressively.
 
 *Verify*: all other canvases are read causally when they are finished, and doubtful spans may be written anew; see
 ``verifying``.
@@ -89,7 +89,7 @@ class _Parts:
         usage, clock = Usage(), time.perf_counter()
         yield from self._read_pending()
         usage.seconds = time.perf_counter() - clock
-        canvas = yield from denoise_block(self.schedule, block, usage)
+        canvas = yield from denoise_block(self.schedule, block, usage, rescues=self.config.rescue)
         is_rescued = canvas is not None and self.config.rescue and not canvas.last.converged
         if self.config.verify and canvas is not None and not is_rescued:
             canvas = yield from self.verifier.verify(block, canvas, usage)
@@ -136,7 +136,7 @@ class _Parts:
         if kept < length and not (kept and argmax[kept - 1] in self.blocks.ends):
             tokens = torch.cat((tokens, self.drawing.draw(logits[kept : kept + 1])))
         cache.truncate(min(start + kept, cache.length))
-        self.blocks.write_on(canvas.last, canvas.steps)
+        self.blocks.write_on(canvas.last, canvas.steps, canvas.reason)
         yield from self.writer.put(tokens, logits[: len(tokens)], end, clock)
         del self.writer.pending[: cache.length - start]
         return (yield from self.writer.write(end))

@@ -72,8 +72,11 @@ class PlainStepper:
         wanted = Denoise(self.canvas, self.cache, self.conditioning)
         yield wanted
         logits = sampler.scale(wanted.take(), sampler.config.temperature(index), self.block, index)
+        keeps = rule_of(sampler.config).keeps
+        if keeps and sampler.config.fixes_kept:
+            logits = sampling.with_certain(logits, self.canvas, self.kept)
         found, accepted, self.canvas = sampler.step(logits, self.canvas, self.kept, index)
-        self.kept = accepted.mask if rule_of(sampler.config).keeps else self._pinned()
+        self.kept = accepted.mask if keeps else self._pinned()
         self.history.append(found.argmax)  # all of it: a change may ask for more stable steps than before
         fed = logits.to(self.dtype)  # as the reference does: in bf16 it is fed back rounded
         count = sampler.config.soft_tokens

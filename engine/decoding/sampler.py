@@ -1,6 +1,6 @@
 """The sampler's settings as tensors, and its random draws.
 
-All draws come from one seeded generator in a fixed order: a canvas of noise for each block, then a row of candidates
+All draws come from one seeded generator in a fixed order: a canvas of noise for each try at a block, then candidates
 and a canvas of noise for each step. The number of draws depends only on the canvas's length and the vocabulary's size,
 never on a value, a pin or a ban. So draws can be skipped, and a ban changes nothing if no banned token would have been
 drawn.

@@ -27,9 +27,10 @@ from engine import kernels
 from engine.config import ACCEPTANCE, GenerationConfig
 from engine.decoding import sampling
 from engine.decoding.acceptance import EntropyBound, Rule, rule_of
+from engine.decoding.free_rows import of_free_rows
 from engine.kernels.reference_step import VocabularyResult
 from engine.layers.attention import Extend, Span
-from engine.layers.embedding import TOP_PIECE
+from engine.layers.embedding import TOP_PIECE, Likeliest
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import BF16, Activations, Packed, unpack
@@ -96,8 +97,10 @@ class StepProgram:
         self.ids = torch.zeros(2 * length, dtype=torch.long, device=device)  # a canvas to commit, and the current one
         self.commits = False  # the canvas's first step commits the one before
         self.rule: Rule = EntropyBound(0.0)
-        self.gaps = False  # the rule needs them
+        self.gaps = self.fixes = False  # the rule needs gaps; kept places are certain of their tokens
+        self.soft_tokens = 0  # of each place that are fed back; 0: all
         self.pinned = torch.full((length,), -1, dtype=torch.int32, device=device)
+        self.fixed = self.pinned.clone()  # as pinned, with the places that the rule has fixed, in the last step
         self.kept = torch.zeros(length, dtype=torch.bool, device=device)  # places that stay as they are, or are pinned
         self.soft = torch.zeros(length, hidden, dtype=network.dtype, device=device)
         self.previous = torch.zeros(length, dtype=torch.long, device=device)
@@ -162,7 +165,8 @@ class StepProgram:
         for kind, span in self.cache.spans(self.length, text).items():
             self.spans[kind].copy_(torch.tensor([span], dtype=torch.int32))
         self.knobs.copy_(torch.tensor(knobs_of(config), dtype=torch.float32))
-        self.rule, self.gaps = rule_of(config), config.acceptance == "margin"
+        self.rule, self.gaps, self.soft_tokens = rule_of(config), config.acceptance == "margin", config.soft_tokens
+        self.fixes = config.fixes_kept and self.rule.keeps
         if self.captures:
             self._drop_graphs_of_others()
 
@@ -213,6 +217,7 @@ class StepProgram:
     def run_step(self, commits: bool = False) -> None:
         """Runs the whole step; the first of a canvas may commit the one before. Every line runs on the device alone."""
         hidden = self.layers(self.length if commits else 0)
+        self.fix()
         found = self.vocabulary(hidden)
         self.hidden = hidden
         if self.top_ids.numel():
@@ -248,19 +253,39 @@ class StepProgram:
         t_min, t_max, most = self.knobs[:3].unbind()
         return t_min + (t_max - t_min) * ((most - step) / most)
 
+    @property
+    def certain(self) -> Tensor:
+        """The tokens (C,) of the last step's places that were certain of them; -1 elsewhere."""
+        return self.fixed if self.fixes else self.pinned
+
+    def fix(self) -> None:
+        """Fixes the kept places in the step that begins, if the run asks for it."""
+        if self.fixes:
+            self.fixed.copy_(torch.where(self.kept, self.canvas.int(), self.pinned))
+
     def vocabulary(self, hidden: Tensor) -> VocabularyResult:
         """Returns the sampler's inputs and the next soft embedding, from hidden states (C, H)."""
+        if self.fixes and hidden.device.type == "cpu":
+            return of_free_rows(self._stage, hidden, self.certain, self.network.embed)
+        return self._stage(hidden, None)
+
+    def _stage(self, hidden: Tensor, places: Tensor | None) -> VocabularyResult:
+        """Runs the vocabulary stage on hidden states (R, H) of open places (R,); None: of the whole canvas."""
+        draw = self.draw
+        if places is not None:
+            draw = torch.cat([draw.expand(len(places), 2), places[:, None]], dim=1)
         return kernels.vocabulary_stage(
             hidden,
             self.network.embed_tokens.table,
             temperature=self.temperature(self.step),
-            draw=self.draw,
+            draw=draw,
             cap=self.network.config.final_logit_softcapping,
             embed_scale=self.network.embed_scale,
             forbidden=self.forbidden,
-            pinned=self.pinned,
+            pinned=self.certain if places is None else None,
             activations=self.activations,
             gaps=self.gaps,
+            soft_tokens=self.soft_tokens,
         )
 
     def keep_likeliest(self, found: Sequence[tuple[Tensor, Tensor]], logsumexp: Tensor) -> None:
@@ -270,10 +295,10 @@ class StepProgram:
         # Cap and temperature do not change the order.
         logits = torch.tanh(highest.values / cap) * cap / self.temperature(self.step)
         shares = torch.where(highest.values.isneginf(), 0.0, (logits - logsumexp[:, None]).exp())
-        pinned = (self.pinned >= 0)[:, None]
+        pinned = (self.certain >= 0)[:, None]
         first = torch.arange(count, device=logits.device) == 0
         likeliest = torch.cat([ids for _, ids in found], dim=1).gather(1, highest.indices)
-        self.top_ids.copy_(torch.where(pinned & first, self.pinned[:, None].long(), likeliest))
+        self.top_ids.copy_(torch.where(pinned & first, self.certain[:, None].long(), likeliest))
         self.top_shares.copy_(torch.where(pinned, first.float(), shares))
 
     def best(self, raw: Tensor, start: int) -> tuple[Tensor, Tensor]:
@@ -303,9 +328,11 @@ class StepProgram:
         logits = self._capped(hidden) / self.temperature(self.step - 1)
         if self.forbidden is not None:
             logits = logits.masked_fill(self.forbidden, -torch.inf)
-        held = self.pinned[positions].long()[:, None]
+        held = self.certain[positions].long()[:, None]
         only = torch.arange(size, device=held.device) == held
         logits = torch.where(held < 0, logits, torch.where(only, 0.0, -torch.inf))
+        if self.soft_tokens:
+            logits = Likeliest.of_logits(logits, self.soft_tokens).spread(size)
         fed = sampling.with_shares(logits, tokens, shares).softmax(dim=-1)
         soft = torch.zeros(hidden.shape, dtype=torch.float32, device=hidden.device)
         for start in range(0, size, SOFT_PIECE):
@@ -363,9 +390,9 @@ class StepProgram:
         return write
 
     def _drop_graphs_of_others(self) -> None:
-        """Drops the graphs if the cache's buffers have moved, or a rule needs gaps and the one before did not."""
+        """Drops the graphs if the cache's buffers have moved, or the rule before had no gaps or fixed no places."""
         places = [part.data_ptr() for index in range(len(self.network.layers)) for part in self.cache.buffers(index)]
-        if (known := [self.gaps, *places]) != self.known:
+        if (known := [self.gaps, self.fixes, *places]) != self.known:
             self.graphs, self.predicted, self.known = {}, {}, known
 
     def _capture_missing(self, is_to_commit: bool) -> None:

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from engine.decoding.plain_stepper import Step
-from engine.events import CanvasCommitted, CanvasStarted, Event, GenerationFinished, StepFinished
+from engine.events import BlockEnd, CanvasCommitted, CanvasStarted, Event, GenerationFinished, StepFinished
 from engine.types import Tokens
 
 
@@ -74,6 +74,7 @@ class WrittenBlocks:
     _last: _LastPass = _LastPass()
     _known: dict[int, Predicted] = field(default_factory=dict)  # of written tokens that are not committed yet
     _draft: Step | None = None  # of the open block, if it was denoised before
+    _reason: BlockEnd = "converged"  # why that ended
 
     def __post_init__(self) -> None:
         self.text |= self.pinned
@@ -110,9 +111,9 @@ class WrittenBlocks:
         self.pinned = pinned
         self._known = {place: found for place, found in self._known.items() if place not in given}
 
-    def write_on(self, draft: Step, steps: int) -> None:
+    def write_on(self, draft: Step, steps: int, reason: BlockEnd) -> None:
         """Opens the next block as denoising has left it; its events up to there were yielded already."""
-        self._is_open, self._steps, self._draft = True, steps, draft
+        self._is_open, self._steps, self._draft, self._reason = True, steps, draft, reason
 
     def step(
         self,
@@ -223,9 +224,8 @@ class WrittenBlocks:
     def _commit(self, text_length: int, kept: int) -> CanvasCommitted:
         tokens = self._canvas()
         tokens[kept:] = self.padding
-        reason: Literal["converged", "step_cap"] = "converged" if self._draft is None else "step_cap"
-        done = CanvasCommitted(self._block, tokens, text_length, self._steps, reason)
-        self._is_open, self._draft = False, None
+        done = CanvasCommitted(self._block, tokens, text_length, self._steps, self._reason)
+        self._is_open, self._draft, self._reason = False, None, "converged"
         self._block += 1
         self._known = {place: found for place, found in self._known.items() if place >= self._start}
         return done

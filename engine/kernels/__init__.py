@@ -155,6 +155,7 @@ def vocabulary_stage(
     pinned: Tensor | None = None,
     activations: Activations = BF16,
     gaps: bool = False,
+    soft_tokens: int = 0,
 ) -> VocabularyResult:
     """Runs head, soft-cap, temperature, statistics, draw and soft embedding in one: ``vocabulary.vocabulary_stage``."""
     rounding = {"activations": activations} if activations.head or activations.soft else {}
@@ -171,5 +172,6 @@ def vocabulary_stage(
         pinned=pinned,
         gaps=gaps,
         **rounding,
+        **({"soft_tokens": soft_tokens} if soft_tokens else {}),  # kernels of cards have none
     )
     return result

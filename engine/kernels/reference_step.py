@@ -48,8 +48,13 @@ def vocabulary_stage(
     pinned: Tensor | None = None,
     activations: Activations = BF16,
     gaps: bool = False,
+    soft_tokens: int = 0,
 ) -> VocabularyResult:
-    """Runs the vocabulary stage of a denoising step; arguments as the kernel's."""
+    """Runs the vocabulary stage of a denoising step; arguments as the kernel's.
+
+    Args:
+        soft_tokens: of each position, whose rows make the soft embedding; 0: all.
+    """
     rows = unpack(table) if isinstance(table, Packed) else table.float()
     states = hidden.float()
     if activations.head and isinstance(table, Packed):
@@ -66,6 +71,9 @@ def vocabulary_stage(
     if gaps:
         first, second = logits.topk(2, dim=-1).values.unbind(-1)
         gap = ((first - second) * temperature).clamp_max(MOST_GAP)
+    if soft_tokens:
+        highest = logits.topk(min(soft_tokens, logits.shape[-1]), dim=-1)
+        p = torch.zeros_like(p).scatter(-1, highest.indices, highest.values.softmax(dim=-1))
     soft = soft_embedding_int8(p, table) if activations.soft and isinstance(table, Packed) else p @ rows
     if pinned is not None:
         held, token = pinned >= 0, pinned.long().clamp_min(0)

@@ -303,6 +303,7 @@ def vocabulary_stage(
     pinned: Tensor | None = None,
     activations: Activations = BF16,
     gaps: bool = False,
+    soft_tokens: int = 0,
     chunk_tiles: int | None = None,
     splits: int | None = None,
 ) -> VocabularyResult:
@@ -322,9 +323,15 @@ def vocabulary_stage(
         pinned: (C,) int32, the fixed token of a position, forbidden or not; -1 if it is free.
         activations: the products that take int8 activations, if the table is packed.
         gaps: the gaps are computed, which costs registers; else they are 0 where nothing is pinned.
+        soft_tokens: must be 0.
         chunk_tiles: tiles of 128 tokens in a chunk; None: two rounds of the device's processors.
         splits: parts of a chunk that are summed separately; None: enough to fill the device.
+
+    Raises:
+        ValueError: only the likeliest tokens are to be fed back.
     """
+    if soft_tokens:
+        raise ValueError("on a card all tokens are fed back: to find the likeliest takes a second pass over the table")
     codes = table.codes if isinstance(table, Packed) else table
     scales = table.scales if isinstance(table, Packed) else None
     eight = activations if scales is not None else BF16

@@ -1,9 +1,9 @@
 """Options of diffusion models in ``vllm_xargs``: by vLLM's names (vllm/utils/diffusion.py of vLLM 0.33), and ours.
 
-Ours are ``diffusion_rescue``, ``diffusion_verify`` and their settings, as in ``GenerationConfig``, and mlx-vlm's
-``diffusion_sampler`` with ``diffusion_threshold`` for the acceptance rule and its number, and
-``diffusion_min_canvas_length``. With constrained
-tokens vLLM still draws noise from the whole vocabulary; this engine draws it from the allowed tokens.
+Ours are ``diffusion_rescue``, ``diffusion_verify``, ``diffusion_stall_steps`` and their settings, as in
+``GenerationConfig``, and mlx-vlm's ``diffusion_sampler`` with ``diffusion_threshold`` for the acceptance rule and its
+number, and ``diffusion_min_canvas_length``. With constrained tokens vLLM still draws noise from the whole vocabulary;
+this engine draws it from the allowed tokens.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.config import ACCEPTANCE, MOST_REWRITES, GenerationConfig
+from engine.config import ACCEPTANCE, MOST_REWRITES, MOST_TRIES, GenerationConfig
 from engine.errors import SafelightError, quoted
 from engine.files import parse_json
 from engine.server.errors import ApiError, unsupported
@@ -22,6 +22,9 @@ from engine.service import LoadedModel
 FINISHING = ("rescue", "rescue_probability", "verify", "verify_probability", "verify_rewrites")  # of denoised blocks
 ACCEPTING = ("sampler", "threshold")  # in the steps of a denoised block
 THRESHOLDS = {"confidence_threshold": "accept_probability", "margin": "margin"}  # the entropy bound has its own
+STALLING = {"stall_steps": 1_000, "second_tries": MOST_TRIES}  # the most of each, of denoised blocks
+STALLING_SHARE = "stall_fall"
+OF_DENOISED = (*ACCEPTING, *STALLING, STALLING_SHARE, *FINISHING)
 NAMES = (
     "seed_canvas",
     "pinned",
@@ -30,8 +33,7 @@ NAMES = (
     "min_canvas_length",
     "read_only",
     "constrained",
-    *ACCEPTING,
-    *FINISHING,
+    *OF_DENOISED,
 )
 PREFIX = "diffusion_"
 
@@ -49,7 +51,7 @@ def apply_xargs(
         known = ", ".join(PREFIX + name for name in NAMES)
         raise ApiError(400, f"vllm_xargs: {quoted(unknown[0])} is not known; use {known}.", param="vllm_xargs")
     values = {name.removeprefix(PREFIX): value for name, value in xargs.items()}
-    taken = ("canvas_length", *ACCEPTING, *FINISHING) if config.denoises else ("canvas_length",)
+    taken = ("canvas_length", *OF_DENOISED) if config.denoises else ("canvas_length",)
     if not config.is_block_diffusion and (not values.keys() <= set(taken) or allowed is not None):
         raise unsupported(
             f"Of vllm_xargs, these decoders only take {', '.join(PREFIX + name for name in taken)}; "
@@ -64,7 +66,7 @@ def apply_xargs(
         length = changes["canvas_length"] = _whole(values, "canvas_length", 1, model.canvas_length)
     if "min_canvas_length" in values:
         changes["smallest_canvas"] = _whole(values, "min_canvas_length", 1, model.canvas_length)
-    changes |= _accepting(values, config) | _finishing(values)
+    changes |= _accepting(values, config) | _stalling(values) | _finishing(values)
     if "seed_canvas" in values:
         seed = _tokens(values, "seed_canvas", model.vocab_size)
         if len(seed) != length:
@@ -117,6 +119,12 @@ def _accepting(values: Mapping[str, Any], config: GenerationConfig) -> dict[str,
             values, "threshold", 1 if rule == "confidence_threshold" else 1_000
         )
     return found
+
+
+def _stalling(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings that end a block that gets no surer."""
+    found: dict[str, Any] = {name: _whole(values, name, 0, most) for name, most in STALLING.items() if name in values}
+    return found | ({STALLING_SHARE: _real(values, STALLING_SHARE)} if STALLING_SHARE in values else {})
 
 
 def _finishing(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,9 @@ they say f32.
            top_probabilities f32 (K, C).
     PINS   round u32, pinned u32, written u32, canvas (C).
     VRFY   rewrite u32, whether it is kept u32, canvas (C), probabilities f32 (C), doubtful (C).
+    TRYE   number u32, best u32, whether it has stalled u32, what follows u32 (0 taken, 1 again, 2 rescued), canvas (C).
     SLOT   questions u16, of each its options u16 and whether the argmax is a label u16; log-probabilities f32 (all).
-    COMM   text_length u32, steps u32, reason u32 (0 converged, 1 step cap), tokens (C).
+    COMM   text_length u32, steps u32, reason u32 (0 converged, 1 step cap, 2 stalled), tokens (C).
     PART   tokens that came with it u32, whether it is thinking u32, text in UTF-8.
     DONE   reason u32 (0 eos, 1 length, 2 cancelled), blocks u32, steps u32, N u32, seconds, tokens (N), why in UTF-8.
 
@@ -29,18 +30,21 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.config import MOST_REWRITES
+from engine.config import MOST_REWRITES, MOST_TRIES
 from engine.events import (
+    BlockEnd,
     CanvasCommitted,
     CanvasStarted,
     CanvasVerified,
     Event,
+    Following,
     GenerationFinished,
     PrefillFinished,
     PrefixPinned,
     SlotsRead,
     StepFinished,
     TextArrived,
+    TryEnded,
 )
 from engine.pictures import MOST_BYTES
 from engine.tasks.decisions.questions import MOST_OPTIONS, MOST_QUESTIONS
@@ -60,14 +64,14 @@ from engine.trace.format import (
 from engine.trace.header import TraceHeader
 from engine.types import Tokens
 
-Committed = Literal["converged", "step_cap"]
 Finished = Literal["eos", "length", "cancelled"]
-COMMITTED: tuple[Committed, ...] = get_args(Committed)
+COMMITTED: tuple[BlockEnd, ...] = get_args(BlockEnd)
+FOLLOWING: tuple[Following, ...] = get_args(Following)
 FINISHED: tuple[Finished, ...] = get_args(Finished)
 
 PREF, STEP, COMM, DONE = struct.Struct("<QQd"), struct.Struct("<ddHH"), struct.Struct("<III"), struct.Struct("<IIIId")
 PART, PINS, COUNT, OPTIONS = struct.Struct("<II"), struct.Struct("<III"), struct.Struct("<H"), struct.Struct("<HH")
-FILLER, VRFY = struct.Struct("<i"), struct.Struct("<II")
+FILLER, VRFY, TRYE = struct.Struct("<i"), struct.Struct("<II"), struct.Struct("<IIII")
 MOST_END = 1_000  # bytes of why a run ended early
 
 
@@ -100,6 +104,7 @@ class Codec:
             b"STEP": min(STEP.size + 16 * self.length + mask + 8 * self.length * MOST_TOP, MOST_STEP),
             b"PINS": PINS.size + 4 * self.length,
             b"VRFY": VRFY.size + 8 * self.length + mask,
+            b"TRYE": TRYE.size + 4 * self.length,
             b"SLOT": COUNT.size + MOST_QUESTIONS * (OPTIONS.size + 4 * MOST_OPTIONS),
             b"TEXT": MOST_TEXT,
             b"COMM": COMM.size + 4 * self.length,
@@ -128,6 +133,9 @@ class Codec:
                 return b"PINS", figures + _planes(self._sized(event.canvas)), event.block_index, event.step
             case CanvasVerified():
                 return b"VRFY", self._encode_verified(event), event.block_index, event.step
+            case TryEnded():
+                figures = TRYE.pack(event.number, event.best, event.has_stalled, FOLLOWING.index(event.then))
+                return b"TRYE", figures + _planes(self._sized(event.canvas)), event.block_index, event.step
             case SlotsRead():
                 return b"SLOT", _encode_slots(event), event.block_index, -1
             case CanvasCommitted():
@@ -207,6 +215,12 @@ class Codec:
                     raise PayloadError("it contradicts itself")
                 canvas, shares = reading.tokens(self.length), reading.shares(self.length)
                 event = CanvasVerified(block, step, rewrite, shares, bool(is_kept), canvas, reading.mask(self.length))
+            case b"TRYE":
+                number, best, has_stalled, then = reading.figures(TRYE)
+                if not best <= number <= MOST_TRIES or has_stalled > 1 or then >= len(FOLLOWING):
+                    raise PayloadError("it contradicts itself")
+                canvas = reading.tokens(self.length)
+                event = TryEnded(block, step, number, best, bool(has_stalled), FOLLOWING[then], canvas)
             case b"SLOT":
                 event = _decode_slots(reading, block, self.options)
             case b"COMM":

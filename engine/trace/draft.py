@@ -16,6 +16,7 @@ from engine.events import (
     SlotsRead,
     StepFinished,
     TextArrived,
+    TryEnded,
 )
 from engine.text.reply import Reply
 from engine.types import Tokens
@@ -57,6 +58,9 @@ class Draft:
         elif isinstance(event, CanvasVerified):
             guess = event.canvas if self._argmax is None else self._argmax
             self._argmax = np.where(event.doubtful, guess, event.canvas)  # the canvas has noise where it is doubtful
+        elif isinstance(event, TryEnded):
+            if event.then != "again":
+                self._argmax = event.canvas
         elif isinstance(event, SlotsRead):
             self._is_read = True
         elif isinstance(event, CanvasCommitted):

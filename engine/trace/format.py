@@ -22,6 +22,7 @@ the order of a run (``header``, ``texts`` and ``codec`` say what is in them; C p
     STEP   a denoising step.
     PINS   the canvas was read under the format of the answer, and its beginning pinned.
     VRFY   the argmax canvas was read causally; further steps may rewrite spans of it.
+    TRYE   a try at a block has ended without converging; it may begin again.
     SLOT   the results of the slots of a decision's canvas.
     TEXT   the answer as it reads with the next record (COMM, DONE or FAIL), JSON.
     COMM   a block's final tokens.
@@ -44,7 +45,7 @@ from engine.errors import SafelightError
 
 SUFFIX = ".sltrace"
 SIGNATURE = b"\x89SLT\r\n\x1a\n"  # holds line ends and an end-of-file, so that a transfer as text is detected
-VERSION = 3  # 3: runs with pictures; 2: with set shares, or not block diffusion; 1: all others
+VERSION = 4  # 4: blocks may stall; 3: with pictures; 2: with set shares, or not block diffusion; 1: all others
 OPENING = struct.Struct("<8sII")
 HEAD = struct.Struct("<4sIIiiII")
 

@@ -127,8 +127,10 @@ class TraceHeader:
         """The oldest format whose readers understand everything in the run.
 
         Readers of the first format ignore shares and know no filler. Therefore the header names its decoder, unless
-        that is block diffusion.
+        that is block diffusion. Those before the fourth know no end of a block but convergence and the cap.
         """
+        if self.config.stall_steps and self.config.denoises:
+            return 4
         if image_digests(self.messages):
             return 3
         is_first = self.config.is_block_diffusion and not any(change.mixed for change in self.changes)

@@ -285,7 +285,7 @@ def _open_end(entries: Sequence[Entry]) -> range:
     on.
     """
     first = len(entries)
-    while first and entries[first - 1].kind in ("step", "pins", "verify", "slots"):
+    while first and entries[first - 1].kind in ("step", "pins", "verify", "try", "slots"):
         first -= 1
         if entries[first].kind == "step":
             break

@@ -19,13 +19,14 @@ from engine.events import (
     SlotsRead,
     StepFinished,
     TextArrived,
+    TryEnded,
 )
 from engine.pictures import Picture
 from engine.text.reply import Reply
 from engine.trace.header import TraceHeader
 from engine.types import Tokens
 
-Kind = Literal["prefill", "canvas", "step", "pins", "verify", "slots", "commit", "text", "end"]
+Kind = Literal["prefill", "canvas", "step", "pins", "verify", "try", "slots", "commit", "text", "end"]
 
 
 class Entry(NamedTuple):
@@ -42,6 +43,7 @@ _KINDS: dict[type[Event], Kind] = {
     StepFinished: "step",
     PrefixPinned: "pins",
     CanvasVerified: "verify",
+    TryEnded: "try",
     SlotsRead: "slots",
     CanvasCommitted: "commit",
     TextArrived: "text",

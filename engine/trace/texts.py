@@ -27,6 +27,7 @@ from engine.events import (
     GenerationFinished,
     PrefixPinned,
     StepFinished,
+    TryEnded,
 )
 from engine.text.reply import Reply
 from engine.trace.format import MOST_TOKENS, PayloadError
@@ -42,7 +43,7 @@ def tokens_of(event: Event) -> list[NDArray[Any]]:
     match event:
         case CanvasStarted(filler=int() as filler):
             return [event.canvas, np.array([filler])]
-        case CanvasStarted() | PrefixPinned() | CanvasVerified():
+        case CanvasStarted() | PrefixPinned() | CanvasVerified() | TryEnded():
             return [event.canvas]
         case StepFinished():
             named = [event.argmax_canvas, event.candidates, event.next_canvas]

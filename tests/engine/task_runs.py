@@ -1,4 +1,4 @@
-"""Runs of decisions, of answers that fit a format, and of blocks that are verified or rewritten, that no model made."""
+"""Made-up runs of decisions, of formats that are fitted, and of blocks that are verified, rewritten or begun again."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from engine import (
     SlotsRead,
     StepFinished,
     TraceHeader,
+    TryEnded,
 )
 from engine.decoding.generate import DECODERS
 from engine.decoding.performing import perform_all
@@ -141,6 +142,29 @@ def verified(length: int = 16, vocabulary: int = 50, seed: int = 0) -> Iterator[
         canvas = np.where(free, _odd(draw, 4, vocabulary, length), stands).astype(np.int32)
         yield CanvasVerified(0, step - 1, rewrite, shares, is_kept, canvas, free)
     yield CanvasCommitted(0, final, 14, step, "converged")
+    yield GenerationFinished("eos", final[:14], 1, step, 1 / 3)
+
+
+def tried(length: int = 16, vocabulary: int = 50, seed: int = 0) -> Iterator[Event]:
+    """A run that no model made, with a block that stalls after 3 steps, and again after 2; the first try is taken.
+
+    All positions but every third, and 1, which is pinned, are accepted in each step; 14 positions hold text.
+    """
+    draw, pinned = np.random.default_rng(seed), np.arange(length) == 1
+    final = _odd(draw, 4, vocabulary, length)
+    accepted, step = pinned | (np.arange(length) % 3 > 0), 0
+    yield PrefillFinished(5, 0, 0.1)
+    yield CanvasStarted(0, np.where(pinned, final, _odd(draw, 4, vocabulary, length)).astype(np.int32), pinned)
+    for number, (steps, entropy) in enumerate(((3, 0.2), (2, 0.4))):
+        guess = np.where(pinned, final, final if number == 0 else _odd(draw, 4, vocabulary, length)).astype(np.int32)
+        for _ in range(steps):
+            canvas = np.where(accepted, guess, _odd(draw, 4, vocabulary, length)).astype(np.int32)
+            entropies = np.full(length, entropy, np.float32)
+            yield StepFinished(0, step, 0.5, guess, guess, entropies, accepted, canvas, 0.01)
+            step += 1
+        noise = np.where(pinned, final, _odd(draw, 4, vocabulary, length)).astype(np.int32)
+        yield TryEnded(0, step - 1, number, 0, True, "taken" if number else "again", final if number else noise)
+    yield CanvasCommitted(0, final, 14, step, "stalled")
     yield GenerationFinished("eos", final[:14], 1, step, 1 / 3)
 
 

@@ -198,10 +198,12 @@ class Timeline(QAbstractSlider):
             figures = self._overview[block]
             if figures is None:
                 continue
-            for one in figures.rounds:
-                x = self.x_of(first + 1 + one.step)
+            flags = [(one.step, tr("round {number}", number=one.number + 1)) for one in figures.rounds]
+            again = [one for one in figures.tries if one.then == "again"]
+            flags += [(one.step + 1, tr("try {number}", number=one.number + 2)) for one in again]
+            for step, text in flags:
+                x = self.x_of(first + 1 + step)
                 self._flag(painter, x)
-                text = tr("round {number}", number=one.number + 1)
                 if min(x, self.width() - painter.fontMetrics().horizontalAdvance(text) - 4) >= free_from:
                     free_from = self._write(painter, x, text)
             shade = color(theme.remelted)

@@ -156,7 +156,20 @@ class Answer:
                     blocks=blocks,
                 )
             )
-        return said
+        return said + self._stalled()
+
+    def _stalled(self) -> list[str]:
+        """Returns a sentence about blocks that had become no surer; none without such blocks."""
+        stalled, blocks = self.figures.stalled_blocks, self.figures.blocks
+        if not stalled:
+            return []
+        if self.config.rescue:
+            one = "{count} block became no surer and was continued token by token."
+            return [trn(one, "{count} blocks became no surer and were continued token by token.", stalled)]
+        if blocks == 1:
+            return [tr("The model became no surer of this text, and was stopped. It may be wrong or unfinished.")]
+        said = "The model became no surer of {count} of {blocks} blocks, and was stopped there; the text may be wrong."
+        return [trn(said, said, stalled, blocks=blocks)]
 
 
 def user_message(

@@ -15,7 +15,6 @@ import copy
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +30,9 @@ from engine import (
     PrefixPinned,
     SlotsRead,
     StepFinished,
+    TryEnded,
 )
+from engine.events import BlockEnd
 
 Tokens = NDArray[np.int32]
 Mask = NDArray[np.bool_]
@@ -126,7 +127,7 @@ class BlockState:
     seconds: float = 0.0  # of all steps
     text_length: int | None = None  # None until committed
     outcome: Tokens | None = None  # (T,) the block's final text if known: once committed, or in a replay
-    reason: Literal["converged", "step_cap"] | None = None
+    reason: BlockEnd | None = None
     filler: int | None = None  # token of positions that are not written; None if the block began as noise
     verified: CanvasVerified | None = None  # the causal reading of the latest step's canvas
     causal: NDArray[np.float32] | None = None  # (C,) causal probabilities, NaN where not known; None: not read yet
@@ -135,6 +136,7 @@ class BlockState:
     kept_rewrites: int = 0  # rewrites that were kept
     predicted: Mask | None = None  # (C,) by the latest pass; None if steps predict every position
     rescue_after: int | None = None  # steps after which the block is rescued; None if it is not
+    tries: tuple[TryEnded, ...] = ()  # that have ended without converging
     grows: bool = False  # see ``CanvasState``
 
     def __post_init__(self) -> None:
@@ -157,6 +159,17 @@ class BlockState:
         is_other = self.has_masks or self.round is not None or self.causal is not None
         may_be = self.rescue_after is not None and not is_other
         return may_be and self.steps > (self.rescue_after or 0)
+
+    @property
+    def try_number(self) -> int:
+        """The number of the present try, from 0."""
+        return sum(one.then == "again" for one in self.tries)
+
+    @property
+    def stalled_at(self) -> int | None:
+        """The last step of the try that was not followed by another, if it has stalled."""
+        last = self.tries[-1] if self.tries else None
+        return last.step if last is not None and last.has_stalled and last.then != "again" else None
 
     @property
     def length(self) -> int:
@@ -338,6 +351,19 @@ class BlockState:
         if event.is_kept:
             self.causal_kept = event.probabilities
 
+    def fold_try(self, event: TryEnded) -> None:
+        """Applies the end of a try; in the next one, everything but the pinned positions is noise again."""
+        self.tries = (*self.tries, event)
+        if event.then == "rescued":
+            self.rescue_after = event.step + 1
+        if event.then != "again":
+            return
+        nothing, nowhere = np.zeros(self.length, dtype=np.bool_), np.zeros(self.length, dtype=np.int32)
+        self.shown, self.argmax_canvas, self.entropy = event.canvas, None, None
+        self.accepted_mask = self.remelted_mask = self.settled_mask = nothing
+        self.agreed_steps, self.kept = nowhere, nowhere + NEVER
+        self.top_tokens = self.top_probabilities = None
+
     def _begin_rewrite(self) -> None:
         """Re-noises the doubtful positions after a causal reading; all others count as accepted."""
         if self.verified is None or self.argmax_canvas is None or self.causal_kept is None:
@@ -412,6 +438,8 @@ class CanvasState:
                 self._developing(event.block_index).fold_pins(event)
             case CanvasVerified():
                 self._developing(event.block_index).fold_verified(event)
+            case TryEnded():
+                self._developing(event.block_index).fold_try(event)
             case SlotsRead() if self.blocks:  # a remote server reports reads without a canvas
                 self._developing(event.block_index).read = event
             case CanvasCommitted():

@@ -30,6 +30,7 @@ from engine import (
     SlotsRead,
     StepFinished,
     TraceHeader,
+    TryEnded,
 )
 
 Floats = NDArray[np.float32]
@@ -43,9 +44,9 @@ BLOCK_STEPS = 1_000  # most steps of a block that are read, as the window waits 
 class Frame(NamedTuple):
     """One picture of a replay: a block's noise (step ``NOISE``), one of its steps, or its commit (step = its steps).
 
-    Pins appear in the frame of the step or commit that follows them, and a causal reading in the frame of its step.
-    A read of a decision is a block of noise and one step. The values of the slots appear in that step's frame, and the
-    commit has no frame.
+    Pins, and the end of a try, appear in the frame of the step or commit that follows them, and a causal reading in the
+    frame of its step. A read of a decision is a block of noise and one step. The values of the slots appear in that
+    step's frame, and the commit has no frame.
     """
 
     block: int
@@ -99,7 +100,7 @@ class BlockRecord:
 
     @property
     def shown(self) -> Tokens:
-        """(S, C) the canvas before each step, unless a round or a rewrite came between."""
+        """(S, C) the canvas before each step, unless a round, a rewrite or another try came between."""
         return np.vstack([self.noise, self.following])[: self.steps]
 
     @property
@@ -113,7 +114,7 @@ class BlockRecord:
 
     @cached_property
     def remelted(self) -> Mask:
-        """(S, C) accepted at the step before and re-noised at this one, but not by a round or a rewrite.
+        """(S, C) accepted at the step before and re-noised at this one, but not by a round, a rewrite or another try.
 
         Over masks, written before this step and replaced by it.
         """
@@ -123,6 +124,7 @@ class BlockRecord:
         before = np.vstack([np.zeros((1, self.length), dtype=np.bool_), self.accepted[:-1]])[: self.steps]
         before[[one.step for one in self.rounds if one.step < self.steps]] = False
         before[[step + 1 for step in self.readings if step + 1 < self.steps]] = False
+        before[[step for step in self.begins if step < self.steps]] = False
         return before & ~self.accepted
 
     @property
@@ -130,6 +132,15 @@ class BlockRecord:
         """(C,) positions that the model wrote: not pinned by a user, nor forced or chosen by a format."""
         pinned = self.pinned | self.held.any(axis=0) | self.snapshots[-1].pinned_mask
         return ~pinned | self.snapshots[-1].fitting_mask
+
+    @cached_property
+    def begins(self) -> tuple[int, ...]:
+        """The first step of each try."""
+        return (0, *(event.step + 1 for event in self.snapshots[-1].tries if event.then == "again"))
+
+    def begin_before(self, step: int) -> int:
+        """Returns the first step of the try that a step belongs to."""
+        return max(begin for begin in self.begins if begin <= max(0, step))
 
     @cached_property
     def readings(self) -> dict[int, CanvasVerified]:
@@ -559,7 +570,7 @@ def _snapshots(
         canvases.fold(event)
         if isinstance(event, SlotsRead | CanvasVerified):
             found.pop()  # it belongs to the frame of the step before it
-        if not isinstance(event, PrefixPinned):  # which belongs to the next frame
+        if not isinstance(event, PrefixPinned | TryEnded):  # which belong to the next frame
             found.append(copy.copy(canvases.blocks[-1]))
     last = found[-1]
     for snapshot in found:  # all are laid out on the lines of the block's last text

@@ -23,7 +23,7 @@ from engine import (
 from engine.files import parse_json
 
 LARGEST = 2**53  # a float cannot hold every integer above it
-COUNTS = ("steps", "blocks", "capped_blocks", "rewrites", "kept_rewrites")
+COUNTS = ("steps", "blocks", "capped_blocks", "stalled_blocks", "second_tries", "rewrites", "kept_rewrites")
 MEASURES = ("seconds", "tokens_per_forward", "tokens_per_second")
 
 
@@ -39,6 +39,8 @@ class RunFigures:
     tokens_per_second: float | None = None
     rewrites: int = 0  # of doubtful spans, if the run was verified
     kept_rewrites: int = 0  # rewrites that were kept
+    stalled_blocks: int = 0  # stopped as they got no surer
+    second_tries: int = 0  # at blocks that had stalled
     is_cut: bool = False  # the text ends at the limit of new tokens
 
     def to_json(self) -> str:
@@ -73,6 +75,7 @@ class RunStats:
     total_steps: int = 0  # of all blocks
     step_seconds: float = 0.0  # of all blocks
     capped_blocks: int = 0  # committed at the step cap
+    stalled_blocks: int = 0  # committed as they got no surer
     counted_tokens: int = 0  # reported by the backend for text that arrived without token ids
 
     @staticmethod
@@ -93,6 +96,7 @@ class RunStats:
             self.step_seconds += event.seconds
         elif isinstance(event, CanvasCommitted):
             self.capped_blocks += event.reason == "step_cap"
+            self.stalled_blocks += event.reason == "stalled"
         elif isinstance(event, TextArrived):
             self.counted_tokens += event.counted
 
@@ -107,6 +111,8 @@ class RunStats:
             self.tokens_per_forward,
             self.tokens_per_second,
             *self.rewrites,
+            stalled_blocks=self.stalled_blocks,
+            second_tries=sum(block.try_number for block in self.canvases.blocks),
             is_cut=self._finished is not None and self._finished.reason == "length",
         )
 

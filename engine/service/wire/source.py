@@ -1,6 +1,6 @@
 """A recorded run that is continued, as JSON: its header and the canvases it committed, without their steps.
 
-    {"header": …, "committed": [{"tokens": [C], "text_length": …, "steps": …, "reason": "converged" | "step_cap"}, …]}
+    {"header": …, "committed": [{"tokens": [C], "text_length": …, "steps": …, "reason": one of ``COMMITTED``}, …]}
 
 The header is that of the trace file (``engine.trace.header``), the list in order from block 0. The receiver makes a
 recording in which each of these blocks is there at once, without its steps, which the sender has. The pictures of a

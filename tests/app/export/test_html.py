@@ -53,6 +53,7 @@ def expected(run: Trace, place: int, *, calm: bool, replay: Replay | None = None
         "decision",
         "fitting",
         "verifying",
+        "trying",
         "rewriting",
     ],
 )

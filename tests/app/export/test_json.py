@@ -32,7 +32,7 @@ def same(one: Event, other: Event) -> bool:
     return True
 
 
-@pytest.mark.parametrize("name", ["real", "several", "hostile", "large", "decision", "fitting", "verifying"])
+@pytest.mark.parametrize("name", ["real", "several", "hostile", "large", "decision", "fitting", "verifying", "trying"])
 def test_nothing_is_lost(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     run: Trace = request.getfixturevalue(name)
     back = run_json.read(whole(run, tmp_path / "run.json", Options("json")))

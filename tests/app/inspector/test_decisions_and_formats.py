@@ -307,7 +307,7 @@ def test_neither_is_gone_on_from(open_context: Callable[..., AppContext], qtbot:
     assert "read, not written" not in inspector.going_on.refusal(can=True)  # influence can be measured
 
 
-def test_a_run_that_rewrites_says_why_it_cannot_be_forked(
+def test_a_run_that_rewrites_or_begins_again_says_why_it_cannot_be_forked(
     open_context: Callable[..., AppContext], qtbot: QtBot
 ) -> None:
     inspector: InspectorController = build(open_context())
@@ -320,6 +320,10 @@ def test_a_run_that_rewrites_says_why_it_cannot_be_forked(
         assert "rewrites" not in inspector.going_on.refusal_to_infill(can=True)
         assert inspector.forks.run.toolTip() == why
         assert inspector.forks.spans.run.toolTip() == inspector.going_on.refusal_to_infill(can=True)
+    for tries in (0, 1):
+        config = GenerationConfig(stall_steps=6, second_tries=tries)
+        inspector.page.open_trace(trace_of(dataclasses.replace(header(16, 50), config=config), verified()))
+        assert ("begins blocks again" in inspector.going_on.refusal_to_fork(can=True)) == bool(tries)
 
 
 def test_a_served_request_says_what_it_is() -> None:

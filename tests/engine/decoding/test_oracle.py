@@ -1,6 +1,6 @@
 """The whole block loop against one written out in plain Python, on random models and settings.
 
-The oracle repeats the draws in the documented order (a canvas of noise a block, then a row of candidates and a
+The oracle repeats the draws in the documented order (a canvas of noise a try, then a row of candidates and a
 canvas of noise a step) and decides everything else by loops over lists.
 """
 
@@ -15,7 +15,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine import CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, ModelConfig, StepFinished
+from engine import (
+    CanvasCommitted,
+    CanvasStarted,
+    GenerationConfig,
+    GenerationFinished,
+    ModelConfig,
+    StepFinished,
+    TryEnded,
+)
 from engine.config import ACCEPTANCE
 from engine.decoding.generate import generate
 from engine.layers.embedding import Likeliest, Predicted
@@ -76,7 +84,7 @@ def plain_generation(model: Table, prompt: list[int], config: GenerationConfig, 
     def noise() -> list[int]:
         return [allowed[i] for i in torch.randint(len(allowed), (length,), generator=draws).tolist()]
 
-    prefix, out, starts, steps, commits = list(prompt), [], [], [], []
+    prefix, out, starts, steps, commits, tries = list(prompt), [], [], [], [], []
     most = math.ceil(config.max_new_tokens / length)
     ended = False
     while len(commits) < most and len(prefix) + length <= SHAPE.max_position_embeddings and not ended:
@@ -88,56 +96,81 @@ def plain_generation(model: Table, prompt: list[int], config: GenerationConfig, 
         for position, token in pins.items():
             canvas[position] = token
         starts.append(canvas)
-        conditioning, argmaxes, converged, step = None, [], False, 0
-        kept = [position in pins for position in range(length)]
-        while step < config.max_denoising_steps and not converged:
-            share = (config.max_denoising_steps - step) / config.max_denoising_steps
-            temperature = config.t_min + (config.t_max - config.t_min) * share
-            scaled = model.logits(prefix, canvas, conditioning) / temperature
-            for position in range(length):
-                for token in range(VOCABULARY):
-                    if position in pins:
-                        scaled[position, token] = 0.0 if token == pins[position] else -math.inf
-                    elif token not in allowed:
-                        scaled[position, token] = -math.inf
-            drawn = torch.multinomial(torch.softmax(scaled, dim=-1), 1, generator=draws)[:, 0].tolist()
-            fresh = noise()
-            rows = scaled.tolist()
-            entropies = [plain_entropy(row) for row in rows]
-            best = [max(range(VOCABULARY), key=lambda token, row=row: row[token]) for row in rows]
-            if config.acceptance == "entropy_bound":
-                keep, complete = plain_accept(entropies, config.entropy_bound), False
-            else:
-                keep = plain_keep(rows, entropies, kept, temperature, (step + 1) / config.max_denoising_steps, config)
-                drawn = [canvas[i] if kept[i] else best[i] for i in range(length)]
-                kept, complete = keep, all(keep)
-            canvas = [drawn[i] if keep[i] else fresh[i] for i in range(length)]
-            argmaxes.append(best)
-            wanted = config.stability_threshold
-            stable = len(argmaxes) > wanted and all(
-                earlier == best for earlier in argmaxes[len(argmaxes) - 1 - wanted :]
-            )
-            converged = (stable and sum(entropies) / length < config.confidence_threshold) or complete
-            conditioning = scaled
-            if config.soft_tokens:
-                conditioning = torch.full_like(scaled, -math.inf)
-                for position, row in enumerate(rows):
-                    for token in sorted(range(VOCABULARY), key=lambda token, row=row: -row[token])[
-                        : config.soft_tokens
-                    ]:
-                        conditioning[position, token] = row[token]
-            steps.append((block, step, temperature, best, drawn, entropies, keep, canvas))
-            step += 1
+        used, ends = 0, list[tuple[float, list[int]]]()  # of each try, its mean entropy and its draft
+        is_over = False
+        while not is_over:
+            conditioning, argmaxes, converged, step = None, [], False, 0
+            kept = [position in pins for position in range(length)]
+            level, since, stalled = math.inf, 0, False
+            while used + step < config.max_denoising_steps and not converged and not stalled:
+                share = (config.max_denoising_steps - step) / config.max_denoising_steps
+                temperature = config.t_min + (config.t_max - config.t_min) * share
+                scaled = model.logits(prefix, canvas, conditioning) / temperature
+                for position in range(length):
+                    for token in range(VOCABULARY):
+                        if position in pins:
+                            scaled[position, token] = 0.0 if token == pins[position] else -math.inf
+                        elif token not in allowed:
+                            scaled[position, token] = -math.inf
+                        if kept[position] and config.fixes_kept and config.acceptance != "entropy_bound":
+                            scaled[position, token] = 0.0 if token == canvas[position] else -math.inf
+                drawn = torch.multinomial(torch.softmax(scaled, dim=-1), 1, generator=draws)[:, 0].tolist()
+                fresh = noise()
+                rows = scaled.tolist()
+                entropies = [plain_entropy(row) for row in rows]
+                best = [max(range(VOCABULARY), key=lambda token, row=row: row[token]) for row in rows]
+                if config.acceptance == "entropy_bound":
+                    keep, complete = plain_accept(entropies, config.entropy_bound), False
+                else:
+                    keep = plain_keep(
+                        rows, entropies, kept, temperature, (step + 1) / config.max_denoising_steps, config
+                    )
+                    drawn = [canvas[i] if kept[i] else best[i] for i in range(length)]
+                    kept, complete = keep, all(keep)
+                canvas = [drawn[i] if keep[i] else fresh[i] for i in range(length)]
+                argmaxes.append(best)
+                wanted = config.stability_threshold
+                stable = len(argmaxes) > wanted and all(
+                    earlier == best for earlier in argmaxes[len(argmaxes) - 1 - wanted :]
+                )
+                mean = sum(entropies) / length
+                converged = (stable and mean < config.confidence_threshold) or complete
+                since += 1
+                if mean < level - config.stall_fall * level or level == math.inf:
+                    level, since = mean, 0
+                stalled = 0 < config.stall_steps <= since and used + step + 1 < config.max_denoising_steps
+                conditioning = scaled
+                if config.soft_tokens:
+                    conditioning = torch.full_like(scaled, -math.inf)
+                    for position, row in enumerate(rows):
+                        likeliest = sorted(range(VOCABULARY), key=lambda token, row=row: -row[token])
+                        for token in likeliest[: config.soft_tokens]:
+                            conditioning[position, token] = row[token]
+                steps.append((block, used + step, temperature, best, drawn, entropies, keep, canvas))
+                step += 1
+            used += step
+            ends.append((mean, argmaxes[-1]))
+            surest = len(ends) - 1 if converged else min(range(len(ends)), key=lambda one: ends[one][0])
+            left = config.max_denoising_steps - used
+            is_over = converged or not stalled or len(ends) > config.second_tries or left <= config.stall_steps
+            if not converged and (stalled or len(ends) > 1):
+                canvas = list(ends[surest][1]) if is_over else noise()
+                for position, token in pins.items():
+                    canvas[position] = token
+                then = "taken" if is_over else "again"
+                tries.append((block, used - 1, len(ends) - 1, surest, stalled, then, canvas))
+        draft = ends[surest][1]
         tokens, text = [], 0
-        for token in argmaxes[-1]:
+        for token in draft:
             tokens.append(config.pad_token_id if ended else token)
             if token in config.eos_token_ids:
                 ended = True
             text += not ended
-        commits.append((tokens, text, step, "converged" if converged else "step_cap"))
+        commits.append((tokens, text, used, "converged" if converged else "stalled" if stalled else "step_cap"))
         out += tokens[:text]
-        prefix += argmaxes[-1]
-    return {"starts": starts, "steps": steps, "commits": commits, "tokens": out, "reason": "eos" if ended else "length"}
+        prefix += draft
+    reason = "eos" if ended else "length"
+    return {"starts": starts, "steps": steps, "commits": commits, "tries": tries, "tokens": out, "reason": reason}
 
 
 def plain_keep(
@@ -180,6 +213,7 @@ def random_settings(rng: random.Random, acceptance: str) -> GenerationConfig:
         acceptance=acceptance,
         accept_probability=rng.choice([0.3, 0.6, 0.9, 0.99]),
         margin=rng.choice([1.0, 7.5, 20.0]),
+        fixes_kept=rng.random() < 0.3,
         soft_tokens=rng.choice([0, 0, 1, 5, 64]),
         t_max=rng.choice([0.8, 1.5]),
         t_min=rng.choice([0.4, 0.8]),
@@ -194,36 +228,67 @@ def random_settings(rng: random.Random, acceptance: str) -> GenerationConfig:
     )
 
 
-@pytest.mark.parametrize("group", [0, *(pytest.param(group, marks=pytest.mark.slow) for group in range(1, 10))])
+def compared(config: GenerationConfig, rng: random.Random, seed: int) -> tuple[list[TryEnded], set[str]]:
+    """Runs a random model as the oracle does; returns the tries that ended, and why blocks and the run did."""
+    prompt = [rng.randrange(VOCABULARY) for _ in range(rng.randint(1, 20))]
+    model = Table(seed, calm=0.7)
+    expected = plain_generation(model, prompt, config, seed)
+    events = list(generate(model, prompt, config, seed))
+    starts = [event for event in events if isinstance(event, CanvasStarted)]
+    steps = [event for event in events if isinstance(event, StepFinished)]
+    commits = [event for event in events if isinstance(event, CanvasCommitted)]
+    tries = [event for event in events if isinstance(event, TryEnded)]
+    assert [event.canvas.tolist() for event in starts] == expected["starts"]
+    assert len(steps) == len(expected["steps"])
+    for event, wanted in zip(steps, expected["steps"], strict=True):
+        block, step, temperature, best, drawn, entropies, keep, canvas = wanted
+        assert (event.block_index, event.step) == (block, step)
+        assert event.temperature == pytest.approx(temperature)
+        assert event.argmax_canvas.tolist() == best
+        assert event.candidates.tolist() == drawn
+        assert event.entropy.tolist() == pytest.approx(entropies, abs=1e-5)
+        assert event.accepted_mask.tolist() == keep
+        assert event.next_canvas.tolist() == canvas
+    ends = [(e.block_index, e.step, e.number, e.best, e.has_stalled, e.then, e.canvas.tolist()) for e in tries]
+    assert ends == expected["tries"]
+    found = [(e.tokens.tolist(), e.text_length, e.steps, e.reason) for e in commits]
+    assert found == expected["commits"]
+    last = events[-1]
+    assert isinstance(last, GenerationFinished)
+    assert (last.tokens.tolist(), last.reason) == (expected["tokens"], expected["reason"])
+    assert (last.blocks, last.steps) == (len(commits), len(steps))
+    return tries, {event.reason for event in commits} | {last.reason}
+
+
+GROUPS = [0, *(pytest.param(group, marks=pytest.mark.slow) for group in range(1, 10))]
+
+
+@pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("acceptance", ACCEPTANCE)
 def test_the_block_loop_against_plain_python(acceptance: str, group: int) -> None:
-    seen = set()
+    seen = set[str]()
     for seed in range(30 * group, 30 * group + 30):
         rng = random.Random(seed)
-        config = random_settings(rng, acceptance)
-        prompt = [rng.randrange(VOCABULARY) for _ in range(rng.randint(1, 20))]
-        model = Table(seed, calm=0.7)
-        expected = plain_generation(model, prompt, config, seed)
-        events = list(generate(model, prompt, config, seed))
-        starts = [event for event in events if isinstance(event, CanvasStarted)]
-        steps = [event for event in events if isinstance(event, StepFinished)]
-        commits = [event for event in events if isinstance(event, CanvasCommitted)]
-        assert [event.canvas.tolist() for event in starts] == expected["starts"]
-        assert len(steps) == len(expected["steps"])
-        for event, wanted in zip(steps, expected["steps"], strict=True):
-            block, step, temperature, best, drawn, entropies, keep, canvas = wanted
-            assert (event.block_index, event.step) == (block, step)
-            assert event.temperature == pytest.approx(temperature)
-            assert event.argmax_canvas.tolist() == best
-            assert event.candidates.tolist() == drawn
-            assert event.entropy.tolist() == pytest.approx(entropies, abs=1e-5)
-            assert event.accepted_mask.tolist() == keep
-            assert event.next_canvas.tolist() == canvas
-        found = [(e.tokens.tolist(), e.text_length, e.steps, e.reason) for e in commits]
-        assert found == expected["commits"]
-        last = events[-1]
-        assert isinstance(last, GenerationFinished)
-        assert (last.tokens.tolist(), last.reason) == (expected["tokens"], expected["reason"])
-        assert (last.blocks, last.steps) == (len(commits), len(steps))
-        seen |= {event.reason for event in commits} | {last.reason}
+        tries, reasons = compared(random_settings(rng, acceptance), rng, seed)
+        assert not tries
+        seen |= reasons
     assert seen == {"converged", "step_cap", "eos", "length"}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_blocks_that_stall_and_begin_again_against_plain_python(group: int) -> None:
+    seen = set[object]()
+    for seed in range(30 * group, 30 * group + 30):
+        rng = random.Random(f"stalling {seed}")
+        config = random_settings(rng, rng.choice(ACCEPTANCE[:3])).replace(
+            max_denoising_steps=rng.randint(4, 20),
+            stall_steps=rng.randint(1, 4),
+            stall_fall=rng.choice([0.01, 0.1, 0.2, 0.6]),
+            second_tries=rng.randint(0, 3),
+            max_new_tokens=rng.randint(1, 18),
+        )
+        tries, reasons = compared(config, rng, seed)
+        seen |= reasons | {(one.then, one.has_stalled, one.best == one.number) for one in tries}
+    again = {("again", True, True)}  # a later try that is not the best is rare
+    taken = {("taken", True, True), ("taken", True, False)}
+    assert seen >= {"converged", "stalled", "eos", "length", *again, *taken}

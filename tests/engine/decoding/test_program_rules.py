@@ -110,6 +110,8 @@ def settings(choose: random.Random, acceptance: str) -> GenerationConfig:
         entropy_bound=choose.choice([0.1, 1.0, 8.0]),
         accept_probability=choose.choice([0.05, 0.3, 0.9]),
         margin=choose.choice([0.2, 2.0, 20.0]),
+        fixes_kept=choose.random() < 0.4,
+        soft_tokens=choose.choice([0, 0, 1, 3]),
         stability_threshold=choose.randrange(3),
         confidence_threshold=choose.choice([0.0, 0.5, 3.0]),
         pinned=tuple(

@@ -274,6 +274,8 @@ def test_temperature_scales_the_model_s_own(served: Served) -> None:
         {"vllm_xargs": {"diffusion_verify": 1, "diffusion_verify_rewrites": 17}},
         {"vllm_xargs": {"diffusion_verify": 1, "diffusion_verify_probability": 1.01}},
         {"vllm_xargs": {"diffusion_verify": 1}, "guided_regex": "[0-9]+"},
+        {"vllm_xargs": {"diffusion_stall_steps": -1}}, {"vllm_xargs": {"diffusion_stall_fall": 1.5}},
+        {"vllm_xargs": {"diffusion_second_tries": 17}},
         {"thought_decoder": "autoregressive"}, {"answer_decoder": ""},
     ],
     ids=lambda field: "-".join(field),
@@ -418,8 +420,11 @@ def test_how_blocks_are_finished_is_told_as_the_settings_have_it(served: Served)
     config = served.engine.configs[-1]
     assert (config.rescue, config.rescue_probability) == (True, 0.25)
     assert (config.verify, config.verify_probability, config.verify_rewrites) == (True, 0.5, 2)
-    assert served.chat().status_code == 200
-    assert (served.engine.configs[-1].rescue, served.engine.configs[-1].verify) == (False, False)
+    stalling = {"diffusion_stall_steps": "6", "diffusion_stall_fall": 0.25, "diffusion_second_tries": 1}
+    assert served.chat(vllm_xargs=stalling).status_code == 200
+    config = served.engine.configs[-1]
+    assert (config.rescue, config.verify) == (False, False)
+    assert (config.stall_steps, config.stall_fall, config.second_tries) == (6, 0.25, 1)
 
 
 @pytest.mark.parametrize(

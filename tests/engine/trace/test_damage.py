@@ -363,7 +363,7 @@ def test_a_stream_must_end_where_it_says(stored: bytes) -> None:
 
 OTHERS = {
     "a text longer than its canvas": (3, patched(COMMIT, 0, struct.pack("<I", LENGTH + 1))),
-    "a reason of no kind": (3, patched(COMMIT, COMM.size - 4, struct.pack("<I", 2))),
+    "a reason of no kind": (3, patched(COMMIT, COMM.size - 4, struct.pack("<I", 3))),
     "an end for no reason": (4, patched(END, 0, struct.pack("<I", 3))),
     "an answer without end": (4, patched(END, DONE.size - 12, struct.pack("<I", 2**32 - 1))),
 }

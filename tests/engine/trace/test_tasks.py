@@ -12,17 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import CanvasVerified, Event, PrefixPinned, SlotsRead, Trace, TraceError, TraceHeader, open_trace
+from engine import CanvasVerified, Event, PrefixPinned, SlotsRead, Trace, TraceError, TraceHeader, TryEnded, open_trace
 from engine.service import RunAdvanced, RunEnded, RunStarted
 from engine.service.wire.stream import ReplyReader, ReplyWriter
 from engine.trace import Entry
-from engine.trace.codec import COUNT, OPTIONS, PINS, VRFY, Codec
+from engine.trace.codec import COUNT, OPTIONS, PINS, TRYE, VRFY, Codec
 from engine.trace.format import PayloadError, frame, opening
-from tests.engine.task_runs import FORMAT, decided, decision_header, structured, verified
+from tests.engine.task_runs import FORMAT, decided, decision_header, structured, tried, verified
 from tests.engine.traces import assert_same, header, letter, letters, write
 
 DECIDED = decision_header()
 STRUCTURED = header(16, 50, output_format=FORMAT)
+TRIED = header(16, 50)
+TRIED = dataclasses.replace(TRIED, config=TRIED.config.replace(stall_steps=2, second_tries=1))
 RUNS = {
     "a decision": (DECIDED, tuple(decided(DECIDED))),
     "a decision that a server told of": (
@@ -31,6 +33,7 @@ RUNS = {
     ),
     "a run that fits a format": (STRUCTURED, tuple(structured())),
     "a verified run": (header(16, 50), tuple(verified())),
+    "a run that begins again": (TRIED, tuple(tried())),
 }
 both = pytest.mark.parametrize("name", RUNS)
 
@@ -164,6 +167,19 @@ def test_verified_probabilities_are_from_0_to_1_or_not_known() -> None:
             codec.decode(b"VRFY", payload, 0, 2)
 
 
+def test_a_try_is_one_of_few_and_the_best_so_far_is_among_them() -> None:
+    assert (TRIED.format_version, dataclasses.replace(TRIED, config=header().config).format_version) == (4, 1)
+    codec, event = Codec.for_header(TRIED), next(one for one in tried() if isinstance(one, TryEnded))
+    _, good, *_ = codec.encode(event)
+    assert_same([codec.decode(b"TRYE", good, 0, 2)], [event])
+    for figures in ((0, 1, 1, 1), (17, 0, 1, 1), (0, 0, 2, 1), (0, 0, 1, 3)):
+        with pytest.raises(PayloadError, match="contradicts"):
+            codec.decode(b"TRYE", TRYE.pack(*figures) + good[TRYE.size :], 0, 2)
+    for payload in (good[:-1], good + b"x"):
+        with pytest.raises(PayloadError):
+            codec.decode(b"TRYE", payload, 0, 2)
+
+
 def reordered(events: tuple[Event, ...], *places: int) -> list[Event]:
     return [events[place] for place in places]
 
@@ -179,6 +195,9 @@ ORDERS: dict[str, tuple[str, tuple[int, ...], int]] = {  # which events, and how
     "another block's read": ("a decision", (0, 1, 2, 7), 3),
     "verified before a step": ("a verified run", (0, 1, 5), 2),
     "verified twice": ("a verified run", (0, 1, 2, 3, 4, 5, 5), 6),
+    "a try that ends before a step": ("a run that begins again", (0, 1, 5), 2),
+    "a try that ends twice": ("a run that begins again", (0, 1, 2, 3, 4, 5, 5), 6),
+    "a try that ends behind another step": ("a run that begins again", (0, 1, 2, 3, 5), 4),
     "verified behind another step": ("a verified run", (0, 1, 2, 3, 5), 4),
 }
 
