@@ -29,7 +29,7 @@ DOCUMENTS = sorted(
 COMMAND = re.compile(r"(?:uv run )?(?:safelight|python -m) \S.*")
 THEIRS = ("~/", "HOST:PORT", "photo.jpg", "FILE", "FOLDER", "DST", "puzzles.csv")  # what nobody has but the reader
 LONG = re.compile(
-    r"safelight (doctor|bench|skills(?! --only)|race --|sudoku --eval|sudoku --make 200|sudoku --file \d)"
+    r"safelight (doctor|bench|tune|skills(?! --only)|race --|sudoku --eval|sudoku --make 200|sudoku --file \d)"
     r"|safelight sudoku --make \d+ --givens (25|30)"
 )
 ENDLESS = re.compile(r"safelight (train|serve)|--shape|python -m")  # or what needs hours, a card or a server

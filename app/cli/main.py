@@ -30,6 +30,7 @@ from app.cli import (
     sudoku,
     terminal,
     train,
+    tune,
     window,
 )
 from app.cli.options import Parser, number, place
@@ -43,6 +44,7 @@ COMMANDS = (
     sudoku,
     skills,
     race,
+    tune,
     serve,
     train,
     plan,
@@ -64,6 +66,7 @@ examples:
   safelight sudoku --eval --bin easy --count 200        how often the answers are exactly right
   safelight skills --count 20                           how often answers to small text tasks are right
   safelight race "Reverse the word robot." --model safelight-masked    the same prompt by several decoders
+  safelight tune --skills                               the fewest steps without losing right answers
   safelight serve                                       an OpenAI-compatible server on this machine
   safelight train sudoku --out runs/adapter             teach a model Sudoku
   safelight plan 26b-a4b                                how much memory a model takes

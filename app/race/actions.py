@@ -24,6 +24,9 @@ def actions(_context: AppContext, page: Lazy[RaceController]) -> list[Action]:
         page().show("batch")
         page().enter()
 
+    def tuning() -> None:
+        page().show("tuning")
+
     def add() -> None:
         page().show("one")
         page().page.lanes.bar.add.click()
@@ -43,5 +46,6 @@ def actions(_context: AppContext, page: Lazy[RaceController]) -> list[Action]:
         *on_page,
         Action("race-start", tr("Start the race"), section, race, ("Ctrl+F5",), free),
         Action("race-batch", tr("Race on many prompts"), section, batch),
+        Action("race-tuning", tr("Show the latest tuning"), section, tuning),
         Action("race-add-lane", tr("Add a lane to the race"), section, add, enabled=free),
     ]

@@ -21,6 +21,7 @@ from app.race.lanes.lane_store import LaneStore
 from app.race.one.view import ShownRace
 from app.race.page import RacePage
 from app.race.racer import Racer
+from app.race.tuning.latest import LatestTuning
 from app.state.chat.attachment import AttachedPicture
 from app.state.chat.prompts import Suggestion, about_drawings, prepare_with_files, suggestions
 from app.state.race.lanes import LaneSpec, usual_lanes
@@ -59,6 +60,7 @@ class RaceController(QObject):
         self._scenes: dict[str, Scene] = {}  # by prompt, of the suggestions about drawings
         self._pictures: tuple[AttachedPicture, ...] = ()  # of the race that is starting
         self.batch = RaceBatch(context, self)
+        self.tuning = LatestTuning(context, page.tuning, self)
         batch = page.batch
         batch.run_asked.connect(self.run_batch)
         batch.stop_asked.connect(self.stop)
@@ -285,7 +287,7 @@ class RaceController(QObject):
         return tr("Loading {model} as well, {share}", model=loading.title, share=f"{loading.share:.0%}")
 
     def show(self, part: str) -> None:
-        """Opens the page at a part: "one" or "batch"."""
+        """Opens the page at a part: "one", "batch" or "tuning"."""
         self._context.show_page(RACE)
         self.page.show_part(part)
         self.page.enter()

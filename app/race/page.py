@@ -1,4 +1,4 @@
-"""The widget of the Race page: the lanes, and below them the tabs for one prompt and for a batch. Has no engine."""
+"""The widget of the Race page: the lanes, and below them tabs for a prompt, a batch and a tuning. Has no engine."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from app.design.tabbed_page import TabbedPage
 from app.race.batch.view import BatchView
 from app.race.lanes.chooser import LaneChooser
 from app.race.one.view import OneRace
+from app.race.tuning.view import TuningView
 from app.system.i18n import tr
 
 
 class RacePage(TabbedPage):
-    """The lanes above two tabs, ``one`` and ``batch``. The fields of a lane lie over the tabs; Esc closes them."""
+    """The lanes above the tabs ``one``, ``batch`` and ``tuning``. A lane's fields lie over these; Esc closes them."""
 
     def __init__(self, lanes: LaneChooser) -> None:
         super().__init__("race", tr("Race"), tr("Parts of the page"))
-        self.lanes, self.one, self.batch = lanes, OneRace(), BatchView()
+        self.lanes, self.one, self.batch, self.tuning = lanes, OneRace(), BatchView(), TuningView()
         self.add_part("one", tr("One prompt"), self.one, self.one.prompt.field)
         self.add_part("batch", tr("Batch"), self.batch, self.batch.source.source)
+        self.add_part("tuning", tr("Tuning"), self.tuning, self.tuning.use)
         self.setLayout(column_of(self.lanes, (self.tabs, 1), spacing=0))
         self.lanes.fields.setParent(self)
         self.lanes.fields.hide()

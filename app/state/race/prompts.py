@@ -25,16 +25,20 @@ OWN = "own"  # the group of a user's own prompts
 class RacePrompt:
     """A prompt of a batch, and the group that it counts in: a skill, a bin, a kind of question, or ``OWN``.
 
-    ``pictures`` come before the prompt. ``scene`` is their content if the picture is a drawing.
+    ``pictures`` come before the prompt. ``scene`` is their content if the picture is a drawing. ``answer`` is the only
+    right one, apart from space around it; None if a program checks the answer.
     """
 
     text: str
     group: str = OWN
     pictures: tuple[Picture, ...] = ()
     scene: Scene | None = None
+    answer: str | None = None
 
     def is_right(self, answer: str) -> bool | None:
         """Returns True if an answer is right; None if no program can check it. Solving a Sudoku takes a moment."""
+        if self.answer is not None:
+            return answer.strip() == self.answer.strip()
         if self.scene is None:
             return is_right(self.text, answer) if not self.pictures else None
         from engine.tasks import drawings  # Pillow
