@@ -213,7 +213,7 @@ def step_memory(config: ModelConfig, mode: Mode) -> int:
 def kernel_stage(config: ModelConfig, mode: Mode, canvases: int = 1) -> int:
     """Returns the most that the vocabulary stage by kernels holds, or the logits of a piece for a top k."""
     d, length, hidden = mode.dtype.itemsize, config.canvas_length, config.hidden_size
-    statistics = length * config.vocab_size // 128 * 7 * 4  # of each tile of tokens
+    statistics = length * config.vocab_size // 128 * 8 * 4  # of each tile of tokens, with the second best logit
     stage = statistics + 8 * 4 * length * hidden  # a chunk's weights, sums of the soft embedding
     top = length * min(TOP_PIECE, config.vocab_size) * 2 * d  # logits, and a copy with forbidden tokens masked
     return max(canvases * stage, top + 4 * canvases * length * hidden * d)
