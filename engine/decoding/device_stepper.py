@@ -103,12 +103,12 @@ class DeviceStepper:
     def change(self, sampler: Sampler, edits: Edits, mixed: Shares = ()) -> None:
         """Restarts the canvas as it is, with the state that its earlier steps have left.
 
-        Places that were edited are not kept any more.
+        Places that were edited or pinned are not kept any more, unless they are pinned again.
         """
         if mixed:
             self.program.mix(*as_tensors(mixed, self.program.soft.device))
         canvas = sampler.amended(self.program.canvas, self.block, edits)
-        held = self.program.kept & (self.program.canvas == canvas)
+        held = self.program.kept & (self.program.pinned < 0) & (self.program.canvas == canvas)
         left = [part.clone() for part in _left_by_steps(self.program)]
         self.adopt(sampler)
         self.program.begin(canvas, sampler.pinned_ids(self.block), sampler.config)

@@ -124,9 +124,10 @@ class PlainStepper:
             fed = whole.float()  # rounding it would change the shares
             positions, tokens, shares = as_tensors(mixed, fed.device)
             self.conditioning = fed.index_put((positions,), sampling.with_shares(fed[positions], tokens, shares))
+        free = ~self._pinned()
         self.sampler = sampler
         before, self.canvas = self.canvas, sampler.amended(self.canvas, self.block, edits)
-        self.kept = (self.kept & (before == self.canvas)) | self._pinned()
+        self.kept = (self.kept & free & (before == self.canvas)) | self._pinned()
 
     def _pinned(self) -> Tensor:
         """Returns a mask (C,) of the pinned places, which are kept from the first step on."""
