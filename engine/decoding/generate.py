@@ -186,7 +186,7 @@ def decode(run: Run) -> Decoding[None]:
     model, config = run.model, run.config
     names = _decoders_of(model)
     if run.answer is not None:
-        run = dataclasses.replace(run, config=config.replace(pinned=(), seed_canvas=None))
+        run = run.unpinned()
         name = formatting(config, *names)
         return structured(run) if name == BLOCK_DIFFUSION else DECODERS[name](run)
     thought, answer = names_of(config, *names)

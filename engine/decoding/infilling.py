@@ -6,7 +6,6 @@ cache, so the block sees the changes there. The text behind it is not seen, and 
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Sequence
 
@@ -33,7 +32,7 @@ def infilling(run: Run, rows: Sequence[Tensor], marks: Sequence[Mark]) -> Decodi
 
     If the text goes on behind a block's last span, end tokens are banned in that block, so that the text stays whole.
     """
-    run = dataclasses.replace(run, config=run.config.replace(pinned=(), seed_canvas=None))
+    run = run.unpinned()
     prompt, config, cache, length = run.prompt, run.config, run.cache, run.canvas_length
     room = room_for_blocks(run, length)
     if len(rows) > room:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -57,6 +58,11 @@ class Run:
     def canvas_length(self) -> int:
         own = self.model.config
         return self.config.canvas(own.canvas_length) if own.denoises else self.config.canvas_length or own.canvas_length
+
+    def unpinned(self) -> Run:
+        """Returns the run without the pins and the tokens of its first canvas; its canvases keep their length."""
+        free = self.config.replace(pinned=(), seed_canvas=None, canvas_length=self.canvas_length)
+        return dataclasses.replace(self, config=free)
 
     @property
     def is_cancelled(self) -> bool:

@@ -68,7 +68,7 @@ class RunPlan:
         canvas = (guess + ends + (config.pad_token_id,) * length)[:length]
         return dataclasses.replace(
             self,
-            request=dataclasses.replace(self.request, config=config.replace(seed_canvas=canvas)),
+            request=dataclasses.replace(self.request, config=config.replace(seed_canvas=canvas, canvas_length=length)),
             settings=dataclasses.replace(self.settings, prediction=guess),
         )
 

@@ -463,6 +463,15 @@ def test_a_short_answer_asks_for_a_small_canvas(served: Served) -> None:
         assert served.engine.configs[-1].canvas(256) == tokens, sent
 
 
+def test_a_prediction_fills_the_small_canvas_of_a_short_answer(served: Served) -> None:
+    predicted = {"type": "content", "content": "hello"}
+    sent = {"max_tokens": 5, "diffusion_min_canvas_length": 8, "prediction": predicted}
+    assert served.chat(**sent).status_code == 200
+    config = served.engine.configs[-1]
+    assert config.seed_canvas is not None
+    assert len(config.seed_canvas) == config.canvas(CANVAS) == 8
+
+
 def test_other_models_are_not_found(served: Served) -> None:
     response = served.chat(model="gpt-5")
     assert refused(response)[:2] == (404, "model")
