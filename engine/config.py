@@ -51,8 +51,15 @@ REMASKING_OF = {
     "bidirectional": ("low_confidence_static", "low_confidence_dynamic", "random", "origin", "topk_margin", "entropy"),
 }
 """The rules that a decoder has."""
-ACCEPTANCE = ("entropy_bound", "entropy_bound_kept", "confidence_threshold", "margin")
-"""Rules for which places of a canvas a step of block diffusion keeps; see ``decoding.acceptance``."""
+THRESHOLD_OF = {
+    "entropy_bound": "entropy_bound",
+    "entropy_bound_kept": "entropy_bound",
+    "confidence_threshold": "accept_probability",
+    "margin": "margin",
+}
+"""The rules for which places of a canvas a step of block diffusion keeps, and the setting with each one's number; see
+``decoding.acceptance``."""
+ACCEPTANCE = tuple(THRESHOLD_OF)
 SCHEDULES = ("even", "floor", "round", "ceil")
 """How many masks of a block each of its passes writes; see ``decoding.schedules.counts``."""
 BLOCK_CACHES = ("", "prefix", "dual")

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import engine
 from app.cli import running, terminal
 from app.state.race.prompts import RacePrompt
-from app.state.tuning.candidates import THRESHOLD
 from app.state.tuning.plan import TuningPlan
 from app.state.tuning.progress import FILE, RunLog, TuningHeader
 from app.state.tuning.result import FOLDER
@@ -24,7 +23,7 @@ from app.system.folders import ensure, folders
 from app.system.locks import locked
 from app.system.windows_start import load_torch_before_qt
 from engine import GenerationConfig
-from engine.config import LARGEST_SEED
+from engine.config import LARGEST_SEED, THRESHOLD_OF
 from engine.files import stem_of
 from engine.text.message import message_of
 
@@ -67,7 +66,7 @@ def header_of(model: Model, task: TuningTask) -> TuningHeader:
     """Returns what the runs of a model on a task have in common."""
     found, defaults = engine.identify_model(model, model.folder), model.generation_defaults
     fields = ("max_new_tokens", "max_denoising_steps", "t_max", "t_min", "stability_threshold", "confidence_threshold")
-    settings = {field: getattr(defaults, field) for field in (*fields, *dict.fromkeys(THRESHOLD.values()))}
+    settings = {field: getattr(defaults, field) for field in (*fields, *dict.fromkeys(THRESHOLD_OF.values()))}
     return TuningHeader(
         found.name,
         found.fingerprint,

@@ -19,7 +19,7 @@ def values_of(candidate: Candidate) -> tuple[dict[str, float], DecodingChoice]:
 
 
 def apply_candidate(values: SettingsValues, candidate: Candidate) -> None:
-    """Sets a candidate's rule and threshold among the user's settings; the others stay."""
+    """Sets a candidate's rule and threshold; the sampler's other numbers stay, and decoding is else the model's own."""
     overrides, decoding = values_of(candidate)
     values.overrides = {**values.overrides, **overrides}
     values.decoding = decoding

@@ -22,7 +22,8 @@ def of_free_rows(stage: Stage, hidden: Tensor, certain: Tensor, embed: Callable[
         certain: (C,) token ids, -1 where a place is open.
         embed: embeds token ids (R,) -> (R, H).
     """
-    places = (certain < 0).nonzero()[:, 0]
+    is_open = certain < 0
+    places = is_open.nonzero()[:, 0]
     if not len(places):  # every stage has a row
         places = places.new_zeros(1)
     found, length = stage(hidden[places], places), len(certain)
@@ -31,7 +32,6 @@ def of_free_rows(stage: Stage, hidden: Tensor, certain: Tensor, embed: Callable[
     def spread(own: Tensor, other: float) -> Tensor:
         return own.new_full((length,), other).index_copy_(0, places, own)
 
-    is_open = certain < 0
     return VocabularyResult(
         argmax=torch.where(is_open, spread(found.argmax, 0), held),
         candidate=torch.where(is_open, spread(found.candidate, 0), held),

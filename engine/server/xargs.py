@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.config import ACCEPTANCE, MOST_REWRITES, MOST_TRIES, GenerationConfig
+from engine.config import ACCEPTANCE, MOST_REWRITES, MOST_TRIES, THRESHOLD_OF, GenerationConfig
 from engine.errors import SafelightError, quoted
 from engine.files import parse_json
 from engine.server.errors import ApiError, unsupported
@@ -21,7 +21,6 @@ from engine.service import LoadedModel
 
 FINISHING = ("rescue", "rescue_probability", "verify", "verify_probability", "verify_rewrites")  # of denoised blocks
 ACCEPTING = ("sampler", "threshold")  # in the steps of a denoised block
-THRESHOLDS = {"confidence_threshold": "accept_probability", "margin": "margin"}  # the entropy bound has its own
 STALLING = {"stall_steps": 1_000, "second_tries": MOST_TRIES}  # the most of each, of denoised blocks
 STALLING_SHARE = "stall_fall"
 OF_DENOISED = (*ACCEPTING, *STALLING, STALLING_SHARE, *FINISHING)
@@ -115,9 +114,8 @@ def _accepting(values: Mapping[str, Any], config: GenerationConfig) -> dict[str,
         found["acceptance"] = rule
     if "threshold" in values:
         rule = found.get("acceptance", config.acceptance)
-        found[THRESHOLDS.get(rule, "entropy_bound")] = _real(
-            values, "threshold", 1 if rule == "confidence_threshold" else 1_000
-        )
+        name = THRESHOLD_OF[rule]
+        found[name] = _real(values, "threshold", 1 if name == "accept_probability" else 1_000)
     return found
 
 

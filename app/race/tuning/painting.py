@@ -16,11 +16,11 @@ from app.design.series import SeriesPen, draw_mark, pens
 from app.design.tokens import Theme, color
 from app.settings.decoders import option_title
 from app.settings.spec import ACCEPTANCE
-from app.state.tuning.candidates import THRESHOLD
 from app.state.tuning.result import TuningResult
 from app.state.tuning.scores import TuningRow
 from app.system.i18n import tr, trn
 from engine import SafelightError
+from engine.config import ACCEPTANCE as RULES
 
 SIZE = QSize(760, 440)  # logical pixels of a file
 SCALE = 2  # of a PNG
@@ -80,7 +80,7 @@ class Frontier:
 
     def paint(self, painter: QPainter) -> None:
         self._paint_axes(painter)
-        styles = dict(zip(THRESHOLD, pens(self.theme), strict=True))
+        styles = dict(zip(RULES, pens(self.theme), strict=True))
         for acceptance, style in styles.items():
             rows = [row for row in drawn(self.result) if row.candidate.acceptance == acceptance]
             rows.sort(key=lambda row: row.candidate.threshold)
@@ -171,7 +171,7 @@ def _paint_legend(painter: QPainter, width: int, result: TuningResult, theme: Th
     """Paints the names of the rules in rows, and what a bar is; returns where they end."""
     metrics = painter.fontMetrics()
     height, x, y = metrics.height() * 1.5, 12.0, metrics.height() * 1.2
-    for acceptance, style in zip(THRESHOLD, pens(theme), strict=True):
+    for acceptance, style in zip(RULES, pens(theme), strict=True):
         text = option_title(ACCEPTANCE, acceptance)
         needed = 14 + metrics.horizontalAdvance(text)
         if x + needed > width - 8 and x > 12:

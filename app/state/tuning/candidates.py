@@ -7,16 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine import GenerationConfig, SafelightError
-from engine.config import ACCEPTANCE
+from engine.config import ACCEPTANCE, THRESHOLD_OF
 from engine.errors import quoted
 
-THRESHOLD = {
-    "entropy_bound": "entropy_bound",
-    "entropy_bound_kept": "entropy_bound",
-    "confidence_threshold": "accept_probability",
-    "margin": "margin",
-}
-"""The field of ``GenerationConfig`` with a rule's threshold, by the rule."""
 FACTORS = {
     "entropy_bound": (0.5, 2, 5, 10),
     "entropy_bound_kept": (0.5, 1, 2, 5, 10),
@@ -38,7 +31,7 @@ class Candidate:
     @property
     def setting(self) -> str:
         """The field of ``GenerationConfig`` with the threshold."""
-        return THRESHOLD[self.acceptance]
+        return THRESHOLD_OF[self.acceptance]
 
     @property
     def changes(self) -> dict[str, Any]:
@@ -52,14 +45,14 @@ class Candidate:
 
 def reference_of(defaults: GenerationConfig) -> Candidate:
     """Returns the rule that a model has by default."""
-    return Candidate(defaults.acceptance, getattr(defaults, THRESHOLD[defaults.acceptance]))
+    return Candidate(defaults.acceptance, getattr(defaults, THRESHOLD_OF[defaults.acceptance]))
 
 
 def grid(defaults: GenerationConfig) -> tuple[Candidate, ...]:
     """Returns the reference, and every rule with thresholds around a model's defaults."""
     found = [reference_of(defaults)]
     for acceptance, factors in FACTORS.items():
-        setting = THRESHOLD[acceptance]
+        setting = THRESHOLD_OF[acceptance]
         usual = getattr(defaults, setting)
         if setting == "accept_probability":
             away = 1 - (usual if 0 < usual < 1 else _USUAL.accept_probability)

@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from app.state.tuning.candidates import THRESHOLD, Candidate
+from app.state.tuning.candidates import Candidate
 from app.state.tuning.scores import TunedRun, TuningScores
 from engine import SafelightError
+from engine.config import ACCEPTANCE
 from engine.files import explained, parse_json, read_bytes
 
 FILE = "runs.jsonl"
@@ -117,6 +118,6 @@ def _json(line: str, where: str) -> Any:
 def _run(raw: Any) -> TunedRun | None:
     match raw:
         case [str(acceptance), float() | int() as threshold, int(index), bool(exact), int(steps)]:
-            if acceptance in THRESHOLD and index >= 0 and 0 <= steps <= MOST_STEPS and not isinstance(threshold, bool):
+            if acceptance in ACCEPTANCE and index >= 0 and 0 <= steps <= MOST_STEPS and not isinstance(threshold, bool):
                 return TunedRun(Candidate(acceptance, float(threshold)), index, exact, steps)
     return None

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.state.tuning.candidates import MOST_CANDIDATES, THRESHOLD, Candidate
+from app.state.tuning.candidates import MOST_CANDIDATES, Candidate
 from app.state.tuning.scores import TuningRow, choice, frontier
 from engine import SafelightError
+from engine.config import ACCEPTANCE
 from engine.files import read_json, write_json
 
 FILE = "result.json"
@@ -147,7 +148,7 @@ def _row(raw: Any) -> TuningRow:
     count = int(_real(raw["count"], 1, 1e9))
     low, high = raw["ratio_interval"]
     exact, better, worse = (int(_real(raw[name], 0, count)) for name in ("exact", "better", "worse"))
-    if raw["rule"] not in THRESHOLD or better > exact or worse > count - exact:
+    if raw["rule"] not in ACCEPTANCE or better > exact or worse > count - exact:
         raise ValueError
     return TuningRow(
         Candidate(raw["rule"], _real(raw["threshold"], 0, 1e6)),
