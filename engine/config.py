@@ -289,11 +289,15 @@ class GenerationConfig:
         second_tries: how often a block that has stalled begins again from other noise. The steps of all tries together
             are at most ``max_denoising_steps``, and the try with the lowest mean entropy at its end counts. Not with
             formats; runs with it cannot be forked.
+        head_steps: the beginning of a canvas is committed early once its guesses have not changed for so many steps,
+            and the rest of it goes on as the next canvas; 0 commits whole canvases. See ``decoding.heads``. Not with
+            formats, rescue, verify, infills and decisions; runs with it cannot be forked.
+        head_probability: causal probability from which a token of the beginning is committed; 0 asks for none.
         eos_token_ids: tokens that end the text. pad_token_id fills what follows one.
         canvas_length: tokens in a block; None takes the model's own.
-        smallest_canvas: tokens of the smallest canvas of block diffusion. A run of few new tokens has canvases of this
-            length, or two, four, eight … times it, and at most the model's own; see ``canvas``. None: always the
-            model's own.
+        smallest_canvas: tokens of the smallest canvas of block diffusion. Where few new tokens are left, a canvas has
+            this length, or two, four, eight … times it, and at most the model's own; see ``canvas``. None: always the
+            model's own. All canvases of a run have one length if it has a format, ``head_steps``, rescue or verify.
         seed_canvas: token ids the first canvas starts from instead of noise.
         pinned: (position, token id) pairs of the first canvas that never change.
         allowed_tokens: token ids that may be sampled and used as noise; None allows all.
@@ -388,6 +392,8 @@ class GenerationConfig:
     stall_steps: Annotated[int, whole(0, 1_000)] = 0
     stall_fall: Share = 0.2
     second_tries: Annotated[int, whole(0, MOST_TRIES)] = 0
+    head_steps: Annotated[int, whole(0, 1_000)] = 0
+    head_probability: Share = 0.5
     image_tokens: Annotated[int, one_of(IMAGE_TOKENS)] = 280
     thinking_tokens: Annotated[int | None, whole(0, MOST_POSITIONS)] = None
 
@@ -437,19 +443,28 @@ class GenerationConfig:
         return self.stall_steps > 0 and self.second_tries > 0
 
     @property
+    def has_equal_blocks(self) -> bool:
+        """True if all canvases of a run have one length, and each of them is committed as a whole."""
+        return self.smallest_canvas is None and not self.head_steps
+
+    @property
     def cuts(self) -> bool:
         """True if unlikely tokens are never drawn."""
         return self.sampling_top_k > 0 or self.sampling_top_p < 1.0 or self.sampling_min_p > 0.0
 
-    def canvas(self, own: int) -> int:
-        """Returns the tokens of a run's canvases, for a model whose own have ``own`` tokens.
+    def canvas(self, own: int, written: int = 0) -> int:
+        """Returns the tokens of a run's first canvas, for a model whose own have ``own``; no later one has more.
 
         An end token takes no place of its own: a text of that many tokens is cut by its length.
+
+        Args:
+            written: tokens of the text before the canvas, whose length is returned in place of the first one's.
         """
-        size = self.smallest_canvas
-        if self.canvas_length or size is None or not self.is_block_diffusion or self.pinned or self.seed_canvas:
+        size, written = self.smallest_canvas, 0 if self.head_steps else written
+        if self.canvas_length or size is None or not self.is_block_diffusion or (self.seed_canvas and not written):
             return self.canvas_length or own
-        while size < min(self.max_new_tokens, own):
+        pins = max((position + 1 for position, _ in self.pinned), default=0)
+        while size < min(max(self.max_new_tokens - written, pins), own):
             size *= 2
         return min(size, own)
 

@@ -3,8 +3,9 @@
 Order of the events: PrefillFinished first. For each block CanvasStarted, StepFinished …, CanvasCommitted. Then
 GenerationFinished, always last. PrefillFinished is missing if a long prompt was cancelled while it was read.
 CanvasCommitted is missing if the run was cancelled inside a block whose tokens are not written in order. C is the
-canvas length. A backend that reports no steps sends TextArrived in place of blocks; it sends PrefillFinished at any
-place before the end, if it knows the length of the prompt.
+length of the block's canvas: one for all blocks of a run, unless ``GenerationConfig.has_equal_blocks`` is False. A
+backend that reports no steps sends TextArrived in place of blocks; it sends PrefillFinished at any place before the
+end, if it knows the length of the prompt.
 
 The blocks of a run may be decoded by different methods. A block is written token by token if its CanvasStarted has a
 filler, else denoised. A *rescued* block begins with uniform noise and continues after its last denoising step with
@@ -16,6 +17,9 @@ CanvasCommitted then has the reason "step_cap" or "stalled", and counts these ev
 
 A block may *stall*: its entropy no longer falls. Then TryEnded follows its last step. The block begins again from other
 noise, with further StepFinished events, or it is rescued at once, or taken as it is.
+
+A block may end with its *head*: only the beginning of its canvas is text, and the reason of its CanvasCommitted is
+"head". The next block begins with the rest of that canvas, and noise behind it.
 
 A *verified* block has CanvasVerified after its last step. If doubtful spans of it are rewritten, further StepFinished
 events follow, and another CanvasVerified after each rewrite.
@@ -34,7 +38,7 @@ from numpy.typing import NDArray
 
 from engine.types import Tokens
 
-BlockEnd = Literal["converged", "step_cap", "stalled"]
+BlockEnd = Literal["converged", "step_cap", "stalled", "head"]
 """Why a block took no more denoising steps."""
 Following = Literal["taken", "again", "rescued"]
 """What follows a try that has ended without converging."""
@@ -149,13 +153,18 @@ class SlotsRead:
 
 @dataclass(frozen=True, eq=False)
 class CanvasCommitted:
-    """A finished block. After the first end token, ``tokens`` holds padding."""
+    """A finished block. After its text and the end token behind it, if any, ``tokens`` holds padding."""
 
     block_index: int
     tokens: Tokens  # (C,)
-    text_length: int  # tokens before the end token; C if there is none
+    text_length: int  # tokens before the end token; without one those of the head, or C
     steps: int
     reason: BlockEnd
+
+    @property
+    def row(self) -> Tokens:
+        """The tokens that later blocks read: of the whole canvas, or of its head."""
+        return self.tokens[: self.text_length] if self.reason == "head" else self.tokens
 
 
 @dataclass(frozen=True, eq=False)

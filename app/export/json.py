@@ -209,7 +209,7 @@ def _check(events: Sequence[Event], header: TraceHeader) -> None:
         kind, payload, block, step = codec.encode(event)
         if order.is_over or not (order.allows(kind, block, step) and budget.allows(kind, len(payload), block, step)):
             raise ValueError("its events are in no order that a run has")
-        if isinstance(event, CanvasCommitted) and event.text_length > length:
+        if isinstance(event, CanvasCommitted) and event.text_length > len(event.tokens):
             raise ValueError("its text is longer than its canvas")
         if isinstance(event, CanvasStarted | PrefixPinned | CanvasVerified | TryEnded | SlotsRead):
             codec.decode(kind, payload, block, step)  # validates the values

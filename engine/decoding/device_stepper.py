@@ -8,6 +8,7 @@ from torch import Tensor
 
 from engine.decoding import sampling
 from engine.decoding.plain_stepper import PlainStepper, Step
+from engine.decoding.prefill import commit
 from engine.decoding.program_cache import HasStepProgram, ProgramCache, choices_of
 from engine.decoding.protocols import LaunchStep, Passes
 from engine.decoding.run import Run
@@ -33,16 +34,25 @@ class DeviceStepper:
         self.program.seed(sampler.generator.initial_seed())
 
     def commit(self, ids: Tensor) -> Passes[None]:
-        if self.finished is not None:  # no canvas follows it, and any canvas will do
+        finished = self.finished
+        if finished is not None and len(finished) == self.program.length:  # no canvas follows it, and any will do
             with self.program.undone():
-                self.program.begin(self.finished, None, self.sampler.config, self.finished)
+                self.program.begin(finished, None, self.sampler.config, finished)
                 yield LaunchStep(self.program, 0)
             self._advance()
+        elif finished is not None:
+            yield from commit(finished, self.cache)
         self.finished = ids
 
-    def begin(self, block: int, canvas: Tensor) -> Passes[None]:
-        self.block = block
-        self.program.begin(canvas, self.sampler.pinned_ids(block), self.sampler.config, self.finished)
+    def begin(self, block: int, canvas: Tensor, moved: int | None = None) -> Passes[None]:
+        self.block, program = block, self.program
+        if self.finished is not None and len(self.finished) != program.length:
+            yield from commit(self.finished, self.cache)
+            self.finished = None
+        rest = None if moved is None else (program.soft[moved:].clone(), program.kept[moved:].clone())
+        program.begin(canvas, self.sampler.pinned_ids(block), self.sampler.config, self.finished)
+        if rest is not None:
+            program.soft[: len(rest[0])], program.kept[: len(rest[1])] = rest
         yield from self._launch(0)
         self._advance()
 
@@ -70,6 +80,10 @@ class DeviceStepper:
             () if facts.top is None else (to_host(facts.top[0]), facts.top[1].numpy().copy()),
         )
 
+    @property
+    def canvas(self) -> Tensor:
+        return self.program.canvas
+
     def predict(self, canvas: Tensor, position: int) -> Passes[Tensor]:
         program = self.program
         with program.undone():
@@ -90,8 +104,11 @@ class DeviceStepper:
         program.draw[1] += 1
 
     def adopt(self, sampler: Sampler) -> None:
-        """Replaces the program if other tokens may be sampled; the random streams go on."""
-        if choices_of(sampler) != choices_of(self.sampler):
+        """Replaces the program if other tokens may be sampled or the canvas has another length.
+
+        The random streams go on.
+        """
+        if (choices_of(sampler), sampler.length) != (choices_of(self.sampler), self.sampler.length):
             drawn, draw = self.program.generator.get_state(), self.program.draw.clone()
             del self.program  # frees its memory first
             program = ProgramCache.of_model(self.model).get(self.model.network, self.cache, sampler)

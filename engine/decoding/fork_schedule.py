@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from engine.config import GenerationConfig
 from engine.decoding.device_stepper import stepper_for
 from engine.decoding.run import Run
@@ -28,18 +30,29 @@ class ForkSchedule:
     def config(self) -> GenerationConfig:
         return self.stepper.sampler.config
 
-    def skip_block(self, block: int, steps: int) -> None:
-        """Leaves out a known block: makes its changes and skips its draws, without running the model."""
-        self.open(block)
+    def skip_block(self, block: int, written: int, row: Tensor, steps: int) -> None:
+        """Leaves out a known block: makes its changes and skips its draws, without running the model.
+
+        Args:
+            written, row: tokens of the text before it; its own (C,).
+
+        Raises:
+            SafelightError: the run has a canvas of another length there.
+        """
+        self.open(block, written)
+        if len(row) != self.stepper.sampler.length:
+            raise SafelightError(
+                f"block {block + 1} has {len(row)} tokens; the canvas there has {self.stepper.sampler.length}"
+            )
         self.stepper.skip_canvas()
         for step in range(steps):
             if step:
                 self.stepper.adopt(self._make(block, step)[0])
             self.stepper.skip_step()
 
-    def open(self, block: int) -> Edits:
-        """Makes the changes before a block; returns the edits of its first canvas."""
-        sampler, edits, _ = self._make(block, 0)
+    def open(self, block: int, written: int) -> Edits:
+        """Makes the changes before a block behind ``written`` tokens; returns the edits of its first canvas."""
+        sampler, edits, _ = self._make(block, 0, written)
         self.stepper.adopt(sampler)
         return edits
 
@@ -47,8 +60,11 @@ class ForkSchedule:
         """Makes the changes before a step other than a block's first."""
         self.stepper.change(*self._make(block, step))
 
-    def _make(self, block: int, step: int) -> tuple[Sampler, Edits, Shares]:
+    def _make(self, block: int, step: int, written: int | None = None) -> tuple[Sampler, Edits, Shares]:
         sampler, edits, mixed = self.stepper.sampler, dict[int, int](), dict[int, tuple[int, float]]()
+        most = self.run.canvas_length
+        if written is not None:
+            sampler = sampler.resized(sampler.config.canvas(most, written))
         for change in self._waiting.take(block, step):
             config = change.config(sampler.config, same_block=block == sampler.pinned_block)
             if step >= config.max_denoising_steps:
@@ -56,7 +72,7 @@ class ForkSchedule:
                     f"block {block + 1} ends after its {config.max_denoising_steps} steps; to change something at step "
                     f"{step_number(step)}, set max_denoising_steps above {step}"
                 )
-            sampler = sampler.changed(config, block)
+            sampler = sampler.changed(config, block, 0 if written is None else config.canvas(most, written))
             edits |= dict(change.edits)
             mixed |= {position: (token, share) for position, token, share in change.mixed}
             if change.seed is not None:

@@ -207,6 +207,8 @@ def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], change
         raise SafelightError("a run with rewritten spans cannot be forked; run it again without rewrites, then fork it")
     if config.begins_again:
         raise SafelightError("a run with second tries cannot be forked; run it again without them, then fork it")
+    if config.head_steps:
+        raise SafelightError("a run with heads cannot be forked; run it again with head_steps 0, then fork it")
     last = changes[-1] if changes else None
     known = len(committed) if last is None else min(len(committed), last.block)
     if len(steps) < known:
@@ -216,7 +218,7 @@ def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], change
         raise SafelightError(f"block {last.block} took {taken} steps; fork it at step 0 to {taken}, not {last.step}")
     if any(count < 1 for count in steps):
         raise SafelightError("each committed block took at least one step")
-    rows = checked_rows(run.model, committed[:known], run.canvas_length)
+    rows = checked_rows(run.model, committed[:known], run.canvas_length, are_equal=decoder != BLOCK_DIFFUSION)
     for block, row in enumerate(rows):
         if any(token in config.eos_token_ids for token in row.tolist()):
             raise SafelightError(f"the text ends in block {block}; no block follows. Fork that block")
@@ -245,7 +247,7 @@ def decode_infill(run: Run, committed: Sequence[Row], marks: Sequence[Mark]) -> 
     decoder = require_block_diffusion(run, "an infill", INFILLING)
     if not marks:
         raise SafelightError("nothing is marked; mark a part of the finished text first")
-    rows = checked_rows(run.model, committed, run.canvas_length)
+    rows = checked_rows(run.model, committed, run.canvas_length, are_equal=decoder != BLOCK_DIFFUSION)
     if not rows:
         raise SafelightError("no block is finished yet; wait for one")
     return infilling(run, rows, marks) if decoder == BLOCK_DIFFUSION else masked_infilling(run, rows, marks)

@@ -33,11 +33,11 @@ def infilling(run: Run, rows: Sequence[Tensor], marks: Sequence[Mark]) -> Decodi
     If the text goes on behind a block's last span, end tokens are banned in that block, so that the text stays whole.
     """
     run = run.unpinned()
-    prompt, config, cache, length = run.prompt, run.config, run.cache, run.canvas_length
-    room = room_for_blocks(run, length)
-    if len(rows) > room:
-        raise SafelightError(f"the text has {len(rows)} blocks; only {room} of them fit after this prompt")
-    marked = marked_positions(marks, len(rows), length)
+    prompt, config, cache = run.prompt, run.config, run.cache
+    room = room_for_blocks(run, 1)
+    if sum(map(len, rows)) > room:
+        raise SafelightError(f"the text takes {sum(map(len, rows))} tokens; only {room} fit after this prompt")
+    marked = marked_positions(marks, [len(row) for row in rows])
     text, usage = SettledText([to_host(row) for row in rows], config), Usage()
     schedule = ForkSchedule(run)
     sampler = schedule.stepper.sampler
@@ -45,7 +45,7 @@ def infilling(run: Run, rows: Sequence[Tensor], marks: Sequence[Mark]) -> Decodi
         started = time.perf_counter()
         before = [prompt, *(torch.from_numpy(row).long() for row in text.rows[:block])]
         reused = min(len(prompt), reuse_prefix(cache, before))
-        cache.reserve(len(prompt) + (block + 1) * length)
+        cache.reserve(sum(map(len, before)) + len(rows[block]))
         is_read = yield from prefill(before, cache, run.cancel)
         if not is_read:
             yield finished("cancelled", text.parts(), usage)
@@ -56,7 +56,7 @@ def infilling(run: Run, rows: Sequence[Tensor], marks: Sequence[Mark]) -> Decodi
         settings = config.replace(pinned=held)
         if text.goes_on_behind(block, positions[-1]):
             settings = settings.replace(banned_tokens=(*config.banned_tokens, *config.eos_token_ids))
-        schedule.stepper.adopt(sampler.changed(settings, block))
+        schedule.stepper.adopt(sampler.changed(settings, block, len(rows[block])))
         canvas = yield from denoise_block(schedule, block, usage)
         if canvas is None:
             yield finished("cancelled", text.parts(), usage)
@@ -113,11 +113,11 @@ def settled_length(row: Tokens, config: GenerationConfig) -> int:
     return int(written[-1]) + 1 if len(written) else 0
 
 
-def marked_positions(marks: Sequence[Mark], blocks: int, length: int) -> dict[int, list[int]]:
+def marked_positions(marks: Sequence[Mark], lengths: Sequence[int]) -> dict[int, list[int]]:
     """Returns the marked positions, rising, of each block that has some.
 
     Args:
-        blocks: settled ones, of ``length`` tokens.
+        lengths: of the settled blocks, in tokens.
 
     Raises:
         SafelightError: a mark is outside of them.
@@ -125,9 +125,9 @@ def marked_positions(marks: Sequence[Mark], blocks: int, length: int) -> dict[in
     marked = dict[int, list[int]]()
     for block in sorted({mark.block for mark in marks}):
         own = {at for mark in marks if mark.block == block for at in range(mark.start, mark.stop)}
-        if block >= blocks:
-            raise SafelightError(f"block {block} is not finished; the text has {blocks} blocks")
-        if max(own) >= length:
-            raise SafelightError(f"the marked position {max(own)} is outside the canvas of {length} tokens")
+        if block >= len(lengths):
+            raise SafelightError(f"block {block} is not finished; the text has {len(lengths)} blocks")
+        if max(own) >= lengths[block]:
+            raise SafelightError(f"the marked position {max(own)} is outside the canvas of {lengths[block]} tokens")
         marked[block] = sorted(own)
     return marked

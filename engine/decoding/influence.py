@@ -66,7 +66,8 @@ def influence(
     length, size = len(canvas), model.config.vocab_size
     if not length:
         raise SafelightError("the canvas is empty; give the tokens of a block")
-    *before_it, settled = checked_rows(model, [*committed, canvas], length)
+    rows = [*committed, canvas]
+    *before_it, settled = checked_rows(model, rows, max(map(len, rows)))
     _check_change(position, token, temperature, length, size)
     texts = [prompt, *before_it]
     if sum(map(len, texts)) + length + masks > model.config.max_position_embeddings:

@@ -37,7 +37,7 @@ def masked_infilling(run: Run, rows: Sequence[Tensor], marks: Sequence[Mark]) ->
     """
     run = dataclasses.replace(run, config=run.config.replace(pinned=(), seed_canvas=None))
     text, usage, drawing = SettledText([to_host(row) for row in rows], run.config), Usage(), None
-    marked = marked_positions(marks, len(rows), run.canvas_length)
+    marked = marked_positions(marks, [len(row) for row in rows])
     run.cache.truncate(0)
     yield PrefillFinished(len(run.prompt), 0, 0.0)
     for block, positions in marked.items():

@@ -25,11 +25,11 @@ from engine.config import BLOCK_DIFFUSION
 from engine.decoding.autoregressive import Reason, Writer
 from engine.decoding.block_diffusion import FinishedCanvas, Usage, cut_at_eos, denoise_block, most_blocks
 from engine.decoding.fork_schedule import ForkSchedule
-from engine.decoding.prefill import commit, read_prompt
+from engine.decoding.prefill import CausalReader, commit, read_prompt
 from engine.decoding.protocols import Decode, Decoding, Passes
 from engine.decoding.run import Run
 from engine.decoding.thoughts import ThoughtTokens
-from engine.decoding.verifying import CausalReader, Verifier
+from engine.decoding.verifying import Verifier
 from engine.errors import SafelightError
 from engine.layers.kv_cache import SLACK
 

@@ -91,11 +91,16 @@ def prepared(model: BlockDenoiser, prompt_ids: Sequence[int] | Tensor, cache: KV
     return prompt, cache
 
 
-def checked_rows(model: BlockDenoiser, committed: Sequence[Row], length: int) -> tuple[Tensor, ...]:
-    """Returns settled canvases as tensors (C,) on the CPU; ``length`` is C.
+def checked_rows(
+    model: BlockDenoiser, committed: Sequence[Row], length: int, *, are_equal: bool = False
+) -> tuple[Tensor, ...]:
+    """Returns settled canvases as tensors (C,) on the CPU.
+
+    Args:
+        length: the largest C; with ``are_equal`` the only one.
 
     Raises:
-        SafelightError: one has another length, or a token outside the vocabulary.
+        SafelightError: one is longer, empty or of another length, or has a token outside the vocabulary.
     """
     size = model.config.vocab_size
     rows = tuple(
@@ -104,7 +109,7 @@ def checked_rows(model: BlockDenoiser, committed: Sequence[Row], length: int) ->
         for row in committed
     )
     for block, row in enumerate(rows):
-        if row.shape != (length,):
+        if row.dim() != 1 or not (length if are_equal else 1) <= len(row) <= length:
             raise SafelightError(f"block {block} has the shape {tuple(row.shape)}; the canvas has {length} tokens")
         if not 0 <= int(row.min()) <= int(row.max()) < size:
             raise SafelightError(f"block {block} has a token outside the vocabulary of {size} tokens")

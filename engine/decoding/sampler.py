@@ -8,8 +8,10 @@ drawn.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -18,7 +20,7 @@ from torch import Tensor
 
 from engine.config import GenerationConfig, ModelConfig
 from engine.decoding import sampling
-from engine.decoding.acceptance import Accepted, OfLogits, rule_of
+from engine.decoding.acceptance import Accepted, OfLogits, Rule, rule_of
 from engine.decoding.shares import TRANSFORMERS, cut
 from engine.errors import SafelightError
 from engine.events import step_number
@@ -62,13 +64,25 @@ class Sampler:
         generator = torch.Generator(device=device).manual_seed(seed)
         return _made(config, config.canvas(shape.canvas_length), shape.vocab_size, generator, 0)
 
-    def changed(self, config: GenerationConfig, block: int) -> Sampler:
+    def changed(self, config: GenerationConfig, block: int, length: int = 0) -> Sampler:
         """Returns other settings on the same random stream; ``config.pinned`` are pins of ``block``.
+
+        Args:
+            length: of the canvases from there on; 0: as before.
 
         Raises:
             SafelightError: as ``from_settings``.
         """
-        return _made(config, self.length, self.vocab_size, self.generator, block)
+        return _made(config, length or self.length, self.vocab_size, self.generator, block)
+
+    def resized(self, length: int) -> Sampler:
+        """Returns the same settings for canvases of another length; the pins of an earlier block stay unchecked."""
+        return dataclasses.replace(self, length=length)
+
+    @cached_property
+    def rule(self) -> Rule:
+        """The rule by which a step accepts."""
+        return rule_of(self.config)
 
     def noise(self) -> Tensor:
         """Draws a canvas of noise (C,)."""
@@ -161,7 +175,7 @@ class Sampler:
         candidates = sampling.sample_candidates(logits, self.generator)
         found = OfLogits(logits, candidates, config.temperature(step))
         progress = torch.tensor((step + 1) / config.max_denoising_steps, device=logits.device)
-        accepted = rule_of(config)(found, canvas, kept, progress)
+        accepted = self.rule(found, canvas, kept, progress)
         return found, accepted, sampling.renoise(accepted.candidates, accepted.mask, self.noise())
 
     def skip_step(self) -> None:

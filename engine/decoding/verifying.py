@@ -28,52 +28,14 @@ from torch import Tensor
 
 from engine.decoding.block_diffusion import FinishedCanvas, Usage, cut_at_eos, take_steps
 from engine.decoding.fork_schedule import ForkSchedule
-from engine.decoding.prefill import prefill
-from engine.decoding.protocols import Decoding, Passes, ScoreTokens
+from engine.decoding.prefill import CausalReader
+from engine.decoding.protocols import Decoding, Passes
 from engine.decoding.sampler import to_host
 from engine.events import CanvasVerified
-from engine.layers.kv_cache import KVCache
-from engine.types import Cancel, Tokens
+from engine.types import Tokens
 
 MOST_BLOCK_STEPS = 4_000  # denoising steps of a block, after which no rewrite begins
 LATER = 4  # a rewrite takes at most this part of the steps: most of its canvas is written
-
-
-class CausalReader:
-    """Reads text into a cache as ``prefill`` and ``commit`` do, and keeps the hidden state of the newest token."""
-
-    def __init__(self, cache: KVCache) -> None:
-        self.cache = cache
-        self.newest: tuple[int, Tensor] | None = None  # length of a text, and the hidden state (H,) at its end
-
-    def prefill(self, text: Tensor, cancel: Cancel | None) -> Passes[bool]:
-        """Appends the rest of a text (T,), whose beginning the cache holds; returns as ``prefill``."""
-        lacking = self.cache.pieces(len(text) - self.cache.length)
-        if not lacking:
-            return True
-        last = len(text) - lacking[-1]
-        if last > self.cache.length:
-            is_read = yield from prefill([text[:last]], self.cache, cancel)
-            if not is_read or (cancel is not None and cancel.is_set()):
-                return False
-        yield from self.read(text[last:], len(text) - last)
-        return True
-
-    def read(self, ids: Tensor, first: int = 0) -> Passes[NDArray[np.float32]]:
-        """Appends tokens (T,); returns their log-probabilities from ``first`` on, NaN where not known."""
-        found = list[Tensor]()
-        for start in range(0, len(ids), self.cache.piece):
-            piece = ids[start : start + self.cache.piece]
-            is_known = self.newest is not None and self.newest[0] == self.cache.length
-            before = self.newest[1] if self.newest is not None and is_known else None
-            wanted = ScoreTokens(piece, self.cache, before, min(len(piece), max(0, first - start)))
-            yield wanted
-            self.cache.record_ids(piece.tolist())
-            assert wanted.log_probabilities is not None, "the pass was not performed"
-            assert wanted.last is not None, "the pass was not performed"
-            self.newest = self.cache.length, wanted.last
-            found.append(wanted.log_probabilities)
-        return torch.cat(found).cpu().numpy()
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,8 +30,15 @@ class Likeliest(NamedTuple):
         return empty.scatter_(-1, self.ids, self.logits)
 
 
-Predicted: TypeAlias = Tensor | Likeliest
-"""What a step feeds back: logits (C, V), or the likeliest tokens."""
+class Moved(NamedTuple):
+    """What a step feeds back into a canvas that begins ``by`` places later; nothing at its last places."""
+
+    predicted: Tensor | Likeliest  # of the canvas before
+    by: int
+
+
+Predicted: TypeAlias = Tensor | Likeliest | Moved
+"""What a step feeds back: logits (C, V), or the likeliest tokens; of the same canvas, or of the one before."""
 
 
 class TokenTable(nn.Embedding):

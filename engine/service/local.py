@@ -205,7 +205,7 @@ class LocalBackend:
         found = influence(
             model,
             ids,
-            [event.tokens for event in request.trace.committed if event.block_index < request.block],
+            [event.row for event in request.trace.committed if event.block_index < request.block],
             request.canvas,
             request.position,
             request.token,

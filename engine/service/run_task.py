@@ -185,7 +185,7 @@ def decode_task(model: Model, task: RunTask, cache: KVCache) -> Iterable[Event |
     if source is None:
         return decode(run) if request.prompt_scores is None else with_scores(run, request.prompt_scores, decode(run))
     committed = source.committed
-    rows, steps = [event.tokens for event in committed], [event.steps for event in committed]
+    rows, steps = [event.row for event in committed], [event.steps for event in committed]
     if request.kind == "infill":
         return with_unmarked(decode_infill(run, rows, request.marks), source, {mark.block for mark in request.marks})
     known = request.departure.block

@@ -1,6 +1,7 @@
 """Encodes the events of a run to bytes and back, bit for bit. Knows no file.
 
-Arrays follow each other without padding. Numbers of four bytes are stored by planes: all lowest bytes, then all second
+Arrays follow each other without padding. In a run whose canvases differ in length, CANV begins with its own, a u32; all
+other payloads say it by their size. Numbers of four bytes are stored by planes: all lowest bytes, then all second
 ones, as this compresses better. Masks are bits, the first position in the highest. Tokens are i32, reals f64 unless
 they say f32.
 
@@ -13,7 +14,7 @@ they say f32.
     VRFY   rewrite u32, whether it is kept u32, canvas (C), probabilities f32 (C), doubtful (C).
     TRYE   number u32, best u32, whether it has stalled u32, what follows u32 (0 taken, 1 again, 2 rescued), canvas (C).
     SLOT   questions u16, of each its options u16 and whether the argmax is a label u16; log-probabilities f32 (all).
-    COMM   text_length u32, steps u32, reason u32 (0 converged, 1 step cap, 2 stalled), tokens (C).
+    COMM   text_length u32, steps u32, reason u32 (0 converged, 1 step cap, 2 stalled, 3 head), tokens (C).
     PART   tokens that came with it u32, whether it is thinking u32, text in UTF-8.
     DONE   reason u32 (0 eos, 1 length, 2 cancelled), blocks u32, steps u32, N u32, seconds, tokens (N), why in UTF-8.
 
@@ -71,7 +72,7 @@ FINISHED: tuple[Finished, ...] = get_args(Finished)
 
 PREF, STEP, COMM, DONE = struct.Struct("<QQd"), struct.Struct("<ddHH"), struct.Struct("<III"), struct.Struct("<IIIId")
 PART, PINS, COUNT, OPTIONS = struct.Struct("<II"), struct.Struct("<III"), struct.Struct("<H"), struct.Struct("<HH")
-FILLER, VRFY, TRYE = struct.Struct("<i"), struct.Struct("<II"), struct.Struct("<IIII")
+LENGTH, FILLER, VRFY, TRYE = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<II"), struct.Struct("<IIII")
 MOST_END = 1_000  # bytes of why a run ended early
 
 
@@ -79,18 +80,20 @@ MOST_END = 1_000  # bytes of why a run ended early
 class Codec:
     """Payloads of runs with canvases of ``length`` positions; tokens are below ``vocab_size``, unless that is 0.
 
-    ``options``: the number of options of each question of a decision; None if that is not known.
+    ``options``: the number of options of each question of a decision; None if that is not known. ``has_shorter``:
+    canvases may be shorter.
     """
 
     length: int
     vocab_size: int
     options: tuple[int, ...] | None = None
+    has_shorter: bool = False
 
     @staticmethod
     def for_header(header: TraceHeader) -> Codec:
         decision = header.decision
         options = () if decision is None else tuple(len(question.options) for question in decision.questions)
-        return Codec(header.canvas_length, header.model.vocab_size, options)
+        return Codec(header.canvas_length, header.model.vocab_size, options, not header.config.has_equal_blocks)
 
     @cached_property
     def most(self) -> dict[bytes, int]:
@@ -100,7 +103,7 @@ class Codec:
             b"IMAG": MOST_BYTES,
             b"PIEC": MOST_TEXTS,
             b"PREF": PREF.size,
-            b"CANV": 4 * self.length + mask + FILLER.size,
+            b"CANV": LENGTH.size + 4 * self.length + mask + FILLER.size,
             b"STEP": min(STEP.size + 16 * self.length + mask + 8 * self.length * MOST_TOP, MOST_STEP),
             b"PINS": PINS.size + 4 * self.length,
             b"VRFY": VRFY.size + 8 * self.length + mask,
@@ -123,24 +126,25 @@ class Codec:
             case PrefillFinished():
                 return b"PREF", PREF.pack(event.prompt_tokens, event.reused_tokens, event.seconds), -1, -1
             case CanvasStarted():
-                payload = _planes(self._sized(event.canvas)) + _bits(self._sized(event.pinned_mask))
+                canvas, pinned = self._sized(event.canvas, event.pinned_mask)
+                own = LENGTH.pack(len(canvas)) if self.has_shorter else b""
                 filler = b"" if event.filler is None else FILLER.pack(event.filler)
-                return b"CANV", payload + filler, event.block_index, -1
+                return b"CANV", own + _planes(canvas) + _bits(pinned) + filler, event.block_index, -1
             case StepFinished():
                 return b"STEP", self._encode_step(event), event.block_index, event.step
             case PrefixPinned():
                 figures = PINS.pack(event.round, event.pinned, event.written)
-                return b"PINS", figures + _planes(self._sized(event.canvas)), event.block_index, event.step
+                return b"PINS", figures + _planes(*self._sized(event.canvas)), event.block_index, event.step
             case CanvasVerified():
                 return b"VRFY", self._encode_verified(event), event.block_index, event.step
             case TryEnded():
                 figures = TRYE.pack(event.number, event.best, event.has_stalled, FOLLOWING.index(event.then))
-                return b"TRYE", figures + _planes(self._sized(event.canvas)), event.block_index, event.step
+                return b"TRYE", figures + _planes(*self._sized(event.canvas)), event.block_index, event.step
             case SlotsRead():
                 return b"SLOT", _encode_slots(event), event.block_index, -1
             case CanvasCommitted():
                 figures = COMM.pack(event.text_length, event.steps, COMMITTED.index(event.reason))
-                return b"COMM", figures + _planes(self._sized(event.tokens)), event.block_index, -1
+                return b"COMM", figures + _planes(*self._sized(event.tokens)), event.block_index, -1
             case TextArrived():
                 return b"PART", PART.pack(event.counted, event.is_thought) + event.text.encode(), -1, -1
         tokens = np.asarray(event.tokens, dtype="<i4")
@@ -148,14 +152,16 @@ class Codec:
         return b"DONE", figures + _planes(tokens) + event.why.encode()[:MOST_END], -1, -1
 
     def _encode_step(self, event: StepFinished) -> bytes:
-        argmax, candidates = self._sized(event.argmax_canvas), self._sized(event.candidates)
+        argmax, candidates, following, entropy, accepted = self._sized(
+            event.argmax_canvas, event.candidates, event.next_canvas, event.entropy, event.accepted_mask
+        )
         tops, shares, count = b"", b"", 0
         if event.top_tokens is not None and event.top_probabilities is not None:
             top = np.asarray(event.top_tokens, dtype="<i4").T.copy()  # (K, C)
             share = np.asarray(event.top_probabilities, dtype="<f4").T
             count = len(top)
-            if top.shape != (count, self.length) or share.shape != top.shape or count > MOST_TOP:
-                raise ValueError(f"top candidates of shape {top.T.shape} on a canvas of {self.length}")
+            if top.shape != (count, len(argmax)) or share.shape != top.shape or count > MOST_TOP:
+                raise ValueError(f"top candidates of shape {top.T.shape} on a canvas of {len(argmax)}")
             top[:1] ^= argmax
             tops, shares = _planes(top), _planes(share)
         return b"".join(
@@ -163,28 +169,40 @@ class Codec:
                 STEP.pack(event.temperature, event.seconds, count, event.top_tokens is not None),
                 _planes(argmax),
                 _planes(candidates ^ argmax),
-                _planes(self._sized(event.next_canvas) ^ candidates),
-                _planes(self._sized(event.entropy)),
-                _bits(self._sized(event.accepted_mask)),
+                _planes(following ^ candidates),
+                _planes(entropy),
+                _bits(accepted),
                 tops,
                 shares,
             )
         )
 
     def _encode_verified(self, event: CanvasVerified) -> bytes:
-        return b"".join(
-            (
-                VRFY.pack(event.rewrite, event.is_kept),
-                _planes(self._sized(event.canvas)),
-                _planes(self._sized(event.probabilities)),
-                _bits(self._sized(event.doubtful)),
-            )
-        )
+        canvas, probabilities, doubtful = self._sized(event.canvas, event.probabilities, event.doubtful)
+        figures = VRFY.pack(event.rewrite, event.is_kept)
+        return b"".join((figures, _planes(canvas), _planes(probabilities), _bits(doubtful)))
 
-    def _sized(self, array: NDArray[Any]) -> NDArray[Any]:
-        if array.shape != (self.length,):
-            raise ValueError(f"an array of shape {array.shape} on a canvas of {self.length}")
-        return array
+    def _sized(self, *arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """Returns the arrays of an event, which have the length of one canvas."""
+        length = len(arrays[0]) if self.has_shorter else self.length
+        for array in arrays:
+            if array.shape != (length,) or length > self.length:
+                raise ValueError(f"an array of shape {array.shape} on a canvas of {self.length}")
+        return arrays
+
+    def _length(self, size: int, each: int, masks: int = 0) -> int:
+        """Returns the length of a payload's canvas.
+
+        Args:
+            size: bytes of its arrays, of which a position has ``each``, and a bit of each of ``masks``.
+
+        Raises:
+            PayloadError: the canvas is longer than the run has any.
+        """
+        length = 8 * size // (8 * each + masks) if self.has_shorter else self.length
+        if length > self.length:
+            raise PayloadError("its canvas is too long")
+        return length
 
     def decode(self, kind: bytes, payload: bytes, block: int, step: int) -> Event:
         """Returns the event of a payload. Its arrays are read-only.
@@ -200,34 +218,40 @@ class Codec:
                     raise PayloadError("it contradicts itself")
                 event: Event = PrefillFinished(prompt, reused, _figure(seconds))
             case b"CANV":
-                canvas, pinned = reading.tokens(self.length), reading.mask(self.length)
+                length = reading.figures(LENGTH)[0] if self.has_shorter else self.length
+                if length > self.length:
+                    raise PayloadError("its canvas is too long")
+                canvas, pinned = reading.tokens(length), reading.mask(length)
                 event = CanvasStarted(block, canvas, pinned, None if reading.is_over else int(reading.tokens(1)[0]))
             case b"STEP":
                 event = self._decode_step(reading, block, step)
             case b"PINS":
                 number, pinned, written = reading.figures(PINS)
-                if not written <= pinned <= self.length or number > self.length:
+                length = self._length(reading.left, 4)
+                if not written <= pinned <= length or number > length:
                     raise PayloadError("it contradicts itself")
-                event = PrefixPinned(block, step, number, reading.tokens(self.length), pinned, written)
+                event = PrefixPinned(block, step, number, reading.tokens(length), pinned, written)
             case b"VRFY":
                 rewrite, is_kept = reading.figures(VRFY)
                 if rewrite > MOST_REWRITES or is_kept > 1:
                     raise PayloadError("it contradicts itself")
-                canvas, shares = reading.tokens(self.length), reading.shares(self.length)
-                event = CanvasVerified(block, step, rewrite, shares, bool(is_kept), canvas, reading.mask(self.length))
+                length = self._length(reading.left, 8, 1)
+                canvas, shares = reading.tokens(length), reading.shares(length)
+                event = CanvasVerified(block, step, rewrite, shares, bool(is_kept), canvas, reading.mask(length))
             case b"TRYE":
                 number, best, has_stalled, then = reading.figures(TRYE)
                 if not best <= number <= MOST_TRIES or has_stalled > 1 or then >= len(FOLLOWING):
                     raise PayloadError("it contradicts itself")
-                canvas = reading.tokens(self.length)
+                canvas = reading.tokens(self._length(reading.left, 4))
                 event = TryEnded(block, step, number, best, bool(has_stalled), FOLLOWING[then], canvas)
             case b"SLOT":
                 event = _decode_slots(reading, block, self.options)
             case b"COMM":
                 text_length, steps, reason = reading.figures(COMM)
-                if text_length > self.length or steps > MOST_STEPS or reason >= len(COMMITTED):
+                length = self._length(reading.left, 4)
+                if text_length > length or steps > MOST_STEPS or reason >= len(COMMITTED):
                     raise PayloadError("it contradicts itself")
-                event = CanvasCommitted(block, reading.tokens(self.length), text_length, steps, COMMITTED[reason])
+                event = CanvasCommitted(block, reading.tokens(length), text_length, steps, COMMITTED[reason])
             case b"PART":
                 counted, is_thought = reading.figures(PART)
                 if counted > MOST_ANSWER or is_thought > 1:
@@ -248,14 +272,15 @@ class Codec:
         temperature, seconds, count, has_top = reading.figures(STEP)
         if count > MOST_TOP or has_top > 1 or (count and not has_top):
             raise PayloadError("it contradicts itself")
-        argmax = reading.tokens(self.length)
-        candidates = reading.tokens(self.length, argmax)
-        following = reading.tokens(self.length, candidates)
-        entropy = reading.reals(self.length)
-        accepted = reading.mask(self.length)
+        length = self._length(reading.left, 16 + 8 * count, 1)
+        argmax = reading.tokens(length)
+        candidates = reading.tokens(length, argmax)
+        following = reading.tokens(length, candidates)
+        entropy = reading.reals(length)
+        accepted = reading.mask(length)
         top_tokens = top_probabilities = None
         if has_top:
-            likeliest = np.zeros((count, self.length), dtype=np.int32)
+            likeliest = np.zeros((count, length), dtype=np.int32)
             likeliest[:1] = argmax
             top_tokens = _fixed(reading.tokens(likeliest.size, likeliest.ravel()).reshape(likeliest.shape).T)
             top_probabilities = _fixed(reading.reals(likeliest.size).reshape(likeliest.shape).T)
@@ -339,13 +364,18 @@ class _Reading:
     def text(self) -> str:
         """Reads the rest of the payload."""
         try:
-            return self._take(len(self._payload) - self._place).decode()
+            return self._take(self.left).decode()
         except UnicodeDecodeError:
             raise PayloadError("its text is not UTF-8") from None
 
     @property
+    def left(self) -> int:
+        """Bytes that are not read yet."""
+        return len(self._payload) - self._place
+
+    @property
     def is_over(self) -> bool:
-        return self._place == len(self._payload)
+        return not self.left
 
     def end(self) -> None:
         if not self.is_over:

@@ -45,7 +45,10 @@ from engine.errors import SafelightError
 
 SUFFIX = ".sltrace"
 SIGNATURE = b"\x89SLT\r\n\x1a\n"  # holds line ends and an end-of-file, so that a transfer as text is detected
-VERSION = 4  # 4: blocks may stall; 3: with pictures; 2: with set shares, or not block diffusion; 1: all others
+VERSION = 5
+"""1: all other runs; 2: with set shares, or not block diffusion; 3: with pictures; 4: blocks may stall; 5: canvases may
+differ in length, or be committed in part.
+"""
 OPENING = struct.Struct("<8sII")
 HEAD = struct.Struct("<4sIIiiII")
 

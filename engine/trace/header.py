@@ -115,7 +115,7 @@ class TraceHeader:
 
     @property
     def canvas_length(self) -> int:
-        """Positions of the run's canvases."""
+        """Positions of the run's canvases, or of the longest."""
         return self.config.canvas(self.model.canvas_length)
 
     @property
@@ -127,8 +127,11 @@ class TraceHeader:
         """The oldest format whose readers understand everything in the run.
 
         Readers of the first format ignore shares and know no filler. Therefore the header names its decoder, unless
-        that is block diffusion. Those before the fourth know no end of a block but convergence and the cap.
+        that is block diffusion. Those before the fourth know no end of a block but convergence and the cap, and those
+        before the fifth no canvases of another length.
         """
+        if not self.config.has_equal_blocks and self.config.denoises:
+            return 5
         if self.config.stall_steps and self.config.denoises:
             return 4
         if image_digests(self.messages):

@@ -299,7 +299,7 @@ def test_bad_json_file(content: bytes | None, tmp_path: Path) -> None:
         ({"smallest_canvas": 48, "max_new_tokens": 250}, 256),
         ({"smallest_canvas": 512, "max_new_tokens": 5}, 256),
         ({"smallest_canvas": 16, "max_new_tokens": 5, "canvas_length": 64}, 64),
-        ({"smallest_canvas": 16, "max_new_tokens": 5, "pinned": ((40, 3),)}, 256),
+        ({"smallest_canvas": 16, "max_new_tokens": 5, "pinned": ((40, 3),)}, 64),
         ({"smallest_canvas": 16, "max_new_tokens": 5, "decoder": "autoregressive"}, 256),
     ],
 )

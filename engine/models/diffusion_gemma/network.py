@@ -24,7 +24,7 @@ from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.layers.attention import Extend, ImageSpan, Span
 from engine.layers.branches import Branches
-from engine.layers.embedding import Predicted, TokenTable
+from engine.layers.embedding import Moved, Predicted, TokenTable
 from engine.layers.images import ImageRows
 from engine.layers.kv_cache import KERNEL_PIECE, PIECE, KVCache
 from engine.layers.masks import causal_mask, image_mask
@@ -145,6 +145,9 @@ class DiffusionGemma(Network):
 
     def fed_back(self, predicted: Predicted) -> Tensor:
         """Returns the soft embedding (C, H) of a step's predictions."""
+        if isinstance(predicted, Moved):
+            soft = self.fed_back(predicted.predicted)
+            return torch.cat([soft[predicted.by :], torch.zeros_like(soft[: predicted.by])])
         if isinstance(predicted, Tensor):
             return self.soft_embedding(torch.softmax(predicted, dim=-1, dtype=torch.float32))
         shares = torch.softmax(predicted.logits, dim=-1, dtype=torch.float32)

@@ -105,11 +105,13 @@ def source_from_json(raw: Any, find: FindPicture = none_sent) -> Trace:
         raise SafelightError(f"the source has more than {MOST_ANSWER:,} tokens, the most that a run has")
     trace = Trace(header=header, pictures=shown_in(header.messages, find))
     for event in blocks:
-        if len(event.tokens) != length or not 0 <= event.text_length <= length:
+        own = len(event.tokens)
+        fits = own == length if header.config.has_equal_blocks else own <= length
+        if not fits or not 0 <= event.text_length <= own:
             raise SafelightError(f"the source has a canvas that is not of {length} tokens, as its header says")
         if vocabulary and event.tokens.max(initial=0) >= vocabulary:
             raise SafelightError(f"the source has a token that is not in its vocabulary of {vocabulary}")
-        trace.append(CanvasStarted(event.block_index, event.tokens, np.zeros(length, dtype=np.bool_)))
+        trace.append(CanvasStarted(event.block_index, event.tokens, np.zeros(own, dtype=np.bool_)))
         trace.append(event)
     return trace
 

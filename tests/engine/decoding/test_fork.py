@@ -501,7 +501,8 @@ def test_changes_that_cannot_be_made(changes: list[Fork], message: str) -> None:
 def test_committed_blocks_that_cannot_be(model: Counting) -> None:
     row = np.zeros(CANVAS, dtype=np.int32)
     for rows, counts, message in (
-        ([row[:-1]], [5], r"block 0 has the shape \(9,\); the canvas has 10 tokens"),
+        ([row[:-1]], [5], "block 1 has 9 tokens; the canvas there has 10"),
+        ([row.repeat(2)], [5], r"block 0 has the shape \(20,\); the canvas has 10 tokens"),
         ([row + 500], [5], "block 0 has a token outside the vocabulary"),
         ([row], [], "there are 1 committed blocks and the steps of 0"),
         ([row], [0], "took at least one step"),

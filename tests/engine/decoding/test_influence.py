@@ -104,7 +104,7 @@ def test_what_a_run_committed_can_be_asked() -> None:
         ({"token": VOCABULARY}, "token id 128 is outside the vocabulary of 128"),
         ({"temperature": 0.0}, "the temperature must be above 0"),
         ({"temperature": float("nan")}, "the temperature must be above 0"),
-        ({"committed": [tokens(CANVAS - 1)]}, r"block 0 has the shape \(9,\)"),
+        ({"committed": [tokens(0)]}, r"block 0 has the shape \(0,\)"),
         ({"canvas": []}, "the canvas is empty"),
         ({"prompt_ids": []}, "the prompt is empty"),
         ({"prompt_ids": [1] * 4080}, "does not fit the model's 4096 positions"),

@@ -26,7 +26,7 @@ from engine import (
 )
 from engine.config import ACCEPTANCE
 from engine.decoding.generate import generate
-from engine.layers.embedding import Likeliest, Predicted
+from engine.layers.embedding import Likeliest, Moved, Predicted
 from engine.layers.kv_cache import KVCache
 from tests.engine.decoding.test_sampling import plain_accept, plain_entropy, plain_softmax
 from tests.engine.tiny import CONFIG
@@ -53,14 +53,32 @@ class Table:
         self.prefix = []
         return KVCache(self.config, self.device, torch.float32)
 
-    def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:  # noqa: ARG002
-        self.prefix += ids.tolist()
-        return torch.zeros(len(ids), 1)
+    def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
+        before = self.prefix[: cache.length]
+        self.prefix = before + ids.tolist()
+        cache.advance(len(ids))
+        return torch.tensor([[self.state(self.prefix[: len(before) + place + 1])] for place in range(len(ids))])
 
-    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Predicted | None = None) -> Tensor:  # noqa: ARG002
-        fed = self_conditioning_logits
+    def state(self, text: list[int]) -> float:
+        """What the model knows of a text, exact in fp32."""
+        return float(random.Random(f"{self.seed} {text}").randrange(2**20))
+
+    def log_probabilities(self, states: Tensor, ids: Tensor) -> Tensor:
+        """The causal probability of each token behind the text of its state."""
+        pairs = zip(states[:, 0].tolist(), ids.tolist(), strict=True)
+        return torch.tensor([math.log(self.probability(state, token)) for state, token in pairs])
+
+    def probability(self, state: float, token: int) -> float:
+        return random.Random(f"{state} {token}").choice([0.2, 0.8, 0.9, 0.95])
+
+    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Predicted | None = None) -> Tensor:
+        fed, moved = self_conditioning_logits, 0
+        if isinstance(fed, Moved):
+            fed, moved = fed
         whole = fed.spread(VOCABULARY) if isinstance(fed, Likeliest) else fed
-        return self.logits(self.prefix, canvas.tolist(), whole)
+        if whole is not None:
+            whole = torch.cat([whole[moved:], torch.zeros(moved, VOCABULARY)])
+        return self.logits(self.prefix[: cache.length], canvas.tolist(), whole)
 
     def logits(self, prefix: list[int], canvas: list[int], conditioning: Tensor | None) -> Tensor:
         rng = random.Random(f"{self.seed} {prefix}")
@@ -79,30 +97,57 @@ def plain_generation(model: Table, prompt: list[int], config: GenerationConfig, 
     """What should happen, as lists."""
     draws = torch.Generator().manual_seed(seed)
     length = config.canvas_length or SHAPE.canvas_length
+    sizes = [length]  # that a canvas may have
+    if config.smallest_canvas and not config.canvas_length:
+        sizes = [min(length, config.smallest_canvas * 2**power) for power in range(8)]
     allowed = list(config.allowed_tokens) if config.allowed_tokens is not None else list(range(VOCABULARY))
 
     def noise() -> list[int]:
         return [allowed[i] for i in torch.randint(len(allowed), (length,), generator=draws).tolist()]
 
     prefix, out, starts, steps, commits, tries = list(prompt), [], [], [], [], []
-    most = math.ceil(config.max_new_tokens / length)
-    ended = False
-    while len(commits) < most and len(prefix) + length <= SHAPE.max_position_embeddings and not ended:
-        block = len(commits)
+    rest: dict[str, Any] | None = None  # of the canvas whose head was committed
+    refused: list[int] = []
+    ended, room = False, 0
+    while not ended:
+        block, written = len(commits), len(prefix) - len(prompt)
+        if block == 0 or not config.head_steps:
+            wanted = config.max_new_tokens - written
+            if config.pinned:
+                wanted = max(wanted, 1 + max(position for position, _ in config.pinned))
+            length = next((size for size in sizes if size >= wanted), sizes[-1])
+            length = sizes[-1] if block == 0 and config.seed_canvas else length
+        if block == 0:
+            room = (SHAPE.max_position_embeddings - len(prompt)) // length * length
+            sizes = [size for size in sizes if size <= length]
+        if written >= config.max_new_tokens or written + length > room:
+            break
         canvas = noise()
         pins = dict(config.pinned) if block == 0 else {}
         if block == 0 and config.seed_canvas is not None:
             canvas = list(config.seed_canvas)
         for position, token in pins.items():
             canvas[position] = token
+        if rest is None:
+            refused = []
+        else:
+            canvas = rest["canvas"] + canvas[len(rest["canvas"]) :]
+        has_heads = config.head_steps > 0 and written + length < config.max_new_tokens and not pins
+        head, cut = 0, False
         starts.append(canvas)
         used, ends = 0, list[tuple[float, list[int]]]()  # of each try, its mean entropy and its draft
         is_over = False
         while not is_over:
             conditioning, argmaxes, converged, step = None, [], False, 0
             kept = [position in pins for position in range(length)]
+            unchanged, previous = [0] * length, [-1] * length
+            if rest is not None:
+                moved = length - len(rest["canvas"])
+                conditioning = torch.cat([rest["conditioning"], torch.zeros(moved, VOCABULARY)])
+                kept, unchanged = rest["kept"] + [False] * moved, rest["unchanged"] + [0] * moved
+                previous, rest = rest["previous"] + [-1] * moved, None
             level, since, stalled = math.inf, 0, False
-            while used + step < config.max_denoising_steps and not converged and not stalled:
+            while used + step < config.max_denoising_steps and not converged and not stalled and not head:
                 share = (config.max_denoising_steps - step) / config.max_denoising_steps
                 temperature = config.t_min + (config.t_max - config.t_min) * share
                 scaled = model.logits(prefix, canvas, conditioning) / temperature
@@ -148,12 +193,23 @@ def plain_generation(model: Table, prompt: list[int], config: GenerationConfig, 
                             conditioning[position, token] = row[token]
                 steps.append((block, used + step, temperature, best, drawn, entropies, keep, canvas))
                 step += 1
+                unchanged = [n + 1 if best[i] == previous[i] else 0 for i, n in enumerate(unchanged)]
+                previous = best
+                is_last = used + step >= config.max_denoising_steps
+                if has_heads and not (converged or stalled or is_last):
+                    head, refused = plain_head(model, prefix, best, unchanged, room - written - length, config, refused)
             used += step
+            if head:
+                cut = True
+                rest = {"canvas": canvas[head:], "conditioning": conditioning[head:], "unchanged": unchanged[head:]}
+                rest |= {"previous": previous[head:], "kept": kept[head:]}
+                if config.acceptance == "entropy_bound":
+                    rest["kept"] = [False] * (length - head)
             ends.append((mean, argmaxes[-1]))
-            surest = len(ends) - 1 if converged else min(range(len(ends)), key=lambda one: ends[one][0])
+            surest = len(ends) - 1 if converged or cut else min(range(len(ends)), key=lambda one: ends[one][0])
             left = config.max_denoising_steps - used
             is_over = converged or not stalled or len(ends) > config.second_tries or left <= config.stall_steps
-            if not converged and (stalled or len(ends) > 1):
+            if not converged and not cut and (stalled or len(ends) > 1):
                 canvas = list(ends[surest][1]) if is_over else noise()
                 for position, token in pins.items():
                     canvas[position] = token
@@ -161,16 +217,49 @@ def plain_generation(model: Table, prompt: list[int], config: GenerationConfig, 
                 tries.append((block, used - 1, len(ends) - 1, surest, stalled, then, canvas))
         draft = ends[surest][1]
         tokens, text = [], 0
-        for token in draft:
-            tokens.append(config.pad_token_id if ended else token)
-            if token in config.eos_token_ids:
+        for place, token in enumerate(draft):
+            is_behind = ended or (cut and place >= head)
+            tokens.append(config.pad_token_id if is_behind else token)
+            if token in config.eos_token_ids and not is_behind:
                 ended = True
-            text += not ended
-        commits.append((tokens, text, used, "converged" if converged else "stalled" if stalled else "step_cap"))
+            text += not ended and not is_behind
+        reason = "converged" if converged else "stalled" if stalled else "step_cap"
+        commits.append((tokens, text, used, "head" if cut else reason))
         out += tokens[:text]
-        prefix += draft
+        prefix += draft[:head] if cut else draft
     reason = "eos" if ended else "length"
     return {"starts": starts, "steps": steps, "commits": commits, "tries": tries, "tokens": out, "reason": reason}
+
+
+def plain_head(
+    model: Table,
+    prefix: list[int],
+    best: list[int],
+    unchanged: list[int],
+    room: int,
+    config: GenerationConfig,
+    refused: list[int],
+) -> tuple[int, list[int]]:
+    """How many tokens of a canvas become text, and those that the next one may not begin with."""
+    stable = []
+    for token, count in zip(best, unchanged, strict=True):
+        if count < config.head_steps or (stable and stable[-1] in config.eos_token_ids):
+            break
+        stable.append(token)
+    has_end = bool(stable) and stable[-1] in config.eos_token_ids
+    stable = stable if has_end else stable[:room]
+    least = max(1, len(best) // 4)
+    if (len(stable) < least and not has_end) or (refused and stable[: len(refused)] == refused):
+        return 0, refused
+    likely = 0
+    while likely < len(stable):
+        state = model.state(prefix + stable[:likely])
+        if config.head_probability and model.probability(state, stable[likely]) < config.head_probability:
+            break
+        likely += 1
+    if likely >= least or (has_end and likely == len(stable)):
+        return likely, stable[likely : likely + 1]
+    return 0, stable[: likely + 1]
 
 
 def plain_keep(
@@ -228,8 +317,18 @@ def random_settings(rng: random.Random, acceptance: str) -> GenerationConfig:
     )
 
 
-def compared(config: GenerationConfig, rng: random.Random, seed: int) -> tuple[list[TryEnded], set[str]]:
-    """Runs a random model as the oracle does; returns the tries that ended, and why blocks and the run did."""
+@dataclass(frozen=True)
+class Compared:
+    """What a run that equals the oracle's has shown."""
+
+    tries: list[TryEnded]
+    reasons: set[str]  # why its blocks ended, and the run
+    lengths: list[int]  # of its canvases
+    heads: list[int]  # tokens of the heads that became text
+
+
+def compared(config: GenerationConfig, rng: random.Random, seed: int) -> Compared:
+    """Runs a random model as the oracle does."""
     prompt = [rng.randrange(VOCABULARY) for _ in range(rng.randint(1, 20))]
     model = Table(seed, calm=0.7)
     expected = plain_generation(model, prompt, config, seed)
@@ -257,7 +356,9 @@ def compared(config: GenerationConfig, rng: random.Random, seed: int) -> tuple[l
     assert isinstance(last, GenerationFinished)
     assert (last.tokens.tolist(), last.reason) == (expected["tokens"], expected["reason"])
     assert (last.blocks, last.steps) == (len(commits), len(steps))
-    return tries, {event.reason for event in commits} | {last.reason}
+    reasons = {event.reason for event in commits} | {last.reason}
+    heads = [event.text_length for event in commits if event.reason == "head"]
+    return Compared(tries, reasons, [len(event.tokens) for event in commits], heads)
 
 
 GROUPS = [0, *(pytest.param(group, marks=pytest.mark.slow) for group in range(1, 10))]
@@ -269,9 +370,9 @@ def test_the_block_loop_against_plain_python(acceptance: str, group: int) -> Non
     seen = set[str]()
     for seed in range(30 * group, 30 * group + 30):
         rng = random.Random(seed)
-        tries, reasons = compared(random_settings(rng, acceptance), rng, seed)
-        assert not tries
-        seen |= reasons
+        run = compared(random_settings(rng, acceptance), rng, seed)
+        assert not run.tries
+        seen |= run.reasons
     assert seen == {"converged", "step_cap", "eos", "length"}
 
 
@@ -287,8 +388,44 @@ def test_blocks_that_stall_and_begin_again_against_plain_python(group: int) -> N
             second_tries=rng.randint(0, 3),
             max_new_tokens=rng.randint(1, 18),
         )
-        tries, reasons = compared(config, rng, seed)
-        seen |= reasons | {(one.then, one.has_stalled, one.best == one.number) for one in tries}
+        run = compared(config, rng, seed)
+        seen |= run.reasons | {(one.then, one.has_stalled, one.best == one.number) for one in run.tries}
     again = {("again", True, True)}  # a later try that is not the best is rare
     taken = {("taken", True, True), ("taken", True, False)}
     assert seen >= {"converged", "stalled", "eos", "length", *again, *taken}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_canvases_that_fit_what_is_left_against_plain_python(group: int) -> None:
+    seen = set[str]()
+    lengths = set[int]()
+    for seed in range(30 * group, 30 * group + 30):
+        rng = random.Random(f"lengths {seed}")
+        config = random_settings(rng, rng.choice(ACCEPTANCE)).replace(
+            canvas_length=None, smallest_canvas=rng.randint(1, 3), seed_canvas=None, max_new_tokens=rng.randint(1, 25)
+        )
+        pinned = tuple((place, token) for place, token in config.pinned if place < SHAPE.canvas_length)
+        run = compared(config.replace(pinned=pinned), rng, seed)
+        seen |= run.reasons
+        lengths |= {tuple(run.lengths)[-1]} if len(set(run.lengths)) > 1 else set()
+    assert seen == {"converged", "step_cap", "eos", "length"}
+    assert len(lengths) >= 2
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_heads_against_plain_python(group: int) -> None:
+    seen = set[str]()
+    for seed in range(30 * group, 30 * group + 30):
+        rng = random.Random(f"heads {seed}")
+        config = random_settings(rng, rng.choice(ACCEPTANCE)).replace(
+            head_steps=rng.randint(1, 2),
+            head_probability=rng.choice([0.0, 0.5, 0.85]),
+            max_new_tokens=rng.randint(10, 30),
+            max_denoising_steps=rng.randint(3, 9),
+            confidence_threshold=rng.choice([0.0, 0.005]),
+            stall_steps=rng.choice([0, 0, 4]),
+            second_tries=rng.randint(0, 1),
+        )
+        run = compared(config, rng, seed)
+        seen |= run.reasons | {"part" for size in run.heads if size < run.lengths[0]}
+    assert seen >= {"head", "part", "converged", "step_cap", "eos", "length"}

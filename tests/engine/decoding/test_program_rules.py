@@ -18,6 +18,7 @@ from engine.decoding.acceptance import Accepted, OfLogits, rule_of
 from engine.decoding.device_stepper import DeviceStepper, stepper_for
 from engine.decoding.performing import complete
 from engine.decoding.plain_stepper import PlainStepper, Step
+from engine.decoding.prefill import commit
 from engine.decoding.run import Run
 from engine.decoding.sampler import Edits, Sampler
 from engine.decoding.step_program import NOISE, StepProgram
@@ -78,9 +79,14 @@ class Pair:
         sampler = Sampler.from_settings(self.network.config, self.config, CPU, self.seed)
         return DeviceStepper(self.model, cache, sampler) if is_program else PlainStepper(torch.float32, cache, sampler)
 
-    def begin(self, block: int) -> None:
+    def begin(self, block: int, before: Step | None = None, head: int | None = None) -> None:
+        """Starts a canvas; with ``head`` only so many tokens of the one before are text, and its rest goes on."""
         for stepper in (self.device, self.plain):
-            complete(self.model, stepper.begin(block, stepper.sampler.first_canvas(block)))
+            canvas = stepper.sampler.first_canvas(block)
+            if before is not None and head is not None:
+                complete(self.model, commit(torch.from_numpy(before.argmax[:head]).long(), stepper.cache))
+                canvas[: CANVAS - head] = stepper.canvas[head:]
+            complete(self.model, stepper.begin(block, canvas, head))
 
     def change(self, config: GenerationConfig, block: int, edits: Edits, mixed: Shares) -> None:
         for stepper in (self.device, self.plain):
@@ -127,8 +133,9 @@ def taken(seed: int, acceptance: str) -> set[str]:
     network, seen = tame(), set[str]()
     network.norm.weight.mul_(choose.choice([1.0, 6.0, 40.0]))
     pair = Pair(network, settings(choose, acceptance), seed)
+    step, head = None, None
     for block in range(2):
-        pair.begin(block)
+        pair.begin(block, step, head)
         changes = [index > 0 and choose.random() < 0.2 for index in range(6)]
         for index in range(6):
             if changes[index]:
@@ -145,7 +152,10 @@ def taken(seed: int, acceptance: str) -> set[str]:
                 break
         seen.add("converged" if step.converged else "step cap")
         seen |= {"kept"} if bool(pair.device.program.kept.any()) else set()
-        pair.finish(step)
+        head = choose.randint(1, CANVAS) if block == 0 and choose.random() < 0.4 else None
+        seen |= set() if head is None else {"head"}
+        if head is None:
+            pair.finish(step)
     return seen
 
 
@@ -158,7 +168,7 @@ def taken(seed: int, acceptance: str) -> set[str]:
 def test_the_program_agrees_with_the_plain_path(acceptance: str, seeds: range) -> None:
     """With pins, bans, edits, shares and other settings between the steps, of the rule too."""
     seen = set[str]().union(*(taken(seed, acceptance) for seed in seeds))
-    assert seen == {"changed", "converged", "step cap", "kept"}
+    assert seen == {"changed", "converged", "step cap", "kept", "head"}
 
 
 @pytest.mark.usefixtures("_program_draws")

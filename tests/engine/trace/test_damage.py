@@ -23,6 +23,8 @@ import pytest
 from engine import (
     SKILLS,
     Event,
+    GenerationFinished,
+    PrefillFinished,
     TraceError,
     TraceFile,
     TraceWriter,
@@ -30,9 +32,10 @@ from engine import (
     load_model,
     open_trace,
 )
-from engine.trace.codec import COMM, DONE, STEP, Codec
+from engine.trace.codec import COMM, COMMITTED, DONE, STEP, Codec
 from engine.trace.folder import GALLERY
 from engine.trace.format import HEAD, OPENING, VERSION, Head, PayloadError, frame, opening, unpack
+from tests.engine.task_runs import structured
 from tests.engine.traces import assert_same, bits, header, is_tenth, letter, letters, made_up, record, write
 
 COUNTING = GALLERY / "count.sltrace"  # a real run of three blocks
@@ -259,6 +262,22 @@ def test_a_header_from_before_adapters_is_read(opened: Opened) -> None:
     assert opened(built(head=json.dumps(raw).encode())).header.model.adapter == ""
 
 
+@pytest.mark.parametrize("length", [14, 15, 16, 17, 40])
+def test_canvases_of_any_length_say_it_themselves(length: int) -> None:
+    codec, small = (Codec(most, VOCABULARY, has_shorter=True) for most in (40, length - 1))
+    for event in [*made_up(length, vocabulary=VOCABULARY, top=2), *structured(length, VOCABULARY)]:
+        assert bits(codec.decode(*codec.encode(event))) == bits(event)
+        if isinstance(event, PrefillFinished | GenerationFinished):
+            continue
+        with pytest.raises(PayloadError, match="its canvas is too long"):
+            small.decode(*codec.encode(event))
+        with pytest.raises(ValueError, match="on a canvas of"):
+            small.encode(event)
+        kind, payload, *place = codec.encode(event)
+        with pytest.raises(PayloadError):
+            codec.decode(kind, payload[:-1], *place)
+
+
 def test_records_of_a_kind_unknown_are_skipped(opened: Opened) -> None:
     codec = Codec(LENGTH, VOCABULARY)
     records = []
@@ -363,7 +382,7 @@ def test_a_stream_must_end_where_it_says(stored: bytes) -> None:
 
 OTHERS = {
     "a text longer than its canvas": (3, patched(COMMIT, 0, struct.pack("<I", LENGTH + 1))),
-    "a reason of no kind": (3, patched(COMMIT, COMM.size - 4, struct.pack("<I", 3))),
+    "a reason of no kind": (3, patched(COMMIT, COMM.size - 4, struct.pack("<I", len(COMMITTED)))),
     "an end for no reason": (4, patched(END, 0, struct.pack("<I", 3))),
     "an answer without end": (4, patched(END, DONE.size - 12, struct.pack("<I", 2**32 - 1))),
 }

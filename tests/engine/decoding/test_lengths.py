@@ -1,0 +1,215 @@
+"""Runs whose canvases differ in length, by each stepper: a last canvas that fits what is left, and heads that are
+committed before the rest of their canvas.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engine import (
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    Fork,
+    GenerationConfig,
+    GenerationFinished,
+    Mark,
+    SafelightError,
+    StepFinished,
+    fork,
+    generate,
+    infill,
+    open_trace,
+)
+from engine.decoding.influence import influence
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.trace import ModelIdentity, Trace, TraceHeader
+from tests.engine.decoding.test_autoregressive import told
+from tests.engine.decoding.test_generate import facts
+from tests.engine.decoding.test_passes import ByProgram
+from tests.engine.decoding.test_step_program import OnDevice, tame
+from tests.engine.tiny import CANVAS, VOCABULARY, tokens
+from tests.engine.traces import bits
+
+PROMPT, MOST = tokens(7), 2 * CANVAS + 4  # the last canvas has 6 tokens
+CONFIG = GenerationConfig(
+    max_new_tokens=MOST, max_denoising_steps=6, entropy_bound=6.0, confidence_threshold=0.0, eos_token_ids=()
+)
+FITTING = CONFIG.replace(smallest_canvas=3)
+HEADS = CONFIG.replace(max_new_tokens=4 * CANVAS, head_steps=1, head_probability=0.0)
+
+
+def sharp() -> DiffusionGemma:
+    """A network whose guesses settle."""
+    made = tame()
+    made.norm.weight.mul_(4.0)
+    return made
+
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "plain": sharp,
+    "program": lambda: ByProgram(sharp()),
+    "program aside": lambda: OnDevice(sharp()),
+}
+
+
+def rows_of(events: list[Event]) -> tuple[list[Any], list[int]]:
+    ends = told(events, CanvasCommitted)
+    return [end.row for end in ends], [end.steps for end in ends]
+
+
+def assert_held(subject: Any, cache: Any, text: torch.Tensor) -> None:
+    """The cache is that of the text, read at once."""
+    fresh = sharp().new_cache()
+    fresh.reserve(len(text))
+    sharp().prefill(text, fresh)
+    assert cache.length == len(text)
+    assert cache.shared(text.tolist()) == len(text)
+    for index in range(len(subject.config.layers)):
+        for found, wanted in zip(cache.buffers(index), fresh.buffers(index), strict=True):
+            layer, other = cache._layers[index], fresh._layers[index]
+            count = min(layer.stored, other.stored)
+            one = found[:, :, layer.stored - count : layer.stored]
+            two = wanted[:, :, other.stored - count : other.stored]
+            torch.testing.assert_close(one, two, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_last_canvas_fits_what_is_left(name: str) -> None:
+    whole = list(generate(MODELS[name](), PROMPT, CONFIG, 5))
+    subject = MODELS[name]()
+    cache = subject.new_cache()
+    found = list(generate(subject, PROMPT, FITTING, 5, cache=cache))
+    edge = next(at for at, event in enumerate(found) if getattr(event, "block_index", 0) == 2)
+    assert facts(found[1:edge]) == facts(whole[1:edge])
+    assert [len(start.canvas) for start in told(found, CanvasStarted)] == [CANVAS, CANVAS, 6]
+    last = found[-1]
+    assert isinstance(last, GenerationFinished)
+    assert (last.reason, last.blocks, len(last.tokens)) == ("length", 3, 2 * CANVAS + 6)
+    assert_held(subject, cache, torch.cat([PROMPT, torch.from_numpy(last.tokens[: 2 * CANVAS]).long()]))
+    first, text = told(found, StepFinished)[-told(found, CanvasCommitted)[-1].steps], sharp().new_cache()
+    sharp().prefill(torch.cat([PROMPT, torch.from_numpy(last.tokens[: 2 * CANVAS]).long()]), text)
+    guess = sharp().denoise(torch.from_numpy(told(found, CanvasStarted)[-1].canvas).long(), text)
+    np.testing.assert_array_equal(first.argmax_canvas, guess.argmax(-1).numpy())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_run_with_a_short_last_canvas_is_forked(name: str) -> None:
+    subject = MODELS[name]()
+    found = list(generate(subject, PROMPT, FITTING, 5))
+    rows, steps = rows_of(found)
+    for block in range(3):
+        again = list(fork(subject, PROMPT, FITTING, 5, rows, steps, (Fork(block, 0, edits=((1, 9),)),)))
+        start = next(at for at, event in enumerate(found) if getattr(event, "block_index", -1) == block)
+        assert told(again, CanvasStarted)[0].canvas[1] == 9
+        same = list(fork(subject, PROMPT, FITTING, 5, rows, steps, (Fork(block, 1),)))
+        assert facts(same[1:]) == facts(found[start:])
+        assert [len(row) for row in rows[:block]] + [len(end.tokens) for end in told(again, CanvasCommitted)] == [
+            *(CANVAS, CANVAS, 6)
+        ]
+    longer = Fork(2, 0, settings=(("max_new_tokens", 4 * CANVAS),))
+    on = list(fork(subject, PROMPT, FITTING, 5, rows, steps, (longer,)))
+    assert [len(end.tokens) for end in told(on, CanvasCommitted)] == [CANVAS, CANVAS]
+    with pytest.raises(SafelightError, match="block 1 has 6 tokens; the canvas there has 10"):
+        list(fork(subject, PROMPT, FITTING, 5, [rows[2], rows[1]], steps, (Fork(2, 0),)))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_spans_of_blocks_that_differ_in_length_are_written_anew(name: str) -> None:
+    subject = MODELS[name]()
+    rows, _ = rows_of(list(generate(subject, PROMPT, FITTING, 5)))
+    found = list(infill(subject, PROMPT, FITTING, 6, rows, (Mark(1, 2, 5), Mark(2, 0, 4))))
+    middle, last = told(found, CanvasCommitted)
+    assert (len(middle.tokens), len(last.tokens)) == (CANVAS, 6)
+    assert set(np.flatnonzero(middle.tokens != rows[1])) <= {2, 3, 4}
+    assert last.tokens[4:].tolist() == rows[2][4:].tolist()
+    with pytest.raises(SafelightError, match="the marked position 6 is outside the canvas of 6 tokens"):
+        list(infill(subject, PROMPT, FITTING, 6, rows, (Mark(2, 4, 7),)))
+    measured = influence(subject, PROMPT, rows[:2], rows[2], 1, 5)
+    assert len(measured.kl) == 6
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("probability", [0.0, 1e-4])
+def test_heads_become_text_and_the_rest_goes_on(name: str, probability: float) -> None:
+    subject, seen = MODELS[name](), set[str]()
+    for seed in range(2):
+        cache, config = subject.new_cache(), HEADS.replace(head_probability=probability)
+        found = list(generate(subject, PROMPT, config, seed, cache=cache))
+        ends, starts = told(found, CanvasCommitted), told(found, CanvasStarted)
+        text, before = PROMPT, None
+        for end, start in zip(ends, starts, strict=True):
+            steps = [step for step in told(found, StepFinished) if step.block_index == end.block_index]
+            assert end.steps == len(steps)
+            if before is not None:
+                rest = before[0].next_canvas[before[1] :]
+                assert start.canvas[: len(rest)].tolist() == rest.tolist()
+            before = (steps[-1], end.text_length) if end.reason == "head" else None
+            head = end.row
+            assert head.tolist() == steps[-1].argmax_canvas[: len(head)].tolist()
+            if end.reason == "head":
+                seen |= {"whole" if len(head) == CANVAS else "part"}
+                assert (len(head) >= CANVAS // 4, end.tokens[len(head) :].any()) == (True, False)
+            if end.reason == "head" and len(steps) > 1:
+                assert steps[-2].argmax_canvas[: len(head)].tolist() == head.tolist()
+            if end.reason == "head" and probability:
+                logits = sharp().decode(torch.cat([text, torch.from_numpy(head).long()]), sharp().new_cache(), 0)
+                shares = logits[len(text) - 1 : -1].softmax(-1).gather(1, torch.from_numpy(head).long()[:, None])
+                assert float(shares.min()) >= 0.99 * probability
+            seen |= {end.reason}
+            text = torch.cat([text, torch.from_numpy(head).long()])
+        last = found[-1]
+        assert isinstance(last, GenerationFinished)
+        assert last.tokens.tolist() == text[len(PROMPT) :].tolist()
+        assert (last.reason, last.steps) == ("length", sum(end.steps for end in ends))
+        assert 4 * CANVAS <= len(last.tokens) < 5 * CANVAS
+        held = len(text) - (0 if ends[-1].reason == "head" else CANVAS)
+        assert_held(subject, cache, text[:held])
+    assert seen >= {"head", "part", "step_cap"}
+
+
+def test_no_head_leaves_less_room_than_a_canvas() -> None:
+    subject = sharp()
+    most = subject.config.max_position_embeddings
+    prompt = tokens(most - 2 * CANVAS - 3)
+    found = list(generate(subject, prompt, HEADS, 1))
+    assert sum(len(row) for row in rows_of(found)[0]) <= 2 * CANVAS
+    assert found[-1].reason == "length"  # type: ignore[union-attr]
+
+
+def test_a_run_with_heads_is_cancelled_stored_and_infilled_but_not_forked(tmp_path: Path) -> None:
+    flag, seen, subject = threading.Event(), list[Event](), sharp()
+    for event in generate(subject, PROMPT, HEADS, 0, flag):
+        seen.append(event)
+        if told(seen, CanvasCommitted) and isinstance(event, StepFinished):
+            flag.set()
+    last = seen[-1]
+    assert isinstance(last, GenerationFinished)
+    assert (last.reason, last.blocks) == ("cancelled", 1)
+
+    found = list(generate(subject, PROMPT, HEADS.replace(top_k=3), 0))
+    rows, _ = rows_of(found)
+    written = list(infill(subject, PROMPT, HEADS, 6, rows, (Mark(1, 0, 1),)))
+    assert len(told(written, CanvasCommitted)[0].tokens) == len(rows[1])
+    with pytest.raises(SafelightError, match="a run with heads cannot be forked"):
+        list(fork(subject, PROMPT, HEADS, 0, [], [], ()))
+
+    fitting = list(generate(subject, PROMPT, FITTING, 0))
+    for name, events, config in (("heads", found, HEADS), ("fitting", fitting, FITTING)):
+        model = ModelIdentity("tiny", canvas_length=CANVAS, vocab_size=VOCABULARY)
+        trace = Trace(header=TraceHeader(model, "say", config, 0))
+        for event in events:
+            trace.append(event)
+        trace.save(tmp_path / name)
+        file = open_trace(tmp_path / name, check=True)
+        assert (file.notice, file.header.format_version) == ("", 5)
+        assert [bits(file.event(at)) for at in range(len(file.entries))] == [bits(event) for event in events]
+        assert file.reply().text == trace.reply().text
+        file.close()
