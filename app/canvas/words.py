@@ -27,7 +27,7 @@ STATE_TIPS: dict[CellState, str] = {  # what the states mean, shown through ``tr
     CellState.REMELTED: "Accepted at the step before, and no longer: it is decided again",
     CellState.SETTLED: "Accepted for two steps or more without a change",
     CellState.GIVEN: "Set by you or by the format; the model does not change it",
-    CellState.PADDING: "After the end of the text",
+    CellState.PADDING: "After the end of the block's text",
     CellState.FITTING: "Written by the model, and kept because it fits the format",
     CellState.MASKED: "Nothing is written here yet",
 }

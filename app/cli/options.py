@@ -102,6 +102,8 @@ KNOBS = (
     Knob("--stall-steps", "stall_steps", int, "end a canvas that has become no surer for N steps; 0 never does"),
     Knob("--stall-fall", "stall_fall", float, "share by which its mean entropy must fall within --stall-steps"),
     Knob("--second-tries", "second_tries", int, "how often a canvas that stalled begins again, within --max-steps"),
+    Knob("--head-steps", "head_steps", int, "commit a canvas's beginning that is unchanged for N steps; 0 never does"),
+    Knob("--head-probability", "head_probability", float, "causal probability that --head-steps asks of a token"),
     Knob("--soft-tokens", "soft_tokens", int, "feed back only the N likeliest tokens of each place; 0 feeds back all"),
     Knob("--canvas-length", "canvas_length", int, "tokens in a canvas (default: the model's own)"),
     Knob(

@@ -150,6 +150,8 @@ class GoingOn(QObject):
             return tr("This run rewrites unsure parts and cannot be changed. Ask again without that.")
         if trace is not None and is_fork and trace.header.config.begins_again:
             return tr("This run begins blocks again and cannot be changed. Ask again without second tries.")
+        if trace is not None and is_fork and trace.header.config.head_steps:
+            return tr("This run commits beginnings of blocks early and cannot be changed. Ask again without that.")
         return ""
 
     def needed(self) -> ModelChoice | None:

@@ -40,7 +40,7 @@ def caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
         return _rescued_caption(record, frame, trace)
     begins = record.round_at(frame.step)
     if frame.step == NOISE or not record.steps:
-        return Caption(_beginning(record))
+        return Caption(_beginning(record, _moved_cells(record, trace)))
     if frame.step >= record.steps:
         end = _end(record, trace.config.max_denoising_steps)
         return Caption(end if begins is None else tr("{round}. {end}", round=capital(round_words(begins)), end=end))
@@ -157,8 +157,24 @@ def named(trace: Recording, token: int) -> str:
     return tr("“{text}”", text=piece.strip())
 
 
-def _beginning(record: BlockRecord) -> str:
+def _moved_cells(record: BlockRecord, trace: Recording) -> int:
+    """Returns how many cells a block begins with that are the rest of the one before it."""
+    if not trace.config.head_steps:
+        return 0
+    before = next((event for event in trace.committed if event.block_index == record.index - 1), None)
+    return record.length - before.text_length if before is not None and before.reason == "head" else 0
+
+
+def _beginning(record: BlockRecord, moved: int) -> str:
     block, given = record.index + 1, int(record.pinned.sum())
+    if moved:
+        return trn(
+            "Block {block} begins with {count} cell of the block before it, and a random token in each of {others}.",
+            "Block {block} begins with {count} cells of the block before it, and a random token in each of {others}.",
+            moved,
+            block=block,
+            others=record.length - moved,
+        )
     if not given:
         return tr("Block {block} begins: a random token in each of {count} cells.", block=block, count=record.length)
     return trn(

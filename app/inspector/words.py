@@ -142,6 +142,8 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0
                 if figures.stopped_early
                 else tr("Stopped early: no surer for a while")
                 if figures.reason == "stalled"
+                else tr("Stopped early: its beginning had settled")
+                if figures.reason == "head"
                 else tr("Stopped at the limit of steps")
             )
         if figures is not None:
@@ -206,7 +208,7 @@ def history_in_words(bio: History, piece: Piece) -> str:
         ]
         sentence += " " + tr("Causal probability: {list}.", list=tr(", ").join(read))
     if bio.padding:
-        sentence += " " + tr("It is padding after the end of the text.")
+        sentence += " " + tr("It is padding after the end of the block's text.")
     return sentence
 
 

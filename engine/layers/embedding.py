@@ -31,9 +31,9 @@ class Likeliest(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """What a step feeds back into a canvas that begins ``by`` places later; nothing at its last places."""
+    """The predictions of a canvas, for one that begins ``by`` places later; its last places have none."""
 
-    predicted: Tensor | Likeliest  # of the canvas before
+    predicted: Tensor | Likeliest
     by: int
 
 

@@ -1,9 +1,9 @@
 """Options of diffusion models in ``vllm_xargs``: by vLLM's names (vllm/utils/diffusion.py of vLLM 0.33), and ours.
 
-Ours are ``diffusion_rescue``, ``diffusion_verify``, ``diffusion_stall_steps`` and their settings, as in
-``GenerationConfig``, and mlx-vlm's ``diffusion_sampler`` with ``diffusion_threshold`` for the acceptance rule and its
-number, and ``diffusion_min_canvas_length``. With constrained tokens vLLM still draws noise from the whole vocabulary;
-this engine draws it from the allowed tokens.
+Ours are ``diffusion_rescue``, ``diffusion_verify``, ``diffusion_stall_steps``, ``diffusion_head_steps`` and their
+settings, as in ``GenerationConfig``, and mlx-vlm's ``diffusion_sampler`` with ``diffusion_threshold`` for the
+acceptance rule and its number, and ``diffusion_min_canvas_length``. With constrained tokens vLLM still draws noise from
+the whole vocabulary; this engine draws it from the allowed tokens.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from engine.service import LoadedModel
 
 FINISHING = ("rescue", "rescue_probability", "verify", "verify_probability", "verify_rewrites")  # of denoised blocks
 ACCEPTING = ("sampler", "threshold")  # in the steps of a denoised block
-STALLING = {"stall_steps": 1_000, "second_tries": MOST_TRIES}  # the most of each, of denoised blocks
-STALLING_SHARE = "stall_fall"
-OF_DENOISED = (*ACCEPTING, *STALLING, STALLING_SHARE, *FINISHING)
+ENDING = {"stall_steps": 1_000, "second_tries": MOST_TRIES, "head_steps": 1_000}  # the most of each, of denoised blocks
+ENDING_SHARES = ("stall_fall", "head_probability")
+OF_DENOISED = (*ACCEPTING, *ENDING, *ENDING_SHARES, *FINISHING)
 NAMES = (
     "seed_canvas",
     "pinned",
@@ -65,7 +65,7 @@ def apply_xargs(
         length = changes["canvas_length"] = _whole(values, "canvas_length", 1, model.canvas_length)
     if "min_canvas_length" in values:
         changes["smallest_canvas"] = _whole(values, "min_canvas_length", 1, model.canvas_length)
-    changes |= _accepting(values, config) | _stalling(values) | _finishing(values)
+    changes |= _accepting(values, config) | _ending(values) | _finishing(values)
     if "seed_canvas" in values:
         seed = _tokens(values, "seed_canvas", model.vocab_size)
         if len(seed) != length:
@@ -119,10 +119,10 @@ def _accepting(values: Mapping[str, Any], config: GenerationConfig) -> dict[str,
     return found
 
 
-def _stalling(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings that end a block that gets no surer."""
-    found: dict[str, Any] = {name: _whole(values, name, 0, most) for name, most in STALLING.items() if name in values}
-    return found | ({STALLING_SHARE: _real(values, STALLING_SHARE)} if STALLING_SHARE in values else {})
+def _ending(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings that end a block that gets no surer, or whose beginning has settled."""
+    found: dict[str, Any] = {name: _whole(values, name, 0, most) for name, most in ENDING.items() if name in values}
+    return found | {name: _real(values, name) for name in ENDING_SHARES if name in values}
 
 
 def _finishing(values: Mapping[str, Any]) -> dict[str, Any]:

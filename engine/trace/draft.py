@@ -67,7 +67,11 @@ class Draft:
             if self._is_read:
                 self.committed = []
             self.committed += event.tokens[: event.text_length].tolist()
-            self._argmax = None
+            rest = self._argmax if event.reason == "head" else None
+            if rest is not None and rest[event.text_length] not in self._ends:
+                self._argmax = rest[event.text_length :]  # goes on in the next block
+            else:
+                self._argmax = None
         elif isinstance(event, TextArrived):
             self._texts[event.is_thought].append(event.text)
         elif isinstance(event, GenerationFinished):

@@ -174,7 +174,7 @@ class RenderedText(QWidget):
             piece = token_words(self._player.piece(token))
             text = tr("{cell}: {piece}", cell=capital(self._player.name_of(position)), piece=piece)
             if position >= len(self._reading.edges) - 1:
-                text = tr("{cell}, after the end of the text.", cell=text)
+                text = tr("{cell}, after the end of the block's text.", cell=text)
             elif len(set(self._reading.span(position))) == 1:
                 text = tr("{cell}, which has no text of its own.", cell=text)
         if text != self.caption.text():

@@ -52,7 +52,7 @@ class CellState(enum.IntEnum):
     REMELTED = 3  # accepted at the step before, re-noised at this one, or over masks replaced
     SETTLED = 4  # accepted with an unchanged argmax for two steps or more, or committed
     GIVEN = 5  # pinned by the user, or forced or chosen by the format that the answer must fit
-    PADDING = 6  # the end token and everything after it, once committed
+    PADDING = 6  # behind the block's text, once committed: the end token, or what goes on in the next block
     FITTING = 7  # written by the model, and pinned because it fits the format of the answer
     MASKED = 8  # not written yet; the calm view shows the best guess if the pass had one
 

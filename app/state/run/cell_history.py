@@ -79,7 +79,7 @@ class History:
     pinned: bool  # from the start
     held: Mask  # (S,) pinned at the step
     fits: bool  # written by the model, and pinned because it fits the answer's format
-    padding: bool  # after the end of the text
+    padding: bool  # after the end of the block's text
     final: int | None  # None if the block was not committed
     has_masks: bool = False  # see ``BlockRecord``
     causal: tuple[tuple[int, float], ...] = ()  # (step, probability) of each causal reading that covers it

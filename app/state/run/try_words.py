@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.state.run.canvas import BlockState
-from app.system.i18n import tr
+from app.system.i18n import tr, trn
 from engine import TryEnded, step_number
 
 
@@ -25,6 +25,13 @@ def try_words(ended: TryEnded) -> str:
 
 def block_end_words(block: BlockState) -> str:
     """Describes the end of a block that did not converge and was not rescued; empty if it only ran out of steps."""
+    if block.reason == "head":
+        return trn(
+            "its first token had settled and became text at step {step}",
+            "its first {count} tokens had settled and became text at step {step}",
+            block.text_length or 0,
+            step=block.steps,
+        )
     if block.tries and block.tries[-1].then == "taken":
         return try_words(block.tries[-1])
     return tr("stalled at step {step}, taken as it is", step=block.steps) if block.reason == "stalled" else ""

@@ -425,6 +425,9 @@ def test_how_blocks_are_finished_is_told_as_the_settings_have_it(served: Served)
     config = served.engine.configs[-1]
     assert (config.rescue, config.verify) == (False, False)
     assert (config.stall_steps, config.stall_fall, config.second_tries) == (6, 0.25, 1)
+    assert served.chat(vllm_xargs={"diffusion_head_steps": "2", "diffusion_head_probability": 0}).status_code == 200
+    config = served.engine.configs[-1]
+    assert (config.head_steps, config.head_probability) == (2, 0.0)
 
 
 @pytest.mark.parametrize(
