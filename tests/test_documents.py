@@ -90,6 +90,15 @@ def test_the_readme_is_short() -> None:
     assert [line for line in lines if len(line) > 200] == []
 
 
+def test_no_document_has_the_marks_of_a_merge() -> None:
+    marked = [
+        document
+        for document in LINKING
+        if re.search(r"^(<{7} |={7}$|>{7} )", (ROOT / document).read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert marked == []
+
+
 def test_groups_that_commands_of_documents_install_are_those_of_the_project() -> None:
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
     named = {name for document in LINKING for name in GROUP.findall((ROOT / document).read_text(encoding="utf-8"))}
