@@ -201,6 +201,32 @@ def test_an_answer_fits_its_format(capsys: Capture, options: list[str], wanted: 
 
 
 @pytest.mark.parametrize(
+    ("options", "length"),
+    [
+        (["--json-schema", '{"const": {"a": 1}}'], 16),
+        (["--json-schema", '{"type": "string", "maxLength": 3}'], 32),
+        (["--json-schema", '{"type": "string"}'], 64),
+        (["--choices", "18", "19", "--decoder", "autoregressive"], 64),
+    ],
+)
+def test_an_answer_whose_format_bounds_it_takes_a_small_canvas(
+    capsys: Capture, monkeypatch: Patch, options: list[str], length: int
+) -> None:
+    configs, real = list[engine.GenerationConfig](), engine.generate
+
+    def noted(
+        model: engine.Model, ids: object, config: engine.GenerationConfig, *rest: object, **more: object
+    ) -> object:
+        configs.append(config)
+        return real(model, ids, config, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(engine, "generate", noted)
+    code, _, err = run(capsys, "generate", "hello", *options, "--smallest-canvas", "16")
+    assert (code, err) == (0, "")
+    assert [config.canvas(64) for config in configs] == [length]
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--json-schema", "gone.json"], "gone.json is missing"),
