@@ -11,11 +11,9 @@ from app.cli import formats, options, running, terminal
 from app.cli.generate_remotely import AnsweredPrompt, remotely
 from app.cli.watch import watcher
 from engine import SKILLS, SafelightError
-from engine.config import BLOCK_DIFFUSION
 from engine.decoding.names import formatting, require_thoughts
 from engine.pictures import Picture, read_picture
 from engine.service import is_remote
-from engine.text.longest_answer import longest_answer
 from engine.text.message import Message, message_of
 from engine.text.output import content_and_thought
 from engine.text.output_format import OutputFormat
@@ -151,8 +149,8 @@ def _here(
     given = model.with_images(ids, messages, pictures, config.image_tokens)
     known, own = model.family.decoders, model.family.default_decoder
     decoder = (config.decoder or own) if wanted is None else formatting(config, known, own)
-    if wanted is not None and decoder == BLOCK_DIFFUSION and not (args.think or is_open):
-        config = config.fitting(longest_answer(wanted), model.config.canvas_length)
+    if not (args.think or is_open):
+        config = formats.fitted(config, wanted, own, model.config.canvas_length)
     named = config.replace(decoder=decoder)
     has_end = end_of_thought(model.tokenizer.encode, model.tokenizer.piece) is not None
     require_thoughts(named, known, own, has_end=has_end, thinks=args.think or is_open)
