@@ -88,6 +88,40 @@ def test_no_random_document_is_longer_than_its_bound() -> None:
     assert reached > bounded // 2
 
 
+SIGNS = (
+    "a", "Z", "0", "é", "-", ".", "/", '"', "😀", "[a-c]", "[^a]", "[éü]", "[0-9A-F]", "[.!?]", "[!-~]", "[[:alpha:]]",
+    "[a-z&&[b-d]]", r"\.", r"\d", r"\w", r"\s", r"\n", r"\\", r"\p{L}", r"\x41", r"\u{1F600}",
+)  # fmt: skip
+
+
+def pattern_of(random: Random, depth: int = 0) -> str:
+    """A random pattern without ``*`` and ``+``."""
+    kind = random.random() if depth < 4 else 0.0
+    if kind < 0.45:
+        return random.choice(SIGNS)
+    parts = [pattern_of(random, depth + 1) for _ in range(random.randint(1, 3))]
+    if kind < 0.7:
+        return "".join(parts)
+    if kind < 0.85:
+        return random.choice(("(", "(?:", f"(?P<g{random.random()}>".replace(".", ""))) + "|".join(parts) + ")"
+    return f"(?:{parts[0]}){random.choice(('?', '??', '{2}', '{1,3}', '{0,2}', '{ 2 }', '{3}?', '{0}'))}"
+
+
+def test_no_random_text_of_a_pattern_is_longer_than_its_bound() -> None:
+    bounded = 0
+    for number in range(400):
+        random = Random(number)
+        pattern = pattern_of(random)
+        wanted = (
+            of({"type": "string", "pattern": f"^{pattern}$"}) if number % 2 else OutputFormat("regex", pattern=pattern)
+        )
+        most = longest_answer(wanted)
+        if most is not None and not matcher(wanted).is_error():
+            bounded += 1
+            assert len(written(wanted, random, most)) <= most, pattern
+    assert bounded > 200
+
+
 CODE = {"type": "string", "pattern": "^[A-Z]{2}-[0-9]{3}$"}
 PLACE = {"type": "object", "properties": {"x": {"enum": [1, 20]}, "y": {"type": "null"}}, "additionalProperties": False}
 
