@@ -27,6 +27,7 @@ MOST_HEADS, MOST_HEAD_DIM, MOST_EXPERTS = 4_096, 16_384, 4_096
 MOST_TILE = 128  # pixels along a side of a soft token: 1120 of them are 18 megapixels
 MOST_THREADS = 256  # of a processor
 MOST_NAME = 64  # characters of a decoder's name
+SMALLEST_CANVAS = 64  # of answers whose length is asked for, or known from their format; as mlx-vlm has it
 LARGEST_SEED = 2**63 - 1  # of a run; the least is 0
 MOST_PENALTY = 100  # of a repetition; checkpoints have 1.0 to 1.3
 MOST_REWRITES = 16  # of a block's doubtful spans
@@ -467,6 +468,19 @@ class GenerationConfig:
         while size < min(max(self.max_new_tokens - written, pins), own):
             size *= 2
         return min(size, own)
+
+    def fitting(self, longest: int | None, own: int) -> GenerationConfig:
+        """Returns settings with canvases that are as small as the whole answer allows.
+
+        Args:
+            longest: tokens of the longest answer; None if it has no bound.
+            own: tokens of the model's canvas.
+        """
+        if longest is None or longest >= self.max_new_tokens or not self.is_block_diffusion:
+            return self
+        smallest = self.smallest_canvas or SMALLEST_CANVAS
+        bounded = self.replace(smallest_canvas=smallest, max_new_tokens=longest + 1)  # and an end token
+        return self.replace(canvas_length=bounded.canvas(own))
 
     def temperature(self, step: int) -> float:
         """Returns the temperature of a denoising step (0 upward): linear in the steps that remain."""

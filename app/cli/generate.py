@@ -149,6 +149,8 @@ def _here(
     given = model.with_images(ids, messages, pictures, config.image_tokens)
     known, own = model.family.decoders, model.family.default_decoder
     decoder = (config.decoder or own) if wanted is None else formatting(config, known, own)
+    if not (args.think or is_open):
+        config = formats.fitted(config, wanted, own, model.config.canvas_length)
     named = config.replace(decoder=decoder)
     has_end = end_of_thought(model.tokenizer.encode, model.tokenizer.piece) is not None
     require_thoughts(named, known, own, has_end=has_end, thinks=args.think or is_open)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from app.cli import options, running, terminal
+from app.cli import formats, options, running, terminal
 from app.cli.loading import remote_backend
 from app.cli.stopping import stopping
 from app.cli.watch import watcher
@@ -80,6 +80,8 @@ def remotely(
         config, cost = options.settings(model.defaults, changes), model.image_cost
         own = next(iter(model.decoders), "")
         require_thoughts(config, model.decoders, own, has_end=True, thinks=args.think)  # the server sets the rest
+        if not args.think:
+            config = formats.fitted(config, wanted, own, model.canvas_length)
         messages, seed = (message_of(prompt, pictures),), running.seed(args)
         request = RunRequest(
             "chat", messages, config, seed, args.think, output_format=wanted, pictures=pictures, cancel=stop

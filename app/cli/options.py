@@ -110,7 +110,8 @@ KNOBS = (
         "--smallest-canvas",
         "smallest_canvas",
         int,
-        "give an answer of few new tokens a canvas of N tokens, or 2, 4, 8 … times N (default: the model's own)",
+        "give an answer of few new tokens a canvas of N tokens, or 2, 4, 8 … times N (default: the model's own; "
+        "64 if the answer's format bounds its length)",
     ),
 )
 DECODING = (

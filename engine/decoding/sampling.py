@@ -88,9 +88,10 @@ def accept_mask(entropy: Tensor, entropy_bound: float | Tensor) -> Tensor:
     """Entropy-bound acceptance: (..., C) entropies in nats -> (..., C) True where the candidate is kept.
 
     Positions are taken by rising entropy while the sum of those before them stays within the bound, so at least one
-    is always accepted (source: Ben-Hamu et al. 2025, arXiv 2505.24857).
+    is always accepted (source: Ben-Hamu et al. 2025, arXiv 2505.24857). Of equal entropies the first positions go
+    first, as in a step program.
     """
-    ordered, places = entropy.sort(dim=-1)
+    ordered, places = entropy.sort(dim=-1, stable=True)
     within = ordered.cumsum(dim=-1) - ordered <= entropy_bound
     return torch.zeros_like(within).scatter(-1, places, within)
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import Tensor
@@ -67,7 +68,8 @@ class _Slot:
 class StepProgram:
     """The step of one network on one cache, which it does not keep alive.
 
-    It serves run after run. A graph is captured when it is needed, and again if ``KVCache.reserve`` moved buffers.
+    It serves run after run. A graph is captured when it is needed, and again if ``KVCache.reserve`` moved buffers. The
+    graphs of all programs of a cache share their memory: only one of them takes a step at a time.
 
     Args:
         network: whose experts run without a value from the host (packed, or few).
@@ -125,6 +127,8 @@ class StepProgram:
         self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}  # of the step, by whether it commits
         self.predicted: dict[bool, Tensor | None] = {}  # ``hidden`` in the memory of each of them
         self.known: list[int] = []  # what the graphs depend on: gaps, and the places of the cache's buffers
+        self.of_cache = _OF_CACHES.setdefault(cache, WeakSet())
+        self.of_cache.add(self)
 
     @property
     def cache(self) -> KVCache:
@@ -404,7 +408,7 @@ class StepProgram:
 
     def _capture(self, commits: bool) -> torch.cuda.CUDAGraph:
         # Steps run one after the other and leave only ``hidden`` in their own memory, so that all may share it.
-        pool = next((other.pool() for other in self.graphs.values()), None)
+        pool = next((graph.pool() for program in self.of_cache for graph in program.graphs.values()), None)
         return capture([self], lambda: self.run_step(commits), pool)[0]
 
     @contextmanager
@@ -431,6 +435,9 @@ class StepProgram:
         cuda = self.network.device.type == "cuda"
         tensors = tuple(torch.zeros(here.shape, dtype=here.dtype, pin_memory=cuda) for here in self._facts)
         return _Slot(tensors, torch.cuda.Event() if cuda else None)  # type: ignore[no-untyped-call]
+
+
+_OF_CACHES: WeakKeyDictionary[KVCache, WeakSet[StepProgram]] = WeakKeyDictionary()
 
 
 def knobs_of(config: GenerationConfig) -> tuple[float, ...]:

@@ -61,6 +61,7 @@ def run(reporter: Reporter, device: str, quick: bool) -> None:
         if place.type == "cuda":
             reporter.check("a step of two runs against each alone", pairs.apart)
             reporter.check("after the cache's buffers moved", partial(pairs.alike, canvases=3 * ROOM))
+            reporter.check("canvases of two lengths in turn", pairs.lengths)
             if not quick:
                 reporter.check(f"the same canvas {AGAIN} times", pairs.repeated)
             reporter.check("a first step against the plain network", pairs.plain)
@@ -136,6 +137,16 @@ class _Comparison:
             found += [_copied(program.collect(step)) for program in programs]
         return found
 
+    def lengths(self) -> Found:
+        """Checks that both paths agree on canvases of two lengths in turn, whose graphs share their memory."""
+        return self.agreed(*(self.steps_of_lengths(is_fast) for is_fast in (False, True)))
+
+    def steps_of_lengths(self, is_fast: bool) -> list[StepFacts]:
+        """Runs the steps of a canvas and of a shorter one on the same cache, twice in turn."""
+        program, cache = self.program(is_fast)
+        both = program, self.program_on(cache, program.length // 2, is_fast)
+        return [step for one in both * 2 for step in self.steps_of(one, self.canvas()[: one.length], None)]
+
     def repeated(self) -> Found:
         """Checks that replays of one canvas give the same bits."""
         program, _cache = self.program(True)
@@ -161,7 +172,11 @@ class _Comparison:
         cache = network.new_cache()
         cache.reserve(self.length + ROOM * config.canvas_length)
         complete(network, commit(torch.arange(self.length) % config.vocab_size, cache))
-        program = StepProgram(network, cache, config.canvas_length)
+        return self.program_on(cache, config.canvas_length, is_fast), cache
+
+    def program_on(self, cache: KVCache, length: int, is_fast: bool) -> StepProgram:
+        network = self.network
+        program = StepProgram(network, cache, length)
         if network.device.type == "cuda":
             program.captures = is_fast
         elif is_fast:
@@ -169,7 +184,7 @@ class _Comparison:
 
             program.fused = FusedLayers(network)
         program.seed(SEED)
-        return program, cache
+        return program
 
     def steps_of(self, program: StepProgram, canvas: Tensor, committed: Tensor | None) -> list[StepFacts]:
         program.begin(canvas, None, self.settings(), committed)

@@ -38,6 +38,8 @@ DRAWN = 10  # fp32 buffers of a piece of the logits in ``shares`` and ``drawing`
 LIBRARIES = 2 * 32 * 2**20  # bytes of cuBLAS's workspaces on CUDA, in use and in a graph: adapters take it
 HELD_ROWS = 10  # tensors (T, H) in a pass by kernels, without the experts': residual streams, norms, branches' results
 LOGITS = 6  # fp32 (C, piece of the vocabulary) buffers at once in ``cpu_vocabulary``
+PROGRAM_CANVASES = 2  # rows of the programs of one cache, of all lengths together: 256 + 128 + 64 + 32 + 16 are fewer
+PLACE = 256  # bytes of a place of a program besides its soft embedding: ids, entropies, up to 10 likeliest tokens
 PROCESS = 600_000_000  # Python and torch for CUDA with its libraries, on a CPU
 KEPT_SHARE = 40  # the share of the weights (1 / 40) that malloc and torch's matrix products keep, measured at the 26B
 
@@ -201,13 +203,14 @@ def kernel_pass(config: ModelConfig, mode: Mode, tokens: int, is_joint: bool = F
 
 
 def step_memory(config: ModelConfig, mode: Mode) -> int:
-    """Returns the memory kept for a denoising step by kernels: libraries, the soft embedding, and its graph's memory.
+    """Returns the memory kept for denoising steps by kernels: libraries, the programs' buffers, the graphs' memory.
 
-    The graph's memory is that of a pass of two canvases, one to be committed, or of the vocabulary stage, or of the
-    logits for a top k.
+    A graph's memory is that of a pass of two canvases, one to be committed, or of the vocabulary stage, or of the
+    logits for a top k. Those of shorter canvases lie in the same memory.
     """
-    soft = config.canvas_length * config.hidden_size * mode.dtype.itemsize
-    return LIBRARIES + soft + max(kernel_pass(config, mode, 2 * config.canvas_length), kernel_stage(config, mode))
+    buffers = config.canvas_length * (config.hidden_size * mode.dtype.itemsize + PLACE)
+    graph = max(kernel_pass(config, mode, 2 * config.canvas_length), kernel_stage(config, mode))
+    return LIBRARIES + PROGRAM_CANVASES * buffers + graph
 
 
 def kernel_stage(config: ModelConfig, mode: Mode, canvases: int = 1) -> int:
@@ -321,7 +324,9 @@ def vocabulary_stage(config: ModelConfig, mode: Mode, canvases: int = 1) -> tupl
         piece = min(cpu_vocabulary.PIECE, config.vocab_size)
         table = piece * config.hidden_size * cpu.number(mode.dtype).itemsize
         threads = min(available_threads(), -(-config.vocab_size // piece))
-        return 4 * rows, 2 * 4 * rows + threads * (2 * 4 * rows + table + LOGITS * 4 * positions * piece)
+        return PROGRAM_CANVASES * 4 * rows, 2 * 4 * rows + threads * (
+            2 * 4 * rows + table + LOGITS * 4 * positions * piece
+        )
     d, wide = mode.dtype.itemsize, config.canvas_length * config.vocab_size
     soft = 4 * wide + (d * wide if d < 4 else 0)
     soft += _unpacking(mode, mode.precision.embedding, config.vocab_size * config.hidden_size)

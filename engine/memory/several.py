@@ -1,8 +1,9 @@
 """The memory that a further run takes of a device next to running ones.
 
-A run has its own cache, and its own program if steps are programs (see ``decoding.step_batch``). A pass that several
-runs share holds the rows of all: up to a canvas and a canvas to commit of each. With kernels each program keeps a graph
-of its own steps, with its own memory; repeated passes of several runs are kept as graphs, too.
+A run has its own cache, and its own programs if steps are programs (see ``decoding.step_batch``), one for each length
+of its canvases. A pass that several runs share holds the rows of all: up to a canvas and a canvas to commit of each.
+With kernels the programs of a cache keep graphs of their own steps in one memory, that of the longest; repeated passes
+of several runs are kept as graphs, too.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def further_run(config: ModelConfig, mode: Mode, context: int, running: int) -> 
     if running == 1 and not mode.has_kernels:  # a single run holds as much in its own passes
         before = max(footprint.layer_pass(config, mode, context), footprint.vocabulary_stage(config, mode)[1])
     grown = joint_workspace(config, mode, context, running + 1) - before
-    return footprint.text_cache(config, mode, context) + program_bytes(config, mode) + graph + max(0, grown)
+    programs = footprint.PROGRAM_CANVASES * program_bytes(config, mode) + graph
+    return footprint.text_cache(config, mode, context) + programs + max(0, grown)
 
 
 def plain_run(config: ModelConfig, mode: Mode, context: int) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from engine.config import BLOCK_DIFFUSION, LARGEST_SEED, GenerationConfig
+from engine.config import BLOCK_DIFFUSION, LARGEST_SEED, SMALLEST_CANVAS, GenerationConfig
 from engine.decoding.names import names_of, require_thoughts
 from engine.errors import SafelightError, quoted
 from engine.server.answer import AnswerSettings
@@ -19,11 +19,11 @@ from engine.server.schemas import OF_SAMPLING, SampledRequest
 from engine.server.strict import Ignored
 from engine.server.xargs import apply_xargs, is_read_only
 from engine.service import LoadedModel, RunRequest, is_remote
+from engine.text.longest_answer import longest_answer
 from engine.text.tags import end_of_thought, starts_in_thought
 from engine.trace.header import new_id
 
 CAUSAL = "autoregressive"  # the decoder of models that read text causally
-SMALLEST_CANVAS = 64  # of answers whose length is asked for; as mlx-vlm has it
 MOST_EXACT = 2**53  # JavaScript misreads larger whole numbers
 COLDEST = 0.5
 """The share of the model's own temperatures for a temperature of 0; 1 is all of them.
@@ -183,8 +183,10 @@ def plan(
     if is_read_only(body.vllm_xargs or {}):
         longest = config.max_new_tokens
     is_open = starts_in_thought(model.write(ids))
-    most = None if asked_format is None or request.think or is_open else asked_format.format.most_bytes
-    config = _sized(config, longest, most, model.canvas_length)
+    if longest and config.is_block_diffusion:
+        config = config.replace(smallest_canvas=config.smallest_canvas or SMALLEST_CANVAS, max_new_tokens=longest)
+    if asked_format is not None and not (request.think or is_open):
+        config = config.fitting(longest_answer(asked_format.format), model.canvas_length)
     least = config.canvas(model.canvas_length) if config.denoises else 1
     if request.prompt_scores is not None and longest == 0:  # nothing is written
         least = 0
@@ -200,25 +202,6 @@ def plan(
     return RunPlan(
         request, settings, model, body.model or model.name, bool(body.diffusion_frames), field, body.ignored.names
     )
-
-
-def _sized(config: GenerationConfig, longest: int | None, most: int | None, own: int) -> GenerationConfig:
-    """Returns settings with a canvas that is as small as the answer allows.
-
-    Args:
-        longest: requested length of the answer in tokens.
-        most: bytes of the longest answer of its format.
-        own: tokens of the model's canvas.
-    """
-    if not config.is_block_diffusion or not (longest or most):
-        return config
-    config = config.replace(smallest_canvas=config.smallest_canvas or SMALLEST_CANVAS)
-    if longest:
-        config = config.replace(max_new_tokens=longest)
-    if most is None or most >= config.max_new_tokens:
-        return config
-    bounded = config.replace(max_new_tokens=most + 1)  # and an end token
-    return config.replace(canvas_length=bounded.canvas(own))
 
 
 def _check_thinking(model: LoadedModel, request: RunRequest, *, thinks: bool, ignored: Ignored) -> RunRequest:

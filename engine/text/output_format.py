@@ -60,11 +60,6 @@ class OutputFormat:
         """True if the answer is JSON."""
         return self.kind in ("json_schema", "json_object")
 
-    @property
-    def most_bytes(self) -> int | None:
-        """The bytes of the longest answer, which are at least its tokens; None if the format has no bound."""
-        return max(len(choice.encode()) for choice in self.choices) if self.kind == "choices" else None
-
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON that ``from_json`` reads."""
         found = {

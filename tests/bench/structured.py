@@ -14,7 +14,16 @@ import time
 from dataclasses import dataclass
 from random import Random
 
-from engine import SKILLS, GenerationFinished, Model, PrefixPinned, SafelightError, generate, load_model
+from engine import (
+    SKILLS,
+    GenerationConfig,
+    GenerationFinished,
+    Model,
+    PrefixPinned,
+    SafelightError,
+    generate,
+    load_model,
+)
 from engine.text.output_format import OutputFormat
 from tests.engine.text.formats import problem, random_format
 
@@ -36,9 +45,16 @@ class Answered:
     tokens: int
 
 
-def answered(model: Model, prompt: str, seed: int, wanted: OutputFormat | None, most: int = 48) -> Answered:
+def answered(
+    model: Model,
+    prompt: str,
+    seed: int,
+    wanted: OutputFormat | None,
+    most: int = 48,
+    config: GenerationConfig | None = None,
+) -> Answered:
     """The model's answer in a format, or a free one; ``most`` denoising steps in a block's first round."""
-    config = model.generation_defaults.replace(max_denoising_steps=most)
+    config = (config or model.generation_defaults).replace(max_denoising_steps=most)
     ids, started = model.chat_ids([{"role": "user", "content": prompt}]), time.perf_counter()
     rounds = 0
     for event in generate(model, ids, config, seed, output_format=wanted):

@@ -305,3 +305,23 @@ def test_bad_json_file(content: bytes | None, tmp_path: Path) -> None:
 )
 def test_a_short_answer_has_a_small_canvas(changes: dict[str, Any], tokens: int) -> None:
     assert GenerationConfig(**changes).canvas(256) == tokens
+
+
+@pytest.mark.parametrize(
+    ("changes", "longest", "tokens"),
+    [
+        ({}, 63, 64),
+        ({}, 64, 128),  # an end token follows
+        ({}, 200, 256),
+        ({}, 256, 256),
+        ({}, None, 256),
+        ({"smallest_canvas": 16}, 9, 16),
+        ({"smallest_canvas": 16, "max_new_tokens": 20}, 30, 32),
+        ({"canvas_length": 24}, 9, 24),
+        ({"decoder": "autoregressive"}, 9, 256),
+    ],
+)
+def test_an_answer_with_a_bound_has_a_small_canvas(changes: dict[str, Any], longest: int | None, tokens: int) -> None:
+    fitting = GenerationConfig(**changes).fitting(longest, 256)
+    assert fitting.canvas(256) == tokens
+    assert fitting.max_new_tokens == GenerationConfig(**changes).max_new_tokens

@@ -19,8 +19,10 @@ import pytest
 import engine
 from app.cli import window
 from app.cli.main import main
+from engine.service import LocalBackend, RunRequest, RunSteps
 from engine.tasks import drawings, skills, sudoku
 from engine.text.matching import Matcher, MatchingEndedError
+from tests.engine.server.served import KEY, serving
 
 ROOT = Path(__file__).resolve().parents[3]
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
@@ -198,6 +200,50 @@ def test_an_answer_fits_its_format(capsys: Capture, options: list[str], wanted: 
     assert (found["text"], found["reason"]) == (wanted, "eos")
     assert found["rounds"] <= 2 <= found["steps"]
     assert found["format"] == options[0].removeprefix("--").replace("-", "_")
+
+
+@pytest.mark.parametrize(
+    ("options", "length"),
+    [
+        (["--json-schema", '{"const": {"a": 1}}'], 16),
+        (["--json-schema", '{"type": "string", "maxLength": 3}'], 32),
+        (["--json-schema", '{"type": "string"}'], 64),
+        (["--choices", "18", "19", "--decoder", "autoregressive"], 64),
+    ],
+)
+def test_an_answer_whose_format_bounds_it_takes_a_small_canvas(
+    capsys: Capture, monkeypatch: Patch, options: list[str], length: int
+) -> None:
+    configs, real = list[engine.GenerationConfig](), engine.generate
+
+    def noted(
+        model: engine.Model, ids: object, config: engine.GenerationConfig, *rest: object, **more: object
+    ) -> object:
+        configs.append(config)
+        return real(model, ids, config, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(engine, "generate", noted)
+    code, _, err = run(capsys, "generate", "hello", *options, "--smallest-canvas", "16")
+    assert (code, err) == (0, "")
+    assert [config.canvas(64) for config in configs] == [length]
+
+
+def test_a_small_form_takes_a_small_canvas_on_another_machine_too(capsys: Capture, monkeypatch: Patch) -> None:
+    lengths = list[int]()
+
+    class Noting(LocalBackend):
+        def begin(self, request: RunRequest) -> RunSteps:
+            lengths.append(request.config.canvas(64))
+            return super().begin(request)
+
+    monkeypatch.setenv("SAFELIGHT_API_KEY", KEY)
+    wanted = ["--json-schema", '{"type": "integer", "minimum": 0, "maximum": 99}', "--smallest-canvas", "16"]
+    asked = ["generate", "What is 12 + 7?", *wanted, "--seed", "3", "--json"]
+    here = json.loads(run(capsys, *asked)[1])
+    with serving(Noting(), engine.SKILLS) as served:
+        code, out, err = run(capsys, *asked, "--model", f"{served.server.url}/v1#{engine.SKILLS}")
+    assert (code, err, lengths) == (0, "", [16])
+    assert [json.loads(out)[name] for name in ("text", "steps")] == [here[name] for name in ("text", "steps")]
 
 
 @pytest.mark.parametrize(

@@ -64,20 +64,12 @@ def test_entropy_against_a_loop(seed: int) -> None:
 
 @looped("seed", range(200))
 def test_acceptance_against_a_loop(seed: int) -> None:
-    """Entropies are eighths, so that sums are exact; equal ones at the edge of the budget are interchangeable."""
+    """Entropies are eighths, so that sums are exact; of equal ones at the edge of the budget the first are taken."""
     rng = random.Random(seed)
     top = rng.choice([2, 8, 40])
-    entropies = [rng.randint(0, top) / 8 for _ in range(rng.randint(1, 40))]
+    entropies = [rng.randint(0, top) / 8 for _ in range(rng.choice([rng.randint(1, 40), 256]))]
     bound = rng.choice([0.0, 0.125, 0.1, 1.0, 3.0, 1000.0])
-    mask = sampling.accept_mask(torch.tensor(entropies), bound).tolist()
-    expected = plain_accept(entropies, bound)
-    assert sum(mask) == sum(expected) >= 1
-    chosen, wanted = ([e for e, taken in zip(entropies, m, strict=True) if taken] for m in (mask, expected))
-    assert sorted(chosen) == sorted(wanted)
-    edge = max(wanted)
-    for position, entropy in enumerate(entropies):
-        if entropy != edge:
-            assert mask[position] == expected[position] == (entropy < edge)
+    assert sampling.accept_mask(torch.tensor(entropies), bound).tolist() == plain_accept(entropies, bound)
 
 
 @looped("seed", range(100))

@@ -481,7 +481,7 @@ def test_a_model_keeps_the_programs_of_its_last_runs() -> None:
 
     def served() -> dict[int, int]:
         kept = ProgramCache.of_model(model)._kept
-        return {caches.index(place()): id(program) for place, (program, _) in kept.items() if place() in caches}
+        return {caches.index(of()): id(program) for (of, _), (program, _) in kept.items() if of() in caches}
 
     def run(place: int, **changes: Any) -> None:
         list(generate(model, tokens(5), config.replace(**changes), 0, cache=caches[place]))

@@ -22,15 +22,16 @@ from engine import (
     StepFinished,
     generate,
 )
-from engine.decoding import sampling
+from engine.decoding import sampling, step_program
 from engine.decoding.device_stepper import DeviceStepper
 from engine.decoding.prefill import commit
-from engine.decoding.program_cache import ProgramCache
+from engine.decoding.program_cache import MOST_LENGTHS, ProgramCache
 from engine.decoding.protocols import Passes
 from engine.decoding.sampler import Sampler
 from engine.decoding.step_program import NOISE, StepFacts, StepProgram
 from engine.kernels.reference_step import draw_tokens
 from engine.layers.kv_cache import PIECE, SLACK, KVCache
+from engine.memory.footprint import PROGRAM_CANVASES
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from tests.engine.decoding.test_generate import facts
 from tests.engine.packing import packed
@@ -503,6 +504,34 @@ def test_the_last_program_serves_again_where_it_can() -> None:
     assert last.get(made, other, sampler(made, canvas_length=4)) is not program
 
 
+def test_the_programs_of_several_lengths_are_kept_as_far_as_the_plan_counts_them() -> None:
+    made, last = network(), ProgramCache()
+    cache, other = made.new_cache(), made.new_cache()
+
+    def program(length: int, of: KVCache = cache) -> StepProgram:
+        return last.get(made, of, sampler(made, canvas_length=length))
+
+    def kept(of: KVCache = cache) -> list[int]:
+        return [length for place, length in last._kept if place() is of]
+
+    halves = [program(length) for length in (CANVAS, CANVAS // 2, CANVAS // 4)]
+    apart = program(CANVAS, other)
+    assert [program(length) for length in (CANVAS, CANVAS // 2, CANVAS // 4)] == halves
+    program(CANVAS - 1)  # the rows of two canvases are left to it: the longest unused goes
+    assert kept() == [CANVAS // 2, CANVAS // 4, CANVAS - 1]
+    assert sum(kept()) <= PROGRAM_CANVASES * CANVAS
+    program(3 * CANVAS)  # has more than all may have
+    assert kept() == [3 * CANVAS]
+    for length in range(1, MOST_LENGTHS + 2):
+        program(length)
+    assert kept() == [*range(2, MOST_LENGTHS + 2)]
+    assert program(CANVAS, other) is apart
+    gone = weakref.ref(program(CANVAS // 2, other))
+    del other
+    assert gone() is None
+    assert len(last._kept) == MOST_LENGTHS
+
+
 def test_a_program_does_not_keep_its_cache_alive() -> None:
     made, last = network(), ProgramCache()
     cache = made.new_cache()
@@ -578,6 +607,40 @@ def test_graphs_are_captured_where_they_are_missing_and_change_nothing(monkeypat
     assert captured == []  # a step in one pass with other runs' does not need them
     program.launch(0)
     assert captured == [True, False]  # the one that commits writes what the other looks at
+
+
+def test_graphs_of_several_lengths_are_captured_once_and_share_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    captured: list[int] = []
+
+    class Pooled(Graph):
+        def __init__(self, program: StepProgram, pool: object) -> None:
+            super().__init__(program, commits=False)
+            self.own = pool or object()
+
+        def pool(self) -> object:
+            return self.own
+
+    def capture(programs: list[StepProgram], step: object, pool: object) -> tuple[Pooled, None]:
+        assert callable(step)
+        step()
+        captured.append(programs[0].length)
+        return Pooled(programs[0], pool), None
+
+    monkeypatch.setattr(step_program, "capture", capture)
+    model = OnDevice(network())
+    cache = model.network.new_cache()
+    lengths = CANVAS // 2, CANVAS, CANVAS // 4
+    for length in lengths * 2:
+        cache.truncate(0)
+        settings = {"canvas_length": length, "max_new_tokens": length}
+        program = ProgramCache.of_model(model).get(model.network, cache, sampler(model.network, **settings))
+        program.captures = True
+        found = run(model, tokens(7), cache, **settings)
+        assert facts(found) == facts(run(OnDevice(model.network), tokens(7), **settings))
+    assert captured == [*lengths]
+    assert len({graph.pool() for one in program.of_cache for graph in one.graphs.values()}) == 1
+    other, _cache = program_on(model.network, tokens(7))
+    assert program not in other.of_cache
 
 
 def test_noise_is_not_the_canvas_again() -> None:

@@ -96,6 +96,32 @@ def test_a_step_takes_what_the_plan_says(network: DiffusionGemma) -> None:
     assert found <= plan_of(CONTEXT)["workspace"] - footprint.LIBRARIES <= 1.05 * found
 
 
+@torch.inference_mode()
+def test_the_steps_of_canvases_of_all_lengths_take_what_the_plan_says(network: DiffusionGemma) -> None:
+    """Each with a graph that commits and one that does not, all in one memory."""
+    network.fused()
+    cache = network.new_cache()
+    cache.reserve(CONTEXT + CANVAS)
+    fill(cache, CONTEXT - CANVAS)
+    programs = [StepProgram(network, cache, CANVAS >> halved, top_k=8) for halved in range(5)]
+    own = [part for program in programs for part in vars(program).values() if isinstance(part, Tensor)]
+
+    def captured(share: bool) -> Memory:
+        left = list[Tensor | None]()  # as graphs have it
+        with Memory([*held_by(network, cache), *own]) as memory:
+            for program in programs:
+                memory.pool = "graphs" if share else f"graphs of {program.length}"
+                for commits in (True, False):
+                    program.run_step(commits)
+                    left.append(program.hidden)
+        return memory
+
+    memory = captured(share=True)
+    found = memory.peak + sum(part.nbytes for part in own)
+    assert found <= plan_of(CONTEXT)["workspace"] - footprint.LIBRARIES <= 1.05 * found
+    assert memory.reserved < 0.6 * captured(share=False).reserved
+
+
 @pytest.mark.slow
 @torch.inference_mode()
 def test_a_pass_of_several_runs_takes_what_is_said(network: DiffusionGemma) -> None:
@@ -133,15 +159,18 @@ def test_the_device_memory_of_a_chat_that_grows_to_32k(
             fill(cache, length - 1500)
             network.prefill(torch.zeros(1500 - CANVAS, dtype=torch.long), cache)
             cache.spans(CANVAS, CANVAS)
-            program = StepProgram(network, cache, CANVAS, top_k=8)
-            for commits in (True, False):
-                memory.pool = "warm-up"
-                for _ in range(2):
+            kept = [StepProgram(network, cache, CANVAS >> halved, top_k=8) for halved in (4, 3, 2, 1, 0)]
+            left = []
+            for program in kept:
+                for commits in (True, False):
+                    memory.pool = "warm-up"
+                    for _ in range(2):
+                        program.run_step(commits)
+                    memory.empty_cache()  # as a capture begins with
+                    memory.pool = f"graph {turn}"
                     program.run_step(commits)
-                memory.empty_cache()  # as a capture begins with
-                memory.pool = f"graph {turn}"
-                program.run_step(commits)
-                memory.pool = "stream"
+                    left.append(program.hidden)
+                    memory.pool = "stream"
             cache.advance(CANVAS)
     planned = sum(plan_of(CONTEXT).values())
     taken = memory.most_reserved + footprint.LIBRARIES + footprint.CUDA_CONTEXT

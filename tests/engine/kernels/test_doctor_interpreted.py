@@ -119,6 +119,7 @@ def test_what_is_run_on_a_card_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         made = step_section._network(tiny(), torch.device("cpu"), torch.float32)
         ways = step_section._Comparison(made, length=20, steps=1, tolerance=step_section.ROUNDING)
         assert ways.alike(canvases=3 * step_section.ROOM) == (True, "alike in 2 steps")
+        assert ways.lengths() == (True, "alike in 4 steps")
         assert ways.repeated() == (True, "the same bits")
         assert ways.plain()[0]
         assert ways.apart()[0]

@@ -17,7 +17,9 @@ from torch.profiler import ProfilerActivity, profile
 from engine import GenerationConfig, SafelightError, catalog, kernels, load_model
 from engine.config import LayerConfig, ModelConfig
 from engine.decoding.generate import generate
+from engine.decoding.program_cache import ProgramCache
 from engine.decoding.protocols import LaunchStep
+from engine.decoding.sampler import Sampler
 from engine.decoding.step_batch import launch_together
 from engine.decoding.step_program import StepProgram
 from engine.files import read_json
@@ -374,15 +376,36 @@ def test_what_a_further_run_takes(monkeypatch: pytest.MonkeyPatch) -> None:
         launch_together([LaunchStep(program, 0) for program in programs])
     peak = peak_of(profiled)
     assert 0.99 * peak <= joint_workspace(MIDDLE, mode, context, 3) <= 1.5 * peak
-    own = [part for part in vars(programs[0]).values() if isinstance(part, torch.Tensor)]
-    held = sum(part.nbytes for part in [*own, *programs[0].spans.values()])
-    assert held == program_bytes(MIDDLE, mode)
+    assert held_by(programs[0]) == program_bytes(MIDDLE, mode)
+    held = footprint.PROGRAM_CANVASES * program_bytes(MIDDLE, mode)
     assert [joint_workspace(MIDDLE, mode, context, runs) for runs in (0, 1)] == [0, 0]
     further = [further_run(MIDDLE, mode, context, running) for running in (1, 2)]
     assert further[1] == caches[0].nbytes + held + joint_workspace(MIDDLE, mode, context, 3) - joint_workspace(
         MIDDLE, mode, context, 2
     )
     assert caches[0].nbytes + held <= further[0] <= further[1]
+
+
+def held_by(program: StepProgram) -> int:
+    own = [part for part in vars(program).values() if isinstance(part, torch.Tensor)]
+    held = sum(part.nbytes for part in [*own, *program.spans.values()])
+    return held + (0 if program.hidden is not None else program.soft.nbytes)  # what a step predicted from
+
+
+@pytest.mark.parametrize("lengths", [[256, 128, 64, 32, 16], [16, 200, 256, 31, 32, 64, 128], [300, 256, 100, 90]])
+def test_the_programs_of_all_lengths_that_are_kept_take_what_the_plan_says(lengths: list[int]) -> None:
+    config = dataclasses.replace(MIDDLE, canvas_length=256)
+    mode = footprint.Mode(torch.bfloat16, PRECISIONS["int4"], True, False)
+    made, kept = zeroed(config, PRECISIONS["int4"], torch.bfloat16), ProgramCache()
+    cache, settings = made.new_cache(), GenerationConfig()
+    for length in lengths:
+        kept.get(made, cache, Sampler.from_settings(config, settings.replace(canvas_length=length), made.device, 0))
+    programs = [program for program, _ in kept._kept.values()]
+    counted = footprint.PROGRAM_CANVASES * program_bytes(config, mode)
+    assert [program.length for program in programs] == lengths[-len(programs) :]
+    held = sum(map(held_by, programs))
+    assert held <= counted
+    assert held >= 0.95 * counted or sum(lengths) != 496
 
 
 @pytest.mark.parametrize(

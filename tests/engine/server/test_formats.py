@@ -76,12 +76,31 @@ def test_each_way_to_ask_reaches_the_run(served: Served, asked: dict[str, Any], 
     assert sent(served) == expected
 
 
-def test_a_choice_has_a_canvas_of_its_longest_text(served: Served) -> None:
-    served.engine.says = "nö"
-    asked = {"structured_outputs": {"choice": ["yes", "nö"]}, "vllm_xargs": {"diffusion_min_canvas_length": 2}}
+FORM = {"type": "object", "properties": {"new": {"type": "boolean"}}, "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("asked", "least", "tokens"),
+    [
+        ({"structured_outputs": {"choice": ["yes", "nö"]}}, 2, 4),  # three bytes and the end
+        ({"structured_outputs": {"regex": "[0-9]{4}-[0-9]{2}"}}, 4, 8),
+        ({"guided_json": FORM}, None, 32),  # the model's own; 64 are no smaller
+        ({"guided_json": FORM}, 4, 16),  # 14 bytes
+        ({"guided_json": FORM, "max_tokens": 7}, 4, 8),
+        ({"guided_json": SCHEMA}, 16, 256),  # has no bound
+        ({"structured_outputs": {"json_object": True}}, 16, 256),
+    ],
+)
+def test_a_format_with_a_bound_has_a_canvas_of_its_longest_answer(
+    served: Served, asked: dict[str, Any], least: int | None, tokens: int
+) -> None:
+    served.engine.says = "{}"
+    asked |= {} if least is None else {"vllm_xargs": {"diffusion_min_canvas_length": least}}
     assert served.chat(**asked).status_code == 200
-    assert served.engine.configs[-1].canvas(256) == 4  # three bytes and the end
-    assert served.chat(**asked, reasoning_effort="low").status_code == 200
+    config = served.engine.configs[-1]
+    assert config.canvas(256) == tokens
+    assert config.max_new_tokens >= asked.get("max_tokens", 256)  # JSON over several lines may be longer
+    assert served.chat(**{**asked, "max_tokens": None}, reasoning_effort="low").status_code == 200
     assert served.engine.configs[-1].canvas(256) == 256  # a thought has no bound
 
 

@@ -332,7 +332,13 @@ def test_a_schema_that_looks_hard_is_read_step_by_step(tokens: GrammarTokens, sc
 
 @pytest.mark.parametrize(
     ("pattern", "message"),
-    [("(", "unclosed group"), (r"[^\s\S]", "no such text"), ("日本", "no such text"), ("(a{999}){999}", "repeats too")],
+    [
+        ("(", "unclosed group"),
+        (r"[^\s\S]", "no such text"),
+        ("日本", "no such text"),
+        ("(a{999}){999}", "repeats too"),
+        ("(a{ 999 }){ 999 }", "repeats too"),
+    ],
 )
 def test_a_pattern_that_no_answer_fits_is_refused(tokens: GrammarTokens, pattern: str, message: str) -> None:
     with pytest.raises(SafelightError, match=message):
