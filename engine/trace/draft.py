@@ -67,11 +67,9 @@ class Draft:
             if self._is_read:
                 self.committed = []
             self.committed += event.tokens[: event.text_length].tolist()
-            rest = self._argmax if event.reason == "head" else None
-            if rest is not None and rest[event.text_length] not in self._ends:
-                self._argmax = rest[event.text_length :]  # goes on in the next block
-            else:
-                self._argmax = None
+            rest = None if self._argmax is None or event.reason != "head" else self._argmax[event.text_length :]
+            goes_on = rest is not None and len(rest) > 0 and rest[0] not in self._ends
+            self._argmax = rest if goes_on else None  # of a head's canvas, in the next block
         elif isinstance(event, TextArrived):
             self._texts[event.is_thought].append(event.text)
         elif isinstance(event, GenerationFinished):
