@@ -129,7 +129,8 @@ class TraceHeader:
         Readers of the first format ignore shares and know no filler. Therefore the header names its decoder, unless
         that is block diffusion. Those before the fourth know no end of a block but convergence and the cap.
         """
-        if self.config.stall_steps and self.config.denoises:
+        changed = any(name == "stall_steps" for change in self.changes for name, _ in change.settings)
+        if (self.config.stall_steps or changed) and self.config.denoises:
             return 4
         if image_digests(self.messages):
             return 3
