@@ -82,11 +82,13 @@ class Frontier:
         self._paint_axes(painter)
         styles = dict(zip(RULES, pens(self.theme), strict=True))
         for acceptance, style in styles.items():
-            rows = [row for row in drawn(self.result) if row.candidate.acceptance == acceptance]
-            rows.sort(key=lambda row: row.candidate.threshold)
-            self._paint_line(painter, style, rows)
-            for row in rows:
-                self._paint_row(painter, style, row)
+            own = [row for row in drawn(self.result) if row.candidate.acceptance == acceptance]
+            own.sort(key=lambda row: row.candidate.threshold)
+            for variation in dict.fromkeys(row.candidate.variation for row in own):
+                rows = [row for row in own if row.candidate.variation == variation]
+                self._paint_line(painter, style, rows)
+                for row in rows:
+                    self._paint_row(painter, style, row)
         chosen, usual = self.result.chosen, self.result.usual
         self._paint_ring(painter, usual, Qt.PenStyle.DotLine, tr("the model's own: {value}", value=_value(usual)))
         if chosen is not usual:
@@ -112,10 +114,11 @@ class Frontier:
         painter.drawText(under, Qt.AlignmentFlag.AlignCenter, tr("steps of an answer, on average"))
 
     def _paint_line(self, painter: QPainter, style: SeriesPen, rows: Sequence[TuningRow]) -> None:
-        """Joins the thresholds of a rule."""
+        """Joins the thresholds of a rule, with dots if other settings were varied, too."""
         shade = QColor(style.shade)
         shade.setAlpha(110)
-        painter.setPen(QPen(shade, 1.2))
+        is_varied = any(row.candidate.variation for row in rows)
+        painter.setPen(QPen(shade, 1.2, Qt.PenStyle.DotLine if is_varied else Qt.PenStyle.SolidLine))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawPolyline(QPolygonF([self.place(row) for row in rows]))
 
@@ -127,8 +130,9 @@ class Frontier:
         painter.drawLine(QPointF(middle.x(), low), QPointF(middle.x(), high))
         for y in (low, high):
             painter.drawLine(QPointF(middle.x() - BAR, y), QPointF(middle.x() + BAR, y))
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(color(style.shade))
+        is_varied = bool(row.candidate.variation)
+        painter.setPen(QPen(color(style.shade), 1.6) if is_varied else Qt.PenStyle.NoPen)
+        painter.setBrush(color(self.theme.surface if is_varied else style.shade))
         draw_mark(painter, style.mark, middle)
 
     def _paint_ring(self, painter: QPainter, row: TuningRow, dashes: Qt.PenStyle, text: str) -> None:
@@ -196,12 +200,22 @@ def _caption(result: TuningResult) -> str:
         model=result.model,
         task=result.task,
     )
-    left = len(result.rows) - len(drawn(result))
-    return f"{said}; {trn('{count} rule was dropped', '{count} rules were dropped', left)}" if left else said
+    parts, left = [said], len(result.rows) - len(drawn(result))
+    if left:
+        parts.append(trn("{count} rule was dropped", "{count} rules were dropped", left))
+    if any(row.candidate.variation for row in drawn(result)):
+        parts.append(tr("open marks: also other temperatures, or an end of stalled blocks"))
+    return tr("; ").join(parts)
 
 
 def _value(row: TuningRow) -> str:
-    return f"{row.candidate.threshold:g}"
+    """Returns the row's threshold, and in short what else was varied."""
+    parts, others = [f"{row.candidate.threshold:g}"], dict(row.candidate.variation)
+    if "t_max" in others:
+        parts.append(tr("temperature {start} to {end}", start=f"{others['t_max']:g}", end=f"{others['t_min']:g}"))
+    if "stall_steps" in others:
+        parts.append(tr("stalled after {count}", count=others["stall_steps"]))
+    return tr(", ").join(parts)
 
 
 def save_plot(result: TuningResult, path: Path, theme: Theme) -> None:
