@@ -33,9 +33,9 @@ EPILOG = """\
 Each step of block diffusion keeps some tokens by a rule. Every rule is tried with several thresholds, on the same
 prompts with the same noise, next to the model's own. First all rules answer few prompts; the better half goes on to
 twice as many, until few are left for all. After the first round the best are also tried on a hotter canvas (t_max 1,
-t_min 0.8), with blocks that end once they stall (stall_steps 6), and with both. The setting with the fewest steps that
-is not lower than the model's own becomes a preset, next to what else you have set in the window. With --table all rules
-answer all prompts, and nothing else is varied.
+t_min 0.8), and with blocks that end once they stall (stall_steps 6). The setting with the fewest steps that is not
+lower than the model's own becomes a preset, next to what else you have set in the window. With --table all rules answer
+all prompts, and nothing else is varied.
 
 After Ctrl+C the same command goes on. Decisions are read in one step, so that no rule changes them.
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from app.cli import terminal
 from app.state.tuning.figures import figures, found_in_words
 from app.state.tuning.result import TuningResult
+from app.state.tuning.scores import TuningRow
 from app.system.windows_start import load_torch_before_qt
 from engine import SafelightError
 
@@ -25,8 +26,7 @@ def show(result: TuningResult) -> None:
     heading = f"{result.model}, {result.task}, seed {result.seed}; intervals of 95 %"
     table = terminal.table(heading, "rule", "prompts", "right", "steps", "share", "difference", "not lower")
     for row in result.rows:
-        name = f"{row.candidate.title}{' *' * (row in best)}"
-        table.add_row(name, *(one.joined(" ") for one in figures(result, row)))
+        table.add_row(_name(row, is_best=row in best), *(one.joined(" ") for one in figures(result, row)))
     screen.print(table)
     lines = [
         "* on the frontier: no rule is right more often with as few steps",
@@ -39,6 +39,13 @@ def show(result: TuningResult) -> None:
     if result.preset:
         lines.append(f"saved as the preset “{result.preset}”")
     screen.print(Text("\n".join(lines), "dim"))
+
+
+def _name(row: TuningRow, *, is_best: bool) -> str:
+    """Returns a rule with its threshold, and below it what else was varied, two settings a line."""
+    rule, *others = row.candidate.title.split(", ")
+    pairs = (", ".join(others[place : place + 2]) for place in range(0, len(others), 2))
+    return "\n".join((f"{rule}{' *' * is_best}", *pairs))
 
 
 def check_plot(path: Path) -> None:

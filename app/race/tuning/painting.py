@@ -90,9 +90,11 @@ class Frontier:
                 for row in rows:
                     self._paint_row(painter, style, row)
         chosen, usual = self.result.chosen, self.result.usual
-        self._paint_ring(painter, usual, Qt.PenStyle.DotLine, tr("the model's own: {value}", value=_value(usual)))
+        named = tr("the model's own: {value}", value=_value(usual))
+        taken = self._paint_ring(painter, usual, Qt.PenStyle.DotLine, named, QRectF())
         if chosen is not usual:
-            self._paint_ring(painter, chosen, Qt.PenStyle.SolidLine, tr("chosen: {value}", value=_value(chosen)))
+            named = tr("chosen: {value}", value=_value(chosen))
+            self._paint_ring(painter, chosen, Qt.PenStyle.SolidLine, named, taken)
 
     def _paint_axes(self, painter: QPainter) -> None:
         metrics, area = painter.fontMetrics(), self.area
@@ -135,8 +137,15 @@ class Frontier:
         painter.setBrush(color(self.theme.surface if is_varied else style.shade))
         draw_mark(painter, style.mark, middle)
 
-    def _paint_ring(self, painter: QPainter, row: TuningRow, dashes: Qt.PenStyle, text: str) -> None:
-        """Marks a row, and names it above the bars around it, or below them if there is no room."""
+    def _paint_ring(self, painter: QPainter, row: TuningRow, dashes: Qt.PenStyle, text: str, taken: QRectF) -> QRectF:
+        """Marks a row, and names it above the bars around it, or below them if there is no room.
+
+        Args:
+            taken: the place of another name, which this one stays above.
+
+        Returns:
+            The place of the name.
+        """
         middle, metrics, area = self.place(row), painter.fontMetrics(), self.area
         painter.setPen(QPen(color(self.theme.ink), 1.6, dashes))
         painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -145,11 +154,15 @@ class Frontier:
         x = min(max(middle.x() - width / 2, area.left() + 4), area.right() - width - 4)
         around = [one for one in drawn(self.result) if abs(self._x(one.steps) - x - width / 2) < width / 2 + 4]
         y = min(self._y(one.interval[1]) for one in around) - 5
+        if QRectF(x - 2, y - metrics.ascent(), width + 4, metrics.height()).intersects(taken):
+            y = taken.top() - metrics.descent() - 1
         if y - metrics.ascent() < area.top():
             y = min(max(self._y(one.interval[0]) for one in around) + metrics.ascent() + 3, area.bottom() - 4)
-        painter.fillRect(QRectF(x - 2, y - metrics.ascent(), width + 4, metrics.height()), color(self.theme.surface))
+        place = QRectF(x - 2, y - metrics.ascent(), width + 4, metrics.height())
+        painter.fillRect(place, color(self.theme.surface))
         painter.setPen(color(self.theme.ink))
         painter.drawText(QPointF(x, y), text)
+        return place
 
 
 def drawn(result: TuningResult) -> list[TuningRow]:
@@ -187,12 +200,14 @@ def _paint_legend(painter: QPainter, width: int, result: TuningResult, theme: Th
         painter.drawText(QPointF(x + 15, y), text)
         x += needed + LEGEND_GAP
     painter.setPen(color(theme.faint_ink))
-    y += height
-    painter.drawText(QPointF(12, y), metrics.elidedText(_caption(result), Qt.TextElideMode.ElideRight, width - 20))
+    for line in _captions(result):
+        y += height
+        painter.drawText(QPointF(12, y), metrics.elidedText(line, Qt.TextElideMode.ElideRight, width - 20))
     return y
 
 
-def _caption(result: TuningResult) -> str:
+def _captions(result: TuningResult) -> list[str]:
+    """Returns lines on what was measured, and on open marks if there are any."""
     said = trn(
         "right answers of {model}: {task}, {count} prompt; bars are 95 % intervals",
         "right answers of {model}: {task}, {count} prompts; bars are 95 % intervals",
@@ -200,12 +215,12 @@ def _caption(result: TuningResult) -> str:
         model=result.model,
         task=result.task,
     )
-    parts, left = [said], len(result.rows) - len(drawn(result))
+    left = len(result.rows) - len(drawn(result))
     if left:
-        parts.append(trn("{count} rule was dropped", "{count} rules were dropped", left))
-    if any(row.candidate.variation for row in drawn(result)):
-        parts.append(tr("open marks: also other temperatures, or an end of stalled blocks"))
-    return tr("; ").join(parts)
+        said = f"{said}; {trn('{count} rule was dropped', '{count} rules were dropped', left)}"
+    if not any(row.candidate.variation for row in drawn(result)):
+        return [said]
+    return [said, tr("open marks: also other temperatures, or an end of blocks that stall")]
 
 
 def _value(row: TuningRow) -> str:

@@ -98,15 +98,14 @@ def grid(defaults: GenerationConfig) -> tuple[Candidate, ...]:
 
 
 def variations(defaults: GenerationConfig) -> tuple[Variation, ...]:
-    """Returns what the best rules are also tried with: a hotter canvas, an end of blocks that stall, and both.
+    """Returns what the best rules are also tried with: a hotter canvas, and an end of blocks that stall.
 
-    What a model has by default already is left out.
+    What a model has by default already is left out. Both together are, too: few blocks of a hotter canvas settle before
+    they count as stalled, so that nothing is left of what the heat wins.
     """
     (_, t_max), (_, t_min) = HOTTER
     is_cooler = defaults.t_max <= t_max and defaults.t_min <= t_min and defaults.t_max + defaults.t_min < t_max + t_min
-    hot = (HOTTER,) if is_cooler else ()
-    stalling = () if defaults.stall_steps else (STALLING,)
-    return (*hot, *stalling, *((*one, *two) for one in hot for two in stalling))
+    return (*((HOTTER,) if is_cooler else ()), *(() if defaults.stall_steps else (STALLING,)))
 
 
 def read_rule(text: str) -> tuple[Candidate, ...]:

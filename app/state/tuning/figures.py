@@ -34,7 +34,7 @@ def figures(result: TuningResult, row: TuningRow) -> tuple[Figure, ...]:
         return (*own, *[Figure(NONE)] * 3)
     return (
         *own,
-        Figure(percent(row.ratio), f"({100 * fast:.1f}–{100 * slow:.1f})"),
+        Figure(percent(row.ratio), f"({100 * fast:.0f}–{100 * slow:.0f})"),
         Figure(
             f"{100 * row.difference:+.1f}",
             tr("({low} to {high})", low=f"{100 * less:+.1f}", high=f"{100 * more:+.1f}"),

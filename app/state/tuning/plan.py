@@ -15,7 +15,7 @@ FEWEST = 4  # candidates that a rung keeps
 MORE = 4  # candidates that go on after all while none of the last rung's can be chosen
 BEST = 5  # candidates of the first rung that are varied, besides the reference
 GAIN = 0.05  # how much lower they may be than others: a hotter canvas loses fewer right answers to a bold rule
-MOST_VARIANTS = 3 * (BEST + 1)
+MOST_VARIANTS = 2 * (BEST + 1)
 
 
 @dataclass(frozen=True)

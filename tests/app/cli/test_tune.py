@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -123,8 +124,8 @@ def test_the_best_are_tried_on_a_hotter_canvas_too(capsys: Capture, data: Path, 
     assert (code, err) == (0, "")
     found = json.loads(out)
     variations = {tuple(row["variation"].items()) for row in found["rows"]}
-    assert variations == {(), HOTTER, STALLING, (*HOTTER, *STALLING)}
-    assert len(found["rows"]) == 8
+    assert variations == {(), HOTTER, STALLING}
+    assert len(found["rows"]) == 6
     assert len(seeds) == sum(row["count"] for row in found["rows"])
     assert QImage(str(data / "plot.png")).width() == 1520
     chosen = next(row for row in found["rows"] if row["title"] == found["chosen"])
@@ -135,7 +136,7 @@ def test_the_best_are_tried_on_a_hotter_canvas_too(capsys: Capture, data: Path, 
     before = len(seeds)
     code, out, err = run(capsys, *few)
     assert (code, err, len(seeds)) == (0, "", before)  # all runs are read from the file
-    assert "entropy_bound 0.1, t_max 1, t_min 0.8" in " ".join(out.split())
+    assert re.search(r"\nentropy_bound 0.1 .*\nt_max 1, t_min 0.8  ", out)
 
 
 def test_ctrl_c_and_the_same_command_again(capsys: Capture, data: Path, monkeypatch: Patch) -> None:
