@@ -34,8 +34,9 @@ def show(result: TuningResult) -> None:
         f"difference: points of right answers above the model's own rule ({result.usual.candidate.title}) on the same "
         "prompts",
         f"not lower: the 95 % interval of the paired difference (Tango's score) lies above -{points}",
-        found_in_words(result, result.chosen.candidate.title),
     ]
+    if result.is_finished:
+        lines.append(found_in_words(result, result.chosen.candidate.title))
     if result.preset:
         lines.append(f"saved as the preset “{result.preset}”")
     screen.print(Text("\n".join(lines), "dim"))
