@@ -81,7 +81,7 @@ class TuningPlan:
         Steps are compared on the prompts of the first rung, which all have answered.
         """
         for _ in range(MORE):
-            tried = self.tried(scores)
+            tried = [one for one in self.tried(scores) if not one.variation or gains(one, scores)]
             rows = scores.rows(tried, self.count)
             steps = {row.candidate: row.steps for row in scores.rows(tried, self.rungs[0])}
             most = steps[choice(rows, self.margin).candidate]
@@ -110,9 +110,8 @@ class TuningPlan:
         found: list[TuningRow] = []
         for variation in self.variations:
             own = [one for one in variants if one.variation == variation]
-            gains = [one for one in own if scores.gains(one, replace(one, variation=()))]
-            kept = kept_of(len(own), FEWEST_VARIANTS)
-            found += self.ranked(scores.rows(gains, rung))[:kept]
+            rows = scores.rows([one for one in own if gains(one, scores)], rung)
+            found += self.ranked(rows)[: kept_of(len(own), FEWEST_VARIANTS)]
         return tuple(row.candidate for row in found)
 
     def tried(self, scores: TuningScores) -> tuple[Candidate, ...]:
@@ -129,6 +128,11 @@ class TuningPlan:
     def better_half(self, rows: Sequence[TuningRow]) -> list[TuningRow]:
         """Returns the rows that go on to the next rung, the best first."""
         return self.ranked(rows)[: kept_of(len(rows))]
+
+
+def gains(variant: Candidate, scores: TuningScores) -> bool:
+    """Returns True if a variant takes fewer steps than the rule without it so far, or is right more often."""
+    return scores.gains(variant, replace(variant, variation=()))
 
 
 def kept_of(count: int, fewest: int = FEWEST) -> int:

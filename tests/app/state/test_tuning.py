@@ -186,6 +186,7 @@ def test_the_best_of_the_first_rung_are_varied(monkeypatch: pytest.MonkeyPatch) 
     assert found[: len(made)] == tuple(replace(USUAL, variation=variation) for variation in made)
     assert {candidate for candidate, _ in asked if candidate.variation} == {*found}
     assert {*asked} >= {(candidate, index) for candidate in found for index in range(second)}
+    assert max(index for candidate, index in asked if candidate.variation == STALLING) < second  # it gained nothing
     assert len(asked) <= plan.runs + MORE * plan.count
     assert choice(scores.rows(plan.tried(scores), 400), 0.01).candidate.variation == HOTTER
     for stop_after in (first * len(plan.candidates) - 1, 100, 1_000):  # within the first rung, and at variants
