@@ -19,6 +19,7 @@ from app.state.tuning.candidates import (
     HOTTER,
     STALLING,
     Candidate,
+    Variation,
     grid,
     read_rule,
     reference_of,
@@ -195,15 +196,18 @@ def test_the_best_of_the_first_rung_are_varied(monkeypatch: pytest.MonkeyPatch) 
     assert plan.tried(parts) == plan.tried(scores)
 
 
-def test_dropped_rules_get_a_chance_if_none_is_left() -> None:
+@pytest.mark.parametrize("varied", [(), (STALLING,)], ids=["only the reference", "the reference, a little faster"])
+def test_dropped_rules_get_a_chance_while_only_slower_ones_are_left(varied: tuple[Variation, ...]) -> None:
     """All of the last rung fail late, on prompts that the rungs before did not have."""
-    plan = TuningPlan((USUAL, *(Candidate("margin", float(place)) for place in range(1, 11))), 400, 0.01, halves=True)
+    many = tuple(Candidate("margin", float(place)) for place in range(1, 11))
+    plan = TuningPlan((USUAL, *many), 400, 0.01, halves=True, variations=varied)
     scores = TuningScores(USUAL)
     for candidate, index in plan.pairs(scores):
         is_wrong = 0 < candidate.threshold - 1 < 5 and index >= 200 and index % 9 == 0
-        steps = 9 if candidate is USUAL else 3 if candidate.threshold < 1.5 or candidate.threshold > 5 else 2
+        steps = 3 if candidate.threshold < 1.5 or candidate.threshold > 5 else 2
+        steps = 9 - len(candidate.variation) if candidate.acceptance == USUAL.acceptance else steps
         scores.add(TunedRun(candidate, index, not is_wrong, steps))
-    chosen = choice(scores.rows(plan.candidates, 400), 0.01)
+    chosen = choice(scores.rows(plan.tried(scores), 400), 0.01)
     assert (chosen.count, chosen.steps, chosen.exact) == (400, 3.0, 400)
 
 
