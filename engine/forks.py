@@ -23,9 +23,11 @@ SETTINGS = (
     "max_new_tokens",
     "accept_probability",
     "margin",
+    "stall_steps",
+    "stall_fall",
 )  # that a fork may change in block diffusion
 MASK_SETTINGS = ("sampling_temperature", "accept_probability", "entropy_bound")  # and in a run over masks
-_WHOLE = {"max_denoising_steps", "stability_threshold", "max_new_tokens"}
+_WHOLE = {"max_denoising_steps", "stability_threshold", "max_new_tokens", "stall_steps"}
 Cells = tuple[tuple[int, int], ...]  # (position, token id)
 Shares = tuple[tuple[int, int, float], ...]  # (position, token id, probability)
 
@@ -123,11 +125,14 @@ class Fork:
         for position, token in held.items():
             if token in banned and (token in self.banned or (position, token) in self.pinned):
                 raise SafelightError(f"position {position} is pinned to token {token}, which is banned; release one")
-        return before.replace(
+        after = before.replace(
             pinned=tuple(sorted(held.items())),
             banned_tokens=tuple(sorted(banned)),
             **{name: _number(name, value) for name, value in self.settings},
         )
+        if after.begins_again:
+            raise SafelightError("stall_steps cannot be set in a run with second tries; run it again without them")
+        return after
 
     @staticmethod
     def from_dict(raw: Mapping[str, Any]) -> Fork:

@@ -11,10 +11,10 @@ from app.cli import options, running, terminal, tune_report
 from app.cli.race_lanes import require_here
 from app.cli.stopping import STOPPED, stopping
 from app.cli.sudoku import givens_range
-from app.cli.tune_runs import data_folder, header_of, placed, run_all
+from app.cli.tune_runs import data_folder, header_of, placed, run_all, user_values
 from app.presets.store import PresetStore
 from app.presets.tuned import save_tuned
-from app.state.tuning.candidates import grid, read_rule, reference_of, with_reference
+from app.state.tuning.candidates import grid, read_rule, reference_of, variations, with_reference
 from app.state.tuning.plan import TuningPlan
 from app.state.tuning.progress import FILE, opened_log
 from app.state.tuning.result import FILE as RESULT
@@ -32,8 +32,10 @@ COUNT, MARGIN = 1_000, 1.0  # prompts; points
 EPILOG = """\
 Each step of block diffusion keeps some tokens by a rule. Every rule is tried with several thresholds, on the same
 prompts with the same noise, next to the model's own. First all rules answer few prompts; the better half goes on to
-twice as many, until few are left for all. The one with the fewest steps that is not lower than the model's own becomes
-a preset. With --table all rules answer all prompts.
+twice as many, until few are left for all. After the first round the best are also tried on a hotter canvas (t_max 1,
+t_min 0.8), and with blocks that end once they stall (stall_steps 6). The setting with the fewest steps that is not
+lower than the model's own becomes a preset, next to what else you have set in the window. With --table all rules answer
+all prompts, and nothing else is varied.
 
 After Ctrl+C the same command goes on. Decisions are read in one step, so that no rule changes them.
 
@@ -111,7 +113,8 @@ def run(args: argparse.Namespace) -> int:
     model = _load(args, {"sudoku": SUDOKU, "drawings": SIGHT}.get(task.kind, SKILLS))
     defaults = model.generation_defaults
     candidates = with_reference(defaults, chosen) if chosen else grid(defaults)
-    plan = TuningPlan(candidates, count, args.margin / 100, halves=not args.table)
+    varied = () if args.table else variations(defaults)
+    plan = TuningPlan(candidates, count, args.margin / 100, halves=not args.table, variations=varied)
     if least_count(plan.margin) > count:
         terminal.say(
             f"with fewer than {least_count(plan.margin):,} prompts nothing can be shown to within {args.margin:g} "
@@ -122,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
         run_all(model, plan, task, scores, log, stop)
         stopped = stop.is_set()
     shown = running.model_names(model)
-    rows = scores.rows(candidates, count)
+    rows = scores.rows(plan.tried(scores), count)
     if not rows:
         terminal.say("stopped before the first prompt; run the same command again to go on")
         return STOPPED
@@ -131,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
     )
     result.write(folder / RESULT)
     if not stopped and not args.no_save and result.chosen is not result.usual:
-        result = dataclasses.replace(result, preset=save_tuned(PresetStore(data_folder()), result))
+        result = dataclasses.replace(result, preset=save_tuned(PresetStore(data_folder()), result, user_values()))
         result.write(folder / RESULT)
     if args.plot is not None:
         tune_report.write_plot(result, Path(args.plot), args.theme)

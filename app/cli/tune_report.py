@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.text import Text
 
 from app.cli import terminal
-from app.state.intervals import percent
+from app.state.tuning.figures import figures, found_in_words
 from app.state.tuning.result import TuningResult
 from app.state.tuning.scores import TuningRow
 from app.system.windows_start import load_torch_before_qt
@@ -22,50 +22,31 @@ def show(result: TuningResult) -> None:
     """Prints the rows, the frontier, the choice, and the test in words."""
     screen = terminal.console(sys.stdout)
     points = f"{100 * result.margin:g} point{'s' * (result.margin != 0.01)}"
-    best, chosen = result.frontier, result.chosen
+    best = result.frontier
     heading = f"{result.model}, {result.task}, seed {result.seed}; intervals of 95 %"
-    table = terminal.table(heading, "rule", "prompts", "right", "steps", "ratio", "difference", "not lower")
+    table = terminal.table(heading, "rule", "prompts", "right", "steps", "share", "difference", "not lower")
     for row in result.rows:
-        table.add_row(*_cells(row, result, is_best=row in best))
+        table.add_row(_name(row, is_best=row in best), *(one.joined(" ") for one in figures(result, row)))
     screen.print(table)
     lines = [
         "* on the frontier: no rule is right more often with as few steps",
-        "steps: denoising steps of an answer, on average; ratio: to those of the model's own rule",
+        "steps: denoising steps of an answer, on average; share: of those of the model's own rule",
         f"difference: points of right answers above the model's own rule ({result.usual.candidate.title}) on the same "
         "prompts",
         f"not lower: the 95 % interval of the paired difference (Tango's score) lies above -{points}",
-        _choice_in_words(result, chosen, points),
     ]
+    if result.is_finished:
+        lines.append(found_in_words(result, result.chosen.candidate.title))
+    if result.preset:
+        lines.append(f"saved as the preset “{result.preset}”")
     screen.print(Text("\n".join(lines), "dim"))
 
 
-def _choice_in_words(result: TuningResult, chosen: TuningRow, points: str) -> str:
-    """Returns a sentence about the choice, and one about the preset."""
-    if not result.is_finished:
-        return "not finished: nothing is chosen yet"
-    if chosen is result.usual:
-        return f"No rule takes fewer steps and is shown to be not lower by {points}; the model's own stays."
-    saved = f" It is saved as the preset “{result.preset}”." if result.preset else ""
-    return (
-        f"Chosen: {chosen.candidate.title}, {chosen.steps:.2f} steps in place of {result.usual.steps:.2f}, "
-        f"{percent(chosen.rate)} right in place of {percent(result.usual.rate)}.{saved}"
-    )
-
-
-def _cells(row: TuningRow, result: TuningResult, *, is_best: bool) -> tuple[str, ...]:
-    low, high = row.interval
-    name = f"{row.candidate.title}{' *' * is_best}"
-    figures = (str(row.count), f"{percent(row.rate)} ({100 * low:.1f}–{100 * high:.1f})", f"{row.steps:.2f}")
-    if row is result.usual:
-        return (name, *figures, "1", "–", "–")
-    (fast, slow), (less, more) = row.ratio_interval, row.difference_interval
-    return (
-        name,
-        *figures,
-        f"{row.ratio:.3f} ({fast:.3f}–{slow:.3f})",
-        f"{100 * row.difference:+.1f} ({100 * less:+.1f} to {100 * more:+.1f})",
-        "yes" if row.is_not_lower(result.margin) else "no",
-    )
+def _name(row: TuningRow, *, is_best: bool) -> str:
+    """Returns a rule with its threshold, and below it what else was varied, two settings a line."""
+    rule, *others = row.candidate.title.split(", ")
+    pairs = (", ".join(others[place : place + 2]) for place in range(0, len(others), 2))
+    return "\n".join((f"{rule}{' *' * is_best}", *pairs))
 
 
 def check_plot(path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import engine
 from app.cli import running, terminal
 from app.state.race.prompts import RacePrompt
+from app.state.tuning.candidates import VARIED
 from app.state.tuning.plan import TuningPlan
 from app.state.tuning.progress import FILE, RunLog, TuningHeader
 from app.state.tuning.result import FOLDER
@@ -28,6 +29,7 @@ from engine.files import stem_of
 from engine.text.message import message_of
 
 if TYPE_CHECKING:
+    from app.settings.values import SettingsValues
     from engine import Model
 
 
@@ -35,7 +37,7 @@ def run_all(
     model: Model, plan: TuningPlan, task: TuningTask, scores: TuningScores, log: RunLog, stop: threading.Event
 ) -> None:
     """Runs what is missing of a plan, until ``stop`` is set."""
-    prompt_of, done = task.prompts(plan.count), scores.done(plan.candidates, plan.count)
+    prompt_of, done = task.prompts(plan.count), scores.done(plan.tried(scores), plan.count)
     with terminal.progress("Tuning") as show:
         for candidate, index in plan.pairs(scores):
             config = model.generation_defaults.replace(**candidate.changes)
@@ -65,7 +67,7 @@ def _ask(
 def header_of(model: Model, task: TuningTask) -> TuningHeader:
     """Returns what the runs of a model on a task have in common."""
     found, defaults = engine.identify_model(model, model.folder), model.generation_defaults
-    fields = ("max_new_tokens", "max_denoising_steps", "t_max", "t_min", "stability_threshold", "confidence_threshold")
+    fields = ("max_new_tokens", "max_denoising_steps", "stability_threshold", "confidence_threshold", *VARIED)
     settings = {field: getattr(defaults, field) for field in (*fields, *dict.fromkeys(THRESHOLD_OF.values()))}
     return TuningHeader(
         found.name,
@@ -104,3 +106,11 @@ def data_folder() -> Path:
     from app.settings.store import default_settings, read_preferences  # Qt
 
     return folders(read_preferences(default_settings()).data_folder).data
+
+
+def user_values() -> SettingsValues:
+    """Returns the settings that the user has made in the window."""
+    load_torch_before_qt()
+    from app.settings.store import default_settings, read_values  # Qt
+
+    return read_values(default_settings(), reduced_motion=False)

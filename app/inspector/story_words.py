@@ -100,22 +100,16 @@ def _written_step(
 def _rescued_caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
     """Describes a frame of a rescued block after its last denoising step, or its end."""
     cap = record.snapshots[-1].rescue_after or 0
-    if frame.step >= record.steps and record.snapshots[-1].stalled_at is not None:
-        said = trn(
-            "Block {block} stalled at step {cap}: it was rescued, and written on with {count} pass.",
-            "Block {block} stalled at step {cap}: it was rescued, and written on with {count} passes.",
-            record.steps - cap,
-            block=record.index + 1,
-            cap=cap,
-        )
-        return Caption(said)
     if frame.step >= record.steps:
+        has_stalled = record.snapshots[-1].stalled_at is not None
         said = trn(
-            "Block {block} did not converge in {cap} steps: it was rescued, and written on with {count} pass.",
-            "Block {block} did not converge in {cap} steps: it was rescued, and written on with {count} passes.",
+            "Block {block} {ended}: it was rescued, and written on with {count} pass.",
+            "Block {block} {ended}: it was rescued, and written on with {count} passes.",
             record.steps - cap,
             block=record.index + 1,
-            cap=cap,
+            ended=tr("stalled at step {step}", step=cap)
+            if has_stalled
+            else tr("did not converge in {cap} steps", cap=cap),
         )
         return Caption(said)
     accepted = record.accepted[frame.step]

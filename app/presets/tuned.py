@@ -1,44 +1,44 @@
-"""The preset that a tuning makes of the setting it has chosen. Knows no Qt."""
+"""Applies the setting that a tuning has chosen, and makes a preset of it. Knows no Qt."""
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 
-from app.presets.preset import LONGEST_NAME, Preset, free_name, overrides_in_order
+from app.presets.preset import LONGEST_NAME, Preset, free_name
 from app.presets.store import PresetStore
 from app.settings.decoders import DecodingChoice
 from app.settings.values import SettingsValues
-from app.state.tuning.candidates import Candidate
 from app.state.tuning.result import TuningResult
 from app.system.i18n import tr
 
 
-def values_of(candidate: Candidate) -> tuple[dict[str, float], DecodingChoice]:
-    """Returns a candidate as overrides of the sampler, and a decoding."""
-    return {candidate.setting: candidate.threshold}, DecodingChoice(acceptance=candidate.acceptance)
+def apply_tuned(values: SettingsValues, result: TuningResult) -> None:
+    """Sets the chosen rule and its numbers. What the tuning did not vary stays as it is.
+
+    What it varied, and the chosen rule uses without a number of its own, becomes the model's own: so it was tried.
+    """
+    chosen = result.chosen.candidate
+    own = result.varied & DecodingChoice(acceptance=chosen.acceptance).settings
+    kept = {name: value for name, value in values.overrides.items() if name not in own}
+    values.overrides = kept | chosen.numbers
+    values.decoding = dataclasses.replace(values.decoding, acceptance=chosen.acceptance)
 
 
-def apply_candidate(values: SettingsValues, candidate: Candidate) -> None:
-    """Sets a candidate's rule and threshold; the sampler's other numbers stay, and decoding is else the model's own."""
-    overrides, decoding = values_of(candidate)
-    values.overrides = {**values.overrides, **overrides}
-    values.decoding = decoding
+def save_tuned(store: PresetStore, result: TuningResult, values: SettingsValues) -> str:
+    """Saves the chosen setting as a preset and returns its name. An earlier tuning's of the same name is changed.
 
-
-def save_tuned(store: PresetStore, result: TuningResult) -> str:
-    """Saves the chosen setting as a preset and returns its name. An earlier tuning's of the same name is replaced.
+    Args:
+        values: the user's, which a new preset has but for what is chosen.
 
     Raises:
         SafelightError: the presets cannot be written.
     """
     name = tr("{model}, tuned on {task}", model=result.model, task=result.task)[:LONGEST_NAME]
-    overrides, decoding = values_of(result.chosen.candidate)
-    pairs = overrides_in_order(overrides.items())
     before = next((preset for preset in store.own if preset.name == name), None)
-    if before is None:
-        name = free_name(name, (preset.name for preset in store.presets))
-        store.write((*store.own, Preset(uuid.uuid4().hex, name, overrides=pairs, decoding=decoding)))
-    else:
-        now = before.replace(overrides=pairs, decoding=decoding)
-        store.write([now if preset is before else preset for preset in store.own])
-    return name
+    made = before or Preset(uuid.uuid4().hex, free_name(name, (preset.name for preset in store.presets)))
+    values = SettingsValues(dict((before or values).overrides), decoding=(before or values).decoding)
+    apply_tuned(values, result)
+    made = made.with_values(values)
+    store.write((*store.own, made) if before is None else [made if one is before else one for one in store.own])
+    return made.name

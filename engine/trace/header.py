@@ -132,7 +132,8 @@ class TraceHeader:
         """
         if not self.config.has_equal_blocks and self.config.denoises:
             return 5
-        if self.config.stall_steps and self.config.denoises:
+        changed = any(name == "stall_steps" for change in self.changes for name, _ in change.settings)
+        if (self.config.stall_steps or changed) and self.config.denoises:
             return 4
         if image_digests(self.messages):
             return 3

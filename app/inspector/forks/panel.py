@@ -33,7 +33,16 @@ from app.system.i18n import tr
 from engine import Fork, GenerationConfig, Mark, SafelightError, step_number
 from engine.forks import MASK_SETTINGS
 
-KNOBS = ("entropy_bound", "accept_probability", "margin", "t_max", "t_min", "max_denoising_steps")  # block diffusion's
+KNOBS = (
+    "entropy_bound",
+    "accept_probability",
+    "margin",
+    "t_max",
+    "t_min",
+    "max_denoising_steps",
+    "stall_steps",
+    "stall_fall",
+)  # of block diffusion
 PIN, PUT, BAN, SHARE = "pin", "put", "ban", "share"
 
 

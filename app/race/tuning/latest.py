@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Slot
 
 from app.bridge.background import Background
 from app.context import AppContext
-from app.presets.tuned import apply_candidate
+from app.presets.tuned import apply_tuned
 from app.race.tuning import words
 from app.race.tuning.view import TuningView
 from app.settings.values import SettingsValues
@@ -58,11 +58,14 @@ class LatestTuning(QObject):
         result = self.result
         if result is None:
             return
-        decoders = self._context.values.decoders
-        is_own = result.chosen is result.usual
-        is_other = bool(decoders) and BLOCK_DIFFUSION not in decoders
-        reason = tr("The loaded model does not write by block diffusion, so it has no such rules.") if is_other else ""
-        self._view.show_use(can_use=not is_own and not is_other and result.is_finished, reason=reason)
+        values, reason = self._context.values, ""
+        decoding = values.present_decoding
+        if values.decoders and BLOCK_DIFFUSION not in values.decoders:
+            reason = tr("The loaded model does not write by block diffusion, so it has no such rules.")
+        elif decoding.decoder not in ("", BLOCK_DIFFUSION) or not decoding.denoises:
+            reason = tr("Your answers are not written by block diffusion now. Choose it as decoding first.")
+        can_use = result.chosen is not result.usual and result.is_finished
+        self._view.show_use(can_use=can_use and not reason, reason=reason)
 
     @Slot()
     def use(self) -> None:
@@ -70,7 +73,7 @@ class LatestTuning(QObject):
         if self.result is None:
             return
         before = copy.deepcopy(self._context.values)
-        apply_candidate(self._context.values, self.result.chosen.candidate)
+        apply_tuned(self._context.values, self.result)
         self._context.apply_values()
         said = tr("Set: {rule}", rule=words.rule_title(self.result.chosen))
         self._context.done.emit(said, tr("Restore mine"), functools.partial(self._put_back, before))

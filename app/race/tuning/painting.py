@@ -82,15 +82,19 @@ class Frontier:
         self._paint_axes(painter)
         styles = dict(zip(RULES, pens(self.theme), strict=True))
         for acceptance, style in styles.items():
-            rows = [row for row in drawn(self.result) if row.candidate.acceptance == acceptance]
-            rows.sort(key=lambda row: row.candidate.threshold)
-            self._paint_line(painter, style, rows)
-            for row in rows:
-                self._paint_row(painter, style, row)
+            own = [row for row in drawn(self.result) if row.candidate.acceptance == acceptance]
+            own.sort(key=lambda row: row.candidate.threshold)
+            for variation in dict.fromkeys(row.candidate.variation for row in own):
+                rows = [row for row in own if row.candidate.variation == variation]
+                self._paint_line(painter, style, rows)
+                for row in rows:
+                    self._paint_row(painter, style, row)
         chosen, usual = self.result.chosen, self.result.usual
-        self._paint_ring(painter, usual, Qt.PenStyle.DotLine, tr("the model's own: {value}", value=_value(usual)))
+        named = tr("the model's own: {value}", value=_value(usual))
+        taken = self._paint_ring(painter, usual, Qt.PenStyle.DotLine, named, QRectF())
         if chosen is not usual:
-            self._paint_ring(painter, chosen, Qt.PenStyle.SolidLine, tr("chosen: {value}", value=_value(chosen)))
+            named = tr("chosen: {value}", value=_value(chosen))
+            self._paint_ring(painter, chosen, Qt.PenStyle.SolidLine, named, taken)
 
     def _paint_axes(self, painter: QPainter) -> None:
         metrics, area = painter.fontMetrics(), self.area
@@ -112,10 +116,11 @@ class Frontier:
         painter.drawText(under, Qt.AlignmentFlag.AlignCenter, tr("steps of an answer, on average"))
 
     def _paint_line(self, painter: QPainter, style: SeriesPen, rows: Sequence[TuningRow]) -> None:
-        """Joins the thresholds of a rule."""
+        """Joins the thresholds of a rule, with dots if other settings were varied, too."""
         shade = QColor(style.shade)
         shade.setAlpha(110)
-        painter.setPen(QPen(shade, 1.2))
+        is_varied = any(row.candidate.variation for row in rows)
+        painter.setPen(QPen(shade, 1.2, Qt.PenStyle.DotLine if is_varied else Qt.PenStyle.SolidLine))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawPolyline(QPolygonF([self.place(row) for row in rows]))
 
@@ -127,12 +132,20 @@ class Frontier:
         painter.drawLine(QPointF(middle.x(), low), QPointF(middle.x(), high))
         for y in (low, high):
             painter.drawLine(QPointF(middle.x() - BAR, y), QPointF(middle.x() + BAR, y))
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(color(style.shade))
+        is_varied = bool(row.candidate.variation)
+        painter.setPen(QPen(color(style.shade), 1.6) if is_varied else Qt.PenStyle.NoPen)
+        painter.setBrush(color(self.theme.surface if is_varied else style.shade))
         draw_mark(painter, style.mark, middle)
 
-    def _paint_ring(self, painter: QPainter, row: TuningRow, dashes: Qt.PenStyle, text: str) -> None:
-        """Marks a row, and names it above the bars around it, or below them if there is no room."""
+    def _paint_ring(self, painter: QPainter, row: TuningRow, dashes: Qt.PenStyle, text: str, taken: QRectF) -> QRectF:
+        """Marks a row, and names it above the bars around it, or below them if there is no room.
+
+        Args:
+            taken: the place of another name, which this one stays above.
+
+        Returns:
+            The place of the name.
+        """
         middle, metrics, area = self.place(row), painter.fontMetrics(), self.area
         painter.setPen(QPen(color(self.theme.ink), 1.6, dashes))
         painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -141,11 +154,15 @@ class Frontier:
         x = min(max(middle.x() - width / 2, area.left() + 4), area.right() - width - 4)
         around = [one for one in drawn(self.result) if abs(self._x(one.steps) - x - width / 2) < width / 2 + 4]
         y = min(self._y(one.interval[1]) for one in around) - 5
+        if QRectF(x - 2, y - metrics.ascent(), width + 4, metrics.height()).intersects(taken):
+            y = taken.top() - metrics.descent() - 1
         if y - metrics.ascent() < area.top():
             y = min(max(self._y(one.interval[0]) for one in around) + metrics.ascent() + 3, area.bottom() - 4)
-        painter.fillRect(QRectF(x - 2, y - metrics.ascent(), width + 4, metrics.height()), color(self.theme.surface))
+        place = QRectF(x - 2, y - metrics.ascent(), width + 4, metrics.height())
+        painter.fillRect(place, color(self.theme.surface))
         painter.setPen(color(self.theme.ink))
         painter.drawText(QPointF(x, y), text)
+        return place
 
 
 def drawn(result: TuningResult) -> list[TuningRow]:
@@ -183,12 +200,14 @@ def _paint_legend(painter: QPainter, width: int, result: TuningResult, theme: Th
         painter.drawText(QPointF(x + 15, y), text)
         x += needed + LEGEND_GAP
     painter.setPen(color(theme.faint_ink))
-    y += height
-    painter.drawText(QPointF(12, y), metrics.elidedText(_caption(result), Qt.TextElideMode.ElideRight, width - 20))
+    for line in _captions(result):
+        y += height
+        painter.drawText(QPointF(12, y), metrics.elidedText(line, Qt.TextElideMode.ElideRight, width - 20))
     return y
 
 
-def _caption(result: TuningResult) -> str:
+def _captions(result: TuningResult) -> list[str]:
+    """Returns lines on what was measured, and on open marks if there are any."""
     said = trn(
         "right answers of {model}: {task}, {count} prompt; bars are 95 % intervals",
         "right answers of {model}: {task}, {count} prompts; bars are 95 % intervals",
@@ -197,11 +216,21 @@ def _caption(result: TuningResult) -> str:
         task=result.task,
     )
     left = len(result.rows) - len(drawn(result))
-    return f"{said}; {trn('{count} rule was dropped', '{count} rules were dropped', left)}" if left else said
+    if left:
+        said = f"{said}; {trn('{count} rule was dropped', '{count} rules were dropped', left)}"
+    if not any(row.candidate.variation for row in drawn(result)):
+        return [said]
+    return [said, tr("open marks: also other temperatures, or an end of blocks that stall")]
 
 
 def _value(row: TuningRow) -> str:
-    return f"{row.candidate.threshold:g}"
+    """Returns the row's threshold, and in short what else was varied."""
+    parts, others = [f"{row.candidate.threshold:g}"], dict(row.candidate.variation)
+    if "t_max" in others:
+        parts.append(tr("temperature {start} to {end}", start=f"{others['t_max']:g}", end=f"{others['t_min']:g}"))
+    if "stall_steps" in others:
+        parts.append(tr("stalled after {count}", count=others["stall_steps"]))
+    return tr(", ").join(parts)
 
 
 def save_plot(result: TuningResult, path: Path, theme: Theme) -> None:

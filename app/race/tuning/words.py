@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.settings.decoders import option_title
 from app.settings.spec import ACCEPTANCE, SAMPLER
 from app.state.intervals import percent
+from app.state.tuning.figures import figures, found_in_words
 from app.state.tuning.result import TuningResult
 from app.state.tuning.scores import TuningRow
 from app.system.i18n import tr, trn
@@ -13,9 +14,11 @@ _LABELS = {setting.name: setting.label for setting in SAMPLER}
 
 
 def rule_title(row: TuningRow) -> str:
-    """Returns a rule's title with its threshold, by the names in the sampler."""
-    title, setting = option_title(ACCEPTANCE, row.candidate.acceptance), tr(_LABELS[row.candidate.setting])
-    return tr("{rule}; {setting} {value}", rule=title, setting=setting, value=f"{row.candidate.threshold:g}")
+    """Returns a rule's title with its numbers, by the names in the sampler."""
+    title = option_title(ACCEPTANCE, row.candidate.acceptance)
+    for name, value in row.candidate.numbers.items():
+        title = tr("{rule}; {setting} {value}", rule=title, setting=tr(_LABELS[name]), value=f"{value:g}")
+    return title
 
 
 def row_words(row: TuningRow) -> str:
@@ -33,27 +36,14 @@ def row_words(row: TuningRow) -> str:
 
 def heading(result: TuningResult) -> str:
     """Returns what a tuning has found, in one or two sentences."""
-    chosen, usual = result.chosen, result.usual
     where = trn(
         "{model}, {task}, {count} prompt:",
         "{model}, {task}, {count} prompts:",
-        usual.count,
+        result.usual.count,
         model=result.model,
         task=result.task,
     )
-    if not result.is_finished:
-        return f"{where} {tr('stopped; the same command goes on.')}"
-    if chosen is usual:
-        return f"{where} {tr('no faster rule is shown to lose no right answers, so that the one of the model stays.')}"
-    found = tr(
-        "“{rule}” takes {steps:.2f} steps in place of {before:.2f}, with {rate} right in place of {usual}.",
-        rule=rule_title(chosen),
-        steps=chosen.steps,
-        before=usual.steps,
-        rate=percent(chosen.rate),
-        usual=percent(usual.rate),
-    )
-    return f"{where} {found}"
+    return f"{where} {found_in_words(result, rule_title(result.chosen))}"
 
 
 def method_words() -> str:
@@ -67,7 +57,7 @@ def method_words() -> str:
 def heads() -> list[tuple[str, str]]:
     """Returns the table's column titles, each with its explanation."""
     return [
-        (tr("Rule"), tr("Which tokens a step keeps, and its threshold")),
+        (tr("Rule"), tr("Which tokens a step keeps, its threshold, and what else was set")),
         (tr("Prompts"), tr("Rules that did worse were dropped after fewer prompts")),
         (tr("Right"), tr("Share of right answers, with its 95 % interval")),
         (tr("Steps"), tr("Denoising steps of an answer, on average")),
@@ -79,15 +69,5 @@ def heads() -> list[tuple[str, str]]:
 
 def cells(result: TuningResult, row: TuningRow) -> tuple[str, ...]:
     """Returns the cells of a table row, in the order of ``heads``; intervals are on a second line."""
-    (low, high), (fast, slow), (less, more) = row.interval, row.ratio_interval, row.difference_interval
-    is_usual = row is result.usual
-    mark = tr("the model's own") if is_usual else tr("chosen") if row is result.chosen else ""
-    return (
-        "\n".join(filter(None, (rule_title(row), mark))),
-        f"{row.count:,}",
-        f"{percent(row.rate)}\n({100 * low:.1f}–{100 * high:.1f})",
-        f"{row.steps:.2f}",
-        "–" if is_usual else f"{percent(row.ratio)}\n({100 * fast:.0f}–{100 * slow:.0f})",
-        "–" if is_usual else f"{100 * row.difference:+.1f}\n({100 * less:+.1f} to {100 * more:+.1f})",
-        "–" if is_usual else tr("yes") if row.is_not_lower(result.margin) else tr("no"),
-    )
+    mark = tr("the model's own") if row is result.usual else tr("chosen") if row is result.chosen else ""
+    return "\n".join(filter(None, (rule_title(row), mark))), *(one.joined("\n") for one in figures(result, row))

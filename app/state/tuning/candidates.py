@@ -1,9 +1,10 @@
-"""Acceptance rules with thresholds, as candidates of a tuning. Knows neither Qt nor torch."""
+"""Acceptance rules with their numbers, as candidates of a tuning. Knows neither Qt nor torch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from engine import GenerationConfig, SafelightError
@@ -11,22 +12,29 @@ from engine.config import ACCEPTANCE, THRESHOLD_OF
 from engine.errors import quoted
 
 FACTORS = {
-    "entropy_bound": (0.5, 2, 5, 10),
-    "entropy_bound_kept": (0.5, 1, 2, 5, 10),
+    "entropy_bound": (0.5, 2, 10),
+    "entropy_bound_kept": (0.5, 1, 2, 5, 8, 10),
     "confidence_threshold": (3, 2, 1, 0.5, 0.3, 0.1),
     "margin": (2 / 3, 1, 4 / 3, 2),
 }
 """The thresholds that are tried, as factors of the model's default; of a probability's distance to 1."""
-MOST_CANDIDATES = 64
+MOST_CANDIDATES = 64  # without variants
+VARIED = ("t_max", "t_min", "stall_steps", "stall_fall")
+"""The settings that are varied besides a rule and its threshold."""
+Variation = tuple[tuple[str, float], ...]
+"""Names and values of some of ``VARIED``, in their order; the others are the model's own."""
+HOTTER: Variation = (("t_max", 1.0), ("t_min", 0.8))
+STALLING: Variation = (("stall_steps", 6), ("stall_fall", 0.2))
 _USUAL = GenerationConfig()
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An acceptance rule, one of ``engine.config.ACCEPTANCE``, with its threshold."""
+    """An acceptance rule, one of ``engine.config.ACCEPTANCE``, with its threshold, and other settings with it."""
 
     acceptance: str
     threshold: float
+    variation: Variation = ()
 
     @property
     def setting(self) -> str:
@@ -36,11 +44,37 @@ class Candidate:
     @property
     def changes(self) -> dict[str, Any]:
         """The candidate as changes of a ``GenerationConfig``."""
-        return {"acceptance": self.acceptance, self.setting: self.threshold}
+        return {"acceptance": self.acceptance, **self.numbers}
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The candidate's numbers, by the names of their settings."""
+        return {self.setting: self.threshold, **dict(self.variation)}
 
     @property
     def title(self) -> str:
-        return f"{self.acceptance} {self.threshold:g}"
+        others = "".join(f", {name} {value:g}" for name, value in self.variation)
+        return f"{self.acceptance} {self.threshold:g}{others}"
+
+
+def stored_candidate(acceptance: str, threshold: float, others: Mapping[str, Any]) -> Candidate:
+    """Returns a candidate as it was stored, with the names and values of its variation.
+
+    Raises:
+        SafelightError: there is no such rule, or a number is out of range.
+    """
+    if acceptance not in ACCEPTANCE or not others.keys() <= {*VARIED}:
+        raise SafelightError(f"{quoted(acceptance)} with {quoted(list(others))} is not a candidate of a tuning")
+    numbers = (threshold, *others.values())
+    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in numbers):
+        raise SafelightError(f"{quoted(numbers)} are not the numbers of a candidate")
+    return _checked(Candidate(acceptance, threshold, tuple((name, others[name]) for name in VARIED if name in others)))
+
+
+@lru_cache(maxsize=1_024)
+def _checked(candidate: Candidate) -> Candidate:
+    _USUAL.replace(**candidate.changes)
+    return candidate
 
 
 def reference_of(defaults: GenerationConfig) -> Candidate:
@@ -63,6 +97,17 @@ def grid(defaults: GenerationConfig) -> tuple[Candidate, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def variations(defaults: GenerationConfig) -> tuple[Variation, ...]:
+    """Returns what the best rules are also tried with: a hotter canvas, and an end of blocks that stall.
+
+    What a model has by default already is left out. Both together are, too: few blocks of a hotter canvas settle before
+    they count as stalled, so that nothing is left of what the heat wins.
+    """
+    (_, t_max), (_, t_min) = HOTTER
+    is_cooler = defaults.t_max <= t_max and defaults.t_min <= t_min and defaults.t_max + defaults.t_min < t_max + t_min
+    return (*((HOTTER,) if is_cooler else ()), *(() if defaults.stall_steps else (STALLING,)))
+
+
 def read_rule(text: str) -> tuple[Candidate, ...]:
     """Reads ``RULE=THRESHOLD,…``.
 
@@ -77,9 +122,7 @@ def read_rule(text: str) -> tuple[Candidate, ...]:
         found = tuple(Candidate(acceptance, float(value)) for value in values.split(","))
     except ValueError:
         raise SafelightError(f"{quoted(values)} are not numbers; write the thresholds of {acceptance} as X,X") from None
-    for candidate in found:
-        _USUAL.replace(**candidate.changes)
-    return found
+    return tuple(_checked(candidate) for candidate in found)
 
 
 def with_reference(defaults: GenerationConfig, chosen: Sequence[Candidate]) -> tuple[Candidate, ...]:

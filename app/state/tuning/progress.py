@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from app.state.tuning.candidates import Candidate
+from app.state.tuning.candidates import stored_candidate
 from app.state.tuning.scores import TunedRun, TuningScores
 from engine import SafelightError
-from engine.config import ACCEPTANCE
 from engine.files import explained, parse_json, read_bytes
 
 FILE = "runs.jsonl"
-VERSION = 1
+VERSION = 2  # 1: without variations
 MOST_BYTES = 2**27  # some three million runs
 MOST_STEPS = 10_000_000  # of a run
 
@@ -63,7 +62,8 @@ class RunLog:
             SafelightError: the disk is full, or the file cannot be written.
         """
         candidate = run.candidate
-        self._write([candidate.acceptance, candidate.threshold, run.index, run.is_exact, run.steps])
+        others = dict(candidate.variation)
+        self._write([candidate.acceptance, candidate.threshold, others, run.index, run.is_exact, run.steps])
 
     def _write(self, value: object) -> None:
         try:
@@ -117,7 +117,8 @@ def _json(line: str, where: str) -> Any:
 
 def _run(raw: Any) -> TunedRun | None:
     match raw:
-        case [str(acceptance), float() | int() as threshold, int(index), bool(exact), int(steps)]:
-            if acceptance in ACCEPTANCE and index >= 0 and 0 <= steps <= MOST_STEPS and not isinstance(threshold, bool):
-                return TunedRun(Candidate(acceptance, float(threshold)), index, exact, steps)
+        case [str(acceptance), float() | int() as threshold, dict(others), int(index), bool(exact), int(steps)]:
+            if index >= 0 and 0 <= steps <= MOST_STEPS:
+                with suppress(SafelightError):
+                    return TunedRun(stored_candidate(acceptance, threshold, others), index, exact, steps)
     return None

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.state.tuning.candidates import MOST_CANDIDATES, Candidate
+from app.state.tuning.candidates import MOST_CANDIDATES, stored_candidate
+from app.state.tuning.plan import MOST_VARIANTS
 from app.state.tuning.scores import TuningRow, choice, frontier
 from engine import SafelightError
-from engine.config import ACCEPTANCE
 from engine.files import read_json, write_json
 
 FILE = "result.json"
 FOLDER = "tuning"  # in the user's data folder
-VERSION = 1
+VERSION = 2  # 1: without variations
 MOST_BYTES = 2**20
 MOST_FOLDERS = 1_000  # that are looked at for the latest result
 LONGEST_TITLE = 200
@@ -44,6 +44,11 @@ class TuningResult:
     def usual(self) -> TuningRow:
         """The reference's row."""
         return self.rows[0]
+
+    @property
+    def varied(self) -> set[str]:
+        """The names of the settings that differ between the rows, but for the rule."""
+        return {name for row in self.rows for name in row.candidate.numbers}
 
     @property
     def frontier(self) -> list[TuningRow]:
@@ -88,7 +93,7 @@ def read_result(path: Path) -> TuningResult:
     try:
         if raw["version"] != VERSION:
             raise ValueError
-        rows = tuple(_row(one) for one in raw["rows"][:MOST_CANDIDATES])
+        rows = tuple(_row(one) for one in raw["rows"][: MOST_CANDIDATES + MOST_VARIANTS])
         found = TuningResult(
             str(raw["model"])[:LONGEST_TITLE],
             str(raw["task"])[:LONGEST_TITLE],
@@ -98,7 +103,7 @@ def read_result(path: Path) -> TuningResult:
             raw["finished"] is True,
             str(raw["preset"])[:LONGEST_TITLE],
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError, SafelightError):
         raise SafelightError(f"{path} is not the result of a tuning; run safelight tune again") from None
     if not rows:
         raise SafelightError(f"{path} has no rows; run safelight tune again")
@@ -120,9 +125,11 @@ def latest_result(data: Path) -> Path | None:
 
 def _record(row: TuningRow, margin: float, *, is_best: bool) -> dict[str, Any]:
     return {
+        "title": row.candidate.title,
         "rule": row.candidate.acceptance,
         "setting": row.candidate.setting,
         "threshold": row.candidate.threshold,
+        "variation": dict(row.candidate.variation),
         "count": row.count,
         "exact": row.exact,
         "rate": row.rate,
@@ -143,15 +150,15 @@ def _row(raw: Any) -> TuningRow:
     """Reads a row; what follows from others is computed anew.
 
     Raises:
-        KeyError, TypeError, ValueError: it is not one.
+        KeyError, TypeError, ValueError, AttributeError, SafelightError: it is not one.
     """
     count = int(_real(raw["count"], 1, 1e9))
     low, high = raw["ratio_interval"]
     exact, better, worse = (int(_real(raw[name], 0, count)) for name in ("exact", "better", "worse"))
-    if raw["rule"] not in ACCEPTANCE or better > exact or worse > count - exact:
+    if better > exact or worse > count - exact:
         raise ValueError
     return TuningRow(
-        Candidate(raw["rule"], _real(raw["threshold"], 0, 1e6)),
+        stored_candidate(raw["rule"], raw["threshold"], raw["variation"]),
         count,
         exact,
         _real(raw["steps"], 0, 1e6),

@@ -96,6 +96,13 @@ class TuningScores:
         """Returns the number of runs of these candidates on prompts below ``count``."""
         return sum(index < count for candidate in candidates for index in self.runs.get(candidate, {}))
 
+    def gains(self, candidate: Candidate, other: Candidate) -> bool:
+        """Returns True if a candidate took fewer steps than another, or was right more often, on the same prompts."""
+        own, others = self.runs.get(candidate, {}), self.runs.get(other, {})
+        pairs = [(own[index], others[index]) for index in own.keys() & others.keys()]
+        saved = sum(run.steps - before.steps for run, before in pairs) < 0
+        return saved or sum(run.is_exact - before.is_exact for run, before in pairs) > 0
+
     def row(self, candidate: Candidate, count: int) -> TuningRow | None:
         """Returns the figures over the prompts below ``count`` that both have answered; None if there are none."""
         usual, own = self.runs.get(self.reference, {}), self.runs.get(candidate, {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,11 @@ import engine
 from app.cli import tune, tune_runs
 from app.cli.main import main
 from app.presets.store import PresetStore
+from app.settings.decoders import DecodingChoice
+from app.settings.values import SettingsValues
 from app.state import intervals
+from app.state.tuning import plan
+from app.state.tuning.candidates import HOTTER, STALLING
 from app.state.tuning.result import latest_result, read_result
 from app.system.locks import locked
 
@@ -46,6 +51,7 @@ def data(tmp_path: Path, monkeypatch: Patch) -> Path:
     monkeypatch.setattr(intervals, "DRAWS", 20)
     for module in (tune, tune_runs):
         monkeypatch.setattr(module, "data_folder", lambda: tmp_path)
+    monkeypatch.setattr(tune, "user_values", SettingsValues)
     return tmp_path
 
 
@@ -102,10 +108,35 @@ def test_the_chosen_rule_becomes_a_preset(capsys: Capture, data: Path) -> None:
     out = " ".join(out.split())
     assert "(Tango's score) lies above -50 points" in out
     (preset,) = PresetStore(data).own
-    assert f"It is saved as the preset “{preset.name}”." in out
+    assert f"saved as the preset “{preset.name}”" in out
     chosen = preset.decoding.acceptance
-    assert f"Chosen: {chosen} {preset.overrides[0][1]:g}, " in out
+    assert f"“{chosen} {preset.overrides[0][1]:g}” takes " in out
     assert preset.name == "safelight-skills, tuned on held-out skills"
+
+
+def test_the_best_are_tried_on_a_hotter_canvas_too(capsys: Capture, data: Path, monkeypatch: Patch) -> None:
+    """The file, the table, the plot and the preset have what was varied. The sampler of the window is kept."""
+    monkeypatch.setattr(plan, "SHORTEST", 1)
+    mine = SettingsValues({"max_new_tokens": 64}, decoding=DecodingChoice(verify=True))
+    monkeypatch.setattr(tune, "user_values", lambda: mine)
+    seeds, few = count_runs(monkeypatch), ("--skills", "--count", "4", "--margin", "50", *RULES[2:], "--seed", "7")
+    code, out, err = run(capsys, *few, "--json", "--plot", str(data / "plot.png"))
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    variations = {tuple(row["variation"].items()) for row in found["rows"]}
+    assert variations == {(), HOTTER, STALLING}
+    assert len(found["rows"]) == 6
+    assert len(seeds) == sum(row["count"] for row in found["rows"])
+    assert QImage(str(data / "plot.png")).width() == 1520
+    chosen = next(row for row in found["rows"] if row["title"] == found["chosen"])
+    (preset,) = PresetStore(data).own
+    tuned = {chosen["setting"]: chosen["threshold"], **chosen["variation"]}
+    assert dict(preset.overrides) == {"max_new_tokens": 64, **tuned}
+    assert preset.decoding == DecodingChoice(verify=True, acceptance=chosen["rule"])
+    before = len(seeds)
+    code, out, err = run(capsys, *few)
+    assert (code, err, len(seeds)) == (0, "", before)  # all runs are read from the file
+    assert re.search(r"\nentropy_bound 0.1 .*\nt_max 1, t_min 0.8  ", out)
 
 
 def test_ctrl_c_and_the_same_command_again(capsys: Capture, data: Path, monkeypatch: Patch) -> None:

@@ -17,8 +17,8 @@ from app.design.series import pens
 from app.design.tokens import DARKROOM, PAPER, Theme
 from app.race.controller import RaceController
 from app.race.tuning.painting import Axis, paint_result
-from app.settings.decoders import OWN_DECODING
-from app.state.tuning.candidates import Candidate, reference_of
+from app.settings.decoders import DecodingChoice
+from app.state.tuning.candidates import HOTTER, STALLING, Candidate, reference_of
 from app.state.tuning.result import FILE, FOLDER, TuningResult
 from app.state.tuning.scores import TuningRow
 from engine import GenerationConfig
@@ -31,6 +31,7 @@ def row(candidate: Candidate, exact: int, steps: float, better: int, worse: int,
 
 USUAL = row(reference_of(GenerationConfig()), 980, 3.0, 0, 0)
 KEPT = row(Candidate("entropy_bound_kept", 0.2), 980, 1.5, 2, 2)
+HOT = row(Candidate("entropy_bound_kept", 0.8, HOTTER), 985, 2.2, 7, 2)
 BOLD = row(Candidate("margin", 5.0), 900, 1.0, 0, 80)
 DROPPED = row(Candidate("confidence_threshold", 0.7), 20, 1.2, 0, 5, 25)
 RESULT = TuningResult("Small", "held-out skills", 3, 0.01, (USUAL, KEPT, BOLD, DROPPED))
@@ -38,7 +39,7 @@ RESULT = TuningResult("Small", "held-out skills", 3, 0.01, (USUAL, KEPT, BOLD, D
 
 @pytest.fixture
 def page(qtbot: QtBot, fake: FakeEngine, open_context: Callable[..., AppContext]) -> RaceController:
-    fake.decoders = ("block_diffusion", "autoregressive")
+    fake.decoders = ("autoregressive", "block_diffusion")
     made = RaceController(open_context())
     qtbot.addWidget(made.page)
     made.page.resize(1000, 800)
@@ -78,14 +79,15 @@ def test_the_latest_result_is_shown_and_used(qtbot: QtBot, page: RaceController)
     assert texts[2][-2:] == ("-8.0\n(-9.8 to -6.5)", "no")
     said = []
     context.done.connect(lambda *done: said.append(done))
-    context.values.overrides = {"t_max": 0.7}
+    before = DecodingChoice(rescue=True, verify=True, acceptance="margin")
+    context.values.overrides, context.values.decoding = {"t_max": 0.7}, before
     view.use.click()
     assert context.values.overrides == {"t_max": 0.7, "entropy_bound": 0.2}
-    assert context.values.decoding.acceptance == "entropy_bound_kept"
+    assert context.values.decoding == replace(before, acceptance="entropy_bound_kept")
     (text, _, put_back), *_ = said
     assert text == "Set: The surest, for good; Boldness 0.2"
     put_back()
-    assert (context.values.overrides, context.values.decoding) == ({"t_max": 0.7}, OWN_DECODING)
+    assert (context.values.overrides, context.values.decoding) == ({"t_max": 0.7}, before)
 
 
 def test_what_cannot_be_used(qtbot: QtBot, page: RaceController) -> None:
@@ -97,14 +99,37 @@ def test_what_cannot_be_used(qtbot: QtBot, page: RaceController) -> None:
     keep(page, RESULT)
     show(qtbot, page)
     assert view.use.isEnabled()
-    context.values.decoders = ("autoregressive",)
-    context.model_changed.emit()
-    assert not view.use.isEnabled()
-    assert "does not write by block diffusion" in view.reason.text()
+    for decoding, decoders, why in (
+        (DecodingChoice("autoregressive"), ("block_diffusion", "autoregressive"), "Choose it as decoding first"),
+        (DecodingChoice(), ("autoregressive",), "does not write by block diffusion"),
+    ):
+        context.values.decoding, context.values.decoders = decoding, decoders
+        context.settings_changed.emit()
+        context.model_changed.emit()
+        assert not view.use.isEnabled()
+        assert why in view.reason.text()
     (context.folders.data / FOLDER / "one" / FILE).write_text("{")
     show(qtbot, page)
     qtbot.waitUntil(lambda: view.problem.isVisible())
     assert "\n" not in view.problem.text()
+
+
+def test_a_hotter_setting_is_named_and_used_whole(qtbot: QtBot, page: RaceController) -> None:
+    view, context = page.page.tuning, page._context
+    hot = replace(KEPT, candidate=Candidate("entropy_bound_kept", 0.8, (*HOTTER, *STALLING)))
+    keep(page, replace(RESULT, rows=(USUAL, hot, BOLD)))
+    show(qtbot, page)
+    name = (
+        "The surest, for good; Boldness 0.8; Temperature 1; Temperature at the end 0.8; Stalled after 6; "
+        "Least progress 0.2"
+    )
+    assert view.table.texts()[1][0] == f"{name}\nchosen"
+    view.use.click()
+    assert context.values.overrides == {"entropy_bound": 0.8, **dict(HOTTER), **dict(STALLING)}
+    keep(page, replace(RESULT, rows=(USUAL, KEPT, hot)))  # the cooler one is chosen now: its steps are as few
+    show(qtbot, page)
+    view.use.click()
+    assert context.values.overrides == {"entropy_bound": 0.2}
 
 
 def test_pointing_at_a_mark_names_its_rule(qtbot: QtBot, page: RaceController) -> None:
@@ -127,7 +152,7 @@ def test_each_rule_is_painted_in_its_colour(theme: Theme, scale: int) -> None:
     picture = QImage(size * scale, QImage.Format.Format_RGB32)
     picture.setDevicePixelRatio(scale)
     painter = QPainter(picture)
-    placed = paint_result(painter, size, RESULT, theme)
+    placed = paint_result(painter, size, replace(RESULT, rows=(*RESULT.rows, HOT)), theme)
     painter.end()
 
     def shade(one: TuningRow) -> str:
@@ -135,6 +160,7 @@ def test_each_rule_is_painted_in_its_colour(theme: Theme, scale: int) -> None:
         return QColor(picture.pixel(round(at.x() * scale), round(at.y() * scale))).name()
 
     known = [pen.shade for pen in pens(theme)]
+    assert shade(HOT) == QColor(theme.surface).name()  # an open mark
     assert [shade(USUAL), shade(KEPT), shade(BOLD)] == [known[0], known[1], known[3]]
     assert placed.place(USUAL).x() > placed.place(KEPT).x() > placed.place(BOLD).x()
     assert placed.place(USUAL).y() == placed.place(KEPT).y() < placed.place(BOLD).y()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +11,22 @@ import pytest
 
 from app.presets.store import PresetStore
 from app.presets.tuned import save_tuned
+from app.settings.decoders import DecodingChoice
+from app.settings.values import SettingsValues
+from app.state import intervals
 from app.state.intervals import NORMAL_95, paired_difference
-from app.state.tuning.candidates import Candidate, grid, read_rule, reference_of, with_reference
-from app.state.tuning.plan import TuningPlan
+from app.state.tuning.candidates import (
+    HOTTER,
+    STALLING,
+    Candidate,
+    Variation,
+    grid,
+    read_rule,
+    reference_of,
+    variations,
+    with_reference,
+)
+from app.state.tuning.plan import BEST, MORE, MOST_VARIANTS, TuningPlan
 from app.state.tuning.progress import TuningHeader, opened_log
 from app.state.tuning.result import FILE, FOLDER, TuningResult, latest_result, read_result
 from app.state.tuning.scores import TunedRun, TuningRow, TuningScores, choice, frontier, least_count
@@ -25,6 +37,7 @@ from engine.tasks.sudoku import GivenRange
 
 USUAL = reference_of(GenerationConfig())
 KEPT = Candidate("entropy_bound_kept", 0.2)
+HOT = Candidate("entropy_bound_kept", 0.8, HOTTER)
 HEADER = TuningHeader("small", "f00d", "", "float32", "held-out skills", "", 3, "{}")
 
 
@@ -144,15 +157,57 @@ def test_halving_goes_on_where_it_was_stopped() -> None:
     assert choice(rows, plan.margin).candidate.acceptance != "entropy_bound"
 
 
-def test_dropped_rules_get_a_chance_if_none_is_left() -> None:
+def test_the_best_of_the_first_rung_are_varied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hotter canvas makes no mistakes here, and takes a step more; few of the cold ones are right often enough."""
+    monkeypatch.setattr(intervals, "DRAWS", 20)
+    made = variations(GenerationConfig())
+    assert made == (HOTTER, STALLING)
+    assert variations(GenerationConfig(t_max=1.2)) == (STALLING,)
+    assert variations(GenerationConfig(t_max=1.0, t_min=0.8, stall_steps=3)) == ()
+    plan = TuningPlan(grid(GenerationConfig()), 400, 0.01, halves=True, variations=made)
+
+    def play(scores: TuningScores, stop_after: int = 10**9) -> list[tuple[Candidate, int]]:
+        asked = []
+        for candidate, index in plan.pairs(scores):
+            if len(asked) == stop_after:
+                break
+            asked.append((candidate, index))
+            is_hot = candidate.variation == HOTTER
+            is_wrong = candidate.acceptance != "entropy_bound" and not is_hot and index % 31 == 0
+            steps = 9 if candidate.acceptance == "entropy_bound" else 5 - candidate.threshold + is_hot
+            scores.add(TunedRun(candidate, index, not is_wrong, max(1, round(steps))))
+        return asked
+
+    scores, parts = TuningScores(USUAL), TuningScores(USUAL)
+    asked = play(scores)
+    first, second = plan.rungs[:2]
+    assert all(not candidate.variation for candidate, _ in asked[: first * len(plan.candidates)])
+    found = plan.variants(scores)
+    assert len(found) == len(made) * (1 + BEST) <= MOST_VARIANTS
+    assert found[: len(made)] == tuple(replace(USUAL, variation=variation) for variation in made)
+    assert {candidate for candidate, _ in asked if candidate.variation} == {*found}
+    assert {*asked} >= {(candidate, index) for candidate in found for index in range(second)}
+    assert max(index for candidate, index in asked if candidate.variation == STALLING) < second  # it gained nothing
+    assert len(asked) <= plan.runs + MORE * plan.count
+    assert choice(scores.rows(plan.tried(scores), 400), 0.01).candidate.variation == HOTTER
+    for stop_after in (first * len(plan.candidates) - 1, 100, 1_000):  # within the first rung, and at variants
+        asked = [*asked[stop_after:]] if play(parts, stop_after) == asked[:stop_after] else []
+    assert play(parts) == asked != []
+    assert plan.tried(parts) == plan.tried(scores)
+
+
+@pytest.mark.parametrize("varied", [(), (STALLING,)], ids=["only the reference", "the reference, a little faster"])
+def test_dropped_rules_get_a_chance_while_only_slower_ones_are_left(varied: tuple[Variation, ...]) -> None:
     """All of the last rung fail late, on prompts that the rungs before did not have."""
-    plan = TuningPlan((USUAL, *(Candidate("margin", float(place)) for place in range(1, 11))), 400, 0.01, halves=True)
+    many = tuple(Candidate("margin", float(place)) for place in range(1, 11))
+    plan = TuningPlan((USUAL, *many), 400, 0.01, halves=True, variations=varied)
     scores = TuningScores(USUAL)
     for candidate, index in plan.pairs(scores):
         is_wrong = 0 < candidate.threshold - 1 < 5 and index >= 200 and index % 9 == 0
-        steps = 9 if candidate is USUAL else 3 if candidate.threshold < 1.5 or candidate.threshold > 5 else 2
+        steps = 3 if candidate.threshold < 1.5 or candidate.threshold > 5 else 2
+        steps = 9 - len(candidate.variation) if candidate.acceptance == USUAL.acceptance else steps
         scores.add(TunedRun(candidate, index, not is_wrong, steps))
-    chosen = choice(scores.rows(plan.candidates, 400), 0.01)
+    chosen = choice(scores.rows(plan.tried(scores), 400), 0.01)
     assert (chosen.count, chosen.steps, chosen.exact) == (400, 3.0, 400)
 
 
@@ -178,7 +233,8 @@ def test_a_row_compares_the_same_prompts() -> None:
 
 def test_runs_are_kept_and_read_again(tmp_path: Path) -> None:
     path, scores = tmp_path / "runs.jsonl", TuningScores(USUAL)
-    runs = [TunedRun(USUAL, 0, True, 3), TunedRun(KEPT, 0, False, 1)]
+    hot = replace(KEPT, variation=(*HOTTER, *STALLING))
+    runs = [TunedRun(USUAL, 0, True, 3), TunedRun(KEPT, 0, False, 1), TunedRun(hot, 0, True, 2)]
     with opened_log(path, HEADER, scores) as log:
         for run in runs:
             log.add(run)
@@ -188,17 +244,25 @@ def test_runs_are_kept_and_read_again(tmp_path: Path) -> None:
         log.add(TunedRun(KEPT, 1, True, 1))
     again = TuningScores(USUAL)
     with opened_log(path, HEADER, again):
-        assert again.runs == {USUAL: {0: runs[0]}, KEPT: {0: runs[1], 1: TunedRun(KEPT, 1, True, 1)}}
+        kept = {0: runs[1], 1: TunedRun(KEPT, 1, True, 1)}
+        assert again.runs == {USUAL: {0: runs[0]}, KEPT: kept, hot: {0: runs[2]}}
 
 
 @pytest.mark.parametrize(
     ("line", "why"),
     [
         ("[1]", "line 2 is damaged"),
-        ('["other", 0.1, 0, true, 1]', "line 2 is damaged"),
-        ('["margin", 0.1, -1, true, 1]', "line 2 is damaged"),
-        ('["margin", 0.1, 0, 1, 1]', "line 2 is damaged"),
-        ('["margin", NaN, 0, true, 1]', "line 2 is damaged"),
+        ('["other", 0.1, {}, 0, true, 1]', "line 2 is damaged"),
+        ('["margin", 0.1, {}, -1, true, 1]', "line 2 is damaged"),
+        ('["margin", 0.1, {}, 0, 1, 1]', "line 2 is damaged"),
+        ('["margin", 0.1, 0, true, 1]', "line 2 is damaged"),
+        ('["margin", NaN, {}, 0, true, 1]', "line 2 is damaged"),
+        ('["margin", true, {}, 0, true, 1]', "line 2 is damaged"),
+        ('["margin", 0.1, {"t_max": "1"}, 0, true, 1]', "line 2 is damaged"),
+        ('["margin", 0.1, {"t_max": [1]}, 0, true, 1]', "line 2 is damaged"),
+        ('["margin", 0.1, {"t_max": 0.1}, 0, true, 1]', "line 2 is damaged"),
+        ('["margin", 0.1, {"top_k": 1}, 0, true, 1]', "line 2 is damaged"),
+        ('["margin", 0.1, {"stall_steps": 1.5}, 0, true, 1]', "line 2 is damaged"),
         ("\x00", "line 2 is damaged"),
     ],
 )
@@ -272,7 +336,7 @@ def test_prompts_do_not_depend_on_their_number() -> None:
 
 
 def result(**changes: object) -> TuningResult:
-    rows = (row(USUAL, 4.0), row(KEPT, 2.0, 1, 2), row(Candidate("margin", 5.0), 1.0, 0, 12, 500))
+    rows = (row(USUAL, 4.0), row(KEPT, 2.0, 1, 2), row(Candidate("margin", 5.0), 1.0, 0, 12, 500), row(HOT, 3.0, 2))
     return replace(TuningResult("Small", "held-out skills", 3, 0.01, rows), **changes)  # type: ignore[arg-type]
 
 
@@ -286,12 +350,15 @@ def test_a_result_as_a_file(tmp_path: Path) -> None:
     assert read_result(path) == result()
     document = json.loads(path.read_text())
     assert document["chosen"] == "entropy_bound_kept 0.2"
-    assert [one["frontier"] for one in document["rows"]] == [True, True, False]
+    assert [one["frontier"] for one in document["rows"]] == [False, True, False, True]
+    assert document["rows"][3]["variation"] == {"t_max": 1.0, "t_min": 0.8}
     assert document["rows"][1]["difference"] == -0.001
     for spoilt in (
-        {"version": 2},
+        {"version": 1},
         {"rows": []},
         {"rows": [document["rows"][0] | {"rule": "other"}]},
+        {"rows": [document["rows"][0] | {"variation": {"t_max": -1.0}}]},
+        {"rows": [document["rows"][0] | {"variation": [1]}]},
         {"rows": [document["rows"][0] | {"better": 901}]},
         {"rows": [document["rows"][0] | {"steps": "4"}]},
         {"rows": 5},
@@ -302,18 +369,19 @@ def test_a_result_as_a_file(tmp_path: Path) -> None:
             read_result(path)
 
 
-def test_the_choice_becomes_a_preset_and_is_replaced_by_a_later_one(tmp_path: Path) -> None:
+def test_the_choice_becomes_a_preset_and_is_changed_by_a_later_one(tmp_path: Path) -> None:
+    """A preset has the user's settings, but for what the tuning varied and the chosen rule uses."""
     store = PresetStore(tmp_path)
-    name = save_tuned(store, result())
+    mine = SettingsValues({"t_max": 0.7, "max_new_tokens": 128, "margin": 9.0}, decoding=DecodingChoice(verify=True))
+    name = save_tuned(store, result(), mine)
     assert name == "Small, tuned on held-out skills"
+    assert mine.overrides == {"t_max": 0.7, "max_new_tokens": 128, "margin": 9.0}
     (made,) = PresetStore(tmp_path).own
-    assert (made.name, made.overrides, made.decoding.acceptance) == (name, (("entropy_bound", 0.2),), KEPT.acceptance)
-    rows = (row(USUAL, 4.0), row(Candidate("confidence_threshold", 0.97), 2.0))
-    assert save_tuned(store, result(rows=rows)) == name
+    assert (made.name, made.decoding) == (name, DecodingChoice(verify=True, acceptance=KEPT.acceptance))
+    assert dict(made.overrides) == {"entropy_bound": 0.2, "max_new_tokens": 128, "margin": 9.0}  # t_max was varied
+    rows = (row(USUAL, 4.0), row(Candidate("margin", 7.5, (*HOTTER, *STALLING)), 2.0))
+    assert save_tuned(store, result(rows=rows), SettingsValues()) == name
     (now,) = PresetStore(tmp_path).own
-    assert (now.id, now.overrides, now.decoding.acceptance) == (
-        made.id,
-        (("accept_probability", 0.97),),
-        "confidence_threshold",
-    )
-    assert math.isclose(now.overrides[0][1], 0.97)
+    assert (now.id, now.decoding) == (made.id, DecodingChoice(verify=True, acceptance="margin"))
+    tuned = {"margin": 7.5, **dict(HOTTER), **dict(STALLING)}  # and the model's own bound, which the rule also uses
+    assert dict(now.overrides) == {"max_new_tokens": 128, **tuned}

@@ -172,3 +172,25 @@ def test_runs_that_stall_are_forked_and_those_that_begin_again_are_not() -> None
     assert steps[1] + config.stall_steps <= longer.steps <= CAP
     with pytest.raises(SafelightError, match="a run with second tries cannot be forked"):
         list(fork(model, [1], CONFIG, 0, [], [], []))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_fork_sets_when_a_block_stalls_from_its_step_on(name: str) -> None:
+    model, stalling = MODELS[name](), CONFIG.replace(second_tries=0)
+    config = stalling.replace(stall_steps=0, stall_fall=0.2)
+    ends = told(list(generate(model, tokens(7), config, 0)), CanvasCommitted)
+    rows, steps = [end.tokens for end in ends], [end.steps for end in ends]
+    assert steps == [CAP] * 3
+    settings = (("stall_steps", 3.0), ("stall_fall", 0.4))
+    found = list(fork(model, tokens(7), config, 0, rows, steps, (Fork(1, 2, settings=settings),)))
+    own = [step for step in told(found, StepFinished) if step.block_index == 1][2:]  # the watch begins with the change
+    assert stalls(own, stalling)
+    assert not any(stalls(own[:count], stalling) for count in range(1, len(own)))
+    assert {end.reason for end in told(found, CanvasCommitted)} == {"stalled"}
+    whole = list(fork(model, tokens(7), config, 0, [], [], (Fork(0, 0, settings=settings),)))
+    assert facts(whole[1:]) == facts(list(generate(model, tokens(7), stalling, 0))[1:])
+    on = list(fork(model, tokens(7), stalling, 0, [], [], (Fork(0, 1, settings=(("stall_steps", 0),)),)))
+    assert [end.steps for end in told(on, CanvasCommitted)] == [CAP] * 3
+    tried = config.replace(second_tries=1)
+    with pytest.raises(SafelightError, match="stall_steps cannot be set in a run with second tries"):
+        list(fork(model, tokens(7), tried, 0, [], [], (Fork(0, 1, settings=settings),)))

@@ -12,7 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import CanvasVerified, Event, PrefixPinned, SlotsRead, Trace, TraceError, TraceHeader, TryEnded, open_trace
+from engine import (
+    CanvasVerified,
+    Event,
+    Fork,
+    PrefixPinned,
+    SlotsRead,
+    Trace,
+    TraceError,
+    TraceHeader,
+    TryEnded,
+    open_trace,
+)
 from engine.service import RunAdvanced, RunEnded, RunStarted
 from engine.service.wire.stream import ReplyReader, ReplyWriter
 from engine.trace import Entry
@@ -169,6 +180,8 @@ def test_verified_probabilities_are_from_0_to_1_or_not_known() -> None:
 
 def test_a_try_is_one_of_few_and_the_best_so_far_is_among_them() -> None:
     assert (TRIED.format_version, dataclasses.replace(TRIED, config=header().config).format_version) == (4, 1)
+    forked = dataclasses.replace(TRIED, config=header().config, changes=(Fork(0, 1, settings=(("stall_steps", 2),)),))
+    assert forked.format_version == 4
     codec, event = Codec.for_header(TRIED), next(one for one in tried() if isinstance(one, TryEnded))
     _, good, *_ = codec.encode(event)
     assert_same([codec.decode(b"TRYE", good, 0, 2)], [event])
