@@ -134,7 +134,9 @@ def test_the_history_in_words():
     assert said == "Accepted at 3 of 5 steps, taken back once, settled at step 4 as 'k'."
     said = history_in_words(bio_of(life(commit=False)), letter)
     assert said == "Accepted at 3 of 5 steps, taken back once, best guess since step 4: 'k'."
-    assert history_in_words(bio_of(life(), 1), letter).endswith("as 'b'. It is padding after the end of the text.")
+    assert history_in_words(bio_of(life(), 1), letter).endswith(
+        "as 'b'. It is padding after the end of the block's text."
+    )
     pinned = [made_up.started(2, pinned=[0]), *life()[1:]]
     assert history_in_words(bio_of(pinned), letter) == "Given: pinned as 'k' from the start."
 

@@ -219,7 +219,7 @@ def test_words_follow_the_frame(view, player):
     player.go(6)
     assert view.accessibleDescription() == "Block 2, finished."
     player.select(3)
-    assert view.caption.text() == "Position 3: padding, after the end of the text."
+    assert view.caption.text() == "Position 3: padding, after the end of the block's text."
     player.open(None)
     assert (view.pane.toPlainText(), view.accessibleDescription()) == ("", "No text yet.")
 
