@@ -131,7 +131,7 @@ class TuningPlan:
 
 
 def gains(variant: Candidate, scores: TuningScores) -> bool:
-    """Returns True if a variant takes fewer steps than the rule without it so far, or is right more often."""
+    """Returns True if a variant so far is right more often than its rule, or clearly faster."""
     return scores.gains(variant, replace(variant, variation=()))
 
 

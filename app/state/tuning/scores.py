@@ -97,11 +97,11 @@ class TuningScores:
         return sum(index < count for candidate in candidates for index in self.runs.get(candidate, {}))
 
     def gains(self, candidate: Candidate, other: Candidate) -> bool:
-        """Returns True if a candidate took fewer steps than another, or was right more often, on the same prompts."""
+        """Returns True if a candidate was right more often than another on the same prompts, or saved 5 % of steps."""
         own, others = self.runs.get(candidate, {}), self.runs.get(other, {})
         pairs = [(own[index], others[index]) for index in own.keys() & others.keys()]
-        saved = sum(run.steps - before.steps for run, before in pairs) < 0
-        return saved or sum(run.is_exact - before.is_exact for run, before in pairs) > 0
+        has_saved = sum(run.steps for run, _ in pairs) < 0.95 * sum(before.steps for _, before in pairs)
+        return has_saved or sum(run.is_exact - before.is_exact for run, before in pairs) > 0
 
     def row(self, candidate: Candidate, count: int) -> TuningRow | None:
         """Returns the figures over the prompts below ``count`` that both have answered; None if there are none."""

@@ -231,6 +231,16 @@ def test_a_row_compares_the_same_prompts() -> None:
     assert scores.row(Candidate("margin", 5), 10) is None
 
 
+def test_a_variant_gains_by_right_answers_or_a_20th_of_the_steps() -> None:
+    for steps, is_exact, gains in ((96, True, False), (94, True, True), (94, False, True), (120, False, False)):
+        scores = TuningScores(USUAL, {USUAL: {0: TunedRun(USUAL, 0, True, 100), 1: TunedRun(USUAL, 1, True, 1)}})
+        scores.add(TunedRun(HOT, 0, is_exact, steps))
+        assert scores.gains(HOT, USUAL) == gains
+    scores.add(TunedRun(USUAL, 0, False, 100))
+    scores.add(TunedRun(HOT, 0, True, 200))
+    assert scores.gains(HOT, USUAL)
+
+
 def test_runs_are_kept_and_read_again(tmp_path: Path) -> None:
     path, scores = tmp_path / "runs.jsonl", TuningScores(USUAL)
     hot = replace(KEPT, variation=(*HOTTER, *STALLING))
