@@ -58,6 +58,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "program": lambda: ByProgram(sharp()),
     "program aside": lambda: OnDevice(sharp()),
 }
+NAMES = ["plain", pytest.param("program", marks=pytest.mark.slow), "program aside"]
 
 
 def rows_of(events: list[Event]) -> tuple[list[Any], list[int]]:
@@ -81,7 +82,7 @@ def assert_held(subject: Any, cache: Any, text: torch.Tensor) -> None:
             torch.testing.assert_close(one, two, atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_last_canvas_fits_what_is_left(name: str) -> None:
     whole = list(generate(MODELS[name](), PROMPT, CONFIG, 5))
     subject = MODELS[name]()
@@ -100,7 +101,7 @@ def test_the_last_canvas_fits_what_is_left(name: str) -> None:
     np.testing.assert_array_equal(first.argmax_canvas, guess.argmax(-1).numpy())
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_run_with_a_short_last_canvas_is_forked(name: str) -> None:
     subject = MODELS[name]()
     found = list(generate(subject, PROMPT, FITTING, 5))
@@ -121,7 +122,7 @@ def test_a_run_with_a_short_last_canvas_is_forked(name: str) -> None:
         list(fork(subject, PROMPT, FITTING, 5, [rows[2], rows[1]], steps, (Fork(2, 0),)))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_spans_of_blocks_that_differ_in_length_are_written_anew(name: str) -> None:
     subject = MODELS[name]()
     rows, _ = rows_of(list(generate(subject, PROMPT, FITTING, 5)))
@@ -136,7 +137,7 @@ def test_spans_of_blocks_that_differ_in_length_are_written_anew(name: str) -> No
     assert len(measured.kl) == 6
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("probability", [0.0, 1e-4])
 def test_heads_become_text_and_the_rest_goes_on(name: str, probability: float) -> None:
     subject, seen = MODELS[name](), set[str]()
