@@ -26,6 +26,7 @@ import launcher
 import stand_ins
 
 from engine.catalog import TALK
+from engine.kernels import cpu_w4a8
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -91,13 +92,16 @@ def inside(bundle: Path) -> Path:
 
 
 def finish_linux(bundle: Path, cuda: bool) -> None:
-    """Symbols, kernel launcher or stand-ins, the desktop's files; then the proof that all of it loads."""
+    """Symbols, kernels, launcher or stand-ins, the desktop's files; then the proof that all of it loads."""
     root = inside(bundle)
     for name in contents.STRIPPED:
         if (root / name).exists() and shutil.which("strip"):
             subprocess.run(["strip", "--strip-unneeded", str(root / name)], check=True)
     if cuda and (root / "triton").is_dir():
         launcher.build(package("triton") / "backends" / "nvidia", root / "triton/backends/nvidia/cuda_utils.so")
+    if compiler := cpu_w4a8.compiler():
+        (root / "engine" / "kernels").mkdir(parents=True, exist_ok=True)
+        cpu_w4a8.build(compiler, root / "engine" / "kernels" / cpu_w4a8.BUNDLED)
     if not cuda:
         (root / bundle_fixes.MARK).write_text("CUDA's libraries here are empty stand-ins.\n")
         users = list((root / "torch" / "lib").glob("*.so*"))

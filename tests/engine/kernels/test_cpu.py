@@ -14,7 +14,17 @@ from torch.utils._pytree import tree_leaves
 
 from engine import GenerationFinished, generate, load_model
 from engine.config import GELU, Activation
-from engine.kernels import cpu, cpu_decode, cpu_int4, cpu_int8, cpu_threads, cpu_vocabulary, reference, reference_step
+from engine.kernels import (
+    cpu,
+    cpu_decode,
+    cpu_int4,
+    cpu_int8,
+    cpu_threads,
+    cpu_vocabulary,
+    cpu_w4a8,
+    reference,
+    reference_step,
+)
 from engine.layers.attention import attend
 from engine.layers.packed_linear import PackedExperts
 from engine.models.folder import quantize
@@ -282,7 +292,11 @@ def in_blocks(weight: Packed) -> Packed:
 @needs_int4
 @pytest.mark.parametrize("dtype", BOUNDS)
 @pytest.mark.parametrize("scheme", [INT4, INT4_G64], ids=str)
-def test_experts_in_blocks_agree_with_the_oracle(scheme: Scheme, dtype: torch.dtype) -> None:
+def test_experts_in_blocks_agree_with_the_oracle(
+    scheme: Scheme, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By torch's kernel; see ``test_cpu_w4a8`` for ours."""
+    monkeypatch.setattr(cpu_w4a8, "serves", lambda _: False)
     gate_up, down = pack(random(5, 128, 192), scheme), pack(random(5, 192, 64), scheme)
     x, weights = random(40, 192).to(dtype), torch.rand(40, 3, generator=DRAWS)
     chosen = torch.stack([torch.randperm(4, generator=DRAWS)[:3] for _ in range(40)])
@@ -393,6 +407,7 @@ def test_a_loaded_store_is_put_into_blocks_and_left_as_it_is(tmp_path: Path, mon
     blocks = load_model(tmp_path / "store", device="cpu")
     assert {file: file.read_bytes() for file in before} == before
     monkeypatch.setattr(cpu_int4, "block_for", lambda _: 0)
+    monkeypatch.setattr(cpu_w4a8, "serves", lambda _: False)
     tiles = load_model(tmp_path / "store", device="cpu")
     found = []
     for model, block in ((blocks, cpu_int4.block()), (tiles, 0)):
