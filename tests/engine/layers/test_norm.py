@@ -10,14 +10,13 @@ from engine.layers.norm import RMSNorm
 
 @pytest.mark.parametrize("size", [1, 7, 32, 48, 128])
 @pytest.mark.parametrize("with_scale", [True, False])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_one_call_is_what_is_written_out(size: int, with_scale: bool, dtype: torch.dtype) -> None:
-    layer = RMSNorm(size, 1e-6, with_scale).to(dtype)
+def test_one_call_is_what_is_written_out(size: int, with_scale: bool) -> None:
+    layer = RMSNorm(size, 1e-6, with_scale)
     if layer.weight is not None:
         torch.nn.init.uniform_(layer.weight, 0.5, 1.5)
-    rows = (3 * torch.randn(1, 9, 4 * size)).to(dtype)
+    rows = 3 * torch.randn(1, 9, 4 * size)
     heads = rows.view(1, 9, 4, size).transpose(1, 2)
-    for x in (heads, heads[:, :, 2:5], torch.zeros(2, size, dtype=dtype)):
+    for x in (heads, heads[:, :, 2:5], torch.zeros(2, size)):
         written = layer(x).detach()
         with torch.inference_mode():
             assert torch.equal(layer(x), written)
