@@ -114,7 +114,7 @@ def _library() -> ctypes.CDLL | None:
         if place is None:
             return None
         library = ctypes.CDLL(str(place))
-    except (OSError, SafelightError, subprocess.SubprocessError):
+    except (OSError, RuntimeError, SafelightError, subprocess.SubprocessError):
         return None  # torch's kernel serves in its place
     whole, pointer = ctypes.c_int64, ctypes.c_void_p
     library.w4a8_rows.restype = whole
@@ -127,7 +127,8 @@ def _built() -> Path | None:
     """Returns the library's file, built if need be; None if this machine cannot run or build it.
 
     Raises:
-        OSError, SafelightError, SubprocessError: the cache cannot be written, or the compiler fails.
+        OSError, RuntimeError, SafelightError, SubprocessError: there is no home, the cache cannot be written, or the
+            compiler fails.
     """
     if platform.machine() not in ("x86_64", "AMD64"):
         return None
@@ -142,6 +143,7 @@ def _built() -> Path | None:
     if not made.exists():
         with replacing(made, private=True) as part:
             build(found, part)
+            ctypes.CDLL(str(part))  # what cannot be loaded is not kept
     return made if _is_own(folder) and _is_own(made) else None
 
 

@@ -131,6 +131,7 @@ def test_it_is_built_once_for_its_user_alone(cache: Path, tmp_path: Path, monkey
     compiler_that(
         tmp_path, f'echo built >> {tmp_path}/log; while [ "$1" != -o ]; do shift; done; echo it > "$2"', monkeypatch
     )
+    monkeypatch.setattr(cpu_w4a8.ctypes, "CDLL", lambda _: None)
     place = cpu_w4a8._built()
     assert place is not None
     assert (place.parent, place.read_text()) == (cache, "it\n")
@@ -151,7 +152,7 @@ def test_without_a_library_torch_s_kernel_serves(
 ) -> None:
     compiler_that(tmp_path, script, monkeypatch)
     assert cpu_w4a8._library.__wrapped__() is None
-    assert [path for path in cache.glob("*") if path.name.endswith(".part")] == []
+    assert list(cache.glob("*")) == []
 
 
 def test_without_a_compiler_nothing_is_built(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
