@@ -261,11 +261,11 @@ def take_steps(
         if heads is not None:
             clock = time.perf_counter()
             head = yield from heads.read(step.argmax, unchanged, schedule.config)
+            usage.seconds += time.perf_counter() - clock
             if head:
                 return FinishedCanvas(step, before + index + 1, unchanged, head=head)
             if head is not None:
                 stepper.change(stepper.sampler, ())  # the places of the canvas in the cache may have changed
-            usage.seconds += time.perf_counter() - clock
     raise AssertionError
 
 

@@ -34,21 +34,13 @@ class DeviceStepper:
         self.program.seed(sampler.generator.initial_seed())
 
     def commit(self, ids: Tensor) -> Passes[None]:
-        finished = self.finished
-        if finished is not None and len(finished) == self.program.length:  # no canvas follows it, and any will do
-            with self.program.undone():
-                self.program.begin(finished, None, self.sampler.config, finished)
-                yield LaunchStep(self.program, 0)
-            self._advance()
-        elif finished is not None:
-            yield from commit(finished, self.cache)
+        yield from self._read_finished()
         self.finished = ids
 
     def begin(self, block: int, canvas: Tensor, moved: int | None = None) -> Passes[None]:
         self.block, program = block, self.program
         if self.finished is not None and len(self.finished) != program.length:
-            yield from commit(self.finished, self.cache)
-            self.finished = None
+            yield from self._read_finished()
         rest = None if moved is None else (program.soft[moved:].clone(), program.kept[moved:].clone())
         program.begin(canvas, self.sampler.pinned_ids(block), self.sampler.config, self.finished)
         if rest is not None:
@@ -132,6 +124,18 @@ class DeviceStepper:
         for part, kept in zip(_left_by_steps(self.program), left, strict=True):
             part.copy_(kept)
         self.program.kept |= held
+
+    def _read_finished(self) -> Passes[None]:
+        """Reads the finished canvas, if there is one, alone."""
+        finished, program = self.finished, self.program
+        if finished is not None and len(finished) == program.length:  # no canvas follows it, and any will do
+            with program.undone():
+                program.begin(finished, None, self.sampler.config, finished)
+                yield LaunchStep(program, 0)
+            self._advance()
+        elif finished is not None:
+            yield from commit(finished, self.cache)
+            self.finished = None
 
     def _advance(self) -> None:
         """Counts the canvas that was to be committed as text."""

@@ -54,10 +54,9 @@ class HeadReader:
             How many tokens of the canvas became text, which the cache holds now; None if none was read.
         """
         cache, start, least = self._cache, self._cache.length, max(1, len(argmax) // PART)
-        head = _beginning(unchanged >= config.head_steps)
-        ends = np.flatnonzero(np.isin(argmax[:head], config.eos_token_ids))
-        has_end = len(ends) > 0
-        ids = argmax[: int(ends[0]) + 1 if has_end else min(head, self._room)].tolist()
+        head = good_prefix(argmax, unchanged >= config.head_steps, config.eos_token_ids)
+        has_end = head > 0 and int(argmax[head - 1]) in config.eos_token_ids
+        ids = argmax[: head if has_end else min(head, self._room)].tolist()
         if len(ids) < least and not has_end:
             return None
         if self.refused and ids[: len(self.refused)] == self.refused:
@@ -74,6 +73,13 @@ class HeadReader:
             self.refused = ids[kept : kept + 1]
         cache.truncate(start + kept)
         return kept
+
+
+def good_prefix(tokens: Tokens, is_good: NDArray[np.bool_], ends: Sequence[int]) -> int:
+    """Returns how many tokens of a canvas (C,) are good without a gap; the first of ``ends`` is the last of them."""
+    kept = _beginning(is_good)
+    ended = np.flatnonzero(np.isin(tokens[:kept], ends))
+    return int(ended[0]) + 1 if len(ended) else kept
 
 
 def _beginning(mask: NDArray[np.bool_]) -> int:

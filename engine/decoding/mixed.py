@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import time
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,6 +24,7 @@ from engine.config import BLOCK_DIFFUSION
 from engine.decoding.autoregressive import Reason, Writer
 from engine.decoding.block_diffusion import FinishedCanvas, Usage, cut_at_eos, denoise_block, most_blocks
 from engine.decoding.fork_schedule import ForkSchedule
+from engine.decoding.heads import good_prefix
 from engine.decoding.prefill import CausalReader, commit, read_prompt
 from engine.decoding.protocols import Decode, Decoding, Passes
 from engine.decoding.run import Run
@@ -148,6 +148,4 @@ class _Parts:
         is_good = (probabilities[:, 0] >= self.config.rescue_probability).cpu().numpy()
         is_good &= canvas.unchanged >= self.config.stability_threshold
         is_good |= self.schedule.stepper.sampler.pinned_mask(block)
-        kept = len(is_good) if is_good.all() else int(np.argmin(is_good))
-        ends = np.flatnonzero(np.isin(argmax[:kept], self.config.eos_token_ids))
-        return int(ends[0]) + 1 if len(ends) else kept
+        return good_prefix(argmax, is_good, self.config.eos_token_ids)

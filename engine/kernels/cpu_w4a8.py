@@ -139,12 +139,14 @@ def _built() -> Path | None:
         return None
     made_of = "\0".join((SOURCE.read_text(encoding="utf-8"), found, *FLAGS))
     folder = private_folder(_cache())
+    if not _is_own(folder):
+        return None
     made = folder / f"w4a8-{hashlib.sha256(made_of.encode()).hexdigest()[:24]}.so"
     if not made.exists():
         with replacing(made, private=True) as part:
             build(found, part)
             ctypes.CDLL(str(part))  # what cannot be loaded is not kept
-    return made if _is_own(folder) and _is_own(made) else None
+    return made if _is_own(made) else None
 
 
 def compiler() -> str | None:
