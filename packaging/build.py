@@ -26,7 +26,7 @@ import launcher
 import stand_ins
 
 from engine.catalog import TALK
-from engine.kernels import cpu_w4a8
+from engine.kernels import native
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -99,9 +99,11 @@ def finish_linux(bundle: Path, cuda: bool) -> None:
             subprocess.run(["strip", "--strip-unneeded", str(root / name)], check=True)
     if cuda and (root / "triton").is_dir():
         launcher.build(package("triton") / "backends" / "nvidia", root / "triton/backends/nvidia/cuda_utils.so")
-    if compiler := cpu_w4a8.compiler():
-        (root / "engine" / "kernels").mkdir(parents=True, exist_ok=True)
-        cpu_w4a8.build(compiler, root / "engine" / "kernels" / cpu_w4a8.BUNDLED)
+    if compiler := native.compiler():
+        for instructions in native.INSTRUCTIONS:
+            place = root / native.bundled(instructions).relative_to(ROOT)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            native.build(compiler, instructions, place)
     if not cuda:
         (root / bundle_fixes.MARK).write_text("CUDA's libraries here are empty stand-ins.\n")
         users = list((root / "torch" / "lib").glob("*.so*"))

@@ -1,24 +1,20 @@
-"""The kernel in C for 4-bit experts: what it computes, and where it is built and refused."""
+"""The kernel in C for 4-bit experts: what it computes."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+import ctypes
 
 import pytest
 import torch
 from torch import Tensor
 
-from engine.kernels import cpu, cpu_w4a8
+from engine.kernels import cpu, cpu_w4a8, native
 from engine.kernels.activation import activate
 from engine.quant import INT4, INT4_G64, NF4, Packed, Scheme, pack, to_blocks, unpack
 
 needs_kernel = pytest.mark.skipif(
-    cpu_w4a8.rows() == 0, reason="there is no C compiler here, or the processor is none that the kernel is for"
+    cpu_w4a8.block() == 0, reason="there is no C compiler here, or the processor is none that the kernel is for"
 )
-BLOCKS = [size for size in (32, 64) if size <= max(32, cpu_w4a8.rows())]
 DRAWS = torch.Generator().manual_seed(3)
 
 
@@ -33,10 +29,18 @@ def in_blocks(weight: Packed, block: int) -> Packed:
     return Packed(codes, weight.scales.contiguous(), weight.scheme, block=block)
 
 
-@needs_kernel
-@pytest.mark.parametrize("block", BLOCKS)
+@pytest.fixture(params=native.INSTRUCTIONS)
+def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
+    found = native.load(request.param)
+    if found is None:
+        pytest.skip(f"there is no C compiler here, or the processor has no {request.param}")
+    return found
+
+
 @pytest.mark.parametrize("scheme", [INT4, INT4_G64], ids=str)
-def test_products_are_those_of_the_rounded_numbers(scheme: Scheme, block: int) -> None:
+def test_products_are_those_of_the_rounded_numbers(scheme: Scheme, library: ctypes.CDLL) -> None:
+    block = int(library.native_block())
+    assert cpu_w4a8.is_right(library)
     for count, rows, inputs in (
         (1, block, 64),
         (3, 3 * block, 192),
@@ -46,13 +50,13 @@ def test_products_are_those_of_the_rounded_numbers(scheme: Scheme, block: int) -
     ):
         tiles, x = pack(random(4, rows, inputs), scheme), random(count, inputs) * 10
         x[:, 5] *= 100  # one large number in a group
-        weight, rounded = in_blocks(tiles, block), cpu_w4a8.rounded(x, scheme.group_size)
-        found = cpu_w4a8.multiply(rounded, weight, 1, [count - 1, 0, 1])
+        weight, rounded = in_blocks(tiles, block), cpu_w4a8.rounded(x, scheme.group_size, library)
+        found = cpu_w4a8.multiply(rounded, weight, 1, [count - 1, 0, 1], library)
         matrices = torch.tensor([1] * (count - 1) + [3])
         want = (unpack(tiles).double()[matrices] @ rounded.values.double()[..., None])[..., 0]
         torch.testing.assert_close(found.double(), want, rtol=1e-5, atol=1e-5 * float(want.abs().max()))
         first = torch.tensor([0])
-        own = cpu_w4a8.multiply(rounded.take(first), weight, int(matrices[0]), [1])
+        own = cpu_w4a8.multiply(rounded.take(first), weight, int(matrices[0]), [1], library)
         assert torch.equal(own, found[first])  # others change nothing
 
 
@@ -73,7 +77,8 @@ def test_numbers_are_rounded_by_half_a_step_of_their_group() -> None:
 def test_a_row_that_is_not_finite_stays_so_and_harms_no_other(bad: float) -> None:
     x = random(6, 128)
     x[2, 70] = bad
-    stack = in_blocks(pack(random(2, 32, 128), INT4), 32)
+    size = cpu_w4a8.block()
+    stack = in_blocks(pack(random(2, size, 128), INT4), size)
     found = cpu_w4a8.multiply(cpu_w4a8.rounded(x, 32), stack, 0, [4, 2])
     assert not found[2].isfinite().any()
     assert found[[0, 1, 3, 4, 5]].isfinite().all()
@@ -81,7 +86,7 @@ def test_a_row_that_is_not_finite_stays_so_and_harms_no_other(bad: float) -> Non
 
 @needs_kernel
 def test_experts_round_what_they_read_and_what_they_widen_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    size = BLOCKS[-1]
+    size = cpu_w4a8.block()
     monkeypatch.setattr(cpu, "MOST_PAIRS", 30)  # of a batch, so that there are several
     gate_up, down = pack(random(5, 2 * size, 192), INT4), pack(random(5, 192, size), INT4)
     x, weights = random(40, 192).bfloat16(), torch.rand(40, 3, generator=DRAWS)
@@ -99,77 +104,16 @@ def test_experts_round_what_they_read_and_what_they_widen_to(monkeypatch: pytest
 
 
 @needs_kernel
-def test_it_serves_codes_in_blocks_alone() -> None:
-    tiles = pack(random(64, 64), INT4)
+def test_it_serves_codes_in_its_blocks_alone() -> None:
+    size, tiles = cpu_w4a8.block(), pack(random(128, 64), INT4)
     assert not cpu_w4a8.serves(tiles)
-    assert cpu_w4a8.serves(in_blocks(tiles, 32))
-    assert not cpu_w4a8.serves(Packed(tiles.codes, tiles.scales, NF4, block=32))
+    assert cpu_w4a8.serves(in_blocks(tiles, size))
+    assert not cpu_w4a8.serves(Packed(tiles.codes, tiles.scales, NF4, block=size))
     assert not cpu_w4a8.serves(Packed(tiles.codes, tiles.scales, INT4, block=128))
-
-
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(cpu_w4a8.platform, "machine", lambda: "x86_64")
-    return tmp_path / "safelight" / "kernels"
-
-
-def compiler_that(tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes a compiler that does as a script says, and the only one on the path."""
-    place = tmp_path / "bin" / "cc"
-    place.parent.mkdir()
-    place.write_text(f"#!/bin/sh\n{script}\n")
-    place.chmod(0o755)
-    monkeypatch.setattr(cpu_w4a8.shutil, "which", lambda name: str(place) if name == "cc" else None)
-
-
-needs_sh = pytest.mark.skipif(sys.platform == "win32", reason="nothing is built on Windows")
-
-
-@needs_sh
-def test_it_is_built_once_for_its_user_alone(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiler_that(
-        tmp_path, f'echo built >> {tmp_path}/log; while [ "$1" != -o ]; do shift; done; echo it > "$2"', monkeypatch
-    )
-    monkeypatch.setattr(cpu_w4a8.ctypes, "CDLL", lambda _: None)
-    place = cpu_w4a8._built()
-    assert place is not None
-    assert (place.parent, place.read_text()) == (cache, "it\n")
-    assert cpu_w4a8._built() == place
-    assert (tmp_path / "log").read_text() == "built\n"
-    assert cache.stat().st_mode & 0o077 == 0
-    place.chmod(0o666)
-    assert cpu_w4a8._built() is None  # another user may have written it
-    place.chmod(0o600)
-    cache.chmod(0o777)
-    assert cpu_w4a8._built() is None
-
-
-@needs_sh
-@pytest.mark.parametrize("script", ["exit 1", "exit 0", 'while [ "$1" != -o ]; do shift; done; echo no library > "$2"'])
-def test_without_a_library_torch_s_kernel_serves(
-    script: str, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compiler_that(tmp_path, script, monkeypatch)
-    assert cpu_w4a8._library.__wrapped__() is None
-    assert list(cache.glob("*")) == []
-
-
-def test_without_a_compiler_nothing_is_built(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_w4a8.shutil, "which", lambda _: None)
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("something is run"))
-    assert cpu_w4a8._library.__wrapped__() is None
-    assert not cache.exists()
-
-
-def test_other_processors_have_none(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_w4a8.platform, "machine", lambda: "arm64")
-    assert cpu_w4a8._library.__wrapped__() is None
-    assert not cache.exists()
 
 
 @needs_kernel
 def test_one_that_is_wrong_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     real = cpu_w4a8.multiply
     monkeypatch.setattr(cpu_w4a8, "multiply", lambda *arguments: 1.01 * real(*arguments))
-    assert cpu_w4a8.rows.__wrapped__() == 0
+    assert cpu_w4a8.block.__wrapped__() == 0

@@ -1,0 +1,125 @@
+"""The kernels in C for x86-64 processors: builds the library, and loads the one for this processor's instructions.
+
+A bundle has the built libraries next to the sources. Elsewhere one is built once, in two seconds, if the machine has a
+compiler, and kept in the user's cache. torch's kernels serve without it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+from engine.errors import SafelightError
+from engine.files import private_folder, replacing
+
+HERE = Path(__file__).parent
+SOURCES, HEADERS = sorted(HERE.glob("*.c")), sorted(HERE.glob("*.h"))
+COMPILERS = ("cc", "gcc", "clang")
+FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC")
+LIBRARIES = ("-lm", "-lpthread")
+LONGEST_BUILD = 120.0  # seconds
+INSTRUCTIONS = {  # best first
+    "avx512": tuple(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "vbmi", "vnni")),
+    "avxvnni": ("-mavx2", "-mfma", "-mavxvnni"),
+    "avx2": ("-mavx2", "-mfma"),
+}
+NARROW = ("avxvnni", "avx2")  # those of 256 bits
+CHOICE = "SAFELIGHT_INSTRUCTIONS"  # environment variable: one of them, or "none"
+
+
+@functools.cache
+def library() -> ctypes.CDLL | None:
+    """Returns the library for the best instructions that the processor has; None without one."""
+    chosen = os.environ.get(CHOICE, "")
+    allowed = [chosen] if chosen else list(INSTRUCTIONS)
+    if torch.backends.cpu.get_cpu_capability() != "AVX512":  # its kernels' layout, which ours read
+        allowed = [name for name in allowed if name in NARROW]
+    return next((found for name in allowed if name in INSTRUCTIONS and (found := load(name)) is not None), None)
+
+
+@functools.cache
+def load(instructions: str) -> ctypes.CDLL | None:
+    """Returns the library for a set of instructions; None if the processor lacks them, or there is no library."""
+    try:
+        place = _built(instructions)
+        if place is None:
+            return None
+        found = ctypes.CDLL(str(place))
+    except (OSError, RuntimeError, SafelightError, subprocess.SubprocessError):
+        return None
+    whole, pointer = ctypes.c_int64, ctypes.c_void_p
+    found.native_block.restype = whole
+    found.native_round.argtypes, found.native_round.restype = [pointer] * 5 + [whole] * 3, None
+    found.native_experts.argtypes, found.native_experts.restype = [pointer] * 7 + [whole] * 4, None
+    found.native_multiply.argtypes = [pointer] * 7 + [whole] * 2
+    found.causal_pass.argtypes = [pointer]
+    return found if found.native_block() > 0 else None
+
+
+def bundled(instructions: str) -> Path:
+    """Returns the place of a library in a bundle."""
+    return HERE / f"{instructions}.so"
+
+
+def _built(instructions: str) -> Path | None:
+    """Returns the library's file, built if need be; None if this machine cannot run or build it.
+
+    Raises:
+        OSError, RuntimeError, SafelightError, SubprocessError: there is no home, the cache cannot be written, or the
+            compiler fails.
+    """
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return None
+    if bundled(instructions).is_file():
+        return bundled(instructions)
+    found = compiler()
+    if found is None:
+        return None
+    texts = [file.read_text(encoding="utf-8") for file in (*HEADERS, *SOURCES)]
+    made_of = "\0".join((*texts, found, *FLAGS, *INSTRUCTIONS[instructions]))
+    folder = private_folder(_cache())
+    if not _is_own(folder):
+        return None
+    made = folder / f"{instructions}-{hashlib.sha256(made_of.encode()).hexdigest()[:24]}.so"
+    if not made.exists():
+        with replacing(made, private=True) as part:
+            build(found, instructions, part)
+            ctypes.CDLL(str(part))  # what cannot be loaded is not kept
+    return made if _is_own(made) else None
+
+
+def compiler() -> str | None:
+    """Returns the path of a compiler that can build the library; none is known for Windows."""
+    if sys.platform == "win32":
+        return None
+    return next((found for name in COMPILERS if (found := shutil.which(name))), None)
+
+
+def build(compiler: str, instructions: str, to: Path) -> None:
+    """Compiles the library for a set of instructions into a file.
+
+    Raises:
+        SubprocessError: the compiler fails.
+        OSError: it cannot be started.
+    """
+    command = [compiler, *FLAGS, *INSTRUCTIONS[instructions], "-o", str(to), *map(str, SOURCES), *LIBRARIES]
+    subprocess.run(command, check=True, capture_output=True, timeout=LONGEST_BUILD, stdin=subprocess.DEVNULL)
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "safelight" / "kernels"
+
+
+def _is_own(place: Path) -> bool:
+    """Returns True if only this user can write there: what lies there is run."""
+    status = place.stat()
+    return bool(status.st_uid == os.getuid() and not status.st_mode & 0o022)

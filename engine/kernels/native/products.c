@@ -1,0 +1,232 @@
+/* Products of rows of activations with packed weights.
+ *
+ * 4-bit codes are multiplied as whole numbers, with activations rounded by group: to 8 bits, a scale for each group, or
+ * to 16 bits in two rows of 8, which is exact to 2e-5 of a group's largest number.
+ *
+ * out[m, n] = sum over g of x_scale[m, g] * scale[g, n] * (sum over k in g of x[m, k] * code[n, k] - 8 * x_sum[m, g])
+ *
+ * A block's codes of a group are spread to bytes once, four inputs of a row next to each other, and serve all rows of x.
+ * Rows of other numbers are multiplied in fp32. A row's result does not depend on the others, to the last bit.
+ */
+#include "products.h"
+
+#include "simd.h"
+
+#define ROWS 32 /* of x at a time: their sums stay in the first cache */
+
+/* Spreads a group's codes: four vectors of rows for each four inputs. */
+#if LANES == 16
+INLINE void spread_group(const uint8_t *codes, int64_t quads, uint8_t *to) {
+    uint8_t order[2][64];
+    for (int half = 0; half < 2; half++)
+        for (int j = 0; j < 16; j++)
+            for (int i = 0; i < 4; i++) order[half][4 * j + i] = (uint8_t)(32 * i + 16 * half + j);
+    const vint first16 = int_load(order[0]), next16 = int_load(order[1]), low = _mm512_set1_epi8(15);
+    for (int64_t q = 0; q < quads; q++, to += 256) {
+        const vint one = int_load(codes + 128 * q), other = int_load(codes + 128 * q + 64);
+        const vint here = _mm512_permutex2var_epi8(one, first16, other);
+        const vint there = _mm512_permutex2var_epi8(one, next16, other);
+        int_store(to, int_and(here, low));
+        int_store(to + 64, int_and(there, low));
+        int_store(to + 128, int_and(_mm512_srli_epi16(here, 4), low));
+        int_store(to + 192, int_and(_mm512_srli_epi16(there, 4), low));
+    }
+}
+#else
+INLINE void spread_group(const uint8_t *codes, int64_t quads, uint8_t *to) {
+    const __m128i low = _mm_set1_epi8(15);
+    for (int64_t q = 0; q < quads; q++, to += 128) {
+        const __m128i *from = (const __m128i *)(codes + 64 * q);
+        const __m128i a0 = _mm_loadu_si128(from), a1 = _mm_loadu_si128(from + 1);
+        const __m128i a2 = _mm_loadu_si128(from + 2), a3 = _mm_loadu_si128(from + 3);
+        const __m128i p0 = _mm_unpacklo_epi8(a0, a1), p1 = _mm_unpackhi_epi8(a0, a1);
+        const __m128i p2 = _mm_unpacklo_epi8(a2, a3), p3 = _mm_unpackhi_epi8(a2, a3);
+        const __m128i rows[4] = {_mm_unpacklo_epi16(p0, p2), _mm_unpackhi_epi16(p0, p2), _mm_unpacklo_epi16(p1, p3),
+                                 _mm_unpackhi_epi16(p1, p3)};
+        for (int i = 0; i < 4; i++) {
+            _mm_store_si128((__m128i *)to + i, _mm_and_si128(rows[i], low));
+            _mm_store_si128((__m128i *)to + 4 + i, _mm_and_si128(_mm_srli_epi16(rows[i], 4), low));
+        }
+    }
+}
+#endif
+
+/* Adds a group's products with `count` rows of x, from `row` on, to sums (count, BLOCK). */
+INLINE void add_group(const int count, const int pairs, const int has_zeros, const matrix *w, const rounded *x,
+                      int64_t g, int64_t row, const uint8_t *spread, const vfloat *scale, const vfloat *zero,
+                      float *sums) {
+    const int each = pairs ? 2 : 1, rows = count * each; /* of 8 bits: a row's high and low ones */
+    const int64_t groups = w->k / w->group, quads = w->group / 4, step = SUMS16 ? 8 : quads;
+    const int8_t *high = x->high + row * w->k + g * w->group, *low = pairs ? x->low + row * w->k + g * w->group : high;
+    const int32_t *x_sums = x->sums + row * groups + g;
+    const float *x_scales = x->scales + row * groups + g;
+    vint sum[4][4];
+    for (int r = 0; r < rows; r++)
+        for (int i = 0; i < 4; i++) sum[r][i] = int_all(r % each == each - 1 ? -8 * x_sums[r / each * groups] : 0);
+    for (int64_t start = 0; start < quads; start += step) {
+        vint part[4][4];
+        for (int r = 0; r < rows; r++)
+            for (int i = 0; i < 4; i++) part[r][i] = SUMS16 ? int_all(0) : sum[r][i];
+        for (int64_t q = start; q < start + step; q++)
+            for (int r = 0; r < rows; r++) {
+                int32_t four;
+                memcpy(&four, (r % each ? low : high) + r / each * w->k + 4 * q, 4);
+                const vint four_of_each = int_all(four);
+                for (int i = 0; i < 4; i++)
+                    part[r][i] = dot4(part[r][i], int_load(spread + BLOCK * 4 * q + 4 * LANES * i), four_of_each);
+            }
+        for (int r = 0; r < rows; r++)
+            for (int i = 0; i < 4; i++) sum[r][i] = SUMS16 ? int_add(sum[r][i], widened(part[r][i])) : part[r][i];
+    }
+    for (int m = 0; m < count; m++) {
+        const vfloat own = all(x_scales[m * groups]);
+        for (int i = 0; i < 4; i++) {
+            const vint found = pairs ? int_add(int_left(sum[2 * m][i], 8), sum[2 * m + 1][i]) : sum[m][i];
+            vfloat held = load(sums + m * BLOCK + LANES * i);
+            held = fma3(from_int(found), scale[i] * own, held);
+            if (has_zeros) held = fma3(all((float)x_sums[m * groups]) * own, zero[i], held);
+            store(sums + m * BLOCK + LANES * i, held);
+        }
+    }
+}
+
+INLINE void add_rows(const int pairs, const int has_zeros, const matrix *w, const rounded *x, int64_t g, int64_t first,
+                     int64_t count, const uint8_t *spread, const vfloat *scale, const vfloat *zero, float *sums) {
+    const int most = pairs ? 2 : 4; /* rows at once */
+    int64_t m = 0;
+    for (; m + most <= count; m += most)
+        add_group(most, pairs, has_zeros, w, x, g, first + m, spread, scale, zero, sums + m * BLOCK);
+    for (; m < count; m++) add_group(1, pairs, has_zeros, w, x, g, first + m, spread, scale, zero, sums + m * BLOCK);
+}
+
+void multiply_codes(const matrix *w, const rounded *x, int64_t block, int64_t first, int64_t count, float *out) {
+    const int64_t groups = w->k / w->group, quads = w->group / 4;
+    uint8_t spread[64 * BLOCK] __attribute__((aligned(64)));
+    float sums[ROWS * BLOCK] __attribute__((aligned(64)));
+    for (; count > 0; first += ROWS, count -= ROWS) {
+        const int64_t some = count < ROWS ? count : ROWS;
+        memset(sums, 0, sizeof(float) * BLOCK * (size_t)some);
+        for (int64_t g = 0; g < groups; g++) {
+            spread_group((const uint8_t *)w->codes + (block * w->k + g * w->group) * (BLOCK / 2), quads, spread);
+            vfloat scale[4], zero[4];
+            for (int i = 0; i < 4; i++) {
+                const int64_t at = g * w->width + block * BLOCK + LANES * i;
+                if (w->has_zeros) {
+                    const vint words = int_load((const uint32_t *)w->scales + at);
+                    scale[i] = as_float(int_left(words, 16));
+                    zero[i] = as_float(int_and(words, int_all((int32_t)0xffff0000)));
+                } else scale[i] = from_bf16((const uint16_t *)w->scales + at);
+            }
+            if (!x->low) add_rows(0, 0, w, x, g, first, some, spread, scale, zero, sums);
+            else if (w->has_zeros) add_rows(1, 1, w, x, g, first, some, spread, scale, zero, sums);
+            else add_rows(1, 0, w, x, g, first, some, spread, scale, zero, sums);
+        }
+        for (int64_t m = 0; m < some; m++)
+            memcpy(out + (first + m) * w->n + block * BLOCK, sums + m * BLOCK, BLOCK * sizeof(float));
+    }
+}
+
+/* A group with a number that is not finite has a scale that is not, either. */
+void round_group(const float *x, const rounded *to, int64_t number, int64_t group) {
+    const float *from = x + number * group;
+    int8_t *high = to->high + number * group, *low = to->low ? to->low + number * group : 0;
+    vfloat size = zeros(), check = zeros(); /* the largest number; NaN where one is not finite */
+    for (int64_t i = 0; i < group; i += LANES) {
+        const vfloat value = load(from + i);
+        size = most(size, as_float(int_and(as_int(value), int_all(0x7fffffff))));
+        check = fma3(value, zeros(), check);
+    }
+    const float farthest = largest(size) + total(check);
+    const float by = 127.0f / farthest;
+    to->scales[number] = low ? farthest / (127.0f * 256.0f) : farthest / 127.0f;
+    if (!(by < 3e38f)) { /* zeros, numbers too small to be distinguished, or not finite */
+        memset(high, 0, (size_t)group);
+        if (low) memset(low, 0, (size_t)group);
+        to->sums[number] = 0;
+        return;
+    }
+    vint sum = int_all(0);
+    for (int64_t i = 0; i < group; i += LANES) {
+        const vfloat value = load(from + i) * all(by);
+        const vint whole = to_int(value);
+        to_int8(high + i, whole);
+        if (low) {
+            const vint rest = to_int(least((value - from_int(whole)) * all(256.0f), all(127.0f)));
+            to_int8(low + i, rest);
+            sum = int_add(sum, int_add(int_left(whole, 8), rest));
+        } else sum = int_add(sum, whole);
+    }
+    int32_t parts[LANES], all_of_them = 0;
+    int_store(parts, sum);
+    for (int j = 0; j < LANES; j++) all_of_them += parts[j];
+    to->sums[number] = all_of_them;
+}
+
+INLINE vfloat numbers(const int kind, const void *codes, int64_t at) {
+    if (kind == INT8) return from_int8((const int8_t *)codes + at);
+    if (kind == BF16) return from_bf16((const uint16_t *)codes + at);
+    return load((const float *)codes + at);
+}
+
+/* Multiplies `count` rows of x by `rows` rows of w, at most four of each. */
+INLINE void dots(const int kind, const int rows, const int count, const matrix *w, const float *x, int64_t row,
+                 float *out) {
+    vfloat sum[4][4];
+    for (int r = 0; r < rows; r++)
+        for (int m = 0; m < count; m++) sum[r][m] = zeros();
+    for (int64_t i = 0; i < w->k; i += LANES)
+        for (int r = 0; r < rows; r++) {
+            const vfloat own = numbers(kind, w->codes, (row + r) * w->k + i);
+            for (int m = 0; m < count; m++) sum[r][m] = fma3(own, load(x + m * w->k + i), sum[r][m]);
+        }
+    for (int r = 0; r < rows; r++) {
+        const float scale = kind == INT8 ? ((const float *)w->scales)[row + r] : 1.0f;
+        for (int m = 0; m < count; m++) out[m * w->n + row + r] = total(sum[r][m]) * scale;
+    }
+}
+
+INLINE void all_dots(const int kind, const matrix *w, const float *x, int64_t from, int64_t to, int64_t count,
+                     float *out) {
+    for (int64_t row = from; row < to;) {
+        const int rows = to - row < 4 ? 1 : 4;
+        int64_t m = 0;
+        for (; m + 4 <= count; m += 4) {
+            if (rows == 4) dots(kind, 4, 4, w, x + m * w->k, row, out + m * w->n);
+            else dots(kind, 1, 4, w, x + m * w->k, row, out + m * w->n);
+        }
+        for (; m < count; m++) {
+            if (rows == 4) dots(kind, 4, 1, w, x + m * w->k, row, out + m * w->n);
+            else dots(kind, 1, 1, w, x + m * w->k, row, out + m * w->n);
+        }
+        row += rows;
+    }
+}
+
+static void multiply_rows(const matrix *w, const float *x, int64_t from, int64_t to, int64_t count, float *out) {
+    if (w->kind == INT8) all_dots(INT8, w, x, from, to, count, out);
+    else if (w->kind == BF16) all_dots(BF16, w, x, from, to, count, out);
+    else all_dots(FP32, w, x, from, to, count, out);
+}
+
+static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
+stage *multiply(stage *at, const matrix *const *of, float *const *to, int matrices, const float *x, const rounded *whole,
+                int64_t first, int64_t rows, int64_t threads) {
+    int64_t blocks = 0, items = 0;
+    for (int i = 0; i < matrices; i++) blocks += (of[i]->n + BLOCK - 1) / BLOCK;
+    const int64_t each = blocks / (8 * threads) + 1; /* blocks of an item */
+    for (int i = 0; i < matrices; i++) items += (of[i]->n + BLOCK * each - 1) / (BLOCK * each);
+    for (int64_t item; (item = claim(at)) < items; did(at)) {
+        int64_t own = item, some;
+        int i = 0;
+        for (; own >= (some = (of[i]->n + BLOCK * each - 1) / (BLOCK * each)); i++) own -= some;
+        const matrix *w = of[i];
+        const int64_t from = own * each * BLOCK, end = least_of(from + each * BLOCK, w->n);
+        float *out = to[i];
+        if (w->kind != CODES4) multiply_rows(w, x + first * w->k, from, end, rows, out);
+        else
+            for (int64_t row = from; row < end; row += BLOCK)
+                multiply_codes(w, whole, row / BLOCK, first, rows, out - first * w->n);
+    }
+    return finish(at, items);
+}

@@ -1,0 +1,39 @@
+/* Products of a few rows with a weight (n, k), see products.c. */
+#ifndef PRODUCTS_H
+#define PRODUCTS_H
+
+#include <stdint.h>
+
+#include "team.h"
+
+enum kind { CODES4, INT8, BF16, FP32 };
+
+/* CODES4: codes 0 to 15, of the values -8 to 7, in blocks of BLOCK rows, as torch's int4 kernel reads them: byte (k, j)
+ * of a block has input k of row j in its low and of row BLOCK / 2 + j in its high nibble. The others: rows of numbers.
+ */
+typedef struct {
+    int64_t kind, n, k, group; /* group: inputs of a scale, for CODES4 */
+    const void *codes;
+    const void *scales;   /* CODES4 with zeros: words (groups, width), else bf16 (groups, width); INT8: fp32 (n) */
+    int64_t width;        /* scales from one group to the next */
+    int64_t has_zeros;    /* a word's low half is the scale, its high half the value of code 8, both bf16 */
+    const float *bias;    /* (n), or NULL */
+} matrix;
+
+/* Rows (m, k) in int8, by groups: scales * high, or, where low is not NULL, scales * (256 * high + low). */
+typedef struct {
+    int8_t *high, *low;
+    float *scales; /* (m, groups) */
+    int32_t *sums; /* (m, groups), of the whole numbers */
+} rounded;
+
+/* Rounds one group of x: the group's farthest number becomes 127 or -127. */
+void round_group(const float *x, const rounded *to, int64_t number, int64_t group);
+/* Multiplies `count` rows of whole numbers, from `first` on, by a block of codes, into out (m, n). */
+void multiply_codes(const matrix *w, const rounded *x, int64_t block, int64_t first, int64_t count, float *out);
+
+/* Multiplies rows, from `first` on, by several matrices, into their outputs (rows, n); a stage of a team. */
+stage *multiply(stage *at, const matrix *const *of, float *const *to, int matrices, const float *x, const rounded *whole,
+                int64_t first, int64_t rows, int64_t threads);
+
+#endif

@@ -1,0 +1,92 @@
+"""The library in C: where it is built, loaded and refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from engine.kernels import native
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(native.platform, "machine", lambda: "x86_64")
+    return tmp_path / "safelight" / "kernels"
+
+
+def compiler_that(tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes a compiler that does as a script says, and the only one on the path."""
+    place = tmp_path / "bin" / "cc"
+    place.parent.mkdir()
+    place.write_text(f"#!/bin/sh\n{script}\n")
+    place.chmod(0o755)
+    monkeypatch.setattr(native.shutil, "which", lambda name: str(place) if name == "cc" else None)
+
+
+needs_sh = pytest.mark.skipif(sys.platform == "win32", reason="nothing is built on Windows")
+
+
+@needs_sh
+def test_it_is_built_once_for_its_user_alone(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler_that(
+        tmp_path, f'echo built >> {tmp_path}/log; while [ "$1" != -o ]; do shift; done; echo it > "$2"', monkeypatch
+    )
+    monkeypatch.setattr(native.ctypes, "CDLL", lambda _: None)
+    place = native._built("avx2")
+    assert place is not None
+    assert (place.parent, place.read_text()) == (cache, "it\n")
+    assert native._built("avx2") == place
+    assert (tmp_path / "log").read_text() == "built\n"
+    assert cache.stat().st_mode & 0o077 == 0
+    place.chmod(0o666)
+    assert native._built("avx2") is None  # another user may have written it
+    place.chmod(0o600)
+    cache.chmod(0o777)
+    assert native._built("avx2") is None
+
+
+@needs_sh
+@pytest.mark.parametrize("script", ["exit 1", "exit 0", 'while [ "$1" != -o ]; do shift; done; echo no library > "$2"'])
+def test_without_a_library_torch_s_kernel_serves(
+    script: str, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler_that(tmp_path, script, monkeypatch)
+    assert native.load.__wrapped__("avx2") is None
+    assert list(cache.glob("*")) == []
+
+
+def test_without_a_compiler_nothing_is_built(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native.shutil, "which", lambda _: None)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("something is run"))
+    assert native.load.__wrapped__("avx2") is None
+    assert not cache.exists()
+
+
+def test_other_processors_have_none(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native.platform, "machine", lambda: "arm64")
+    assert native.load.__wrapped__("avx2") is None
+    assert not cache.exists()
+
+
+def test_the_instructions_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(native, "load", lambda name: asked.append(name))
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    native.library.__wrapped__()
+    assert asked == ["avx512", "avxvnni", "avx2"]
+    for chosen, tried in (("avx2", ["avx2"]), ("none", []), ("avx1024", [])):
+        monkeypatch.setenv(native.CHOICE, chosen)
+        asked.clear()
+        assert native.library.__wrapped__() is None
+        assert asked == tried
+    monkeypatch.delenv(native.CHOICE)
+    asked.clear()
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")  # its layout is in blocks of 32 rows
+    native.library.__wrapped__()
+    assert asked == ["avxvnni", "avx2"]
