@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from app.cli import options, running, terminal, window
+from app.cli import bench_writing, options, running, terminal, window
 from engine import SKILLS, SafelightError, catalog
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ for any other. The same seed gives the same prompts.
 --parallel N answers the prompts one at a time, then with two runs at once, and so on up to N. It repeats this several
 times and shows how much faster several runs at once are.
 
+--prompt-tokens N reads a prompt of N tokens and writes behind it, a token a pass, whatever the model's own decoder is.
+The likeliest token is taken each time, and the text does not end before its length.
+
 --shape needs no model. It makes a model of that shape from random packed weights, checks it against the plain oracle,
 and times 16 forced steps a canvas and their parts. A CPU takes one canvas and one step more; --steps takes fewer. With
 --parallel N, it also times steps of several runs in one pass. Progress goes to standard error. Shapes without denoising
@@ -39,6 +42,7 @@ examples:
   safelight bench --model safelight-sudoku --runs 20
   safelight bench --json --window
   safelight bench --parallel 4
+  safelight bench --prompt-tokens 512 --max-new-tokens 256 --threads 2 --runs 3 --model ~/Downloads/model-Q4_K_M.gguf
   safelight bench --shape 26b-a4b --random-weights --context 1024 --compare transformers
   safelight bench --shape 26b-a4b --random-weights --quantization int4 --context 256 --steps 3 --device cpu
 """
@@ -67,6 +71,7 @@ def add(commands: options.Commands) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument("--window", action="store_true", help="also time the window from launch to first paint")
+    bench_writing.add(parser)
     shape = parser.add_argument_group("a shape with random weights")
     shape.add_argument(
         "--shape",
@@ -106,10 +111,14 @@ def add(commands: options.Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.shape is not None:
+        if args.prompt_tokens is not None:
+            raise SafelightError("--prompt-tokens needs a model; leave out --shape")
         return _run_shape(args)
     if args.random_weights or args.compare or args.steps is not None or args.int8 or args.fp4:
         names = "--random-weights, --steps, --int8, --fp4 and --compare"
         raise SafelightError(f"{names} go with --shape; give one, such as --shape 26b-a4b")
+    if args.prompt_tokens is not None:
+        return bench_writing.run(args)
     changes = options.sampler_changes(args)
     if args.parallel is not None:
         return _run_parallel(args, changes)
