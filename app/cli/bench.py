@@ -171,6 +171,7 @@ def _run_shape(args: argparse.Namespace) -> int:
     from engine.memory.several import further_run
     from engine.models.folder import ModelFolder, plan
     from engine.quant import DEFAULT, NVFP4, Activations
+    from engine.threads import use_threads
 
     opened = ModelFolder.open(folder)
     config = opened.config
@@ -185,6 +186,8 @@ def _run_shape(args: argparse.Namespace) -> int:
         needed = plan(folder, max(1, args.context), DEFAULT, args.device, args.dtype)
     require_room(needed)
     placement = choose(args.device, needed.dtype)  # "auto" is bf16 for packed weights, also on a CPU
+    if args.threads and placement.device.type == "cpu":
+        use_threads(args.threads)
     if not config.denoises:
         return _run_decoding(args, opened, needed, placement)
     has_units = needed.precision.experts == NVFP4 and rounds_experts(placement.device, placement.dtype)
@@ -286,6 +289,7 @@ def _print_shape(result: ShapeResult) -> None:
         ("activations in int8", ", ".join(result.int8) or "none", ""),
         *([("activations in NVFP4", "experts', of text", "")] if result.fp4 else []),
         ("context", str(result.context), "tokens"),
+        *_threads_rows(result),
         ("its prefill", f"{result.prefill_ms:.1f}", "ms"),
         ("run as", "", path),
         ("denoising step, median", f"{result.step_ms_median:.2f}", "ms"),
@@ -318,6 +322,7 @@ def _print_decoding(result: DecodingResult) -> None:
     rows = [
         ("packed", packed or "nothing", ""),
         ("context", str(result.context), "tokens"),
+        *_threads_rows(result),
         ("run as", "", "Triton kernels" if result.plain_reason is None else f"plain path: {result.plain_reason}"),
         *(
             (f"a pass of {one.rows}, median", f"{one.ms_median:.2f}", f"ms; {100 * one.floor_share:.0f} % of the floor")
@@ -327,6 +332,10 @@ def _print_decoding(result: DecodingResult) -> None:
         ("a copy on this device", f"{result.bandwidth_gb_s:.0f}", "GB/s, read and written"),
     ]
     _print_rows(f"{result.shape} with random weights on {result.device}", rows + _memory_rows(result))
+
+
+def _threads_rows(result: ShapeResult | DecodingResult) -> list[Row]:
+    return [("threads", str(result.threads), "")] if result.threads else []
 
 
 def _memory_rows(result: ShapeResult | DecodingResult) -> list[Row]:
