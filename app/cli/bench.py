@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from app.cli import options, running, terminal, window
+from app.cli import bench_writing, options, running, terminal, window
 from engine import SKILLS, SafelightError, catalog
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ for any other. The same seed gives the same prompts.
 --parallel N answers the prompts one at a time, then with two runs at once, and so on up to N. It repeats this several
 times and shows how much faster several runs at once are.
 
+--prompt-tokens N reads a prompt of N tokens and writes behind it, a token a pass, whatever the model's own decoder is.
+The likeliest token is taken each time, and the text does not end before its length.
+
 --shape needs no model. It makes a model of that shape from random packed weights, checks it against the plain oracle,
 and times 16 forced steps a canvas and their parts. A CPU takes one canvas and one step more; --steps takes fewer. With
 --parallel N, it also times steps of several runs in one pass. Progress goes to standard error. Shapes without denoising
@@ -39,6 +42,7 @@ examples:
   safelight bench --model safelight-sudoku --runs 20
   safelight bench --json --window
   safelight bench --parallel 4
+  safelight bench --prompt-tokens 512 --max-new-tokens 256 --threads 2 --runs 3 --model ~/Downloads/model-Q4_K_M.gguf
   safelight bench --shape 26b-a4b --random-weights --context 1024 --compare transformers
   safelight bench --shape 26b-a4b --random-weights --quantization int4 --context 256 --steps 3 --device cpu
 """
@@ -67,6 +71,7 @@ def add(commands: options.Commands) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument("--window", action="store_true", help="also time the window from launch to first paint")
+    bench_writing.add(parser)
     shape = parser.add_argument_group("a shape with random weights")
     shape.add_argument(
         "--shape",
@@ -106,10 +111,14 @@ def add(commands: options.Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.shape is not None:
+        if args.prompt_tokens is not None:
+            raise SafelightError("--prompt-tokens needs a model; leave out --shape")
         return _run_shape(args)
     if args.random_weights or args.compare or args.steps is not None or args.int8 or args.fp4:
         names = "--random-weights, --steps, --int8, --fp4 and --compare"
         raise SafelightError(f"{names} go with --shape; give one, such as --shape 26b-a4b")
+    if args.prompt_tokens is not None:
+        return bench_writing.run(args)
     changes = options.sampler_changes(args)
     if args.parallel is not None:
         return _run_parallel(args, changes)
@@ -162,6 +171,7 @@ def _run_shape(args: argparse.Namespace) -> int:
     from engine.memory.several import further_run
     from engine.models.folder import ModelFolder, plan
     from engine.quant import DEFAULT, NVFP4, Activations
+    from engine.threads import use_threads
 
     opened = ModelFolder.open(folder)
     config = opened.config
@@ -176,6 +186,8 @@ def _run_shape(args: argparse.Namespace) -> int:
         needed = plan(folder, max(1, args.context), DEFAULT, args.device, args.dtype)
     require_room(needed)
     placement = choose(args.device, needed.dtype)  # "auto" is bf16 for packed weights, also on a CPU
+    if args.threads and placement.device.type == "cpu":
+        use_threads(args.threads)
     if not config.denoises:
         return _run_decoding(args, opened, needed, placement)
     has_units = needed.precision.experts == NVFP4 and rounds_experts(placement.device, placement.dtype)
@@ -277,6 +289,7 @@ def _print_shape(result: ShapeResult) -> None:
         ("activations in int8", ", ".join(result.int8) or "none", ""),
         *([("activations in NVFP4", "experts', of text", "")] if result.fp4 else []),
         ("context", str(result.context), "tokens"),
+        *_threads_rows(result),
         ("its prefill", f"{result.prefill_ms:.1f}", "ms"),
         ("run as", "", path),
         ("denoising step, median", f"{result.step_ms_median:.2f}", "ms"),
@@ -309,6 +322,7 @@ def _print_decoding(result: DecodingResult) -> None:
     rows = [
         ("packed", packed or "nothing", ""),
         ("context", str(result.context), "tokens"),
+        *_threads_rows(result),
         ("run as", "", "Triton kernels" if result.plain_reason is None else f"plain path: {result.plain_reason}"),
         *(
             (f"a pass of {one.rows}, median", f"{one.ms_median:.2f}", f"ms; {100 * one.floor_share:.0f} % of the floor")
@@ -318,6 +332,10 @@ def _print_decoding(result: DecodingResult) -> None:
         ("a copy on this device", f"{result.bandwidth_gb_s:.0f}", "GB/s, read and written"),
     ]
     _print_rows(f"{result.shape} with random weights on {result.device}", rows + _memory_rows(result))
+
+
+def _threads_rows(result: ShapeResult | DecodingResult) -> list[Row]:
+    return [("threads", str(result.threads), "")] if result.threads else []
 
 
 def _memory_rows(result: ShapeResult | DecodingResult) -> list[Row]:

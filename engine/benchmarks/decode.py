@@ -54,6 +54,7 @@ class DecodingResult:
     device: str
     precision: dict[str, str | None]
     context: int  # tokens before the rows
+    threads: int  # of the processor that a pass takes; 0 on a GPU
     plain_reason: str | None  # why kernels did not run
     passes: list[PassTime]
     weight_bytes: int  # bytes read in a pass: everything but a token table that is not also the head

@@ -103,6 +103,7 @@ def subject_figures(name: str, precision: Precision, device: torch.device, conte
         "device": device_name(device),
         "precision": precision.as_dict(),
         "context": context,
+        "threads": 0 if device.type == "cuda" else torch.get_num_threads(),
         "plain_reason": kernels.why_plain(device),
     }
 

@@ -57,6 +57,7 @@ class ShapeResult:
     fp4: bool  # True if activations of text were rounded to NVFP4 for the experts
     context: int  # tokens before the canvas
     canvas: int
+    threads: int  # of the processor that a pass takes; 0 on a GPU
     graph: bool  # True if steps were replayed from a CUDA graph
     plain_reason: str | None  # why kernels did not run
     oracle_error: dict[str, float]  # largest relative difference of a kernel from its oracle

@@ -6,6 +6,6 @@ import sys
 from pathlib import Path
 
 PACKAGING = Path(__file__).resolve().parents[2] / "packaging"
-for folder in (PACKAGING / "frozen", PACKAGING / "windows", PACKAGING):
+for folder in (PACKAGING / "frozen", PACKAGING / "windows", PACKAGING / "peers", PACKAGING):
     if str(folder) not in sys.path:
         sys.path.append(str(folder))

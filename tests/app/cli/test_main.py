@@ -546,6 +546,18 @@ def test_bench_of_several_runs_at_once(capsys: Capture, monkeypatch: Patch) -> N
     assert [row["runs"] for row in json.loads(out)["parallel"]] == [1, 2]
 
 
+def test_bench_token_by_token(capsys: Capture) -> None:
+    asked = "bench", "--prompt-tokens", "16", "--max-new-tokens", "3", "--runs", "2", "--threads", "1"
+    code, out, _ = run(capsys, *asked)
+    assert code == 0
+    assert "reading 16 tokens" in out
+    assert "writing 3 tokens" in out
+    code, out, err = run(capsys, *asked, "--json")
+    record = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (record["prompt_tokens"], record["new_tokens"], record["threads"], len(record["runs"])) == (16, 3, 1, 2)
+
+
 # --- bad input ----------------------------------------------------------------------------------------------------
 
 BAD_INPUT = {
@@ -609,6 +621,10 @@ BAD_INPUT = {
     "no runs": (["bench", "--runs", "0"], "the runs must be"),
     "none at once": (["bench", "--parallel", "0"], "the runs at once must be"),
     "at once and a window": (["bench", "--parallel", "2", "--window"], "leave out --parallel"),
+    "no prompt tokens": (["bench", "--prompt-tokens", "0"], "the prompt's tokens must be"),
+    "prompt tokens of a shape": (["bench", "--prompt-tokens", "8", "--shape", "26b-a4b"], "leave out --shape"),
+    "prompt tokens and a window": (["bench", "--prompt-tokens", "8", "--window"], "leave out --window"),
+    "prompt tokens with steps": (["bench", "--prompt-tokens", "8", "--max-steps", "3"], "leave out all sampler"),
     "no tasks": (["skills", "--count", "0"], "the count must be"),
     "unknown skill": (["skills", "--only", "juggling"], "juggling"),
 }

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from app.cli.main import main
 from engine import SKILLS, catalog
@@ -130,8 +131,10 @@ def test_bench_of_a_small_shape(tmp_path: Path, capsys: Capture, monkeypatch: py
     assert record["plan_bytes"] > 600 * 10**6
     assert record["peak_of_plan"] == pytest.approx(1e6 * record["peak_memory_mb"] / record["plan_bytes"])
     assert (record["context"], record["plain_reason"]) == (20, "the kernels need an NVIDIA GPU")
+    assert record["threads"] == torch.get_num_threads()
     code, out, _ = run(capsys, *arguments)
     assert code == 0
+    assert re.search(rf"threads +{record['threads']}\b", out)
     assert "plain path: the kernels need an NVIDIA GPU" in out
     assert "denoising step, median" in out
     assert "a step of 2 at once, median" in out
@@ -139,6 +142,18 @@ def test_bench_of_a_small_shape(tmp_path: Path, capsys: Capture, monkeypatch: py
     code, out, err = run(capsys, *arguments, "--fp4", "--quantization", "nvfp4")
     assert (code, out) == (2, "")
     assert "--fp4 needs --quantization nvfp4 and a card that multiplies 4-bit floats; leave it out" in err
+
+
+def test_bench_of_a_shape_takes_the_threads_asked_for(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config_dict(packable().config)))
+    before = torch.get_num_threads()
+    shape = "bench", "--shape", tmp_path, "--random-weights", "--context", 20, "--device", "cpu", "--steps", 1, "--json"
+    try:
+        for count in (before + 1, before):
+            code, out, _ = run(capsys, *shape, "--threads", count)
+            assert (code, json.loads(out)["threads"], torch.get_num_threads()) == (0, count, count)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_bench_tells_what_it_does(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
