@@ -10,6 +10,7 @@ from typing import Protocol
 from torch import Tensor, nn
 
 _ADDITION = "_addition"
+_set = 0
 
 
 class Addition(Protocol):
@@ -39,4 +40,11 @@ def addition(layer: nn.Module) -> Addition | None:
 
 def set_addition(layer: nn.Module, added: Addition | None) -> None:
     """Sets a layer's addition, replacing the previous one; ``None`` removes it."""
+    global _set
+    _set += 1
     layer.__dict__[_ADDITION] = added  # in __dict__: setattr would register a submodule
+
+
+def additions_set() -> int:
+    """Returns how often an addition has been set so far: what was derived from layers without one may be outdated."""
+    return _set

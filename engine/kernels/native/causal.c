@@ -18,6 +18,7 @@ typedef struct {
     matrix queries, keys, values, out, gate, up, down;
     const float *norm, *query_norm, *key_norm, *out_norm, *mlp_norm, *down_norm; /* factors; NULL: no norm */
     int64_t heads, key_heads, head_size, reach; /* reach: which of the pass's */
+    double query_scale;
 } layer;
 
 /* What the layers of one kind see, and how they are rotated. */
@@ -41,9 +42,9 @@ typedef struct {
     float *x;                /* (rows, hidden): embeddings; hidden states after the pass */
     const matrix *head;
     float *logits;           /* (rows - first_logits, vocabulary) */
-    int64_t count, rows, hidden, widest, group, is_bf16, activation, threads, first_logits;
-    double eps, query_scale;
-    float *input, *wide, *other, *branch; /* scratch: (rows, widest) three times, (rows, hidden) */
+    int64_t count, rows, hidden, group, is_bf16, activation, threads, first_logits;
+    double eps;
+    float *input, *wide, *other, *branch; /* scratch: (rows, most inputs), twice (rows, most outputs), (rows, hidden) */
     rounded whole;                        /* scratch for `input`; high is NULL if no product needs it */
     float *scores;                        /* scratch: (threads, TILE, most_seen) */
     int64_t most_seen;                    /* keys, rounded up to a multiple of LANES */
@@ -122,7 +123,7 @@ static stage *heads(const pass *p, stage *at, const layer *l, const buffers *cac
             add_bias(x, &l->queries, head, size);
             if (l->query_norm) norm_row(x, l->query_norm, p->eps, size, x);
             rotate(x, cos, sin, own->rotated);
-            const float scale = (float)p->query_scale * (p->row_scales ? p->row_scales[row] : 1.0f);
+            const float scale = (float)l->query_scale * (p->row_scales ? p->row_scales[row] : 1.0f);
             for (int64_t i = 0; i < size; i++) x[i] *= scale;
         } else if ((head -= l->heads) < l->key_heads) {
             float *x = keys + (row * l->key_heads + head) * size;

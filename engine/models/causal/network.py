@@ -8,15 +8,17 @@ separate, known text can come before masks, wherever it stands, and its keys are
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
 
 from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
+from engine.kernels.few_rows import DenseLayers, Visible
+from engine.layers.adapted import additions_set
 from engine.layers.attention import Extend, Reach
-from engine.layers.branches import Branches
+from engine.layers.branches import Branches, BranchReach
 from engine.layers.embedding import TokenTable
 from engine.layers.kv_cache import KVCache
 from engine.layers.masks import CAUSAL, Blocks, block_causal_mask, causal_mask
@@ -24,6 +26,7 @@ from engine.layers.rope import cos_sin, inverse_frequencies, stretched, stretche
 from engine.layers.segments import unextended
 from engine.models.causal.block import CausalBlock, SandwichBlock, norm
 from engine.models.causal.config import CausalConfig, LinearScaling, Llama3Scaling, Yarn
+from engine.models.causal.few_rows import MOST_ROWS, layers_in_c
 from engine.models.network import Network
 
 
@@ -48,6 +51,7 @@ class CausalNetwork(Network):
         self.norm = norm(config, config.hidden_size)
         self.lm_head = None if config.tied else nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self._frequencies: dict[LayerConfig, Tensor] = {}
+        self._in_c: tuple[int, DenseLayers | None] | None = None
 
     def new_cache(self) -> KVCache:
         return KVCache(self.config, self.device, self.dtype)
@@ -55,7 +59,7 @@ class CausalNetwork(Network):
     @torch.inference_mode()
     def prefill(self, ids: Tensor, cache: KVCache) -> Tensor:
         ids = self.checked_text(ids, cache)
-        return self._read(ids, cache, len(ids), None, cache.blocks)
+        return self._read(ids, cache, len(ids), None, cache.blocks, len(ids))[0].to(self.dtype)
 
     @torch.inference_mode()
     def decode(
@@ -70,8 +74,8 @@ class CausalNetwork(Network):
     ) -> Tensor:
         if not 0 <= commit <= (len(ids) if branches is None else branches.text_rows):
             raise SafelightError(f"{commit} of {len(ids)} rows cannot become text")
-        hidden = self._read(self.checked(ids), cache, commit, positions, CAUSAL if is_causal else None, branches)
-        return self.head(hidden[first_logits:])
+        blocks = CAUSAL if is_causal else None
+        return self._read(self.checked(ids), cache, commit, positions, blocks, first_logits, branches)[1]
 
     def head(self, hidden: Tensor) -> Tensor:
         """Returns the logits (..., V) in fp32 of hidden states (..., H)."""
@@ -107,9 +111,7 @@ class CausalNetwork(Network):
         Returns:
             Hidden states (B, T, H).
         """
-        x: Tensor = self.embed_tokens(ids)
-        if self.config.scales_embeddings:  # the reference keeps the root in the table's type, which rounds it in bf16
-            x = x * torch.tensor(self.config.hidden_size**0.5, dtype=x.dtype)
+        x = self._embedded(ids)
         ropes = {layer: self._rope(layer, positions, x.dtype) for layer in dict.fromkeys(self.config.layers)}
         scale = self._query_scale(positions, x.dtype)
         text_rows = ids.shape[-1] if text_rows is None else text_rows
@@ -126,13 +128,17 @@ class CausalNetwork(Network):
         commit: int,
         positions: Tensor | None,
         blocks: Blocks | None,
+        first_logits: int,
         branches: Branches | None = None,
-    ) -> Tensor:
-        """Reads rows (T,) after the cache's text -> hidden states (T, H).
+    ) -> tuple[Tensor, Tensor]:
+        """Reads rows (T,) after the cache's text.
 
         Args:
             blocks: in which they are read; None: each row sees all.
-            branches: as ``decode`` takes it.
+            first_logits, branches: as ``decode`` takes them.
+
+        Returns:
+            Hidden states (T, H), and logits (T - first_logits, V) in fp32.
         """
         start, count = cache.length, len(ids)
         if branches is not None:
@@ -153,10 +159,53 @@ class CausalNetwork(Network):
             masks = {window: causal_mask(start, count, window, self.device) for window in windows - {None}}
             masks[None] = block_causal_mask(start, count, blocks, self.device)
         near = masks.get(self.config.sliding_window)
-        text_rows = None if branches is None else branches.text_rows
-        hidden = self.run(ids[None], positions.to(self.device), masks.get(None), cache, near, text_rows)[0]
+        layers = self._layers_in_c() if count <= MOST_ROWS else None
+        if layers is None:
+            text_rows = None if branches is None else branches.text_rows
+            hidden = self.run(ids[None], positions.to(self.device), masks.get(None), cache, near, text_rows)[0]
+            logits = self.head(hidden[first_logits:]) if first_logits < count else hidden.new_empty(0)
+        else:
+            hidden, logits = self._run_in_c(layers, ids, positions, masks.get(None), near, cache, first_logits)
         cache.advance(commit)
-        return hidden
+        return hidden, logits
+
+    def _layers_in_c(self) -> DenseLayers | None:
+        """Returns the layers for passes of few rows in C, if there are such; made again after adapters change."""
+        if self.device.type != "cpu":
+            return None
+        if self._in_c is None or self._in_c[0] != additions_set():
+            head = self.embed_tokens if self.lm_head is None else self.lm_head
+            self._in_c = additions_set(), layers_in_c(self.config, self.layers, self.norm, head, self.dtype)
+        return self._in_c[1]
+
+    def _run_in_c(
+        self,
+        layers: DenseLayers,
+        ids: Tensor,
+        positions: Tensor,
+        mask: Tensor | Reach | None,
+        near_mask: Tensor | Reach | None,
+        cache: KVCache,
+        first_logits: int,
+    ) -> tuple[Tensor, Tensor]:
+        """Runs a pass as ``run`` and ``head`` -> hidden states (T, H), logits (T - first_logits, V), fp32."""
+        spans, seen = cache.spans(len(ids)), list[Visible]()
+        for layer in dict.fromkeys(self.config.layers):
+            own = near_mask if layer.is_sliding else mask
+            first, end = spans[layer.kind]
+            visible = own.mask if isinstance(own, BranchReach) else cast(Tensor | None, own)
+            seen.append(Visible(*self._rope(layer, positions, torch.float32), first, end - len(ids), visible))
+        scale = self._query_scale(positions, torch.float32)
+        buffers = [cache.buffers(index) for index in range(len(self.layers))]
+        row_scales = None if scale is None else scale.flatten()
+        return layers.run(self._embedded(ids).float(), seen, buffers, first_logits, row_scales)
+
+    def _embedded(self, ids: Tensor) -> Tensor:
+        """Returns the embeddings (..., H) of token ids (...)."""
+        x: Tensor = self.embed_tokens(ids)
+        if self.config.scales_embeddings:  # the reference keeps the root in the table's type, which rounds it in bf16
+            x = x * torch.tensor(self.config.hidden_size**0.5, dtype=x.dtype)
+        return x
 
     def _rope(self, layer: LayerConfig, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Returns cosines and sines of positions (..., T) in layers of one kind, two of (..., T, D)."""

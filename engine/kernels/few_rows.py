@@ -1,0 +1,254 @@
+"""Passes of a few rows through the layers of a dense transformer on a processor, in one call of ``native``.
+
+Products by 4-bit codes round activations to 16 bits by group, all else is fp32: a pass is at least as exact as torch's
+in bf16. A row's numbers do not depend on the others in its pass. Torch's operations, forty a layer of a microsecond and
+more each, take longer than a small model's products.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import POINTER, Structure, c_double, c_int64, c_void_p
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from engine.config import Activation
+from engine.errors import SafelightError
+from engine.kernels import cpu_w4a8, native
+from engine.quant import INT4, INT4_G64, INT8, UINT4, Packed
+
+UNIT = 16  # inputs of a row, and numbers of a head, are multiples of the longest vector
+TILE = 4  # queries that attend at once
+CODES = (INT4, INT4_G64, UINT4)
+CODES4, WHOLE8, HALF, SINGLE = range(4)  # kinds of numbers in ``products.h``
+
+
+class NativeMatrix(Structure):
+    """``matrix`` of ``products.h``."""
+
+    _fields_ = [
+        *[(name, c_int64) for name in ("kind", "rows", "inputs", "group")],
+        ("codes", c_void_p),
+        ("scales", c_void_p),
+        ("width", c_int64),
+        ("has_zeros", c_int64),
+        ("bias", c_void_p),
+    ]
+
+
+class _Rounded(Structure):
+    _fields_ = [(name, c_void_p) for name in ("high", "low", "scales", "sums")]
+
+
+class _Layer(Structure):
+    _fields_ = [
+        *[(name, NativeMatrix) for name in ("queries", "keys", "values", "out", "gate", "up", "down")],
+        *[(name, c_void_p) for name in ("norm", "query_norm", "key_norm", "out_norm", "mlp_norm", "down_norm")],
+        *[(name, c_int64) for name in ("heads", "key_heads", "head_size", "reach")],
+        ("query_scale", c_double),
+    ]
+
+
+class _Reach(Structure):
+    _fields_ = [
+        ("cos", c_void_p),
+        ("sin", c_void_p),
+        *[(name, c_int64) for name in ("rotated", "first", "stored")],
+        ("mask", c_void_p),
+    ]
+
+
+class _Buffers(Structure):
+    _fields_ = [("keys", c_void_p), ("values", c_void_p), ("capacity", c_int64)]
+
+
+class _Pass(Structure):
+    _fields_ = [
+        ("layers", POINTER(_Layer)),
+        ("cache", POINTER(_Buffers)),
+        ("reaches", POINTER(_Reach)),
+        *[(name, c_void_p) for name in ("norm", "row_scales", "x")],
+        ("head", POINTER(NativeMatrix)),
+        ("logits", c_void_p),
+        *[(name, c_int64) for name in ("count", "rows", "hidden", "group", "is_bf16", "activation")],
+        *[(name, c_int64) for name in ("threads", "first_logits")],
+        ("eps", c_double),
+        *[(name, c_void_p) for name in ("input", "wide", "other", "branch")],
+        ("whole", _Rounded),
+        ("scores", c_void_p),
+        ("most_seen", c_int64),
+    ]
+
+
+class Projection(NamedTuple):
+    """A matrix (out, in) and its bias (out,), as a layer holds them."""
+
+    weight: Packed | Tensor
+    bias: Tensor | None = None
+
+
+class Norms(NamedTuple):
+    """The factors (H,) or (D,) of a layer's norms in fp32; None: there is no such norm."""
+
+    before: Tensor
+    before_mlp: Tensor
+    queries: Tensor | None = None
+    keys: Tensor | None = None
+    attended: Tensor | None = None  # of the attention's result
+    mixed: Tensor | None = None  # of the MLP's result
+
+
+class LayerWeights(NamedTuple):
+    """One layer."""
+
+    projections: tuple[Projection, ...]  # of queries, keys, values, attention's result; gate, up, down
+    norms: Norms
+    heads: int
+    key_heads: int
+    head_size: int
+    query_scale: float
+    reach: int  # which ``Visible`` of a pass is its own
+
+
+class Visible(NamedTuple):
+    """The keys that layers of one kind see in a pass, and how their heads are rotated."""
+
+    cos: Tensor  # fp32 (T, rotated)
+    sin: Tensor
+    first: int  # of a layer's buffers, the first key that is seen
+    stored: int  # keys before the pass
+    mask: Tensor | None  # bools (T, stored - first + T), True where allowed; None: all
+
+
+def group_of(projection: Projection) -> int | None:
+    """Returns the inputs of a scale of activations, 0 if they are not rounded; None if C does not read the weight."""
+    weight, bias = projection
+    if bias is not None and bias.dtype not in (torch.float32, torch.bfloat16):
+        return None
+    if weight.shape[-1] % UNIT:
+        return None
+    if isinstance(weight, Tensor):
+        return 0 if weight.dtype in (torch.float32, torch.bfloat16) and weight.is_contiguous() else None
+    if weight.scheme == INT8:
+        return 0 if weight.codes.is_contiguous() else None
+    is_read = weight.scheme in CODES and weight.block > 0 and weight.block == cpu_w4a8.block()
+    return weight.scheme.group_size if is_read else None
+
+
+def matrix(projection: Projection, kept: list[Tensor]) -> NativeMatrix:
+    """Describes a matrix; what it points to is appended to ``kept``, which must live as long as it is used."""
+    weight, bias = projection
+    bias = None if bias is None else bias.float().contiguous()
+    if isinstance(weight, Tensor):
+        kind, codes, scales, group = (HALF if weight.dtype == torch.bfloat16 else SINGLE), weight, None, 0
+    elif weight.scheme == INT8:
+        kind, codes, scales, group = WHOLE8, weight.codes, weight.scales.contiguous(), 0
+    else:
+        kind, codes, group = CODES4, weight.codes, weight.scheme.group_size
+        scales = weight.scales  # words of scale and zero, or a view of such pairs
+        assert scales.dtype == torch.int32 or scales.stride(-1) == 2
+    kept += [part for part in (codes, scales, bias) if part is not None]
+    rows, inputs = weight.shape
+    places = [None if part is None else part.data_ptr() for part in (codes, scales, bias)]
+    return NativeMatrix(kind, rows, inputs, group, *places[:2], rows, kind == CODES4, places[2])
+
+
+class DenseLayers:
+    """The layers of a network and its head, for ``run``.
+
+    Args:
+        layers: from the first.
+        norm: factors (H,) of the last norm, fp32.
+    """
+
+    def __init__(
+        self, layers: Sequence[LayerWeights], head: Projection, norm: Tensor, eps: float, activation: Activation
+    ) -> None:
+        self.projections = [*(part for layer in layers for part in layer.projections), head]
+        self._kept = [norm]
+        self._layers = (_Layer * len(layers))(*map(self._layer, layers))
+        self._head = matrix(head, self._kept)
+        self._norm, self._eps, self._activation = norm, eps, activation
+        self._group = max(group_of(part) or 0 for part in self.projections)
+        self._inputs = max(part.weight.shape[1] for part in self.projections)
+        self._outputs = max(part.weight.shape[0] for part in self.projections[:-1]) * 2  # keys and values lie together
+
+    def _layer(self, layer: LayerWeights) -> _Layer:
+        matrices = [matrix(part, self._kept) for part in layer.projections]
+        norms = layer.norms
+        factors = (norms.before, norms.queries, norms.keys, norms.attended, norms.before_mlp, norms.mixed)
+        self._kept += [part for part in factors if part is not None]
+        sizes = (layer.heads, layer.key_heads, layer.head_size, layer.reach)
+        return _Layer(*matrices, *map(_place, factors), *sizes, layer.query_scale)
+
+    def run(
+        self,
+        x: Tensor,
+        seen: Sequence[Visible],
+        buffers: Sequence[tuple[Tensor, Tensor]],
+        first_logits: int,
+        row_scales: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Runs all layers, the last norm and the head; new keys and values are written behind the stored ones.
+
+        Args:
+            x: embeddings, fp32 (T, H); overwritten.
+            seen: for each kind of layer.
+            buffers: of each layer, keys and values (1, kv_heads, capacity, D) in bf16 or fp32, with room for T more.
+            first_logits: the first row whose logits are computed.
+            row_scales: factors (T,) of the queries, fp32.
+
+        Returns:
+            Hidden states (T, H) and logits (T - first_logits, V), fp32.
+
+        Raises:
+            SafelightError: memory is short.
+        """
+        library = native.library()
+        assert library is not None, "there is no kernel"
+        (rows, hidden), threads = x.shape, torch.get_num_threads()
+        cache = (_Buffers * len(buffers))(*(_Buffers(_place(k), _place(v), k.shape[2]) for k, v in buffers))
+        reaches = (_Reach * len(seen))(
+            *(
+                _Reach(_place(one.cos), _place(one.sin), one.cos.shape[-1], one.first, one.stored, _place(one.mask))
+                for one in seen
+            )
+        )
+        most_seen = -(-max(one.stored - one.first + rows for one in seen) // UNIT) * UNIT
+        logits = torch.empty(rows - first_logits, self._head.rows)
+        sizes = [rows * self._inputs, *[rows * self._outputs] * 2, rows * hidden, threads * TILE * most_seen]
+        scratch = torch.split(torch.empty(sum(sizes)), sizes)
+        whole = _Rounded()
+        if self._group:
+            codes = torch.empty(2, rows, self._inputs, dtype=torch.int8)
+            scales = torch.empty(rows, self._inputs // self._group)
+            sums = scales.to(torch.int32)
+            whole = _Rounded(*map(_place, (*codes, scales, sums)))
+        asked = _Pass(
+            self._layers,
+            cache,
+            reaches,
+            *map(_place, (self._norm, row_scales, x)),
+            ctypes.pointer(self._head),
+            _place(logits),
+            *(len(buffers), rows, hidden, self._group, buffers[0][0].dtype == torch.bfloat16),
+            *(self._activation != "silu", threads, first_logits),
+            self._eps,
+            *map(_place, scratch[:4]),
+            whole,
+            _place(scratch[4]),
+            most_seen,
+        )
+        if library.causal_pass(ctypes.byref(asked)):
+            raise SafelightError("memory is short for a pass. Close other programs, or choose a smaller model")
+        return scratch[0][: rows * hidden].view(rows, hidden), logits
+
+
+def _place(part: Tensor | None) -> int | None:
+    if part is None:
+        return None
+    place: int = part.data_ptr()
+    return place
