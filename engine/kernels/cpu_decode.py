@@ -13,7 +13,21 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from engine.quant import E2M1_VALUES, INT4, INT4_G64, INT8, NF4, NF4_VALUES, NVFP4, TILE, UINT4, Packed, Scheme
+from engine.kernels.native import matrices
+from engine.quant import (
+    E2M1_VALUES,
+    INT4,
+    INT4_G64,
+    INT8,
+    INT8_G32,
+    NF4,
+    NF4_VALUES,
+    NVFP4,
+    TILE,
+    UINT4,
+    Packed,
+    Scheme,
+)
 from engine.quant.uint4 import MIDDLE, halves_of
 
 DECODED = 1 << 18  # four-bit codes decoded at a time, so that intermediates stay in a core's cache
@@ -57,6 +71,19 @@ class Int8Rows(RowDecoder):
 
     def fill(self, weight: Packed, into: Tensor) -> None:
         into.copy_(weight.codes)
+
+
+class Int8GroupRows(RowDecoder):
+    """int8 codes with scales of their own for groups of inputs."""
+
+    def fill(self, weight: Packed, into: Tensor) -> None:
+        rows = max(1, DECODED // weight.shape[-1])
+        for start in range(0, weight.shape[0], rows):
+            part = slice(start, start + rows)
+            groups = into[part].view(-1, weight.scales.shape[0], weight.scheme.group_size)
+            torch.mul(
+                weight.codes[part].view(groups.shape), weight.scales[:, part].T[..., None].to(into.dtype), out=groups
+            )
 
 
 class TileRows(RowDecoder):
@@ -137,6 +164,13 @@ class BlockRows(RowDecoder):
         return room.view(inputs, -1).T
 
     def fill(self, weight: Packed, into: Tensor) -> None:
+        if matrices.decodes(weight):
+            matrices.decode(weight, into.T)
+        else:
+            self.decode(weight, into)
+
+    def decode(self, weight: Packed, into: Tensor) -> None:
+        """Decodes as ``fill``, in plain torch."""
         columns, inputs = into.T, weight.shape[-1]  # (in, R)
         codes = weight.codes.view(-1, inputs, weight.block // 2)
         groups = columns.view(-1, weight.scheme.group_size, columns.shape[1])
@@ -152,7 +186,7 @@ class BlockRows(RowDecoder):
 class Uint4BlockRows(BlockRows):
     """uint4 codes in blocks of rows; computed in fp32 and rounded once."""
 
-    def fill(self, weight: Packed, into: Tensor) -> None:
+    def decode(self, weight: Packed, into: Tensor) -> None:
         columns, inputs = into.T, weight.shape[-1]  # (in, R)
         scales, zeros = (half.float() for half in halves_of(weight.scales, torch.bfloat16))  # (groups, R)
         for index, block in enumerate(weight.codes.view(-1, inputs, weight.block // 2)):
@@ -168,6 +202,7 @@ DECODERS: dict[Scheme, RowDecoder] = {
     NF4: NormalFloat4Rows(),
     NVFP4: Nvfp4Rows(),
     INT8: Int8Rows(),
+    INT8_G32: Int8GroupRows(),
     UINT4: Uint4Rows(),
 }
 BLOCKS: dict[Scheme, RowDecoder] = {INT4: BlockRows(), INT4_G64: BlockRows(), UINT4: Uint4BlockRows()}

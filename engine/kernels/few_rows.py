@@ -17,26 +17,10 @@ from torch import Tensor
 
 from engine.config import Activation
 from engine.errors import SafelightError
-from engine.kernels import cpu_w4a8, native
-from engine.quant import INT4, INT4_G64, INT8, UINT4, Packed
+from engine.kernels import native
+from engine.kernels.native.matrices import UNIT, NativeMatrix, Projection, group_of, matrix
 
-UNIT = 16  # inputs of a row, and numbers of a head, are multiples of the longest vector
 TILE = 4  # queries that attend at once
-CODES = (INT4, INT4_G64, UINT4)
-CODES4, WHOLE8, HALF, SINGLE = range(4)  # kinds of numbers in ``products.h``
-
-
-class NativeMatrix(Structure):
-    """``matrix`` of ``products.h``."""
-
-    _fields_ = [
-        *[(name, c_int64) for name in ("kind", "rows", "inputs", "group")],
-        ("codes", c_void_p),
-        ("scales", c_void_p),
-        ("width", c_int64),
-        ("has_zeros", c_int64),
-        ("bias", c_void_p),
-    ]
 
 
 class _Rounded(Structure):
@@ -83,13 +67,6 @@ class _Pass(Structure):
     ]
 
 
-class Projection(NamedTuple):
-    """A matrix (out, in) and its bias (out,), as a layer holds them."""
-
-    weight: Packed | Tensor
-    bias: Tensor | None = None
-
-
 class Norms(NamedTuple):
     """The factors (H,) or (D,) of a layer's norms in fp32; None: there is no such norm."""
 
@@ -121,39 +98,6 @@ class Visible(NamedTuple):
     first: int  # of a layer's buffers, the first key that is seen
     stored: int  # keys before the pass
     mask: Tensor | None  # bools (T, stored - first + T), True where allowed; None: all
-
-
-def group_of(projection: Projection) -> int | None:
-    """Returns the inputs of a scale of activations, 0 if they are not rounded; None if C does not read the weight."""
-    weight, bias = projection
-    if bias is not None and bias.dtype not in (torch.float32, torch.bfloat16):
-        return None
-    if weight.shape[-1] % UNIT:
-        return None
-    if isinstance(weight, Tensor):
-        return 0 if weight.dtype in (torch.float32, torch.bfloat16) and weight.is_contiguous() else None
-    if weight.scheme == INT8:
-        return 0 if weight.codes.is_contiguous() else None
-    is_read = weight.scheme in CODES and weight.block > 0 and weight.block == cpu_w4a8.block()
-    return weight.scheme.group_size if is_read else None
-
-
-def matrix(projection: Projection, kept: list[Tensor]) -> NativeMatrix:
-    """Describes a matrix; what it points to is appended to ``kept``, which must live as long as it is used."""
-    weight, bias = projection
-    bias = None if bias is None else bias.float().contiguous()
-    if isinstance(weight, Tensor):
-        kind, codes, scales, group = (HALF if weight.dtype == torch.bfloat16 else SINGLE), weight, None, 0
-    elif weight.scheme == INT8:
-        kind, codes, scales, group = WHOLE8, weight.codes, weight.scales.contiguous(), 0
-    else:
-        kind, codes, group = CODES4, weight.codes, weight.scheme.group_size
-        scales = weight.scales  # words of scale and zero, or a view of such pairs
-        assert scales.dtype == torch.int32 or scales.stride(-1) == 2
-    kept += [part for part in (codes, scales, bias) if part is not None]
-    rows, inputs = weight.shape
-    places = [None if part is None else part.data_ptr() for part in (codes, scales, bias)]
-    return NativeMatrix(kind, rows, inputs, group, *places[:2], rows, kind == CODES4, places[2])
 
 
 class DenseLayers:

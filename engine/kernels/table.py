@@ -14,7 +14,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
-from engine.quant import INT4, INT4_G64, INT8, NF4, NVFP4, UINT4, Scheme
+from engine.quant import INT4, INT4_G64, INT8, INT8_G32, NF4, NVFP4, UINT4, Scheme
 
 Kind = Literal["triton", "cpu", "plain"]
 
@@ -42,7 +42,7 @@ FOUR_BIT = (INT4, INT4_G64, NF4, NVFP4)
 ROWS = (
     KernelRow("linear", (INT8,), AMPERE, "linear_w8a16.linear_w8a16"),
     KernelRow("linear", (*FOUR_BIT, UINT4), AMPERE, "linear_w4a16.linear_w4a16"),
-    KernelRow("linear", (*FOUR_BIT, INT8, UINT4), CPU, "cpu.linear"),
+    KernelRow("linear", (*FOUR_BIT, INT8, INT8_G32, UINT4), CPU, "cpu.linear"),
     KernelRow("linear", None, None, "reference.linear"),
     KernelRow("linear_int8", (INT8,), AMPERE, "linear_w8a8.linear_w8a8"),
     KernelRow("linear_int8", None, None, "reference.linear_int8"),

@@ -32,13 +32,13 @@ from engine.models.folder import ModelFolder, check_packs, quantize
 from engine.models.gguf_description import Describe, GGUFDescription
 from engine.models.network import Network
 from engine.models.registry import family_of
-from engine.quant import DEFAULT, INT8, UINT4, Precision, Scheme
+from engine.quant import DEFAULT, INT8, INT8_G32, UINT4, Precision, Scheme
 from engine.text.chat_template import ChatTemplate
 from engine.text.gguf_tokenizer import tokenizer_files
 from engine.text.template_compiling import compile_template
 from engine.text.tokenizer import Tokenizer
 from engine.types import Cancel, Progress
-from engine.weights.gguf.checkpoint import FOURS, GGUFCheckpoint, in_pieces
+from engine.weights.gguf.checkpoint import EIGHTS, FOURS, GGUFCheckpoint, in_pieces
 from engine.weights.gguf.header import GGUFHeader
 from engine.weights.loader import StoredWeights
 from engine.weights.packed_store import Manifest, companions_of
@@ -144,11 +144,12 @@ class GGUFModel(ModelFolder):
             raise SafelightError(f"{self.path} is a GGUF file; import it first: safelight quantize FILE FOLDER")
         return self
 
-    @cached_property
-    def own_precision(self) -> Precision:
-        """The precision that keeps its weights nearly as they are: four bits where all of a part have a scale, or a
-        scale and a minimum, for 32 inputs; none where they are floats; else eight bits.
+    def own_precision(self, on_cpu: bool) -> Precision:
+        """Returns the precision that keeps its weights nearly as they are: four bits where all of a part have a scale,
+        or a scale and a minimum, for 32 inputs; none where they are floats; else eight bits. Those of Q8_0 stay as they
+        are on a processor; cards have no kernels for them.
         """
+        keeps_eights = on_cpu and not self.config.num_experts and not self.config.denoises
         kinds: dict[str, set[str]] = {}
         numbers = Counter[str]()
         with torch.device("meta"):
@@ -160,22 +161,24 @@ class GGUFModel(ModelFolder):
                 fits = parameter.shape[-1] % UINT4.unit == 0
                 kinds.setdefault(part, set()).add(tensor.type.name if fits else "")
                 numbers[part] += parameter.numel()
-        return Precision(**{part: _scheme_of(part, found, numbers[part]) for part, found in kinds.items()})
+        return Precision(
+            **{part: _scheme_of(part, found, numbers[part], keeps_eights) for part, found in kinds.items()}
+        )
 
     def _subject(self, quantization: str, place: Placement) -> Subject:
         """Returns the subject of a plan: "auto" is as it is on a processor, and on a card whose kernels can read it.
 
-        On a processor, activations of a small model stay fp32 then: in bf16 its answers change, and products take the
-        time.
+        On a processor, activations of a small model in four bits stay fp32 then: in bf16 its answers change.
         """
         on_cpu = place.device.type == "cpu"
         stays = quantization == "auto" and (on_cpu or kernels.run_on(place.device, place.dtype))
-        is_small = self.numbers < FOUR_BITS_FROM and not self.config.num_experts
+        own = self.own_precision(on_cpu) if stays else None
+        is_small = self.numbers < FOUR_BITS_FROM and own is not None and own.dense == UINT4
         return Subject(
             self.name,
             self.config,
             self.family.build,
-            self.own_precision if stays else None,
+            own,
             notes=self.described.notes,
             has_fp32_sums=stays and on_cpu and is_small,
             repacks=True,
@@ -186,8 +189,10 @@ class GGUFModel(ModelFolder):
         return {name: json.dumps(raw, indent=2).encode() for name, raw in made.items()} | self.files
 
 
-def _scheme_of(part: str, kinds: set[str], numbers: int) -> Scheme | None:
+def _scheme_of(part: str, kinds: set[str], numbers: int, keeps_eights: bool) -> Scheme | None:
     """Returns the scheme that keeps a part whose tensors have these types and so many numbers."""
+    if keeps_eights and kinds == {EIGHTS}:
+        return INT8_G32
     if kinds <= {"F32", "F16", "BF16"} or (part == "embedding" and numbers <= SMALL_TABLE):
         return None
     return UINT4 if kinds <= FOURS and part != "embedding" else INT8

@@ -6,7 +6,7 @@ loaded and multiplied by the plain path. Kernels for it are rows of ``engine.ker
 """
 
 from engine.quant.int4 import INT4, INT4_G64
-from engine.quant.int8 import INT8
+from engine.quant.int8 import INT8, INT8_G32
 from engine.quant.nf4 import NF4, NF4_VALUES
 from engine.quant.nibbles import TILE, join_nibbles, split_nibbles, to_blocks
 from engine.quant.nvfp4 import E2M1_VALUES, NVFP4
@@ -22,6 +22,7 @@ __all__ = [
     "INT4",
     "INT4_G64",
     "INT8",
+    "INT8_G32",
     "NF4",
     "NF4_VALUES",
     "NVFP4",

@@ -1,4 +1,4 @@
-"""int8: symmetric, -127 to 127 times an fp32 scale, over a whole row."""
+"""int8: symmetric, -127 to 127 times a scale: of fp32 for a whole row, or of fp16 for 32 inputs, as GGUF's Q8_0."""
 
 from __future__ import annotations
 
@@ -28,4 +28,11 @@ class Int8(Scaled):
         return packed.codes.float()
 
 
+class Int8Groups(Int8):
+    """Scales are fp16."""
+
+    scale_dtype: ClassVar[torch.dtype] = torch.float16
+
+
 INT8 = register(Int8("int8", 0))
+INT8_G32 = register(Int8Groups("int8-g32", 32))

@@ -28,9 +28,9 @@ FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC")
 LIBRARIES = ("-lm", "-lpthread")
 LONGEST_BUILD = 120.0  # seconds
 INSTRUCTIONS = {  # best first
-    "avx512": tuple(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "vbmi", "vnni")),
-    "avxvnni": ("-mavx2", "-mfma", "-mavxvnni"),
-    "avx2": ("-mavx2", "-mfma"),
+    "avx512": ("-mf16c", *(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "vbmi", "vnni"))),
+    "avxvnni": ("-mavx2", "-mfma", "-mf16c", "-mavxvnni"),
+    "avx2": ("-mavx2", "-mfma", "-mf16c"),
 }
 NARROW = ("avxvnni", "avx2")  # those of 256 bits
 CHOICE = "SAFELIGHT_INSTRUCTIONS"  # environment variable: one of them, or "none"
@@ -61,6 +61,7 @@ def load(instructions: str) -> ctypes.CDLL | None:
     found.native_round.argtypes, found.native_round.restype = [pointer] * 5 + [whole] * 3, None
     found.native_experts.argtypes, found.native_experts.restype = [pointer] * 7 + [whole] * 4, None
     found.native_multiply.argtypes = [pointer] * 7 + [whole] * 2
+    found.native_decode.argtypes, found.native_decode.restype = [pointer, pointer, whole], None
     found.causal_pass.argtypes = [pointer]
     return found if found.native_block() > 0 else None
 

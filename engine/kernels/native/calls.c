@@ -12,9 +12,9 @@ int64_t native_block(void) {
     const int runs = __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi") &&
                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 #elif defined(__AVXVNNI__)
-    const int runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("avxvnni");
+    const int runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avxvnni");
 #else
-    const int runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const int runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
 #endif
     return runs ? BLOCK : 0;
 }
@@ -39,6 +39,11 @@ void native_experts(const uint8_t *codes, const uint16_t *scales, int8_t *x, flo
             first += count;
         }
     }
+}
+
+/* Decodes a matrix of codes to numbers (k, n). */
+void native_decode(const matrix *w, void *out, int64_t is_bf16) {
+    for (int64_t block = 0; block < w->n / BLOCK; block++) decode(w, block, w->n, out, (int)is_bf16);
 }
 
 typedef struct {

@@ -99,6 +99,21 @@ INLINE void add_rows(const int pairs, const int has_zeros, const matrix *w, cons
     for (; m < count; m++) add_group(1, pairs, has_zeros, w, x, g, first + m, spread, scale, zero, sums + m * BLOCK);
 }
 
+/* Reads a group's scales for a block's rows, and the values of code 8, which are 0 without zeros. */
+INLINE void read_scales(const matrix *w, int64_t g, int64_t block, vfloat *scale, vfloat *zero) {
+    for (int i = 0; i < 4; i++) {
+        const int64_t at = g * w->width + block * BLOCK + LANES * i;
+        if (w->has_zeros) {
+            const vint words = int_load((const uint32_t *)w->scales + at);
+            scale[i] = as_float(int_left(words, 16));
+            zero[i] = as_float(int_and(words, int_all((int32_t)0xffff0000)));
+        } else {
+            scale[i] = from_bf16((const uint16_t *)w->scales + at);
+            zero[i] = zeros();
+        }
+    }
+}
+
 void multiply_codes(const matrix *w, const rounded *x, int64_t block, int64_t first, int64_t count, float *out) {
     const int64_t groups = w->k / w->group, quads = w->group / 4;
     uint8_t spread[64 * BLOCK] __attribute__((aligned(64)));
@@ -109,20 +124,31 @@ void multiply_codes(const matrix *w, const rounded *x, int64_t block, int64_t fi
         for (int64_t g = 0; g < groups; g++) {
             spread_group((const uint8_t *)w->codes + (block * w->k + g * w->group) * (BLOCK / 2), quads, spread);
             vfloat scale[4], zero[4];
-            for (int i = 0; i < 4; i++) {
-                const int64_t at = g * w->width + block * BLOCK + LANES * i;
-                if (w->has_zeros) {
-                    const vint words = int_load((const uint32_t *)w->scales + at);
-                    scale[i] = as_float(int_left(words, 16));
-                    zero[i] = as_float(int_and(words, int_all((int32_t)0xffff0000)));
-                } else scale[i] = from_bf16((const uint16_t *)w->scales + at);
-            }
+            read_scales(w, g, block, scale, zero);
             if (!x->low) add_rows(0, 0, w, x, g, first, some, spread, scale, zero, sums);
             else if (w->has_zeros) add_rows(1, 1, w, x, g, first, some, spread, scale, zero, sums);
             else add_rows(1, 0, w, x, g, first, some, spread, scale, zero, sums);
         }
         for (int64_t m = 0; m < some; m++)
             memcpy(out + (first + m) * w->n + block * BLOCK, sums + m * BLOCK, BLOCK * sizeof(float));
+    }
+}
+
+void decode(const matrix *w, int64_t block, int64_t columns, void *out, int is_bf16) {
+    for (int64_t g = 0; g < w->k / w->group; g++) {
+        vfloat scale[4], zero[4];
+        read_scales(w, g, block, scale, zero);
+        for (int64_t input = g * w->group; input < (g + 1) * w->group; input++) {
+            const uint8_t *codes = (const uint8_t *)w->codes + (block * w->k + input) * (BLOCK / 2);
+            for (int i = 0; i < 4; i++) {
+                const vint both = int_from_bytes(codes + i % 2 * LANES);
+                const vint code = i < 2 ? int_and(both, int_all(15)) : int_right(both, 4);
+                const vfloat value = fma3(from_int(int_add(code, int_all(-8))), scale[i], zero[i]);
+                const int64_t at = input * columns + block * BLOCK + LANES * i;
+                if (is_bf16) to_bf16((uint16_t *)out + at, value);
+                else store((float *)out + at, value);
+            }
+        }
     }
 }
 
@@ -163,7 +189,7 @@ void round_group(const float *x, const rounded *to, int64_t number, int64_t grou
 }
 
 INLINE vfloat numbers(const int kind, const void *codes, int64_t at) {
-    if (kind == INT8) return from_int8((const int8_t *)codes + at);
+    if (kind == INT8 || kind == INT8_GROUPS) return from_int8((const int8_t *)codes + at);
     if (kind == BF16) return from_bf16((const uint16_t *)codes + at);
     return load((const float *)codes + at);
 }
@@ -171,13 +197,19 @@ INLINE vfloat numbers(const int kind, const void *codes, int64_t at) {
 /* Multiplies `count` rows of x by `rows` rows of w, at most four of each. */
 INLINE void dots(const int kind, const int rows, const int count, const matrix *w, const float *x, int64_t row,
                  float *out) {
+    const int64_t step = kind == INT8_GROUPS ? w->group : LANES;
     vfloat sum[4][4];
     for (int r = 0; r < rows; r++)
         for (int m = 0; m < count; m++) sum[r][m] = zeros();
-    for (int64_t i = 0; i < w->k; i += LANES)
+    for (int64_t start = 0; start < w->k; start += step)
         for (int r = 0; r < rows; r++) {
-            const vfloat own = numbers(kind, w->codes, (row + r) * w->k + i);
-            for (int m = 0; m < count; m++) sum[r][m] = fma3(own, load(x + m * w->k + i), sum[r][m]);
+            vfloat scale = zeros();
+            if (kind == INT8_GROUPS) scale = all(one_half((const uint16_t *)w->scales + ((row + r) * w->k + start) / step));
+            for (int64_t i = start; i < start + step; i += LANES) {
+                vfloat own = numbers(kind, w->codes, (row + r) * w->k + i);
+                if (kind == INT8_GROUPS) own = own * scale;
+                for (int m = 0; m < count; m++) sum[r][m] = fma3(own, load(x + m * w->k + i), sum[r][m]);
+            }
         }
     for (int r = 0; r < rows; r++) {
         const float scale = kind == INT8 ? ((const float *)w->scales)[row + r] : 1.0f;
@@ -204,6 +236,7 @@ INLINE void all_dots(const int kind, const matrix *w, const float *x, int64_t fr
 
 static void multiply_rows(const matrix *w, const float *x, int64_t from, int64_t to, int64_t count, float *out) {
     if (w->kind == INT8) all_dots(INT8, w, x, from, to, count, out);
+    else if (w->kind == INT8_GROUPS) all_dots(INT8_GROUPS, w, x, from, to, count, out);
     else if (w->kind == BF16) all_dots(BF16, w, x, from, to, count, out);
     else all_dots(FP32, w, x, from, to, count, out);
 }

@@ -6,15 +6,16 @@
 
 #include "team.h"
 
-enum kind { CODES4, INT8, BF16, FP32 };
+enum kind { CODES4, INT8, BF16, FP32, INT8_GROUPS };
 
 /* CODES4: codes 0 to 15, of the values -8 to 7, in blocks of BLOCK rows, as torch's int4 kernel reads them: byte (k, j)
  * of a block has input k of row j in its low and of row BLOCK / 2 + j in its high nibble. The others: rows of numbers.
  */
 typedef struct {
-    int64_t kind, n, k, group; /* group: inputs of a scale, for CODES4 */
+    int64_t kind, n, k, group; /* group: inputs of a scale, for CODES4 and INT8_GROUPS */
     const void *codes;
-    const void *scales;   /* CODES4 with zeros: words (groups, width), else bf16 (groups, width); INT8: fp32 (n) */
+    const void *scales;   /* CODES4 with zeros: words (groups, width), else bf16 (groups, width); INT8: fp32 (n);
+                             INT8_GROUPS: fp16 (n, groups) */
     int64_t width;        /* scales from one group to the next */
     int64_t has_zeros;    /* a word's low half is the scale, its high half the value of code 8, both bf16 */
     const float *bias;    /* (n), or NULL */
@@ -31,6 +32,9 @@ typedef struct {
 void round_group(const float *x, const rounded *to, int64_t number, int64_t group);
 /* Multiplies `count` rows of whole numbers, from `first` on, by a block of codes, into out (m, n). */
 void multiply_codes(const matrix *w, const rounded *x, int64_t block, int64_t first, int64_t count, float *out);
+
+/* Decodes a block of codes into its columns of out (k, columns), bf16 or fp32. */
+void decode(const matrix *w, int64_t block, int64_t columns, void *out, int is_bf16);
 
 /* Multiplies rows, from `first` on, by several matrices, into their outputs (rows, n); a stage of a team. */
 stage *multiply(stage *at, const matrix *const *of, float *const *to, int matrices, const float *x, const rounded *whole,

@@ -40,6 +40,7 @@ INLINE vfloat from_int8(const int8_t *x) {
 INLINE vfloat from_bf16(const uint16_t *x) {
     return as_float(int_left(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)x)), 16));
 }
+INLINE vint int_from_bytes(const uint8_t *x) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)x)); }
 INLINE void to_int8(int8_t *to, vint x) { _mm_storeu_si128((__m128i *)to, _mm512_cvtsepi32_epi8(x)); }
 INLINE void low_halves(uint16_t *to, vint x) { _mm256_storeu_si256((__m256i *)to, _mm512_cvtepi32_epi16(x)); }
 #define SUMS16 0 /* dot4 adds to numbers of 32 bits */
@@ -85,6 +86,7 @@ INLINE vfloat from_int8(const int8_t *x) {
 INLINE vfloat from_bf16(const uint16_t *x) {
     return as_float(int_left(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)x)), 16));
 }
+INLINE vint int_from_bytes(const uint8_t *x) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)x)); }
 INLINE void low_halves(uint16_t *to, vint x) {
     uint32_t each[LANES];
     int_store(each, x);
@@ -110,6 +112,7 @@ INLINE vint widened(vint sum) { return _mm256_madd_epi16(sum, _mm256_set1_epi16(
 
 #define BLOCK (4 * LANES) /* rows of a block of 4-bit codes */
 
+INLINE float one_half(const uint16_t *x) { return _cvtsh_ss(*x); }
 INLINE vfloat zeros(void) { return all(0.0f); }
 
 /* e to the x, within 2e-7 of its size; 0 below -87, and never above 2e38. */

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from engine.config import LayerConfig
 from engine.kernels import native
-from engine.kernels.few_rows import UNIT, DenseLayers, LayerWeights, Norms, Projection, group_of
+from engine.kernels.few_rows import DenseLayers, LayerWeights, Norms
+from engine.kernels.native.matrices import UNIT, Projection, group_of
 from engine.layers.adapted import addition
 from engine.layers.embedding import TokenTable
 from engine.layers.mlp import GatedMLP

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from engine.errors import SafelightError
 from engine.files import open_regular, read_up_to
-from engine.quant import UINT4, Packed
+from engine.quant import INT8_G32, UINT4, Packed
 from engine.quant.uint4 import halves_of
-from engine.weights.gguf.fours import READERS, read_fours
+from engine.weights.gguf.fours import READERS, read_eights, read_fours
 from engine.weights.gguf.header import GGUFHeader, TensorInfo
 from engine.weights.layout import Expected, Layout, Names, Place, State
 from engine.weights.safetensors import Header
@@ -29,7 +29,8 @@ from engine.weights.safetensors import Header
 MOST_PIECES = 2**17  # of a file; DiffusionGemma's has 8 000
 AT_ONCE = 2**24  # numbers of a matrix that are dequantised at a time
 NOT_WEIGHTS = ("F64", "I8", "I16", "I32", "I64", "Q8_1", "Q8_K", "Q1_0")  # found in no model's weights, or not read
-FOURS = frozenset(kind.name for kind in READERS)
+FOURS, EIGHTS = frozenset(kind.name for kind in READERS), "Q8_0"
+STAYING = {UINT4: FOURS, INT8_G32: frozenset({EIGHTS})}  # types that a scheme keeps as they are
 TYPES = tuple(kind.name for kind in GGMLQuantizationType if kind.name not in NOT_WEIGHTS)
 
 
@@ -92,10 +93,15 @@ class GGUFCheckpoint:
         return torch.from_numpy(np.require(values, requirements="W").reshape(piece.shape))
 
     def read_packed(self, name: str) -> Packed:
-        """Reads a piece of a type of ``fours.READERS`` packed as ``UINT4``, on the CPU. Raises as ``read``."""
+        """Reads a piece of a type of ``STAYING`` as it is, on the CPU. Raises as ``read``."""
         tensor, _ = self._pieces[name]
-        packed = read_fours(self._blocks(name), tensor.type)
-        if not all(bool(half.isfinite().all()) for half in halves_of(packed.scales, torch.float16)):
+        if tensor.type.name == EIGHTS:
+            packed = read_eights(self._blocks(name))
+            scales: tuple[Tensor, ...] = (packed.scales,)
+        else:
+            packed = read_fours(self._blocks(name), tensor.type)
+            scales = halves_of(packed.scales, torch.float16)
+        if not all(bool(part.isfinite().all()) for part in scales):
             raise _not_finite(tensor, name)
         return packed
 
@@ -180,7 +186,7 @@ def in_pieces(state: State, names: Names, checkpoint: GGUFCheckpoint, rewritten:
             state.put_packed(path, made if order is None else made.part(order), place)
 
         header = checkpoint.headers.get(name + piece.suffix)
-        stays = packed is not None and packed.scheme == UINT4 and header is not None and header.dtype in FOURS
+        stays = packed is not None and header is not None and header.dtype in STAYING.get(packed.scheme, ())
         return Expected(piece.shape, TYPES, path, put, take if stays else None)
 
     return {

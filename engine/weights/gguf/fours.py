@@ -1,6 +1,7 @@
-"""Reads GGUF's types of four bits with one scale, or a scale and a minimum, for 32 inputs as ``quant.UINT4`` has them.
+"""Reads GGUF's types with a scale, and maybe a minimum, for 32 inputs as ``quant.UINT4`` and ``INT8_G32`` have them.
 
-Q4_0 and Q4_1 are taken as they are. Scales of Q4_K, products of a 6-bit number and an fp16 one, are rounded to fp16.
+Q4_0, Q4_1 and Q8_0 are taken as they are. Scales of Q4_K, products of a 6-bit number and an fp16 one, are rounded to
+fp16.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import torch
 from gguf.constants import GGMLQuantizationType as Kind
 from numpy.typing import NDArray
 
-from engine.quant import UINT4, Packed, join_nibbles
+from engine.quant import INT8_G32, UINT4, Packed, join_nibbles
 from engine.quant.uint4 import words_of
 
 Blocks = NDArray[np.uint8]
@@ -26,6 +27,14 @@ def read_fours(data: Blocks, kind: Kind) -> Packed:
         codes, scales, minima = (part.reshape(len(data), -1) for part in READERS[kind](data))
         halves = [torch.from_numpy(part.astype(np.float16)) for part in (scales, minima)]
     return Packed(join_nibbles(torch.from_numpy(codes)), words_of(*halves).T.contiguous(), UINT4)
+
+
+def read_eights(data: Blocks) -> Packed:
+    """Returns the rows of a file (R, bytes) of type Q8_0 as a packed (R, in)."""
+    blocks = data.reshape(len(data), -1, 34)
+    codes = torch.from_numpy(np.ascontiguousarray(blocks[..., 2:]).view(np.int8))
+    scales = torch.from_numpy(np.ascontiguousarray(blocks[..., :2]).view(np.float16))
+    return Packed(codes.flatten(1), scales[..., 0].T.contiguous(), INT8_G32)
 
 
 def _q4_0(data: Blocks) -> Parts:

