@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from engine.adapters.config import CONFIG, MOST_RANK, TENSORS, LoraConfig
-from engine.adapters.lora import LayerAdapter
+from engine.adapters.lora import JoinedAdditions, LayerAdapter
 from engine.adapters.reading import AdapterFiles
 from engine.adapters.targets import Adapters, Targets
 from engine.adapters.writing import save_adapter
@@ -24,7 +24,7 @@ from engine.config import MOST_TOKENS
 from engine.declared import check_whole
 from engine.errors import SafelightError
 from engine.files import read_json, write_json
-from engine.layers.adapted import Addition, addition, set_addition
+from engine.layers.adapted import addition, set_addition
 from engine.store_files import DRAFT_FOLDER
 from engine.weights.safetensors import Checkpoint
 
@@ -59,7 +59,7 @@ class DraftAdapter:
         before = [addition(layer) for layer, _ in self._layers]
         try:
             for (layer, adapter), other in zip(self._layers, before, strict=True):
-                set_addition(layer, adapter if other is None else _both(other, adapter))
+                set_addition(layer, adapter if other is None else JoinedAdditions(other, adapter))
             yield
         finally:
             for (layer, _), other in zip(self._layers, before, strict=True):
@@ -145,10 +145,3 @@ def _without_config(folder: Path) -> AdapterFiles:
     if not 1 <= rank <= MOST_RANK:
         raise SafelightError(f"{folder / TENSORS} has the rank {rank}; download the model's {DRAFT_FOLDER} again")
     return AdapterFiles(LoraConfig(folder / CONFIG, rank, SCALING * rank), files, "")
-
-
-def _both(first: Addition, second: Addition) -> Addition:
-    def added(x: Tensor, out: Tensor, text_rows: int) -> Tensor:
-        return second(x, first(x, out, text_rows), text_rows)
-
-    return added

@@ -5,9 +5,13 @@ Source: Hu et al. 2021, arXiv 2106.09685. The two modes share weights, and each 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from engine.layers.adapted import Addition
 
 
 class LowRank(nn.Module):
@@ -29,6 +33,16 @@ class LowRank(nn.Module):
             out[0].addmm_(F.linear(x[0], self.down), self.up.T, alpha=self.scaling)
         else:
             out += self(x)
+
+
+class JoinedAdditions(NamedTuple):
+    """Two additions to one linear layer, the second to the sum of output and first."""
+
+    first: Addition
+    second: Addition
+
+    def __call__(self, x: Tensor, out: Tensor, text_rows: int) -> Tensor:
+        return self.second(x, self.first(x, out, text_rows), text_rows)
 
 
 class LayerAdapter(nn.Module):

@@ -18,7 +18,7 @@ from torch import Tensor
 from engine.config import Activation
 from engine.errors import SafelightError
 from engine.kernels import native
-from engine.kernels.native.matrices import UNIT, NativeMatrix, Projection, group_of, matrix
+from engine.kernels.native.matrices import UNIT, Kept, NativeMatrix, Projection, group_of, matrix
 
 TILE = 4  # queries that attend at once
 
@@ -63,19 +63,31 @@ class _Pass(Structure):
         *[(name, c_void_p) for name in ("input", "wide", "other", "branch")],
         ("whole", _Rounded),
         ("scores", c_void_p),
+        ("low", c_void_p),
+        ("text_rows", c_int64),
         ("most_seen", c_int64),
     ]
 
 
-class Norms(NamedTuple):
-    """The factors (H,) or (D,) of a layer's norms in fp32; None: there is no such norm."""
+class Factors(NamedTuple):
+    """The factors (H,) or (D,) of a norm."""
 
-    before: Tensor
-    before_mlp: Tensor
-    queries: Tensor | None = None
-    keys: Tensor | None = None
-    attended: Tensor | None = None  # of the attention's result
-    mixed: Tensor | None = None  # of the MLP's result
+    weight: Tensor
+    adds_one: bool = False  # the factor is one plus the weight
+
+    def place(self, kept: Kept) -> int | None:
+        return kept.copy(self.weight, lambda weight: weight.float() + 1 if self.adds_one else weight.float())
+
+
+class Norms(NamedTuple):
+    """A layer's norms; None: there is no such norm."""
+
+    before: Factors
+    queries: Factors | None
+    keys: Factors | None
+    attended: Factors | None  # of the attention's result
+    before_mlp: Factors
+    mixed: Factors | None  # of the MLP's result
 
 
 class LayerWeights(NamedTuple):
@@ -105,28 +117,32 @@ class DenseLayers:
 
     Args:
         layers: from the first.
-        norm: factors (H,) of the last norm, fp32.
+        norm: the last.
     """
 
     def __init__(
-        self, layers: Sequence[LayerWeights], head: Projection, norm: Tensor, eps: float, activation: Activation
+        self, layers: Sequence[LayerWeights], head: Projection, norm: Factors, eps: float, activation: Activation
     ) -> None:
         self.projections = [*(part for layer in layers for part in layer.projections), head]
-        self._kept = [norm]
+        self._kept = Kept()
         self._layers = (_Layer * len(layers))(*map(self._layer, layers))
-        self._head = matrix(head, self._kept)
-        self._norm, self._eps, self._activation = norm, eps, activation
+        self._head, self._norm = matrix(head, self._kept), norm.place(self._kept)
+        self._eps, self._activation = eps, activation
         self._group = max(group_of(part) or 0 for part in self.projections)
         self._inputs = max(part.weight.shape[1] for part in self.projections)
         self._outputs = max(part.weight.shape[0] for part in self.projections[:-1]) * 2  # keys and values lie together
+        self._ranks = 3 * max(part.rank for part in self.projections)
+
+    @property
+    def is_current(self) -> bool:
+        """True if what was copied of the network has not changed."""
+        return self._kept.is_current
 
     def _layer(self, layer: LayerWeights) -> _Layer:
         matrices = [matrix(part, self._kept) for part in layer.projections]
-        norms = layer.norms
-        factors = (norms.before, norms.queries, norms.keys, norms.attended, norms.before_mlp, norms.mixed)
-        self._kept += [part for part in factors if part is not None]
+        factors = [None if norm is None else norm.place(self._kept) for norm in layer.norms]
         sizes = (layer.heads, layer.key_heads, layer.head_size, layer.reach)
-        return _Layer(*matrices, *map(_place, factors), *sizes, layer.query_scale)
+        return _Layer(*matrices, *factors, *sizes, layer.query_scale)
 
     def run(
         self,
@@ -134,6 +150,7 @@ class DenseLayers:
         seen: Sequence[Visible],
         buffers: Sequence[tuple[Tensor, Tensor]],
         first_logits: int,
+        text_rows: int,
         row_scales: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Runs all layers, the last norm and the head; new keys and values are written behind the stored ones.
@@ -143,6 +160,7 @@ class DenseLayers:
             seen: for each kind of layer.
             buffers: of each layer, keys and values (1, kv_heads, capacity, D) in bf16 or fp32, with room for T more.
             first_logits: the first row whose logits are computed.
+            text_rows: the first rows that are text, for adapters.
             row_scales: factors (T,) of the queries, fp32.
 
         Returns:
@@ -164,6 +182,7 @@ class DenseLayers:
         most_seen = -(-max(one.stored - one.first + rows for one in seen) // UNIT) * UNIT
         logits = torch.empty(rows - first_logits, self._head.rows)
         sizes = [rows * self._inputs, *[rows * self._outputs] * 2, rows * hidden, threads * TILE * most_seen]
+        sizes += [rows * self._ranks]
         scratch = torch.split(torch.empty(sum(sizes)), sizes)
         whole = _Rounded()
         if self._group:
@@ -175,7 +194,8 @@ class DenseLayers:
             self._layers,
             cache,
             reaches,
-            *map(_place, (self._norm, row_scales, x)),
+            self._norm,
+            *map(_place, (row_scales, x)),
             ctypes.pointer(self._head),
             _place(logits),
             *(len(buffers), rows, hidden, self._group, buffers[0][0].dtype == torch.bfloat16),
@@ -183,7 +203,8 @@ class DenseLayers:
             self._eps,
             *map(_place, scratch[:4]),
             whole,
-            _place(scratch[4]),
+            *map(_place, scratch[4:]),
+            text_rows,
             most_seen,
         )
         if library.causal_pass(ctypes.byref(asked)):

@@ -32,7 +32,7 @@ void native_experts(const uint8_t *codes, const uint16_t *scales, int8_t *x, flo
     const rounded rows = {x, 0, x_scales, x_sums};
     int64_t first = 0;
     for (int64_t i = 0; i < matrices; i++) {
-        const matrix w = {CODES4, n, k, group, codes + i * n * k / 2, scales + i * n * k / group, n, 0, 0};
+        const matrix w = {CODES4, n, k, group, codes + i * n * k / 2, scales + i * n * k / group, n, 0, 0, 0, 0};
         for (const int64_t end = first + counts[i]; first < end;) {
             const int64_t count = end - first < ROWS ? end - first : ROWS;
             for (int64_t block = 0; block < n / BLOCK; block++) multiply_codes(&w, &rows, block, first, count, out);
@@ -61,7 +61,8 @@ static void work(void *job, stage *at, int64_t thread) {
     for (int64_t row; (row = claim(at)) < p->rows; did(at))
         for (int64_t g = 0; g < groups; g++) round_group(p->x, &p->whole, row * groups + g, p->w->group);
     at = finish(at, p->rows);
-    multiply(at, &p->w, (float *[]){p->out}, 1, p->x, &p->whole, 0, p->rows, p->threads);
+    const operands by = {p->x, &p->whole, 0, 0, p->rows, p->rows, p->threads};
+    multiply(at, &p->w, (float *[]){p->out}, 1, &by);
 }
 
 /* Multiplies x (rows, k) by a matrix into out (rows, n). Returns 0, or -1 if memory is short. */

@@ -47,6 +47,8 @@ typedef struct {
     float *input, *wide, *other, *branch; /* scratch: (rows, most inputs), twice (rows, most outputs), (rows, hidden) */
     rounded whole;                        /* scratch for `input`; high is NULL if no product needs it */
     float *scores;                        /* scratch: (threads, TILE, most_seen) */
+    float *low;                           /* scratch of adapters */
+    int64_t text_rows;                    /* the first that are text */
     int64_t most_seen;                    /* keys, rounded up to a multiple of LANES */
 } pass;
 
@@ -85,7 +87,8 @@ static stage *add_and_norm(const pass *p, stage *at, int has_branch, const matri
 
 /* Multiplies the input by several matrices. */
 static stage *products(const pass *p, stage *at, const matrix *const *of, float *const *to, int count, int64_t skipped) {
-    return multiply(at, of, to, count, p->input, &p->whole, skipped, p->rows - skipped, p->threads);
+    const operands by = {p->input, &p->whole, p->low, skipped, p->rows - skipped, p->text_rows, p->threads};
+    return multiply(at, of, to, count, &by);
 }
 
 static void rotate(float *x, const float *cos, const float *sin, int64_t rotated) {
@@ -266,4 +269,4 @@ static void run(void *job, stage *at, int64_t thread) {
 }
 
 /* Runs a pass. Returns 0, or -1 if memory is short. */
-int causal_pass(const pass *p) { return run_team(run, (void *)p, 10 * p->count + 2, p->threads); }
+int causal_pass(const pass *p) { return run_team(run, (void *)p, 14 * p->count + 2, p->threads); }

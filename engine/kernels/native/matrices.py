@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
 from ctypes import Structure, c_int64, c_void_p
 from typing import NamedTuple
 
@@ -27,49 +28,119 @@ class NativeMatrix(Structure):
         ("width", c_int64),
         ("has_zeros", c_int64),
         ("bias", c_void_p),
+        ("added", c_void_p),
+        ("additions", c_int64),
     ]
 
 
+class _LowRank(Structure):
+    _fields_ = [
+        *[(name, c_void_p) for name in ("down", "up")],
+        *[(name, c_int64) for name in ("kind", "rank", "is_text")],
+    ]
+
+
+class Added(NamedTuple):
+    """An adapter of a matrix (out, in): scaling * up(down(x)), for rows of text or for those behind them."""
+
+    down: Tensor  # (R, in), bf16 or fp32
+    up: Tensor  # (out, R), of the same type
+    scaling: float
+    is_text: bool
+
+
 class Projection(NamedTuple):
-    """A matrix (out, in) and its bias (out,), as a layer holds them."""
+    """A matrix (out, in), its bias (out,) and its adapters, as a layer holds them."""
 
     weight: Packed | Tensor
     bias: Tensor | None = None
+    added: tuple[Added, ...] = ()
+
+    @property
+    def rank(self) -> int:
+        """Numbers of a row between the two halves of all adapters."""
+        return sum(len(one.down) for one in self.added)
 
 
 def group_of(projection: Projection) -> int | None:
-    """Returns the inputs of a scale of activations, 0 if they are not rounded; None if C does not read the weight."""
-    weight, bias = projection
-    if bias is not None and bias.dtype not in (torch.float32, torch.bfloat16):
-        return None
-    if weight.shape[-1] % UNIT:
+    """Returns the inputs of a scale of activations, 0 if they are not rounded; None if C does not read the matrix."""
+    weight, _, added = projection
+    rows, inputs = weight.shape
+    if inputs % UNIT or (added and rows % UNIT) or not all(_is_plain(one.down) for one in added):
         return None
     if isinstance(weight, Tensor):
-        return 0 if weight.dtype in (torch.float32, torch.bfloat16) and weight.is_contiguous() else None
+        return 0 if _is_plain(weight) else None
     if weight.scheme in (INT8, INT8_G32):
         return 0 if weight.codes.is_contiguous() else None
-    is_read = weight.scheme in CODES and weight.block > 0 and weight.block == cpu_w4a8.block()
-    return weight.scheme.group_size if is_read else None
+    return weight.scheme.group_size if decodes(weight) else None
 
 
-def matrix(projection: Projection, kept: list[Tensor]) -> NativeMatrix:
-    """Describes a matrix; what it points to is appended to ``kept``, which must live as long as it is used."""
-    weight, bias = projection
-    bias = None if bias is None else bias.float().contiguous()
-    (rows, inputs), width, has_zeros = weight.shape, 0, False
+def _is_plain(numbers: Tensor) -> bool:
+    return numbers.dtype in (torch.float32, torch.bfloat16) and numbers.is_contiguous()
+
+
+class Kept:
+    """The tensors that C's structures point to: they live as long as this, and it says whether copies are outdated."""
+
+    def __init__(self) -> None:
+        self._parts: list[object] = []
+        self._sources: list[tuple[Tensor, int]] = []  # with the number of changes in place when they were copied
+
+    def place(self, part: Tensor | None) -> int | None:
+        """Returns where a tensor's numbers are; None of None."""
+        if part is None:
+            return None
+        self._parts.append(part)
+        return int(part.data_ptr())
+
+    def copy(self, source: Tensor | None, copied: Callable[[Tensor], Tensor] = Tensor.float) -> int | None:
+        """Returns where a small tensor's numbers are in fp32, copied unless they are that already; None of None."""
+        if source is None:
+            return None
+        if not source.is_inference():  # those do not count their changes, and loaded weights have none
+            self._sources.append((source, source._version))
+        return self.place(copied(source.detach()).contiguous())
+
+    def array(self, parts: Sequence[Structure]) -> int | None:
+        """Returns where copies of structures of one type are, one after the other; None without any."""
+        if not parts:
+            return None
+        made = (type(parts[0]) * len(parts))(*parts)
+        self._parts.append(made)
+        return ctypes.addressof(made)
+
+    @property
+    def is_current(self) -> bool:
+        """True if no tensor has changed since it was copied."""
+        return all(source._version == changes for source, changes in self._sources)
+
+
+def matrix(projection: Projection, kept: Kept) -> NativeMatrix:
+    """Describes a matrix; what it points to is in ``kept``."""
+    weight, bias, added = projection
+    (rows, inputs), width, has_zeros, group = weight.shape, 0, False, 0
+    scales: Tensor | None = None
     if isinstance(weight, Tensor):
-        kind, codes, scales, group = (HALF if weight.dtype == torch.bfloat16 else SINGLE), weight, None, 0
-    elif weight.scheme == INT8:
-        kind, codes, scales, group = WHOLE8, weight.codes, weight.scales.contiguous(), 0
-    elif weight.scheme == INT8_G32:
-        kind, codes, scales, group = GROUPS8, weight.codes, weight.scales.T.contiguous(), weight.scheme.group_size
+        kind, codes = (HALF if weight.dtype == torch.bfloat16 else SINGLE), weight
     else:
-        kind, codes, scales, group = CODES4, weight.codes, weight.scales, weight.scheme.group_size
-        has_zeros = scales.dtype == torch.int32 or scales.stride(-1) == 2  # words of scale and zero, or such pairs
-        width = scales.stride(-2) // scales.stride(-1)
-    kept += [part for part in (codes, scales, bias) if part is not None]
-    places = [None if part is None else part.data_ptr() for part in (codes, scales, bias)]
-    return NativeMatrix(kind, rows, inputs, group, *places[:2], width, has_zeros, places[2])
+        codes, scales, group = weight.codes, weight.scales, weight.scheme.group_size
+        kind = WHOLE8 if weight.scheme == INT8 else GROUPS8 if weight.scheme == INT8_G32 else CODES4
+        if kind == CODES4:
+            has_zeros = scales.dtype == torch.int32 or scales.stride(-1) == 2  # words of scale and zero, or such pairs
+            width = scales.stride(-2) // scales.stride(-1)
+        else:
+            scales = scales.T.contiguous()
+    return NativeMatrix(
+        *(kind, rows, inputs, group, kept.place(codes), kept.place(scales), width, has_zeros, kept.copy(bias)),
+        kept.array([_low_rank(one, kept) for one in added]),
+        len(added),
+    )
+
+
+def _low_rank(added: Added, kept: Kept) -> _LowRank:
+    kind = HALF if added.down.dtype == torch.bfloat16 else SINGLE
+    up = kept.copy(added.up, lambda up: up.float().T * added.scaling)
+    return _LowRank(kept.place(added.down), up, kind, len(added.down), added.is_text)
 
 
 def decodes(weight: Packed) -> bool:
@@ -83,5 +154,6 @@ def decode(weight: Packed, into: Tensor) -> None:
     assert library is not None, "there is no kernel"
     assert into.is_contiguous()
     assert into.shape == weight.shape[::-1]
-    own = matrix(Projection(weight), [])
+    kept = Kept()
+    own = matrix(Projection(weight), kept)
     library.native_decode(ctypes.byref(own), into.data_ptr(), into.dtype == torch.bfloat16)

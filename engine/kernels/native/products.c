@@ -243,23 +243,73 @@ static void multiply_rows(const matrix *w, const float *x, int64_t from, int64_t
 
 static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
-stage *multiply(stage *at, const matrix *const *of, float *const *to, int matrices, const float *x, const rounded *whole,
-                int64_t first, int64_t rows, int64_t threads) {
+/* The rows of an adapter: the first of them, and how many. */
+static int64_t rows_of(const low_rank *own, const operands *by, int64_t *first) {
+    *first = own->is_text ? 0 : by->text_rows;
+    return own->is_text ? by->text_rows : by->rows - by->text_rows;
+}
+
+/* Multiplies rows by the `down` of all adapters, into `low`, one adapter after the other. */
+static stage *lower(stage *at, const matrix *const *of, int matrices, const operands *by) {
+    int64_t items = 0, first;
+    for (int i = 0; i < matrices; i++) items += of[i]->additions;
+    if (!items) return at;
+    for (int64_t item; (item = claim(at)) < items; did(at)) {
+        float *low = by->low;
+        int64_t own = item;
+        int i = 0;
+        for (; own >= of[i]->additions; i++) {
+            for (int64_t j = 0; j < of[i]->additions; j++) low += of[i]->added[j].rank * by->rows;
+            own -= of[i]->additions;
+        }
+        for (int64_t j = 0; j < own; j++) low += of[i]->added[j].rank * by->rows;
+        const low_rank *added = of[i]->added + own;
+        const matrix down = {.kind = added->kind, .n = added->rank, .k = of[i]->k, .codes = added->down};
+        const int64_t count = rows_of(added, by, &first);
+        multiply_rows(&down, by->x + (by->first + first) * of[i]->k, 0, added->rank, count, low);
+    }
+    return finish(at, items);
+}
+
+/* Adds `up` times what `lower` has written, for outputs from .. end of a matrix. */
+static void raise(const matrix *w, const float *low, const operands *by, int64_t from, int64_t end, float *out) {
+    for (int64_t j = 0; j < w->additions; j++) {
+        const low_rank *own = w->added + j;
+        int64_t first;
+        const int64_t count = rows_of(own, by, &first);
+        for (int64_t m = 0; m < count; m++)
+            for (int64_t r = 0; r < own->rank; r++) {
+                const vfloat factor = all(low[m * own->rank + r]);
+                float *row = out + (first + m) * w->n;
+                for (int64_t i = from; i < end; i += LANES)
+                    store(row + i, fma3(factor, load(own->up + r * w->n + i), load(row + i)));
+            }
+        low += own->rank * by->rows;
+    }
+}
+
+stage *multiply(stage *at, const matrix *const *of, float *const *to, int matrices, const operands *by) {
+    at = lower(at, of, matrices, by);
     int64_t blocks = 0, items = 0;
     for (int i = 0; i < matrices; i++) blocks += (of[i]->n + BLOCK - 1) / BLOCK;
-    const int64_t each = blocks / (8 * threads) + 1; /* blocks of an item */
+    const int64_t each = blocks / (8 * by->threads) + 1; /* blocks of an item */
     for (int i = 0; i < matrices; i++) items += (of[i]->n + BLOCK * each - 1) / (BLOCK * each);
     for (int64_t item; (item = claim(at)) < items; did(at)) {
+        const float *low = by->low;
         int64_t own = item, some;
         int i = 0;
-        for (; own >= (some = (of[i]->n + BLOCK * each - 1) / (BLOCK * each)); i++) own -= some;
+        for (; own >= (some = (of[i]->n + BLOCK * each - 1) / (BLOCK * each)); i++) {
+            own -= some;
+            for (int64_t j = 0; j < of[i]->additions; j++) low += of[i]->added[j].rank * by->rows;
+        }
         const matrix *w = of[i];
         const int64_t from = own * each * BLOCK, end = least_of(from + each * BLOCK, w->n);
         float *out = to[i];
-        if (w->kind != CODES4) multiply_rows(w, x + first * w->k, from, end, rows, out);
+        if (w->kind != CODES4) multiply_rows(w, by->x + by->first * w->k, from, end, by->rows, out);
         else
             for (int64_t row = from; row < end; row += BLOCK)
-                multiply_codes(w, whole, row / BLOCK, first, rows, out - first * w->n);
+                multiply_codes(w, by->whole, row / BLOCK, by->first, by->rows, out - by->first * w->n);
+        raise(w, low, by, from, end, out);
     }
     return finish(at, items);
 }

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.kernels.few_rows import DenseLayers, Visible
-from engine.layers.adapted import additions_set
 from engine.layers.attention import Extend, Reach
 from engine.layers.branches import Branches, BranchReach
 from engine.layers.embedding import TokenTable
@@ -26,7 +25,7 @@ from engine.layers.rope import cos_sin, inverse_frequencies, stretched, stretche
 from engine.layers.segments import unextended
 from engine.models.causal.block import CausalBlock, SandwichBlock, norm
 from engine.models.causal.config import CausalConfig, LinearScaling, Llama3Scaling, Yarn
-from engine.models.causal.few_rows import MOST_ROWS, layers_in_c
+from engine.models.causal.few_rows import MOST_ROWS, LayersInC
 from engine.models.network import Network
 
 
@@ -51,7 +50,7 @@ class CausalNetwork(Network):
         self.norm = norm(config, config.hidden_size)
         self.lm_head = None if config.tied else nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self._frequencies: dict[LayerConfig, Tensor] = {}
-        self._in_c: tuple[int, DenseLayers | None] | None = None
+        self._in_c: LayersInC | None = None
 
     def new_cache(self) -> KVCache:
         return KVCache(self.config, self.device, self.dtype)
@@ -159,24 +158,26 @@ class CausalNetwork(Network):
             masks = {window: causal_mask(start, count, window, self.device) for window in windows - {None}}
             masks[None] = block_causal_mask(start, count, blocks, self.device)
         near = masks.get(self.config.sliding_window)
+        text_rows = count if branches is None else branches.text_rows
         layers = self._layers_in_c() if count <= MOST_ROWS else None
         if layers is None:
-            text_rows = None if branches is None else branches.text_rows
             hidden = self.run(ids[None], positions.to(self.device), masks.get(None), cache, near, text_rows)[0]
             logits = self.head(hidden[first_logits:]) if first_logits < count else hidden.new_empty(0)
         else:
-            hidden, logits = self._run_in_c(layers, ids, positions, masks.get(None), near, cache, first_logits)
+            hidden, logits = self._run_in_c(
+                layers, ids, positions, masks.get(None), near, cache, first_logits, text_rows
+            )
         cache.advance(commit)
         return hidden, logits
 
     def _layers_in_c(self) -> DenseLayers | None:
-        """Returns the layers for passes of few rows in C, if there are such; made again after adapters change."""
-        if self.device.type != "cpu":
+        """Returns the layers for passes of few rows in C, if there are such."""
+        if self.device.type != "cpu" or self.dtype not in (torch.float32, torch.bfloat16):
             return None
-        if self._in_c is None or self._in_c[0] != additions_set():
+        if self._in_c is None:
             head = self.embed_tokens if self.lm_head is None else self.lm_head
-            self._in_c = additions_set(), layers_in_c(self.config, self.layers, self.norm, head, self.dtype)
-        return self._in_c[1]
+            self._in_c = LayersInC(self.config, self.layers, self.norm, head)
+        return self._in_c.find()
 
     def _run_in_c(
         self,
@@ -187,6 +188,7 @@ class CausalNetwork(Network):
         near_mask: Tensor | Reach | None,
         cache: KVCache,
         first_logits: int,
+        text_rows: int,
     ) -> tuple[Tensor, Tensor]:
         """Runs a pass as ``run`` and ``head`` -> hidden states (T, H), logits (T - first_logits, V), fp32."""
         spans, seen = cache.spans(len(ids)), list[Visible]()
@@ -198,7 +200,7 @@ class CausalNetwork(Network):
         scale = self._query_scale(positions, torch.float32)
         buffers = [cache.buffers(index) for index in range(len(self.layers))]
         row_scales = None if scale is None else scale.flatten()
-        return layers.run(self._embedded(ids).float(), seen, buffers, first_logits, row_scales)
+        return layers.run(self._embedded(ids).float(), seen, buffers, first_logits, text_rows, row_scales)
 
     def _embedded(self, ids: Tensor) -> Tensor:
         """Returns the embeddings (..., H) of token ids (...)."""

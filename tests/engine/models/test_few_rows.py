@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from engine.adapters.lora import JoinedAdditions, LayerAdapter, LowRank
 from engine.config import LayerConfig
 from engine.errors import SafelightError
 from engine.kernels import cpu_w4a8, few_rows, native
@@ -235,3 +236,46 @@ def test_a_pass_without_memory_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(few_rows.native, "library", lambda: type("Full", (), {"causal_pass": lambda _: -1}))
     with pytest.raises(SafelightError, match="memory is short"):
         network.decode(tokens(2), network.new_cache(), 0)
+
+
+def adapter(layer: torch.nn.Linear, rank: int) -> LowRank:
+    made = LowRank(layer.in_features, layer.out_features, rank, 0.7).requires_grad_(False)
+    for part in made.parameters():
+        part.normal_(std=0.2, generator=DRAWS)
+    return made
+
+
+@pytest.mark.usefixtures("block")
+def test_adapters_of_text_and_of_masks_add_to_their_own_rows() -> None:
+    network, text = filled(config(attention_bias=True)), tokens(20)
+    branches = Branches(4, (0, 2, 3), 3)
+    ids = tokens(branches.rows)
+    plain = in_c(network, ids, text, branches=branches)
+    for layer in network.layers:
+        attention, mlp = layer.self_attn, layer.mlp
+        adapted.set_addition(attention.q_proj, LayerAdapter(adapter(attention.q_proj, 4), None))
+        adapted.set_addition(attention.v_proj, LayerAdapter(None, adapter(attention.v_proj, 8)))
+        adapted.set_addition(attention.o_proj, LayerAdapter(adapter(attention.o_proj, 3), adapter(attention.o_proj, 5)))
+        own = LayerAdapter(None, adapter(mlp.up_proj, 2)), LayerAdapter(adapter(mlp.up_proj, 6), None)
+        adapted.set_addition(mlp.up_proj, JoinedAdditions(*own))
+        adapted.set_addition(mlp.down_proj, LayerAdapter(None, adapter(mlp.down_proj, 16)))
+    assert network._layers_in_c() is not None
+    for how in ({"branches": branches}, {}):
+        want, found = by_torch(network, ids, text, **how), in_c(network, ids, text, **how)
+        torch.testing.assert_close(found, want, rtol=1e-4, atol=1e-4)
+        assert not torch.allclose(found, plain, atol=0.1)
+    for layer in network.layers:
+        for part in layer.modules():
+            adapted.set_addition(part, None)
+    assert torch.equal(in_c(network, ids, text, branches=branches), plain)
+
+
+@pytest.mark.usefixtures("block")
+def test_weights_that_change_in_place_are_read_again() -> None:
+    network, text, ids = filled(config(attention_bias=True, norms_add_one=True)), tokens(20), tokens(3)
+    first = in_c(network, ids, text)
+    for parameter in network.parameters():
+        parameter.mul_(1.1)
+    found = in_c(network, ids, text)
+    torch.testing.assert_close(found, by_torch(network, ids, text), rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(found, first, atol=0.1)
