@@ -27,8 +27,10 @@ COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC")
 LIBRARIES = ("-lm", "-lpthread")
 LONGEST_BUILD = 120.0  # seconds
+AVX512 = tuple(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "vbmi", "vnni"))
 INSTRUCTIONS = {  # best first
-    "avx512": tuple(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "vbmi", "vnni")),
+    "amx": (*AVX512, "-mavx512bf16", "-mgfni", "-mamx-tile", "-mamx-int8", "-mamx-bf16"),
+    "avx512": AVX512,
     "avxvnni": ("-mavx2", "-mfma", "-mavxvnni"),
     "avx2": ("-mavx2", "-mfma"),
 }

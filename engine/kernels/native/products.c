@@ -11,8 +11,7 @@
 #include "products.h"
 
 #include "simd.h"
-
-#define ROWS 32 /* of x at a time: their sums stay in the first cache */
+#include "tiles.h"
 
 /* Spreads a group's codes: four vectors of rows for each four inputs. */
 #if LANES == 16
@@ -99,28 +98,38 @@ INLINE void add_rows(const int pairs, const int has_zeros, const matrix *w, cons
     for (; m < count; m++) add_group(1, pairs, has_zeros, w, x, g, first + m, spread, scale, zero, sums + m * BLOCK);
 }
 
-void multiply_codes(const matrix *w, const rounded *x, int64_t block, int64_t first, int64_t count, float *out) {
+void sum_codes(const matrix *w, const rounded *x, int64_t block, int64_t first, int64_t count, float *sums) {
     const int64_t groups = w->k / w->group, quads = w->group / 4;
     uint8_t spread[64 * BLOCK] __attribute__((aligned(64)));
+#if TILES
+    if (count >= LEAST_TILED) {
+        tile_codes(w, x, block, first, count, sums);
+        return;
+    }
+#endif
+    memset(sums, 0, sizeof(float) * BLOCK * (size_t)count);
+    for (int64_t g = 0; g < groups; g++) {
+        spread_group((const uint8_t *)w->codes + (block * w->k + g * w->group) * (BLOCK / 2), quads, spread);
+        vfloat scale[4], zero[4];
+        for (int i = 0; i < 4; i++) {
+            const int64_t at = g * w->width + block * BLOCK + LANES * i;
+            if (w->has_zeros) {
+                const vint words = int_load((const uint32_t *)w->scales + at);
+                scale[i] = as_float(int_left(words, 16));
+                zero[i] = as_float(int_and(words, int_all((int32_t)0xffff0000)));
+            } else scale[i] = from_bf16((const uint16_t *)w->scales + at);
+        }
+        if (!x->low) add_rows(0, 0, w, x, g, first, count, spread, scale, zero, sums);
+        else if (w->has_zeros) add_rows(1, 1, w, x, g, first, count, spread, scale, zero, sums);
+        else add_rows(1, 0, w, x, g, first, count, spread, scale, zero, sums);
+    }
+}
+
+void multiply_codes(const matrix *w, const rounded *x, int64_t block, int64_t first, int64_t count, float *out) {
     float sums[ROWS * BLOCK] __attribute__((aligned(64)));
     for (; count > 0; first += ROWS, count -= ROWS) {
         const int64_t some = count < ROWS ? count : ROWS;
-        memset(sums, 0, sizeof(float) * BLOCK * (size_t)some);
-        for (int64_t g = 0; g < groups; g++) {
-            spread_group((const uint8_t *)w->codes + (block * w->k + g * w->group) * (BLOCK / 2), quads, spread);
-            vfloat scale[4], zero[4];
-            for (int i = 0; i < 4; i++) {
-                const int64_t at = g * w->width + block * BLOCK + LANES * i;
-                if (w->has_zeros) {
-                    const vint words = int_load((const uint32_t *)w->scales + at);
-                    scale[i] = as_float(int_left(words, 16));
-                    zero[i] = as_float(int_and(words, int_all((int32_t)0xffff0000)));
-                } else scale[i] = from_bf16((const uint16_t *)w->scales + at);
-            }
-            if (!x->low) add_rows(0, 0, w, x, g, first, some, spread, scale, zero, sums);
-            else if (w->has_zeros) add_rows(1, 1, w, x, g, first, some, spread, scale, zero, sums);
-            else add_rows(1, 0, w, x, g, first, some, spread, scale, zero, sums);
-        }
+        sum_codes(w, x, block, first, some, sums);
         for (int64_t m = 0; m < some; m++)
             memcpy(out + (first + m) * w->n + block * BLOCK, sums + m * BLOCK, BLOCK * sizeof(float));
     }

@@ -1,0 +1,69 @@
+"""The matrix units: their sums are those of vectors, bit for bit."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.kernels import cpu_w4a8, native
+from engine.quant import INT4, INT4_G64, Packed, Scheme
+
+DRAWS = torch.Generator().manual_seed(5)
+COUNTS = (1, 3, 4, 5, 9, 13, 16, 17, 33, 64)  # rows: fewer than tiles take, of one tile, and of several
+
+
+class Matrix(ctypes.Structure):
+    """``matrix`` of products.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("kind", "n", "k", "group")),
+        *((name, ctypes.c_void_p) for name in ("codes", "scales")),
+        *((name, ctypes.c_int64) for name in ("width", "has_zeros")),
+        ("bias", ctypes.c_void_p),
+    )
+
+
+@pytest.fixture
+def both() -> tuple[ctypes.CDLL, ctypes.CDLL]:
+    vectors, tiles = native.load("avx512"), native.load("amx")
+    if vectors is None or tiles is None:
+        pytest.skip("there is no C compiler here, or the processor has no matrix units")
+    return vectors, tiles
+
+
+def codes_of(*shape: int) -> Tensor:
+    return torch.randint(0, 256, shape, dtype=torch.uint8, generator=DRAWS)
+
+
+@pytest.mark.parametrize("scheme", [INT4, INT4_G64], ids=str)
+@pytest.mark.parametrize("inputs", [64, 320, 704])  # parts of a chunk of inputs, one and a part, several
+def test_rounded_rows(scheme: Scheme, inputs: int, both: tuple[ctypes.CDLL, ctypes.CDLL]) -> None:
+    vectors, tiles = both
+    scales = torch.rand(2, inputs // scheme.group_size, 128, generator=DRAWS).bfloat16()
+    stack = Packed(codes_of(2, 128, inputs // 2), scales, scheme, block=64)
+    for count in COUNTS:
+        x = cpu_w4a8.rounded(torch.randn(count + 5, inputs, generator=DRAWS) * 9, scheme.group_size, vectors)
+        want = cpu_w4a8.multiply(x, stack, 0, [5, count], vectors)
+        assert torch.equal(cpu_w4a8.multiply(x, stack, 0, [5, count], tiles), want)
+
+
+@pytest.mark.parametrize("has_zeros", [False, True])
+def test_rows_of_sixteen_bits(has_zeros: bool, both: tuple[ctypes.CDLL, ctypes.CDLL]) -> None:
+    inputs, outputs, group = 320, 192, 32
+    codes, groups = codes_of(outputs, inputs // 2), inputs // group
+    scales = torch.randn(groups, outputs, 1 + has_zeros, generator=DRAWS).bfloat16()
+    weight = Matrix(0, outputs, inputs, group, codes.data_ptr(), scales.data_ptr(), outputs, int(has_zeros), None)
+    for count in COUNTS:
+        x, found = torch.randn(count, inputs, generator=DRAWS), []
+        for library in both:
+            high, low = torch.empty(2, count, inputs, dtype=torch.int8)
+            row_scales, sums = torch.empty(count, groups), torch.empty(count, groups, dtype=torch.int32)
+            out = torch.empty(count, outputs)
+            parts = (part.data_ptr() for part in (x, high, low, row_scales, sums, out))
+            assert library.native_multiply(ctypes.byref(weight), *parts, count, 1) == 0
+            found.append(out)
+        assert torch.equal(*found)
+        assert found[0].abs().sum() > 0
