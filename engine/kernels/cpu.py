@@ -3,7 +3,8 @@
 Plain torch, any processor. With bf16 units bf16 is multiplied in bf16, otherwise in fp32. Decoding depends on the
 scheme, see ``cpu_decode``. int4 codes in blocks go through torch's own kernel if there are few tokens. Measured on a
 core with AVX-512 and AMX, 4096 inputs, it takes 13 billion weights a second for a token, 8 for four and 2 for 16;
-decoding them 0.5, whatever the number of tokens. int8 rows go through its kernel for a few tokens, see ``cpu_int8``.
+decoding them 0.5, whatever the number of tokens. int8 rows go through its kernel for a few tokens, see ``cpu_int8``,
+and through one in C for more where the processor has matrix units: ``cpu_w8a16``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.config import GELU, Activation
-from engine.kernels import cpu_int4, cpu_int8, cpu_w4a8
+from engine.kernels import cpu_int4, cpu_int8, cpu_w4a8, cpu_w8a16
 from engine.kernels.activation import activate
 from engine.kernels.cpu_decode import decoder
 from engine.kernels.cpu_threads import even, give_back, share
@@ -53,6 +54,10 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
     kind = number(flat.dtype)
     by_int4 = weight.block > 0 and flat.dtype == torch.bfloat16 and tokens <= cpu_int4.FEW
     by_int8 = cpu_int8.takes(flat, weight)
+    many = tokens * rows * weight.shape[1] >= LEAST_WORK
+    if not by_int8 and cpu_w8a16.takes(flat, weight):
+        out = cpu_w8a16.multiply(flat.contiguous(), weight, torch.get_num_threads() if many else 1)
+        return out.view(*x.shape[:-1], -1)
     arranged = flat.contiguous() if by_int4 or by_int8 else decoder(weight).arrange(flat.to(kind))
     out = x.new_empty(tokens, rows)
 
@@ -66,7 +71,6 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
         else:
             _multiply(arranged, own, _buffer(kind, own), into)
 
-    many = tokens * rows * weight.shape[1] >= LEAST_WORK
     share(take, even(rows, max(1, weight.block)) if many else [range(rows)])
     return out.view(*x.shape[:-1], -1)
 

@@ -15,6 +15,9 @@
 /* Returns 1 if the processor has the units and the system lets this process use them. */
 int may_use_tiles(void);
 
+/* Configures eight tiles of 16 rows of 64 bytes. */
+void set_even_tiles(void);
+
 /* Multiplies `count` rows of whole numbers, from `first` on, by a block of codes, into sums (count, BLOCK). The sums are
  * those of vectors, to the last bit.
  */
