@@ -13,6 +13,8 @@
 #include "simd.h"
 #include "tiles.h"
 
+#define AHEAD 4096 /* bytes of codes that are asked for before they are read */
+
 /* Spreads a group's codes: four vectors of rows for each four inputs. */
 #if LANES == 16
 INLINE void spread_group(const uint8_t *codes, int64_t quads, uint8_t *to) {
@@ -109,7 +111,9 @@ void sum_codes(const matrix *w, const rounded *x, int64_t block, int64_t first, 
 #endif
     memset(sums, 0, sizeof(float) * BLOCK * (size_t)count);
     for (int64_t g = 0; g < groups; g++) {
-        spread_group((const uint8_t *)w->codes + (block * w->k + g * w->group) * (BLOCK / 2), quads, spread);
+        const uint8_t *codes = (const uint8_t *)w->codes + (block * w->k + g * w->group) * (BLOCK / 2);
+        for (int64_t at = 0; at < w->group * BLOCK / 2; at += 64) _mm_prefetch((const char *)codes + AHEAD + at, _MM_HINT_T0);
+        spread_group(codes, quads, spread);
         vfloat scale[4], zero[4];
         for (int i = 0; i < 4; i++) {
             const int64_t at = g * w->width + block * BLOCK + LANES * i;

@@ -101,6 +101,7 @@ typedef struct {
     const matrix *w;
     const rounded *x;
     const int8_t *spread;
+    const char *next;           /* codes of the chunk behind it */
     int64_t from, count, block; /* groups; block of w */
 } chunk;
 
@@ -124,6 +125,8 @@ INLINE void add_tile(const int most, const int pairs, const int has_zeros, const
         for (int m = 0; m < most; m++) sum[m] = load(sums + (m < rows ? m : 0) * BLOCK + LANES * i);
         for (int64_t g = -1; g < by->count; g++) { /* tiles are a group ahead of vectors */
             if (g + 1 < by->count) {
+                const char *next = by->next + (i * by->count + g + 1) * (w->group * BLOCK / 8);
+                for (int64_t at = 0; at < w->group * BLOCK / 8; at += 64) _mm_prefetch(next + at, _MM_HINT_T0);
                 const int64_t at = row * w->k + (by->from + g + 1) * w->group;
                 const int8_t *codes = by->spread + (4 * (g + 1) + i) * 16 * w->group;
                 whole_sums(rows != HIGH, x->high + at, w->k, codes, whole[(g + 1) % 2][0]);
@@ -167,10 +170,15 @@ void tile_codes(const matrix *w, const rounded *x, int64_t block, int64_t first,
     memset(sums, 0, sizeof(float) * BLOCK * (size_t)count);
     set_tiles(count % HIGH, w->group);
     for (int64_t from = 0; from < groups; from += each) {
-        const chunk by = {w, x, spread, from, groups - from < each ? groups - from : each, block};
         const uint8_t *codes = (const uint8_t *)w->codes + (block * w->k + from * w->group) * (BLOCK / 2);
-        for (int64_t g = 0; g < by.count; g++)
+        const int64_t some = groups - from < each ? groups - from : each;
+        const chunk by = {w, x, spread, (const char *)codes + CHUNK * BLOCK / 2, from, some, block};
+        for (int64_t g = 0; g < by.count; g++) {
+            const char *next = (const char *)w->scales + ((from + g + each) * w->width + block * BLOCK) * (w->has_zeros ? 4 : 2);
+            _mm_prefetch(next, _MM_HINT_T0);
+            _mm_prefetch(next + 64, _MM_HINT_T0);
             spread_tiles(codes + g * w->group * (BLOCK / 2), w->group, spread + g * w->group * BLOCK);
+        }
         __asm__ volatile("" ::: "memory"); /* a tile's load does not say what it reads */
         if (!x->low) add_chunk(0, 0, &by, first, count, sums);
         else if (w->has_zeros) add_chunk(1, 1, &by, first, count, sums);

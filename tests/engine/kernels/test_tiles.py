@@ -67,3 +67,15 @@ def test_rows_of_sixteen_bits(has_zeros: bool, both: tuple[ctypes.CDLL, ctypes.C
             found.append(out)
         assert torch.equal(*found)
         assert found[0].abs().sum() > 0
+
+
+def test_experts(both: tuple[ctypes.CDLL, ctypes.CDLL]) -> None:
+    def stack(rows: int, inputs: int) -> Packed:
+        scales = torch.rand(6, inputs // 32, rows, generator=DRAWS).bfloat16()
+        return Packed(codes_of(6, rows, inputs // 2), scales, INT4, block=64)
+
+    gate_up, down, x = stack(256, 192), stack(192, 128), torch.randn(60, 192, generator=DRAWS).bfloat16()
+    weights = torch.rand(60, 2, generator=DRAWS)
+    chosen = torch.stack([torch.randperm(6, generator=DRAWS)[:2] for _ in range(60)])
+    found = [cpu_w4a8.experts(x, weights, chosen, gate_up, down, "silu", 2, library) for library in both]
+    assert torch.equal(*found)
