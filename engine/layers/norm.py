@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from engine.kernels import cpu_norms
+
 
 class RMSNorm(nn.Module):
     """Computes x / rms(x) over the last dimension, times a weight unless ``with_scale`` is False.
@@ -28,6 +30,8 @@ class RMSNorm(nn.Module):
             weight = 1 + weight.float()
         if x.dtype == torch.float32 and x.device.type == "cpu" and not torch.is_grad_enabled():
             return torch.rms_norm(x, x.shape[-1:], weight, self.eps)  # one call, equal to the lines below bit for bit
+        if cpu_norms.serves(x, x.shape[-1]):
+            return cpu_norms.norm(x, weight, self.eps)
         wide = x.float()
         normed = wide * (wide.square().mean(-1, keepdim=True) + self.eps).pow(-0.5)
         if weight is not None:

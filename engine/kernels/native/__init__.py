@@ -64,6 +64,7 @@ def load(instructions: str) -> ctypes.CDLL | None:
     found.native_experts.argtypes, found.native_experts.restype = [pointer] * 7 + [whole] * 4, None
     found.native_multiply.argtypes = [pointer] * 7 + [whole] * 2
     found.native_mixture.argtypes = [pointer]
+    found.native_norms.argtypes = [pointer]
     found.native_linear.argtypes = [pointer] * 4 + [whole] * 4
     found.causal_pass.argtypes = [pointer]
     return found if found.native_block() > 0 else None
