@@ -1,4 +1,6 @@
-/* RMS norms of rows of bf16, alone or with the rotation of heads; fp32 inside, rounded once at the end. */
+/* RMS norms of rows of bf16, alone, with a sum behind them, or with the rotation of heads; fp32 inside, rounded once at the
+ * end.
+ */
 #include <math.h>
 
 #include "simd.h"
@@ -12,9 +14,10 @@ typedef struct {
     const uint16_t *x; /* (rows, size), or heads (rows, stride) */
     const void *factors;
     uint16_t *out;     /* (rows, size), or (heads, rows, size) */
+    const uint16_t *added;     /* (rows, size), to normed rows, or NULL */
     const uint16_t *cos, *sin; /* (rows, size), or NULL: heads are not rotated */
     int64_t rows, size, stride, heads, factors_are, threads; /* heads: 0: rows are normed as they are */
-    double eps;
+    double eps, times; /* times: of a row with what is added */
 } norms;
 
 INLINE vfloat factor(const norms *n, int64_t at) {
@@ -37,8 +40,11 @@ INLINE float scale_of(const norms *n, const uint16_t *x) {
 static void norm_row(const norms *n, int64_t row) {
     const uint16_t *x = n->x + row * n->stride;
     const vfloat by = all(scale_of(n, x));
-    for (int64_t i = 0; i < n->size; i += LANES)
-        to_bf16(n->out + row * n->size + i, from_bf16(x + i) * by * factor(n, i));
+    for (int64_t i = 0; i < n->size; i += LANES) {
+        vfloat normed = from_bf16(x + i) * by * factor(n, i);
+        if (n->added) normed = (normed + from_bf16(n->added + row * n->size + i)) * all((float)n->times);
+        to_bf16(n->out + row * n->size + i, normed);
+    }
 }
 
 static void norm_heads(const norms *n, int64_t row) {

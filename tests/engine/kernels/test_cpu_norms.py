@@ -56,6 +56,20 @@ def test_a_norm_is_rounded_once(size: int, factors: torch.dtype | None, monkeypa
 
 
 @needs_kernel
+@torch.inference_mode()
+def test_a_sum_behind_a_norm_is_rounded_with_it() -> None:
+    norm, x, added = norm_of(96, torch.bfloat16), random(2, 5, 96), random(2, 5, 96)
+    assert norm.factors is norm.weight
+    for times in (None, torch.tensor([0.25], dtype=torch.bfloat16)):
+        want = (wide_norm(norm, x) + added.double()) * (1 if times is None else 0.25)
+        for rest in (added, added.transpose(0, 1).contiguous().transpose(0, 1)):
+            found = norm.plus(x, rest, times)
+            torch.testing.assert_close(found.double(), want, rtol=STEP / 2 * 1.001, atol=1e-6)
+    wide = norm.float().plus(x.float(), added.float(), torch.tensor([0.25]))  # of 32 bits, by torch
+    torch.testing.assert_close(wide.double(), (wide_norm(norm, x) + added.double()) * 0.25, rtol=1e-5, atol=1e-6)
+
+
+@needs_kernel
 @pytest.mark.parametrize("heads", [1, 4])
 @pytest.mark.parametrize("is_rotated", [True, False])
 @torch.inference_mode()
