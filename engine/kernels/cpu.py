@@ -3,20 +3,20 @@
 Plain torch, any processor. With bf16 units bf16 is multiplied in bf16, otherwise in fp32. Decoding depends on the
 scheme, see ``cpu_decode``. int4 codes in blocks go through torch's own kernel if there are few tokens. Measured on a
 core with AVX-512 and AMX, 4096 inputs, it takes 13 billion weights a second for a token, 8 for four and 2 for 16;
-decoding them 0.5, whatever the number of tokens. int8 rows go through its kernel for a few tokens, see ``cpu_int8``.
+decoding them 0.5, whatever the number of tokens. int8 rows go through its kernel for a few tokens, see ``cpu_int8``,
+and through one in C for more where the processor has matrix units: ``cpu_w8a16``.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from engine.config import GELU, Activation
-from engine.kernels import cpu_int4, cpu_int8, cpu_w4a8
+from engine.kernels import cpu_int4, cpu_int8, cpu_w4a8, cpu_w8a16
 from engine.kernels.activation import activate
 from engine.kernels.cpu_decode import decoder
 from engine.kernels.cpu_threads import even, give_back, share
@@ -25,7 +25,6 @@ from engine.quant import UINT4, Packed
 AT_ONCE = 1 << 22  # weights of a piece in the buffer: 8 MB in bf16, one expert matrix of the 26B
 LEAST_WORK = 1 << 28  # multiplications from which rows are divided among threads
 LEAST_PAIRS = 512  # token-expert pairs from which experts are divided among threads
-MOST_PAIRS = 256  # of a batch of experts: 5 MB of activations at the 26B, and few calls that wait for one another
 FEW_QUERIES = 8  # rows up to which attention is written out in 16 bits
 KEYS_AT_ONCE = 1 << 20  # numbers of a piece of the keys in fp32: 4 MB, which stay in a processor's cache
 
@@ -53,6 +52,10 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
     kind = number(flat.dtype)
     by_int4 = weight.block > 0 and flat.dtype == torch.bfloat16 and tokens <= cpu_int4.FEW
     by_int8 = cpu_int8.takes(flat, weight)
+    many = tokens * rows * weight.shape[1] >= LEAST_WORK
+    if not by_int8 and cpu_w8a16.takes(flat, weight):
+        out = cpu_w8a16.multiply(flat.contiguous(), weight, torch.get_num_threads() if many else 1)
+        return out.view(*x.shape[:-1], -1)
     arranged = flat.contiguous() if by_int4 or by_int8 else decoder(weight).arrange(flat.to(kind))
     out = x.new_empty(tokens, rows)
 
@@ -66,7 +69,6 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
         else:
             _multiply(arranged, own, _buffer(kind, own), into)
 
-    many = tokens * rows * weight.shape[1] >= LEAST_WORK
     share(take, even(rows, max(1, weight.block)) if many else [range(rows)])
     return out.view(*x.shape[:-1], -1)
 
@@ -75,6 +77,10 @@ def experts(
     x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, activation: Activation = GELU
 ) -> Tensor:
     """Runs gated experts, each on the tokens that chose it; arguments as ``reference.experts``."""
+    if x.dtype == torch.bfloat16 and cpu_w4a8.joins(gate_up, down):
+        many = chosen.numel() * gate_up.shape[1] * gate_up.shape[2] >= LEAST_WORK
+        threads = torch.get_num_threads() if many else 1
+        return cpu_w4a8.experts(x, weights, chosen, gate_up, down, activation, threads)
     order = chosen.flatten().argsort(stable=True)
     token, gates = order // chosen.shape[1], weights.flatten()[order, None]
     counts = chosen.flatten().bincount().tolist()
@@ -84,14 +90,13 @@ def experts(
         arranged = widen.arranged(x)
         out = torch.zeros(x.shape, dtype=torch.float32)
         first = sum(counts[: part.start])
-        for batch in _batches(counts, part, widen.most_pairs):
-            own = counts[batch.start : batch.stop]
-            some = slice(first, first + sum(own))
+        for expert in part:
+            some = slice(first, first + counts[expert])
             first = some.stop
-            if first > some.start:
-                gate, up = widen.multiply(_taken(arranged, token[some]), batch.start, own).chunk(2, dim=-1)
+            if counts[expert]:
+                gate, up = widen.multiply(arranged[token[some]], expert).chunk(2, dim=-1)
                 inner = narrow.arranged(activate(gate, activation) * up)
-                out.index_add_(0, token[some], narrow.multiply(inner, batch.start, own) * gates[some])
+                out.index_add_(0, token[some], narrow.multiply(inner, expert) * gates[some])
         return out
 
     found = torch.stack(share(take, _bounds(counts, torch.get_num_threads()))).sum(dim=0).to(x.dtype)
@@ -114,52 +119,26 @@ def _bounds(counts: list[int], parts: int) -> list[range]:
     return [*found, range(start, len(counts))]
 
 
-def _taken(x: Tensor | cpu_w4a8.Rounded, rows: Tensor) -> Tensor | cpu_w4a8.Rounded:
-    return x[rows] if isinstance(x, Tensor) else x.take(rows)
-
-
-def _batches(counts: list[int], part: range, most: int) -> Iterator[range]:
-    """Divides experts into ranges of one, or of several with at most ``most`` pairs together."""
-    start, held = part.start, 0
-    for expert in part:
-        if expert > start and held + counts[expert] > most:
-            yield range(start, expert)
-            start, held = expert, 0
-        held += counts[expert]
-    if start < part.stop:
-        yield range(start, part.stop)
-
-
 class _Experts:
     """A stack of packed matrices (E, out, in) and the buffer in which they are decoded one after another."""
 
     def __init__(self, dtype: torch.dtype, stack: Packed) -> None:
         self.stack, self.in_blocks = stack, stack.block > 0 and dtype == torch.bfloat16
-        self.kind, self.by_w4a8 = dtype if self.in_blocks else number(dtype), self.in_blocks and cpu_w4a8.serves(stack)
-        if not self.by_w4a8:
-            self.room = cpu_int4.spread(stack[0].scales) if self.in_blocks else _buffer(self.kind, stack[0])
+        self.kind = dtype if self.in_blocks else number(dtype)
+        self.room = cpu_int4.spread(stack[0].scales) if self.in_blocks else _buffer(self.kind, stack[0])
 
-    def arranged(self, x: Tensor) -> Tensor | cpu_w4a8.Rounded:
+    def arranged(self, x: Tensor) -> Tensor:
         """Returns x (N, in) in the form that ``multiply`` takes."""
-        if self.by_w4a8:
-            return cpu_w4a8.rounded(x, self.stack.scheme.group_size)
         return x.to(self.kind) if self.in_blocks else decoder(self.stack).arrange(x.to(self.kind))
 
-    @property
-    def most_pairs(self) -> int:
-        """The most tokens that ``multiply`` takes for several matrices; 0 if it takes one matrix."""
-        return MOST_PAIRS if self.by_w4a8 else 0
-
-    def multiply(self, x: Tensor | cpu_w4a8.Rounded, first: int, counts: list[int]) -> Tensor:
-        """Multiplies arranged x (N, in) by the matrices from ``first`` on, each by its count of rows -> (N, out)."""
-        if isinstance(x, cpu_w4a8.Rounded):
-            return cpu_w4a8.multiply(x, self.stack, first, counts)
+    def multiply(self, x: Tensor, expert: int) -> Tensor:
+        """Multiplies arranged x (N, in) by one of the matrices -> (N, out)."""
+        own = self.stack[expert]
         if self.in_blocks:
-            own = self.stack[first]
             self.room[..., 0] = own.scales
             return cpu_int4.multiply(x, own, self.room)
         out = x.new_empty(x.shape[0], self.stack.shape[1])
-        _multiply(x, self.stack[first], self.room, out)
+        _multiply(x, own, self.room, out)
         return out
 
 

@@ -6,6 +6,7 @@ largest number at most. The kernel is used only if it agrees with the codes' val
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Sequence
 from ctypes import CDLL
@@ -14,10 +15,24 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from engine.config import Activation
+from engine.errors import SafelightError
 from engine.kernels import native
 from engine.quant import INT4, INT4_G64, TILE, Packed, to_blocks, unpack
 
 SCHEMES = (INT4, INT4_G64)
+ACTIVATIONS: tuple[Activation, ...] = ("silu", "gelu_pytorch_tanh")  # in the order of activation.h
+
+
+class _Mixture(ctypes.Structure):
+    """``mixture`` of experts.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("widen", "narrow", "widen_scales", "narrow_scales")),
+        *((name, ctypes.c_void_p) for name in ("x", "counts", "row", "gates", "out")),
+        *((name, ctypes.c_int64) for name in ("rows", "pairs", "experts", "hidden", "width")),
+        *((name, ctypes.c_int64) for name in ("group", "activation", "threads")),
+    )
 
 
 class Rounded(NamedTuple):
@@ -26,10 +41,6 @@ class Rounded(NamedTuple):
     codes: Tensor  # (N, in) int8
     scales: Tensor  # (N, groups) fp32; not finite where a number of the group is not
     sums: Tensor  # (N, groups) int32, of the codes
-
-    def take(self, rows: Tensor) -> Rounded:
-        """Returns copies of the rows with ids (M,)."""
-        return Rounded(*(part[rows] for part in self))
 
     @property
     def values(self) -> Tensor:
@@ -76,6 +87,40 @@ def multiply(x: Rounded, stack: Packed, first: int, counts: Sequence[int], libra
     sizes, out = torch.tensor(counts), torch.empty(len(x.codes), rows)
     pointers = (part.data_ptr() for part in (codes, scales, *x, out, sizes))
     library.native_experts(*pointers, len(counts), rows, inputs, stack.scheme.group_size)
+    return out
+
+
+def joins(gate_up: Packed, down: Packed) -> bool:
+    """Returns True if ``experts`` runs experts of these packed weights."""
+    # Their width is a multiple of TILE, so that gates and what they multiply are in different blocks.
+    return gate_up.scheme == down.scheme and serves(gate_up) and serves(down)
+
+
+def experts(
+    x: Tensor,
+    weights: Tensor,
+    chosen: Tensor,
+    gate_up: Packed,
+    down: Packed,
+    activation: Activation,
+    threads: int,
+    library: CDLL | None = None,
+) -> Tensor:
+    """Runs experts that ``joins`` allows in one call; arguments as ``reference.experts``, x in bf16.
+
+    Raises:
+        SafelightError: memory is short.
+    """
+    library = library or native.library()
+    assert library is not None, "there is no kernel"
+    order = chosen.flatten().argsort(stable=True)
+    x, row, gates = x.contiguous(), order // chosen.shape[1], weights.flatten()[order].float()
+    counts, out = chosen.flatten().bincount(minlength=len(gate_up.codes)), torch.empty_like(x)
+    codes = (gate_up.codes, down.codes, gate_up.scales.contiguous(), down.scales.contiguous())
+    pointers = [part.data_ptr() for part in (*codes, x, counts, row, gates, out)]
+    sizes = (len(x), len(row), len(counts), x.shape[1], down.shape[-1], down.scheme.group_size)
+    if library.native_mixture(ctypes.byref(_Mixture(*pointers, *sizes, ACTIVATIONS.index(activation), threads))):
+        raise SafelightError("there is not enough memory for the experts; close other programs")
     return out
 
 

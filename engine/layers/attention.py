@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from engine import kernels
 from engine.config import LayerConfig, ModelConfig
-from engine.kernels import cpu
+from engine.kernels import cpu, cpu_norms
 from engine.kernels.rope import rotate
 from engine.layers.adapted import linear
 from engine.layers.norm import RMSNorm
@@ -112,6 +112,14 @@ def mix(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | Reach | No
     return mask.attend(queries, keys, values)
 
 
+def normed_heads(norm: RMSNorm, x: Tensor, size: int, rope: tuple[Tensor, Tensor] | None) -> Tensor:
+    """Norms the heads of x (B, T, heads * size), and rotates them by two of (T, size) -> (B, heads, T, size)."""
+    if len(x) == 1 and cpu_norms.serves(x, size) and (rope is None or cpu_norms.rotates(rope, x.shape[1], size)):
+        return cpu_norms.norm_heads(x[0], size, norm.weight, rope, norm.eps)[None]
+    normed: Tensor = norm(x.view(*x.shape[:2], -1, size).transpose(1, 2))
+    return normed if rope is None else rotate(normed, *rope)
+
+
 class Attention(nn.Module):
     """One layer's attention. Full-attention layers have no ``v_proj``: values are the unnormed key projection."""
 
@@ -138,14 +146,9 @@ class Attention(nn.Module):
 
         The first ``text_rows`` of the T are text, the rest a canvas.
         """
-        batch, length, _ = x.shape
-        cos, sin = rope
-
-        def heads(projected: Tensor) -> Tensor:
-            return projected.view(batch, length, -1, self.head_dim).transpose(1, 2)  # (B, heads, T, D)
-
-        raw_keys = heads(linear(self.k_proj, x, text_rows))
-        raw_values = heads(linear(self.v_proj, x, text_rows)) if self.v_proj is not None else raw_keys
-        queries = rotate(self.q_norm(heads(linear(self.q_proj, x, text_rows))), cos, sin)
-        keys, values = extend(rotate(self.k_norm(raw_keys), cos, sin), self.v_norm(raw_values))
+        raw_keys = linear(self.k_proj, x, text_rows)
+        raw_values = linear(self.v_proj, x, text_rows) if self.v_proj is not None else raw_keys
+        queries = normed_heads(self.q_norm, linear(self.q_proj, x, text_rows), self.head_dim, rope)
+        keys = normed_heads(self.k_norm, raw_keys, self.head_dim, rope)
+        keys, values = extend(keys, normed_heads(self.v_norm, raw_values, self.head_dim, None))
         return linear(self.o_proj, mix(queries, keys, values, mask), text_rows)

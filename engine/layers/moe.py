@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.config import DENSE_EXPERTS, GELU, Activation, ExpertRouting, ModelConfig
+from engine.kernels import cpu_norms
 from engine.kernels.activation import activate
 from engine.layers.mlp import GatedMLP
 from engine.layers.norm import RMSNorm
@@ -30,7 +31,10 @@ class Router(nn.Module):
         ``apart``: numbers of rows that are multiplied separately. On a CPU, rounding in a product with few results a
         row depends on the number of rows.
         """
-        return self.choose(self.norm(x) * self.scale * x.shape[-1] ** -0.5, apart)
+        size = x.shape[-1]
+        if cpu_norms.serves(x, size):
+            return self.choose(cpu_norms.norm(x, self.scale.float() * size**-0.5, self.norm.eps), apart)
+        return self.choose(self.norm(x) * self.scale * size**-0.5, apart)
 
     def choose(self, scaled: Tensor, apart: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
         """Does the same as ``forward``, for inputs already normed and scaled."""

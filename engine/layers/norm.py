@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from engine.kernels import cpu_norms
+
 
 class RMSNorm(nn.Module):
     """Computes x / rms(x) over the last dimension, times a weight unless ``with_scale`` is False.
@@ -22,12 +24,24 @@ class RMSNorm(nn.Module):
         else:
             self.register_parameter("weight", None)
 
+    @property
+    def factors(self) -> Tensor | None:
+        """The weight as it is multiplied by."""
+        return 1 + self.weight.float() if self.weight is not None and self.adds_one else self.weight
+
+    def plus(self, x: Tensor, added: Tensor, times: Tensor | None = None) -> Tensor:
+        """Returns ``added``, of x's shape and type, plus the normed x; both times a number (1,) if there is one."""
+        if cpu_norms.serves(x, x.shape[-1]) and added.dtype == x.dtype:
+            return cpu_norms.norm(x, self.factors, self.eps, added, 1.0 if times is None else times.item())
+        out: Tensor = added + self(x)
+        return out if times is None else out * times
+
     def forward(self, x: Tensor) -> Tensor:
-        weight: Tensor | None = self.weight
-        if weight is not None and self.adds_one:
-            weight = 1 + weight.float()
+        weight = self.factors
         if x.dtype == torch.float32 and x.device.type == "cpu" and not torch.is_grad_enabled():
             return torch.rms_norm(x, x.shape[-1:], weight, self.eps)  # one call, equal to the lines below bit for bit
+        if cpu_norms.serves(x, x.shape[-1]):
+            return cpu_norms.norm(x, weight, self.eps)
         wide = x.float()
         normed = wide * (wide.square().mean(-1, keepdim=True) + self.eps).pow(-0.5)
         if weight is not None:

@@ -27,10 +27,13 @@ COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC")
 LIBRARIES = ("-lm", "-lpthread")
 LONGEST_BUILD = 120.0  # seconds
+AVX2 = ("-mavx2", "-mfma", "-mf16c")
+AVX512 = ("-mf16c", *(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "vbmi", "vnni")))
 INSTRUCTIONS = {  # best first
-    "avx512": ("-mf16c", *(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "vbmi", "vnni"))),
-    "avxvnni": ("-mavx2", "-mfma", "-mf16c", "-mavxvnni"),
-    "avx2": ("-mavx2", "-mfma", "-mf16c"),
+    "amx": (*AVX512, "-mavx512bf16", "-mgfni", "-mamx-tile", "-mamx-int8", "-mamx-bf16"),
+    "avx512": AVX512,
+    "avxvnni": (*AVX2, "-mavxvnni"),
+    "avx2": AVX2,
 }
 NARROW = ("avxvnni", "avx2")  # those of 256 bits
 CHOICE = "SAFELIGHT_INSTRUCTIONS"  # environment variable: one of them, or "none"
@@ -62,6 +65,9 @@ def load(instructions: str) -> ctypes.CDLL | None:
     found.native_experts.argtypes, found.native_experts.restype = [pointer] * 7 + [whole] * 4, None
     found.native_multiply.argtypes = [pointer] * 7 + [whole] * 2
     found.native_decode.argtypes, found.native_decode.restype = [pointer, pointer, whole], None
+    found.native_mixture.argtypes = [pointer]
+    found.native_norms.argtypes = [pointer]
+    found.native_linear.argtypes = [pointer] * 4 + [whole] * 4
     found.causal_pass.argtypes = [pointer]
     return found if found.native_block() > 0 else None
 

@@ -2,15 +2,18 @@
 #include "products.h"
 #include "simd.h"
 #include "team.h"
-
-#define ROWS 32 /* of x that a block's codes serve at once */
+#include "tiles.h"
 
 /* Rows of a block that the library reads; 0 if this processor lacks its instructions. */
 int64_t native_block(void) {
     __builtin_cpu_init();
 #if LANES == 16
     const int runs = __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi") &&
-                     __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+                     __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")
+#if TILES
+                     && may_use_tiles()
+#endif
+        ;
 #elif defined(__AVXVNNI__)
     const int runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avxvnni");
 #else
@@ -43,7 +46,7 @@ void native_experts(const uint8_t *codes, const uint16_t *scales, int8_t *x, flo
 
 /* Decodes a matrix of codes to numbers (k, n). */
 void native_decode(const matrix *w, void *out, int64_t is_bf16) {
-    for (int64_t block = 0; block < w->n / BLOCK; block++) decode(w, block, w->n, out, (int)is_bf16);
+    for (int64_t block = 0; block < w->n / BLOCK; block++) decode_block(w, block, w->n, out, (int)is_bf16);
 }
 
 typedef struct {

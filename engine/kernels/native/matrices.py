@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from engine.errors import SafelightError
 from engine.kernels import cpu_w4a8, native
 from engine.quant import INT4, INT4_G64, INT8, INT8_G32, UINT4, Packed
 
@@ -157,3 +158,23 @@ def decode(weight: Packed, into: Tensor) -> None:
     kept = Kept()
     own = matrix(Projection(weight), kept)
     library.native_decode(ctypes.byref(own), into.data_ptr(), into.dtype == torch.bfloat16)
+
+
+def multiply(x: Tensor, weight: Packed, library: ctypes.CDLL | None = None) -> Tensor:
+    """Multiplies x (N, in) by a packed (out, in) with a ``group_of`` -> fp32 (N, out); codes by 16 bits of x.
+
+    Raises:
+        SafelightError: memory is short.
+    """
+    library = library or native.library()
+    assert library is not None, "there is no kernel"
+    x, kept = x.float().contiguous(), Kept()
+    own = matrix(Projection(weight), kept)
+    (rows, inputs), out = x.shape, x.new_empty(len(x), own.rows)
+    groups = inputs // own.group if own.kind == CODES4 else 0
+    codes = torch.empty(2, rows, inputs if groups else 0, dtype=torch.int8)
+    scales, sums = torch.empty(rows, groups), torch.empty(rows, groups, dtype=torch.int32)
+    places = (part.data_ptr() for part in (x, *codes, scales, sums, out))
+    if library.native_multiply(ctypes.byref(own), *places, rows, torch.get_num_threads()):
+        raise SafelightError("memory is short for a product. Close other programs, or choose a smaller model")
+    return out

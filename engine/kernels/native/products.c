@@ -11,8 +11,9 @@
 #include "products.h"
 
 #include "simd.h"
+#include "tiles.h"
 
-#define ROWS 32 /* of x at a time: their sums stay in the first cache */
+#define AHEAD 4096 /* bytes of codes that are asked for before they are read */
 
 /* Spreads a group's codes: four vectors of rows for each four inputs. */
 #if LANES == 16
@@ -114,27 +115,39 @@ INLINE void read_scales(const matrix *w, int64_t g, int64_t block, vfloat *scale
     }
 }
 
-void multiply_codes(const matrix *w, const rounded *x, int64_t block, int64_t first, int64_t count, float *out) {
+void sum_codes(const matrix *w, const rounded *x, int64_t block, int64_t first, int64_t count, float *sums) {
     const int64_t groups = w->k / w->group, quads = w->group / 4;
     uint8_t spread[64 * BLOCK] __attribute__((aligned(64)));
+#if TILES
+    if (count >= LEAST_TILED) {
+        tile_codes(w, x, block, first, count, sums);
+        return;
+    }
+#endif
+    memset(sums, 0, sizeof(float) * BLOCK * (size_t)count);
+    for (int64_t g = 0; g < groups; g++) {
+        const uint8_t *codes = (const uint8_t *)w->codes + (block * w->k + g * w->group) * (BLOCK / 2);
+        for (int64_t at = 0; at < w->group * BLOCK / 2; at += 64) _mm_prefetch((const char *)codes + AHEAD + at, _MM_HINT_T0);
+        spread_group(codes, quads, spread);
+        vfloat scale[4], zero[4];
+        read_scales(w, g, block, scale, zero);
+        if (!x->low) add_rows(0, 0, w, x, g, first, count, spread, scale, zero, sums);
+        else if (w->has_zeros) add_rows(1, 1, w, x, g, first, count, spread, scale, zero, sums);
+        else add_rows(1, 0, w, x, g, first, count, spread, scale, zero, sums);
+    }
+}
+
+void multiply_codes(const matrix *w, const rounded *x, int64_t block, int64_t first, int64_t count, float *out) {
     float sums[ROWS * BLOCK] __attribute__((aligned(64)));
     for (; count > 0; first += ROWS, count -= ROWS) {
         const int64_t some = count < ROWS ? count : ROWS;
-        memset(sums, 0, sizeof(float) * BLOCK * (size_t)some);
-        for (int64_t g = 0; g < groups; g++) {
-            spread_group((const uint8_t *)w->codes + (block * w->k + g * w->group) * (BLOCK / 2), quads, spread);
-            vfloat scale[4], zero[4];
-            read_scales(w, g, block, scale, zero);
-            if (!x->low) add_rows(0, 0, w, x, g, first, some, spread, scale, zero, sums);
-            else if (w->has_zeros) add_rows(1, 1, w, x, g, first, some, spread, scale, zero, sums);
-            else add_rows(1, 0, w, x, g, first, some, spread, scale, zero, sums);
-        }
+        sum_codes(w, x, block, first, some, sums);
         for (int64_t m = 0; m < some; m++)
             memcpy(out + (first + m) * w->n + block * BLOCK, sums + m * BLOCK, BLOCK * sizeof(float));
     }
 }
 
-void decode(const matrix *w, int64_t block, int64_t columns, void *out, int is_bf16) {
+void decode_block(const matrix *w, int64_t block, int64_t columns, void *out, int is_bf16) {
     for (int64_t g = 0; g < w->k / w->group; g++) {
         vfloat scale[4], zero[4];
         read_scales(w, g, block, scale, zero);

@@ -37,13 +37,17 @@ typedef struct {
     int32_t *sums; /* (m, groups), of the whole numbers */
 } rounded;
 
+#define ROWS 32 /* of x at a time: their sums stay in the first cache */
+
 /* Rounds one group of x: the group's farthest number becomes 127 or -127. */
 void round_group(const float *x, const rounded *to, int64_t number, int64_t group);
+/* Multiplies `count` rows of whole numbers, ROWS at most, from `first` on, by a block of codes, into sums (count, BLOCK). */
+void sum_codes(const matrix *w, const rounded *x, int64_t block, int64_t first, int64_t count, float *sums);
 /* Multiplies `count` rows of whole numbers, from `first` on, by a block of codes, into out (m, n). */
 void multiply_codes(const matrix *w, const rounded *x, int64_t block, int64_t first, int64_t count, float *out);
 
 /* Decodes a block of codes into its columns of out (k, columns), bf16 or fp32. */
-void decode(const matrix *w, int64_t block, int64_t columns, void *out, int is_bf16);
+void decode_block(const matrix *w, int64_t block, int64_t columns, void *out, int is_bf16);
 
 typedef struct {
     const float *x;        /* (first + rows, k) */

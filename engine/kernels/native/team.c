@@ -6,7 +6,6 @@
 #include <string.h>
 
 #define SPINS 4000 /* about 50 microseconds, after which a waiting thread offers its core to others */
-#define MOST_THREADS 256
 
 typedef struct {
     member *work;

@@ -8,6 +8,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#define MOST_THREADS 256
+
 typedef struct {
     _Alignas(64) atomic_llong claimed;
     atomic_llong done;

@@ -40,14 +40,16 @@ class Block(nn.Module):
         self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | Reach | None, extend: Extend, text_rows: int
     ) -> Tensor:
         """Runs the layer: x (B, T, H), of which the first ``text_rows`` are text and the rest a canvas -> (B, T, H)."""
-        x = x + self.post_attention_layernorm(self.self_attn(self.input_layernorm(x), rope, mask, extend, text_rows))
+        attended = self.self_attn(self.input_layernorm(x), rope, mask, extend, text_rows)
+        x = self.post_attention_layernorm.plus(attended, x)
         dense = self.post_feedforward_layernorm_1(self.mlp(self.pre_feedforward_layernorm(x), text_rows))
         tokens = x.reshape(-1, x.shape[-1])  # (B*T, H)
         weights, chosen = self.router(tokens, mask.rows if isinstance(mask, Segments) else ())
         sparse = self.experts(self.pre_feedforward_layernorm_2(tokens), weights, chosen).view_as(x)
-        x = x + self.post_feedforward_layernorm(dense + self.post_feedforward_layernorm_2(sparse))
+        both = self.post_feedforward_layernorm_2.plus(sparse, dense)
         if text_rows == 0:
-            return x * self.layer_scalar
+            return self.post_feedforward_layernorm.plus(both, x, self.layer_scalar)
         if text_rows == x.shape[1]:
-            return x * self.causal_layer_scalar
+            return self.post_feedforward_layernorm.plus(both, x, self.causal_layer_scalar)
+        x = self.post_feedforward_layernorm.plus(both, x)
         return torch.cat([x[:, :text_rows] * self.causal_layer_scalar, x[:, text_rows:] * self.layer_scalar], dim=1)

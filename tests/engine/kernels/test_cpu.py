@@ -422,7 +422,8 @@ def test_a_loaded_store_is_put_into_blocks_and_left_as_it_is(tmp_path: Path, mon
         out = experts(x, torch.ones(6, 2), chosen)
         found.append((hidden, model.denoise(tokens(10), cache), torch.autograd.grad(out.float().square().sum(), x)[0]))
     for ours, theirs in zip(*found, strict=True):
-        assert relative(ours, theirs.float()) < 0.05
+        errors = (ours.float() - theirs.float()).norm(dim=-1) / theirs.float().norm(dim=-1)
+        assert errors.median() < 0.03  # rows near a tie of a router may choose other experts
 
 
 def test_a_packed_model_takes_programs_on_a_cpu(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from engine.config import Activation
 from engine.kernels import cpu, cpu_w4a8, native
 from engine.kernels.activation import activate
+from engine.kernels.cpu_w4a8 import ACTIVATIONS
 from engine.quant import INT4, INT4_G64, NF4, Packed, Scheme, pack, to_blocks, unpack
 
 needs_kernel = pytest.mark.skipif(
@@ -55,9 +57,9 @@ def test_products_are_those_of_the_rounded_numbers(scheme: Scheme, library: ctyp
         matrices = torch.tensor([1] * (count - 1) + [3])
         want = (unpack(tiles).double()[matrices] @ rounded.values.double()[..., None])[..., 0]
         torch.testing.assert_close(found.double(), want, rtol=1e-5, atol=1e-5 * float(want.abs().max()))
-        first = torch.tensor([0])
-        own = cpu_w4a8.multiply(rounded.take(first), weight, int(matrices[0]), [1], library)
-        assert torch.equal(own, found[first])  # others change nothing
+        alone = cpu_w4a8.Rounded(*(part[:1] for part in rounded))
+        own = cpu_w4a8.multiply(alone, weight, int(matrices[0]), [1], library)
+        assert torch.equal(own, found[:1])  # others change nothing
 
 
 @needs_kernel
@@ -84,23 +86,45 @@ def test_a_row_that_is_not_finite_stays_so_and_harms_no_other(bad: float) -> Non
     assert found[[0, 1, 3, 4, 5]].isfinite().all()
 
 
-@needs_kernel
-def test_experts_round_what_they_read_and_what_they_widen_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    size = cpu_w4a8.block()
-    monkeypatch.setattr(cpu, "MOST_PAIRS", 30)  # of a batch, so that there are several
-    gate_up, down = pack(random(5, 2 * size, 192), INT4), pack(random(5, 192, size), INT4)
-    x, weights = random(40, 192).bfloat16(), torch.rand(40, 3, generator=DRAWS)
-    chosen = torch.stack([torch.randperm(5, generator=DRAWS)[:3] for _ in range(40)])
-    found = cpu.experts(x, weights, chosen, in_blocks(gate_up, size), in_blocks(down, size))
-    want = torch.zeros(40, 192)
-    rounded = cpu_w4a8.rounded(x, 32).values
-    for row in range(40):
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("scheme", [INT4, INT4_G64], ids=str)
+def test_experts_round_what_they_read_and_what_they_widen_to(
+    scheme: Scheme, activation: Activation, library: ctypes.CDLL
+) -> None:
+    size, group = int(library.native_block()), scheme.group_size
+    gate_up, down = pack(random(7, 256, 192), scheme), pack(random(7, 192, 128), scheme)
+    x, weights = random(90, 192).bfloat16(), torch.rand(90, 3, generator=DRAWS)
+    chosen = torch.stack([torch.randperm(6, generator=DRAWS)[:3] for _ in range(90)])  # nobody chooses the last
+
+    def run(rows: slice, threads: int) -> Tensor:
+        stacks = in_blocks(gate_up, size), in_blocks(down, size)
+        return cpu_w4a8.experts(x[rows], weights[rows], chosen[rows], *stacks, activation, threads, library)
+
+    found, want = run(slice(None), 1), torch.zeros(90, 192)
+    rounded = cpu_w4a8.rounded(x, group, library).values
+    for row in range(90):
         for weight, expert in zip(weights[row], chosen[row].tolist(), strict=True):
             gate, up = (rounded[row] @ unpack(gate_up[expert]).T).chunk(2)
-            inner = cpu_w4a8.rounded((activate(gate, "gelu_pytorch_tanh") * up)[None], 32).values[0]
+            inner = cpu_w4a8.rounded((activate(gate, activation) * up)[None], group, library).values[0]
             want[row] += weight * (inner @ unpack(down[expert]).T)
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found.float(), want, rtol=8e-3, atol=4e-3 * float(want.abs().max()))
+    assert torch.equal(run(slice(None), 3), found)
+    assert torch.equal(run(slice(40, 43), 3), found[40:43])  # others change nothing
+    assert run(slice(0), 2).shape == (0, 192)
+
+
+@needs_kernel
+def test_experts_in_its_blocks_go_through_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    size, ran = cpu_w4a8.block(), list[int]()
+    real = cpu_w4a8.experts
+    monkeypatch.setattr(cpu_w4a8, "experts", lambda *arguments: ran.append(1) or real(*arguments))
+    x, chosen = random(4, 128).bfloat16(), torch.tensor([[0, 1]] * 4)
+    gate_up, down = pack(random(2, 128, 128), INT4), pack(random(2, 128, 64), INT4)
+    blocks = in_blocks(gate_up, size), in_blocks(down, size)
+    for rows, weights, expected in ((x, blocks, 1), (x.float(), blocks, 1), (x, (gate_up, down), 1), (x, blocks, 2)):
+        cpu.experts(rows, torch.ones(4, 2), chosen, *weights)
+        assert len(ran) == expected
 
 
 @needs_kernel

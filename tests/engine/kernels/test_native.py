@@ -79,7 +79,7 @@ def test_the_instructions_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(native, "load", lambda name: asked.append(name))
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     native.library.__wrapped__()
-    assert asked == ["avx512", "avxvnni", "avx2"]
+    assert asked == ["amx", "avx512", "avxvnni", "avx2"]
     for chosen, tried in (("avx2", ["avx2"]), ("none", []), ("avx1024", [])):
         monkeypatch.setenv(native.CHOICE, chosen)
         asked.clear()
