@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from app.cli import options, running, terminal, window
+from app.cli import bench_products, options, running, terminal, window
 from engine import SKILLS, SafelightError, catalog
 
 if TYPE_CHECKING:
@@ -30,6 +30,10 @@ for any other. The same seed gives the same prompts.
 --parallel N answers the prompts one at a time, then with two runs at once, and so on up to N. It repeats this several
 times and shows how much faster several runs at once are.
 
+--products needs no model. It measures in half a minute what each kind of product takes on this processor, and keeps
+that: kernels are chosen by it from the next start on, and safelight plan and the window say how fast a model will be.
+Measure while nothing else runs.
+
 --shape needs no model. It makes a model of that shape from random packed weights, checks it against the plain oracle,
 and times 16 forced steps a canvas and their parts. A CPU takes one canvas and one step more; --steps takes fewer. With
 --parallel N, it also times steps of several runs in one pass. Progress goes to standard error. Shapes without denoising
@@ -39,6 +43,7 @@ examples:
   safelight bench --model safelight-sudoku --runs 20
   safelight bench --json --window
   safelight bench --parallel 4
+  safelight bench --products
   safelight bench --shape 26b-a4b --random-weights --context 1024 --compare transformers
   safelight bench --shape 26b-a4b --random-weights --quantization int4 --context 256 --steps 3 --device cpu
 """
@@ -64,6 +69,9 @@ def add(commands: options.Commands) -> None:
         type=options.number("the runs at once", 1, 64),
         metavar="N",
         help="compare up to N runs at once with one at a time",
+    )
+    parser.add_argument(
+        "--products", action="store_true", help="measure the products that this processor offers, and keep the result"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument("--window", action="store_true", help="also time the window from launch to first paint")
@@ -105,6 +113,10 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.products:
+        if args.shape is not None or args.parallel is not None or args.window or args.model is not None:
+            raise SafelightError("--products needs no model and no shape; leave out the other options")
+        return bench_products.run(as_json=args.json)
     if args.shape is not None:
         return _run_shape(args)
     if args.random_weights or args.compare or args.steps is not None or args.int8 or args.fp4:
