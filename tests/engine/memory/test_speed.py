@@ -1,0 +1,196 @@
+"""Expected speeds: exact on a shape that was computed by hand, never less for more work."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from engine import SKILLS
+from engine.benchmarks.products import CANDIDATES
+from engine.config import ModelConfig
+from engine.kernels.measurement import MeasuredSetting, Measurement, Timed
+from engine.memory.footprint import Mode
+from engine.memory.pass_work import AttentionLayers, ExpertLayers, MatrixProduct, PassWork, pass_work
+from engine.memory.speed import CONTEXT, SERVING, expected, speed_of
+from engine.models.diffusion_gemma.network import DiffusionGemma
+from engine.models.opening import plan_model
+from engine.models.registry import FAMILIES
+from engine.quant import PRECISIONS, Precision
+from tests.engine.packing import SHAPE
+from tests.engine.tiny import CONFIG
+
+SECONDS = {  # of a product of one row with a matrix of 1000 numbers
+    "fp32": 1.0,
+    "bf16": 0.5,
+    "int8 torch": 0.2,
+    "int8 decoded": 0.3,
+    "int4 torch": 0.1,
+    "int4 decoded": 0.4,
+    "nf4 decoded": 0.6,
+    "experts int4": 0.05,
+    "attention fp32": 0.01,
+    "attention bf16": 0.02,
+    "vocabulary int8": 0.001,
+    "sampler": 2.0,
+    "drawing": 3.0,
+    "rest causal fp32": 0.07,
+    "rest causal bf16": 0.08,
+    "rest diffusion fp32": 0.09,
+    "rest diffusion bf16": 0.11,
+    "read": 1e-6,
+}
+
+
+def in_proportion(skipped: str = "") -> Measurement:
+    """A machine on which each time is in proportion to the numbers of the matrix and to the rows, on one thread."""
+    times = [
+        Timed(name, 1, 1, size, rows, seconds * size / 1000 * rows)
+        for name, seconds in SECONDS.items()
+        if name != skipped
+        for size in (1, 2**14)
+        for rows in (1, 2**6)
+    ]
+    return Measurement(MeasuredSetting("", "", "", 1, ""), tuple(times))
+
+
+def work(**changes: object) -> PassWork:
+    made = PassWork(
+        is_bf16=False,
+        hidden=100,
+        vocabulary=1000,
+        canvas=10,
+        depth=2,
+        products=(MatrixProduct("fp32", 100, 20, 3),),
+        experts=(),
+        attention=(AttentionLayers(40, None, 2),),
+        head=MatrixProduct("fp32", 100, 1000),
+        fed_back=(),
+        denoises=False,
+        is_program=False,
+        reads_whole=False,
+        in_steps=False,
+    )
+    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
+
+
+def test_a_token_takes_the_sum_of_its_parts() -> None:
+    found = expected(work(), in_proportion(), 1, context=49)
+    assert found is not None
+    layers = 2 * 0.07 * 0.1 + 3 * 1.0 * 2 + 2 * 0.01 * 50 * 40 / 1000
+    assert found.tokens_per_second == pytest.approx(1 / (layers + 100.0 + 3.0))
+    rows = 49
+    piece = 49 * (2 * 0.07 * 0.1 + 3 * 1.0 * 2 + 2 * 0.01 * (rows + 24) * 40 / 1000)
+    assert found.prefill_tokens_per_second == pytest.approx(rows / piece)
+    assert (found.step_seconds, found.context, found.rows) == (None, 49, 10)
+
+
+def test_a_denoising_step_also_feeds_back_and_samples() -> None:
+    plain = work(denoises=True, in_steps=True, fed_back=(MatrixProduct("fp32", 100, 100, 1),))
+    found = expected(plain, in_proportion(), 1, context=0)
+    assert found is not None
+    layers = 2 * 0.09 * 0.1 + 3 * 2.0 + 2 * 0.01 * 10 * 40 / 1000
+    assert found.step_seconds == pytest.approx(10 * (layers + 10.0 + 2 * 100.0 + 2.0))
+    program = dataclasses.replace(plain, is_program=True, is_bf16=True, head=MatrixProduct("int8", 100, 1000))
+    stage = expected(program, in_proportion(), 1, context=0)
+    assert stage is not None
+    layers = 2 * 0.11 * 0.1 + 3 * 2.0 + 2 * 0.02 * 10 * 40 / 1000
+    assert stage.step_seconds == pytest.approx(10 * (layers + 10.0 + 0.001 * 100 * 1000 / 1000))
+
+
+def test_a_window_bounds_the_keys() -> None:
+    near = work(attention=(AttentionLayers(40, 8, 2),))
+    few, many = (expected(near, in_proportion(), 1, context) for context in (7, 4000))
+    assert few is not None
+    assert many is not None
+    assert few.tokens_per_second == many.tokens_per_second
+
+
+def test_experts_are_those_that_some_row_chose() -> None:
+    stack = ExpertLayers("int4", 8, 2, 10, 100, 1)
+    one = expected(work(products=(), attention=(), experts=(stack,), is_bf16=True), in_proportion(), 1, 1)
+    assert one is not None
+    rest = 2 * 0.08 * 0.1
+    assert one.tokens_per_second == pytest.approx(1 / (rest + 2 * 3 * 0.05 + 100.0 + 3.0))
+
+
+def test_a_product_takes_at_least_as_long_as_its_weights_take_to_be_read() -> None:
+    slow = in_proportion("read")
+    slow = dataclasses.replace(slow, times=(*slow.times, Timed("read", 1, 1, 1, 1, 0.004)))
+    found = expected(work(attention=()), slow, 1, 1)
+    assert found is not None
+    assert found.tokens_per_second == pytest.approx(1 / (2 * 0.007 + 3 * 2000 * 0.004 + 100_000 * 0.004 + 3.0))
+
+
+def test_a_model_that_reads_whole_texts_only_takes_steps() -> None:
+    found = expected(work(reads_whole=True, in_steps=True), in_proportion(), 1, context=30)
+    assert found is not None
+    layers = 2 * 0.07 * 0.1 + 3 * 2.0 + 2 * 0.01 * 40 * 40 / 1000
+    assert found.step_seconds == pytest.approx(40 * layers + 10 * (100.0 + 3.0))
+    assert found.tokens_per_second is found.prefill_tokens_per_second is None
+
+
+@pytest.mark.parametrize("name", ["fp32", "rest causal fp32", "attention fp32", "drawing", "read"])
+def test_nothing_is_guessed_without_a_measured_part(name: str) -> None:
+    assert expected(work(), in_proportion(name), 1) is None
+
+
+@pytest.mark.parametrize("precision", ["none", "int4", "nf4"])
+def test_more_work_never_takes_less(precision: str) -> None:
+    def steps(config: ModelConfig, context: int) -> tuple[float, float]:
+        mode = Mode.on_device(torch.device("cpu"), torch.bfloat16, PRECISIONS[precision])
+        found = expected(pass_work(DiffusionGemma, config, mode, True), in_proportion(), 1, context)
+        assert found is not None
+        assert found.step_seconds is not None
+        assert found.tokens_per_second is not None
+        return found.step_seconds, 1 / found.tokens_per_second
+
+    config = dataclasses.replace(CONFIG, **SHAPE)
+    base = steps(config, 64)
+    for more in (
+        {"canvas_length": 20},
+        {"intermediate_size": 128},
+        {"vocab_size": 256},
+        {"moe_intermediate_size": 128},
+    ):
+        step, token = steps(dataclasses.replace(config, **more), 64)
+        assert step > base[0]
+        assert token >= base[1]
+    assert steps(config, 128) > base
+
+
+def test_the_work_is_that_of_the_whole_network() -> None:
+    """Every product of a network with all its layers, and none of its vision tower."""
+    config = dataclasses.replace(CONFIG, num_experts=16)
+    mode = Mode(torch.float32, Precision(), on_cpu=True, has_kernels=False)
+    found = pass_work(DiffusionGemma, config, mode, True)
+    network = DiffusionGemma(config)
+    linears = {path: module for path, module in network.named_modules() if isinstance(module, torch.nn.Linear)}
+    own = {path for path in linears if path.startswith("self_conditioning")}
+    for parts, paths in ((found.products, linears.keys() - own), (found.fed_back, own)):
+        assert sum(one.count * one.weights for one in parts) == sum(linears[path].weight.numel() for path in paths)
+    assert found.experts == (ExpertLayers("fp32", 16, 2, 32, 16, 3),)
+    assert {(one.width, one.window, one.count) for one in found.attention} == {(32, 8, 2), (64, None, 1)}
+    assert found.head == MatrixProduct("fp32", 32, config.vocab_size)
+
+
+def test_plans_on_a_processor_have_a_speed() -> None:
+    planned = plan_model(SKILLS, device="cpu")
+    found = speed_of(planned, in_proportion())
+    assert found is not None
+    assert found.context == min(CONTEXT, planned.context)
+    assert found.step_seconds is not None
+    assert speed_of(planned, None) is None
+    assert speed_of(dataclasses.replace(planned, work=None), in_proportion()) is None
+    assert speed_of(dataclasses.replace(planned, free_bytes=0), in_proportion()) is None
+
+
+def test_families_say_how_they_write() -> None:
+    found = {name: family.in_steps for name, family in FAMILIES.items()}
+    assert (found["diffusion_gemma"], found["llama"], found["qwen3"]) == (True, False, False)
+
+
+def test_what_a_speed_is_made_of_is_measured() -> None:
+    names = {candidate.name for candidate in CANDIDATES}
+    assert {name for few, many, _ in SERVING.values() for name in (few, many)} | SECONDS.keys() <= names
