@@ -43,10 +43,10 @@ SECONDS = {  # of a product of one row with a matrix of 1000 numbers
 }
 
 
-def in_proportion(skipped: str = "") -> Measurement:
+def in_proportion(skipped: str = "", scale: float = 1.0) -> Measurement:
     """A machine on which each time is in proportion to the numbers of the matrix and to the rows, on one thread."""
     times = [
-        Timed(name, 1, 1, size, rows, seconds * size / 1000 * rows)
+        Timed(name, 1, 1, size, rows, scale * seconds * size / 1000 * rows)
         for name, seconds in SECONDS.items()
         if name != skipped
         for size in (1, 2**14)
