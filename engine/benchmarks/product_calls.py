@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import cycle
 from typing import Any
 
@@ -15,25 +16,26 @@ import torch
 from torch import Tensor, nn
 
 from engine.benchmarks.measuring import bytes_of
+from engine.benchmarks.random_network import randomised
 from engine.config import GenerationConfig, LayerConfig, ModelConfig
 from engine.decoding.drawing import Drawing
 from engine.decoding.sampler import Sampler
 from engine.kernels import cpu, cpu_vocabulary, cpu_w4a8, measured
 from engine.layers.adapted import linear
 from engine.layers.packed_linear import PackedLinear, PackedWeight, for_processor
+from engine.memory.device import Placement
+from engine.memory.reference_pass import CHOSEN, EXPERTS, HEAD, LAYERS, WINDOW, Family, Kind, expert_width, key_heads
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.network import CausalNetwork
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant import INT8, Packed, Scheme
+from engine.quant import INT4, INT8, UINT4, Packed, Precision, Scheme
 
 Call = Callable[[], object]
 OfRows = Callable[[int], Call]
 Make = Callable[[int, int], OfRows]
 
 COPIES_BYTES, MOST_COPIES = 1 << 25, 16  # of the copies of a matrix together, if one is not larger than that
-HEAD = 64  # numbers of a head
-EXPERTS, CHOSEN = 16, 8  # of a stack, and of a token
-LAYERS = 4  # of a network whose products are left out
+STACK, OF_TOKEN = 16, 8  # experts of a stack, and of a token
 SMALL = 0.01  # of what stands for weights and activations; its products stay finite in every number type
 
 
@@ -95,17 +97,17 @@ def by_our_int4(scheme: Scheme) -> Make:
 
 
 def experts(scheme: Scheme) -> Make:
-    """Returns a maker of passes through ``EXPERTS`` experts (outputs: gate, up and down), ``rows`` rows for each."""
+    """Returns a maker of passes through ``STACK`` experts (outputs: gate, up and down), ``rows`` rows for each."""
 
     def make(inputs: int, outputs: int) -> OfRows:
         inner = outputs // 3
-        gate_up, down = (_weight(scheme, shape) for shape in ((EXPERTS, 2 * inner, inputs), (EXPERTS, inputs, inner)))
+        gate_up, down = (_weight(scheme, shape) for shape in ((STACK, 2 * inner, inputs), (STACK, inputs, inner)))
 
         def of_rows(rows: int) -> Call:
-            tokens = rows * EXPERTS // CHOSEN
+            tokens = rows * STACK // OF_TOKEN
             x = torch.full((tokens, inputs), SMALL, dtype=torch.bfloat16)
-            chosen = (torch.arange(tokens)[:, None] % 2 * CHOSEN + torch.arange(CHOSEN)) % EXPERTS
-            weights = torch.full(chosen.shape, 1 / CHOSEN)
+            chosen = (torch.arange(tokens)[:, None] % 2 * OF_TOKEN + torch.arange(OF_TOKEN)) % STACK
+            weights = torch.full(chosen.shape, 1 / OF_TOKEN)
             return lambda: cpu.experts(x, weights, chosen, gate_up, down)
 
         return of_rows
@@ -117,7 +119,7 @@ def attention(dtype: torch.dtype) -> Make:
     """Returns a maker of attention to ``inputs`` keys, with heads of ``outputs`` numbers together, two to a key's."""
 
     def make(inputs: int, outputs: int) -> OfRows:
-        shape = 1, max(1, outputs // HEAD // 2), inputs, HEAD
+        shape = 1, key_heads(outputs // HEAD), inputs, HEAD
         keys = _copies(lambda: torch.full(shape, SMALL, dtype=dtype))
 
         def of_rows(rows: int) -> Call:
@@ -146,7 +148,7 @@ def sampler(_inputs: int, outputs: int) -> OfRows:
 
     def of_rows(rows: int) -> Call:
         config = GenerationConfig()
-        shape = _diffusion(HEAD, 1, outputs, rows)
+        shape = replace(reference_config("diffusion", HEAD), vocab_size=outputs, canvas_length=rows)
         made = Sampler.from_settings(shape, config, torch.device("cpu"), 0)
         logits, canvas, kept = _logits(rows, outputs), torch.zeros(rows, dtype=torch.long), torch.zeros(rows) > 0
 
@@ -177,54 +179,66 @@ def drawing(_inputs: int, outputs: int) -> OfRows:
     return of_rows
 
 
-def rest_of_causal(dtype: torch.dtype) -> Make:
-    """Returns a maker of passes through ``LAYERS`` layers without their products and attention."""
+def rest_of(family: Family, dtype: torch.dtype) -> Make:
+    """Returns a maker of passes through the layers of a reference network without their products and attention."""
 
     def make(inputs: int, _outputs: int) -> OfRows:
-        heads = inputs // HEAD
-        layer = LayerConfig("full_attention", HEAD, max(1, heads // 2), 10_000.0, 1.0)
-        config = CausalConfig(HEAD, inputs, 3 * inputs, heads, (layer,) * LAYERS, 1, 0, 0, 0, 1, 4096, tied=True)
-        network = _without_products(CausalNetwork(config), dtype)
-
-        def of_rows(rows: int) -> Call:
-            ids, places, cache = torch.zeros(1, rows, dtype=torch.long), torch.arange(rows), network.new_cache()
-            return lambda: network.run(ids, places, _NoAttention(), cache, None)
-
-        return of_rows
+        network = _without_products(_build(family, inputs), dtype)
+        return lambda rows: _pass(network, rows, dtype, _NoAttention())
 
     return make
 
 
-def rest_of_diffusion(dtype: torch.dtype) -> Make:
-    """Returns a maker of passes through ``LAYERS`` layers of DiffusionGemma without their products and attention."""
+def layers_of(family: Family, kind: Kind) -> Make:
+    """Returns a maker of passes through the layers of a reference network."""
 
     def make(inputs: int, _outputs: int) -> OfRows:
-        network = _without_products(DiffusionGemma(_diffusion(inputs, LAYERS, HEAD, 1)), dtype)
-
-        def of_rows(rows: int) -> Call:
-            x, places, cache = (
-                torch.full((1, rows, inputs), SMALL, dtype=dtype),
-                torch.arange(rows),
-                network.new_cache(),
-            )
-            # an untouched mask: what stands for one takes any place of a mask
-            masks: dict[str, Any] = dict.fromkeys(("sliding_attention", "full_attention"), _NoAttention())
-            writers = [cache.writer(index) for index in range(LAYERS)]
-            return lambda: network.run(x, places, masks, writers)
-
-        return of_rows
+        with torch.device("meta"):
+            network = _build(family, inputs)
+        precision, dtype = reference_precision(family, kind)
+        made = randomised(network, precision, Placement(torch.device("cpu"), dtype, "measured"))
+        for_processor(made, torch.bfloat16)
+        return lambda rows: _pass(made, rows, dtype, None)
 
     return make
 
 
-def _diffusion(hidden: int, layers: int, vocabulary: int, canvas: int) -> ModelConfig:
+def reference_precision(family: Family, kind: Kind) -> tuple[Precision, torch.dtype]:
+    """Returns how the weights of a reference network are packed, and the type of its activations."""
+    if kind != "4 bits":
+        return Precision(), torch.bfloat16 if kind == "bf16" else torch.float32
+    if family == "causal":  # as in GGUF files
+        return Precision(attention=UINT4, dense=UINT4), torch.float32
+    return Precision(experts=INT4, attention=INT8, dense=INT8), torch.bfloat16
+
+
+def reference_config(family: Family, hidden: int) -> ModelConfig:
+    """Returns the shape whose work ``reference_work`` is."""
     heads = hidden // HEAD
-    kinds = (
-        LayerConfig("sliding_attention", HEAD, max(1, heads // 2), 10_000.0, 1.0),
-        LayerConfig("full_attention", HEAD, 1, 10_000.0, 0.25),
-    )
-    own = tuple(kinds[index % 2] for index in range(layers))
-    return ModelConfig(vocabulary, hidden, hidden, heads, own, 1024, EXPERTS, CHOSEN, HEAD, canvas, 4096)
+    full = LayerConfig("full_attention", HEAD, key_heads(heads), 10_000.0, 1.0)
+    if family == "causal":
+        return CausalConfig(HEAD, hidden, 3 * hidden, heads, (full,) * LAYERS, 1, 0, 0, 0, 1, 4096, tied=True)
+    near = replace(full, kind="sliding_attention")
+    own = (near, replace(full, num_key_value_heads=1)) * (LAYERS // 2)
+    experts = EXPERTS, CHOSEN, expert_width(hidden)
+    return ModelConfig(HEAD, hidden, hidden, heads, own, WINDOW, *experts, 1, 4096)
+
+
+def _build(family: Family, hidden: int) -> CausalNetwork | DiffusionGemma:
+    config = reference_config(family, hidden)
+    return CausalNetwork(config) if isinstance(config, CausalConfig) else DiffusionGemma(config)
+
+
+def _pass(network: CausalNetwork | DiffusionGemma, rows: int, dtype: torch.dtype, mask: Any) -> Call:
+    """Returns a pass of so many rows behind no text. ``mask`` stands for that of every layer."""
+    places, kept = torch.arange(rows), network.new_cache()
+    if isinstance(network, CausalNetwork):
+        ids = torch.zeros(1, rows, dtype=torch.long)
+        return lambda: network.run(ids, places, mask, kept, mask)
+    x = torch.full((1, rows, network.config.hidden_size), SMALL, dtype=dtype)
+    masks = dict.fromkeys(("sliding_attention", "full_attention"), mask)
+    writers = [kept.writer(index) for index in range(LAYERS)]
+    return lambda: network.run(x, places, masks, writers)
 
 
 class _Still(nn.Module):

@@ -17,6 +17,8 @@ import torch
 from engine.benchmarks import product_calls as calls
 from engine.kernels import cpu_int4, cpu_int8, cpu_w4a8, measured
 from engine.kernels.measurement import ALWAYS, Measurement, Timed
+from engine.memory import reference_pass
+from engine.memory.reference_pass import FAMILIES, KINDS, LAYERS
 from engine.quant import INT4, INT8, NF4
 from engine.threads import available_threads
 from engine.types import Cancel
@@ -78,7 +80,7 @@ CANDIDATES = (
     ProductCandidate("int4 ours", "4 bits, ours in C", calls.by_our_int4(INT4), on_one=True, serves=_has_ours),
     ProductCandidate("nf4 decoded", "4 bits by a table, decoded", calls.packed(NF4)),
     ProductCandidate(
-        "experts int4", "experts in 4 bits, each", calls.experts(INT4), STACKS, (1, 4, 16, 64), calls.EXPERTS, True
+        "experts int4", "experts in 4 bits, each", calls.experts(INT4), STACKS, (1, 4, 16, 64), calls.STACK, True
     ),
     ProductCandidate("attention fp32", "attention, fp32", calls.attention(FP32), KEYS, (1, 16, 64, 256)),
     ProductCandidate("attention bf16", "attention, bf16", calls.attention(BF16), KEYS, (1, 16, 64, 256)),
@@ -87,11 +89,19 @@ CANDIDATES = (
     ProductCandidate("drawing", "drawing a token", calls.drawing, LOGITS, (1, 16)),
     *(
         ProductCandidate(
-            f"rest {family} {number}", f"all else of a layer, {family}, {number}", make(dtype), HIDDEN, (1, 16, 256),
-            calls.LAYERS,
+            f"rest {family} {number}", f"all else of a layer, {family}, {number}", calls.rest_of(family, dtype), HIDDEN,
+            (1, 16, 256), LAYERS,
         )
-        for family, make in (("causal", calls.rest_of_causal), ("diffusion", calls.rest_of_diffusion))
+        for family in FAMILIES
         for number, dtype in (("fp32", FP32), ("bf16", BF16))
+    ),
+    *(
+        ProductCandidate(
+            f"layer {family} {kind}", f"a whole small layer, {family}, {kind}", calls.layers_of(family, kind),
+            tuple((hidden, 1) for hidden in reference_pass.HIDDEN), (1, 16, 64, 256), LAYERS,
+        )
+        for family in FAMILIES
+        for kind in KINDS
     ),
     ProductCandidate("read", "reading weights from memory, fp32", calls.unpacked(FP32), ((4096, 16_384),), (1,)),
 )  # fmt: skip

@@ -1,7 +1,8 @@
 """Expected speeds on a processor: the work of a pass times what its products were measured to take. Pure arithmetic.
 
-A pass is the sum of its parts. A product takes at least as long as its weights take to be read from memory. What
-serves it follows from the measurement, as in ``engine.kernels.cpu``.
+A pass is the sum of its parts, and of what its calls take longer one after another than alone. A product takes at least
+as long as its weights take to be read from memory. What serves it follows from the measurement, as in
+``engine.kernels.cpu``.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from engine.kernels import cpu, cpu_int4, cpu_int8
-from engine.kernels.measurement import ALWAYS, Measurement
+from engine.kernels.measurement import ALWAYS, Measurement, between
 from engine.layers.kv_cache import PIECE
 from engine.memory.pass_work import BYTES, ExpertLayers, MatrixProduct, PassWork
 from engine.memory.plan import Plan
+from engine.memory.reference_pass import HIDDEN, Family, kind_of, reference_work
 
 CONTEXT = 1024  # tokens before a step, where none are asked for
 TABLE_TOKENS = 8192  # of the vocabulary whose stage was measured
@@ -80,6 +82,7 @@ class _Taken:
     work: PassWork
     made: Measurement
     threads: int
+    is_reference: bool = False  # a network that was measured as a whole
 
     def step(self, context: int) -> float:
         """Returns the seconds of a step: of a denoising one with all that it feeds back, else of a pass and a draw."""
@@ -97,13 +100,34 @@ class _Taken:
         """Returns the seconds of so many rows through all layers."""
         work = self.work
         number = "bf16" if work.is_bf16 else "fp32"
-        rest = f"rest {'diffusion' if work.denoises else 'causal'} {number}"
+        rest = f"rest {self.family} {number}"
         seconds = work.depth * self._timed(rest, work.hidden, rows) + self._products(work.products, rows)
+        seconds += work.depth * self._between_calls(rows)
         for layers in work.attention:
             keys = rows + (context if layers.window is None else min(context, layers.window - 1))
             seconds += layers.count * self._timed(f"attention {number}", keys * layers.width, rows)
         seconds += sum(self._experts(layers, rows) for layers in work.experts)
         return seconds
+
+    @property
+    def family(self) -> Family:
+        return "diffusion" if self.work.denoises else "causal"
+
+    def _between_calls(self, rows: int) -> float:
+        """Returns the seconds of a layer that its calls take longer one after another than each by itself.
+
+        Measured on small layers; in larger ones it is the same, and next to nothing.
+        """
+        if self.is_reference:
+            return 0.0
+        kind, line = kind_of(self.work), list[tuple[float, float]]()
+        for hidden in HIDDEN:
+            own = reference_work(self.family, kind, hidden, self.made.has("int4 torch", self.threads))
+            parts = _Taken(own, self.made, self.threads, is_reference=True)
+            whole = self._timed(f"layer {self.family} {kind}", hidden, rows)
+            longer = whole - parts.rows(rows, 0) / own.depth
+            line.append((hidden, max(0.0, longer, line[-1][1] if line else 0.0)))
+        return between(line, min(self.work.hidden, HIDDEN[-1]))
 
     def head(self, rows: int) -> float:
         return self._products((self.work.head,), rows)

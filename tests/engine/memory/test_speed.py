@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 
 import pytest
 import torch
 
 from engine import SKILLS
+from engine.benchmarks.product_calls import reference_config, reference_precision
 from engine.benchmarks.products import CANDIDATES
 from engine.config import ModelConfig
+from engine.kernels import cpu_int4
 from engine.kernels.measurement import MeasuredSetting, Measurement, Timed
 from engine.memory.footprint import Mode
 from engine.memory.pass_work import AttentionLayers, ExpertLayers, MatrixProduct, PassWork, pass_work
+from engine.memory.reference_pass import FAMILIES as FAMILIES_MEASURED
+from engine.memory.reference_pass import HIDDEN, KINDS, Family, Kind, kind_of, reference_work
 from engine.memory.speed import CONTEXT, SERVING, expected, speed_of
+from engine.models.causal.network import CausalNetwork
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.opening import plan_model
 from engine.models.registry import FAMILIES
@@ -40,6 +46,7 @@ SECONDS = {  # of a product of one row with a matrix of 1000 numbers
     "rest diffusion fp32": 0.09,
     "rest diffusion bf16": 0.11,
     "read": 1e-6,
+    **{f"layer {family} {kind}": 1e-9 for family in FAMILIES_MEASURED for kind in KINDS},
 }
 
 
@@ -129,6 +136,55 @@ def test_a_model_that_reads_whole_texts_only_takes_steps() -> None:
     layers = 2 * 0.07 * 0.1 + 3 * 2.0 + 2 * 0.01 * 40 * 40 / 1000
     assert found.step_seconds == pytest.approx(40 * layers + 10 * (100.0 + 3.0))
     assert found.tokens_per_second is found.prefill_tokens_per_second is None
+
+
+@pytest.mark.parametrize(("hidden", "longer"), [(50, 0.25), (128, 0.25), (352, 0.5), (576, 0.75), (4096, 0.75)])
+def test_calls_take_longer_one_after_another(hidden: int, longer: float) -> None:
+    """By what whole small layers take beyond their parts: a quarter of a second at 128, three quarters at 576."""
+    alone = in_proportion("layer causal fp32")
+    layers = []
+    for size in HIDDEN:
+        own = reference_work("causal", "fp32", size, True)
+        speed = expected(own, in_proportion(), 1, 0)
+        assert speed is not None
+        assert speed.tokens_per_second is not None
+        rest = own.head.weights / 1000 + 3.0 * own.vocabulary / 1000
+        layers.append((1 / speed.tokens_per_second - rest) / own.depth)
+    times = [
+        Timed("layer causal fp32", 1, size, 1, 1, layer + more)
+        for size, layer, more in zip(HIDDEN, layers, (0.25, 0.75), strict=True)
+    ]
+    made = dataclasses.replace(alone, times=(*alone.times, *times))
+    fast, slow = (expected(work(hidden=hidden), each, 1, 1) for each in (in_proportion(), made))
+    assert fast is not None
+    assert slow is not None
+    assert fast.tokens_per_second is not None
+    assert slow.tokens_per_second is not None
+    assert 1 / slow.tokens_per_second - 1 / fast.tokens_per_second == pytest.approx(2 * longer, rel=1e-3)
+
+
+@pytest.mark.parametrize("family", FAMILIES_MEASURED)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_the_work_of_a_reference_is_that_of_its_network(family: Family, kind: Kind, hidden: int) -> None:
+    precision, dtype = reference_precision(family, kind)
+    config = reference_config(family, hidden)
+    build = CausalNetwork if family == "causal" else DiffusionGemma
+    found = pass_work(build, config, Mode(dtype, precision, on_cpu=True, has_kernels=False), family != "causal")  # type: ignore[arg-type]
+    meant = reference_work(family, kind, hidden, cpu_int4.block() > 0)
+
+    def sums(products: tuple[MatrixProduct, ...]) -> dict[MatrixProduct, int]:
+        counts = Counter[MatrixProduct]()
+        for one in products:
+            counts[dataclasses.replace(one, count=1)] += one.count
+        return counts
+
+    assert sums(found.products) == sums(meant.products)
+    assert (found.experts, set(found.attention)) == (meant.experts, set(meant.attention))
+    assert (found.is_bf16, found.hidden, found.depth, found.head) == (
+        meant.is_bf16, meant.hidden, meant.depth, meant.head
+    )  # fmt: skip
+    assert kind_of(found) == kind
 
 
 @pytest.mark.parametrize("name", ["fp32", "rest causal fp32", "attention fp32", "drawing", "read"])
