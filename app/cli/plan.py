@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     _print_table(found, is_here=args.card is None)
     if speed is not None:
         print(_speed_line(speed))
-    elif found.work is not None and found.fits and made is None:
+    elif found.work is not None and found.fits:
         print("How fast it would be is not known yet. To measure this processor: safelight bench --products")
     return 0
 

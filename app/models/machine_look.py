@@ -75,14 +75,14 @@ class MachineLook(QObject):
         if self.recommended.on_card and self.machine.card is not None:
             is_predicted = entry.key == GEMMA_4_BIT
             return hero_words.card_speed(self.machine.card, is_predicted=is_predicted) if is_hero else ""
-        if self.made is None:
-            return hero_words.not_measured() if is_hero else ""
-        if plan is None:
-            return ""
-        from engine.memory.speed import speed_of  # imports torch, which the plan has done by now
+        speed = None
+        if plan is not None and self.made is not None:
+            from engine.memory.speed import speed_of  # imports torch, which the plan has done by now
 
-        speed = speed_of(plan, self.made)
-        return "" if speed is None else hero_words.processor_speed(speed)
+            speed = speed_of(plan, self.made)
+        if speed is not None:
+            return hero_words.processor_speed(speed)
+        return hero_words.not_measured() if is_hero and (self.made is None or (plan is not None and plan.fits)) else ""
 
     @Slot(object)
     def _progressed(self, progress: JobProgress) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 from engine.kernels import cpu, cpu_int4, cpu_int8
@@ -21,14 +22,15 @@ from engine.memory.reference_pass import HIDDEN, Family, kind_of, reference_work
 CONTEXT = 1024  # tokens before a step, where none are asked for
 TABLE_TOKENS = 8192  # of the vocabulary whose stage was measured
 SERVING = {
-    "fp32": ("fp32", "fp32", ALWAYS),
-    "bf16": ("bf16", "bf16", ALWAYS),
-    "int8": ("int8 torch", "int8 decoded", cpu_int8.FEW),
-    "int8 in fp32": ("int8 decoded", "int8 decoded", ALWAYS),
-    "int4": ("int4 torch", "int4 decoded", cpu_int4.FEW),
-    "table": ("nf4 decoded", "nf4 decoded", ALWAYS),
+    "fp32": (("fp32", ALWAYS),),
+    "bf16": (("bf16", ALWAYS),),
+    "int8": (("int8 torch", cpu_int8.FEW), ("int8 decoded", ALWAYS)),
+    "int8 in fp32": (("int8 decoded", ALWAYS),),
+    "int4": (("int4 torch", cpu_int4.FEW), ("int4 decoded", ALWAYS)),
+    "table": (("nf4 decoded", ALWAYS),),
 }
-"""The products that serve few and many rows, by the numbers of weights, and the limit where none was measured."""
+"""The products that serve weights, by their numbers: each up to the rows from which the next one is measured to be
+faster, or those given here where one of the two was not measured. What is not measured at all serves nothing."""
 
 
 @dataclass(frozen=True)
@@ -139,11 +141,18 @@ class _Taken:
         return sum(one.count * self._product(one.numbers, one.weights, rows, self.threads) for one in products)
 
     def _product(self, numbers: str, weights: int, rows: float, threads: int) -> float:
-        few, many, otherwise = SERVING[numbers]
-        limit = self.made.most_rows(few, many, threads)
-        name = few if rows <= (otherwise if limit is None else limit) else many
+        name = self._serving(numbers, rows, threads)
         reading = self.made.per_weight("read", threads) * weights * BYTES[numbers] / BYTES["fp32"]
         return max(reading, self.made.seconds(name, threads, weights, rows))
+
+    def _serving(self, numbers: str, rows: float, threads: int) -> str:
+        """Returns the name of the product that serves so many rows."""
+        line = SERVING[numbers]
+        for (name, usual), (other, _) in pairwise(line):
+            limit = self.made.most_rows(name, other, threads)
+            if self.made.has(name, threads) and rows <= (usual if limit is None else limit):
+                return name
+        return line[-1][0]
 
     def _experts(self, layers: ExpertLayers, rows: int) -> float:
         """Returns the seconds of layers of experts: each in one thread, several at once if there is enough to do."""

@@ -178,6 +178,11 @@ def test_on_a_measured_processor_it_says_how_fast(capsys: Capture) -> None:
     assert said.endswith(" tokens of a prompt a second.")
 
 
+def test_a_measurement_that_lacks_a_product_is_asked_for_again(capsys: Capture) -> None:
+    measured.keep(Measurement(measured.here(), in_proportion("fp32").times))
+    assert run(capsys, SKILLS, "--device", "cpu")[1].splitlines()[-1].endswith("safelight bench --products")
+
+
 def test_of_a_card_it_says_no_speed(capsys: Capture) -> None:
     measured.keep(Measurement(measured.here(), in_proportion().times))
     code, out, _ = run(capsys, "26b-a4b", "--card", "rtx-4090")

@@ -130,6 +130,26 @@ def test_a_product_takes_at_least_as_long_as_its_weights_take_to_be_read() -> No
     assert found.tokens_per_second == pytest.approx(1 / (2 * 0.007 + 3 * 2000 * 0.004 + 100_000 * 0.004 + 3.0))
 
 
+@pytest.mark.parametrize(("rows", "seconds"), [(16, 16 * 0.1), (17, 17 * 0.4), (64, 64 * 0.4)])
+def test_rows_choose_the_product_by_the_measured_limit(rows: int, seconds: float) -> None:
+    """The kernel of few rows takes longer than decoding from 17 rows on."""
+    made = in_proportion("int4 torch")
+    bent = [
+        Timed("int4 torch", 1, 1, 2**14, count, time * 2**14 / 1000)
+        for count, time in ((1, 0.1), (16, 1.6), (17, 17.0), (64, 64.0))
+    ]
+    one = work(canvas=rows, in_steps=True, attention=(), products=(MatrixProduct("int4", 128, 128),))
+    without = dataclasses.replace(one, products=())
+    full, empty = (
+        expected(each, dataclasses.replace(made, times=(*made.times, *bent)), 1, 0) for each in (one, without)
+    )
+    assert full is not None
+    assert empty is not None
+    assert full.step_seconds is not None
+    assert empty.step_seconds is not None
+    assert full.step_seconds - empty.step_seconds == pytest.approx(seconds * 2**14 / 1000)
+
+
 def test_a_model_that_reads_whole_texts_only_takes_steps() -> None:
     found = expected(work(reads_whole=True, in_steps=True), in_proportion(), 1, context=30)
     assert found is not None
@@ -249,4 +269,4 @@ def test_families_say_how_they_write() -> None:
 
 def test_what_a_speed_is_made_of_is_measured() -> None:
     names = {candidate.name for candidate in CANDIDATES}
-    assert {name for few, many, _ in SERVING.values() for name in (few, many)} | SECONDS.keys() <= names
+    assert {name for line in SERVING.values() for name, _ in line} | SECONDS.keys() <= names
