@@ -71,6 +71,12 @@ def _at_start() -> Measurement | None:
     return kept()
 
 
+def forget() -> None:
+    """Reads the limits again, as a new process would."""
+    for function in (_most_rows, _is_faster, _at_start):
+        function.cache_clear()
+
+
 @contextmanager
 def forced(limits: Mapping[str, int]) -> Iterator[None]:
     """Sets limits by the names of products for this thread, so that each product can be measured; 0 rules it out."""

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import stat
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,17 +15,6 @@ from engine.kernels import cpu, cpu_int4, cpu_int8, measured
 from engine.kernels.measurement import ALWAYS, MeasuredSetting, Measurement, Timed
 
 NOWHERE = MeasuredSetting("a", "b", "c", 2, "d")
-
-
-@pytest.fixture(autouse=True)
-def at_start() -> Iterator[None]:
-    """Each test is a process of its own."""
-    kept = measured._at_start, measured._most_rows, measured._is_faster
-    for function in kept:
-        function.cache_clear()
-    yield
-    for function in kept:
-        function.cache_clear()
 
 
 def timed(name: str, by_rows: dict[int, float], size: int = 64, threads: int = 1) -> list[Timed]:
@@ -87,8 +75,7 @@ def test_kernels_are_chosen_by_what_was_kept(monkeypatch: pytest.MonkeyPatch) ->
     assert usual == (cpu_int4.FEW, cpu_int8.FEW)
     place = measured.keep(of_this_machine())
     assert (cpu_int4.few(), cpu_int8.few()) == usual  # until the next start
-    for function in (measured._at_start, measured._most_rows, measured._is_faster):
-        function.cache_clear()
+    measured.forget()
     monkeypatch.setattr(cpu, "_has_bf16_instructions", lambda: True)
     assert (cpu_int4.few(), cpu_int8.few(), cpu.has_bf16_units()) == (50, 0, False)
     with measured.forced({"int4 torch": 7}):
