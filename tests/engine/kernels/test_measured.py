@@ -41,6 +41,11 @@ def test_what_disturbed_a_measurement_is_levelled() -> None:
     assert [noisy.seconds("a", 1, 100, rows) for rows in (1, 4, 16)] == [1.5, 2.0, 3.0]
 
 
+def test_more_threads_never_take_longer() -> None:
+    both = made(timed("a", {1: 1.0, 4: 3.0}), timed("a", {1: 7.0, 4: 2.0}, threads=2))
+    assert [[both.seconds("a", threads, 1, rows) for rows in (1, 4)] for threads in (1, 2)] == [[1.0, 3.0], [1.0, 2.0]]
+
+
 @pytest.mark.parametrize(
     ("mine", "theirs", "most"),
     [
