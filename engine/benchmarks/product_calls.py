@@ -24,7 +24,18 @@ from engine.kernels import cpu, cpu_vocabulary, cpu_w4a8, measured
 from engine.layers.adapted import linear
 from engine.layers.packed_linear import PackedLinear, PackedWeight, for_processor
 from engine.memory.device import Placement
-from engine.memory.reference_pass import CHOSEN, EXPERTS, HEAD, LAYERS, WINDOW, Family, Kind, expert_width, key_heads
+from engine.memory.reference_pass import (
+    CHOSEN,
+    EXPERTS,
+    HEAD,
+    LAYERS,
+    TEXT,
+    WINDOW,
+    Family,
+    Kind,
+    expert_width,
+    key_heads,
+)
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.network import CausalNetwork
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -36,6 +47,7 @@ Make = Callable[[int, int], OfRows]
 
 COPIES_BYTES, MOST_COPIES = 1 << 25, 16  # of the copies of a matrix together, if one is not larger than that
 STACK, OF_TOKEN = 16, 8  # experts of a stack, and of a token
+FEW_LAYERS = 4  # of a network whose products are left out
 SMALL = 0.01  # of what stands for weights and activations; its products stay finite in every number type
 
 
@@ -148,7 +160,7 @@ def sampler(_inputs: int, outputs: int) -> OfRows:
 
     def of_rows(rows: int) -> Call:
         config = GenerationConfig()
-        shape = replace(reference_config("diffusion", HEAD), vocab_size=outputs, canvas_length=rows)
+        shape = replace(reference_config("diffusion", HEAD, 2), vocab_size=outputs, canvas_length=rows)
         made = Sampler.from_settings(shape, config, torch.device("cpu"), 0)
         logits, canvas, kept = _logits(rows, outputs), torch.zeros(rows, dtype=torch.long), torch.zeros(rows) > 0
 
@@ -183,8 +195,8 @@ def rest_of(family: Family, dtype: torch.dtype) -> Make:
     """Returns a maker of passes through the layers of a reference network without their products and attention."""
 
     def make(inputs: int, _outputs: int) -> OfRows:
-        network = _without_products(_build(family, inputs), dtype)
-        return lambda rows: _pass(network, rows, dtype, _NoAttention())
+        network = _without_products(_build(family, inputs, FEW_LAYERS), dtype)
+        return lambda rows: _pass(network, rows, 0, dtype, _NoAttention())
 
     return make
 
@@ -194,11 +206,11 @@ def layers_of(family: Family, kind: Kind) -> Make:
 
     def make(inputs: int, _outputs: int) -> OfRows:
         with torch.device("meta"):
-            network = _build(family, inputs)
+            network = _build(family, inputs, LAYERS)
         precision, dtype = reference_precision(family, kind)
         made = randomised(network, precision, Placement(torch.device("cpu"), dtype, "measured"))
         for_processor(made, torch.bfloat16)
-        return lambda rows: _pass(made, rows, dtype, None)
+        return lambda rows: _pass(made, rows, TEXT, dtype, None)
 
     return make
 
@@ -212,32 +224,34 @@ def reference_precision(family: Family, kind: Kind) -> tuple[Precision, torch.dt
     return Precision(experts=INT4, attention=INT8, dense=INT8), torch.bfloat16
 
 
-def reference_config(family: Family, hidden: int) -> ModelConfig:
+def reference_config(family: Family, hidden: int, layers: int = LAYERS) -> ModelConfig:
     """Returns the shape whose work ``reference_work`` is."""
     heads = hidden // HEAD
     full = LayerConfig("full_attention", HEAD, key_heads(heads), 10_000.0, 1.0)
     if family == "causal":
-        return CausalConfig(HEAD, hidden, 3 * hidden, heads, (full,) * LAYERS, 1, 0, 0, 0, 1, 4096, tied=True)
+        return CausalConfig(HEAD, hidden, 3 * hidden, heads, (full,) * layers, 1, 0, 0, 0, 1, 4096, tied=True)
     near = replace(full, kind="sliding_attention")
-    own = (near, replace(full, num_key_value_heads=1)) * (LAYERS // 2)
+    own = (near, replace(full, num_key_value_heads=1)) * (layers // 2)
     experts = EXPERTS, CHOSEN, expert_width(hidden)
     return ModelConfig(HEAD, hidden, hidden, heads, own, WINDOW, *experts, 1, 4096)
 
 
-def _build(family: Family, hidden: int) -> CausalNetwork | DiffusionGemma:
-    config = reference_config(family, hidden)
+def _build(family: Family, hidden: int, layers: int) -> CausalNetwork | DiffusionGemma:
+    config = reference_config(family, hidden, layers)
     return CausalNetwork(config) if isinstance(config, CausalConfig) else DiffusionGemma(config)
 
 
-def _pass(network: CausalNetwork | DiffusionGemma, rows: int, dtype: torch.dtype, mask: Any) -> Call:
-    """Returns a pass of so many rows behind no text. ``mask`` stands for that of every layer."""
-    places, kept = torch.arange(rows), network.new_cache()
+def _pass(network: CausalNetwork | DiffusionGemma, rows: int, text: int, dtype: torch.dtype, mask: Any) -> Call:
+    """Returns a pass of so many rows behind so many tokens. ``mask`` stands for that of every layer."""
+    places, kept = torch.arange(text, text + rows), network.new_cache()
+    if text:
+        network.prefill(torch.zeros(text, dtype=torch.long), kept)
     if isinstance(network, CausalNetwork):
         ids = torch.zeros(1, rows, dtype=torch.long)
         return lambda: network.run(ids, places, mask, kept, mask)
     x = torch.full((1, rows, network.config.hidden_size), SMALL, dtype=dtype)
     masks = dict.fromkeys(("sliding_attention", "full_attention"), mask)
-    writers = [kept.writer(index) for index in range(LAYERS)]
+    writers = [kept.writer(index) for index in range(len(network.layers))]
     return lambda: network.run(x, places, masks, writers)
 
 

@@ -1,7 +1,8 @@
 """Measures what products, attention and all else of a pass take on this processor: ``CANDIDATES``. Prints nothing.
 
 To add a product, add its row; ``engine.memory.speed`` says which one serves a weight. Each time is the least of a few
-calls, for one thread and for all: what disturbs a call only adds to it.
+calls, for one thread and for all: what disturbs a call only adds to it. Of whole layers it is the median, as a model's
+passes are not the best ones.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from statistics import median
 
 import torch
 
 from engine.benchmarks import product_calls as calls
+from engine.errors import SafelightError
 from engine.kernels import cpu_int4, cpu_int8, cpu_w4a8, measured
 from engine.kernels.measurement import ALWAYS, Measurement, Timed
 from engine.memory import reference_pass
@@ -30,6 +33,7 @@ Report = Callable[[float, str], object]
 
 ROWS = (1, 4, 16, 64, 256)
 SQUARES: Sizes = ((128, 128), (576, 576), (2048, 2048), (2816, 2816))
+LONGEST = 180.0  # seconds; beside busy programs a measurement takes ten times as long, and is not to be kept
 MOST_STRETCH = 1.5  # of work in all threads at once, from which other programs hold a core
 MOST_DISTURBED = 0.34  # share of the looks at the cores; above it a measurement is not kept
 ENOUGH = 0.02  # seconds of calls from which no more are made
@@ -47,6 +51,7 @@ class ProductCandidate:
     rows: tuple[int, ...] = ROWS
     count: int = 1  # matrices, or layers, that a call goes through: the time is of one
     on_one: bool = False  # it takes one thread in any case
+    is_typical: bool = False  # the median of its calls counts, else the least
     serves: Callable[[], bool] = lambda: True
 
 
@@ -90,7 +95,7 @@ CANDIDATES = (
     *(
         ProductCandidate(
             f"rest {family} {number}", f"all else of a layer, {family}, {number}", calls.rest_of(family, dtype), HIDDEN,
-            (1, 16, 256), LAYERS,
+            (1, 16, 256), calls.FEW_LAYERS,
         )
         for family in FAMILIES
         for number, dtype in (("fp32", FP32), ("bf16", BF16))
@@ -98,7 +103,7 @@ CANDIDATES = (
     *(
         ProductCandidate(
             f"layer {family} {kind}", f"a whole small layer, {family}, {kind}", calls.layers_of(family, kind),
-            tuple((hidden, 1) for hidden in reference_pass.HIDDEN), (1, 16, 64, 256), LAYERS,
+            tuple((hidden, 1) for hidden in reference_pass.HIDDEN), (1, 64, 256), LAYERS, is_typical=True,
         )
         for family in FAMILIES
         for kind in KINDS
@@ -128,13 +133,20 @@ def measure_products(
     """Measures all candidates that this machine has; None if ``cancel`` was set.
 
     torch's number of threads is changed meanwhile, in this thread.
+
+    Raises:
+        SafelightError: it takes too long.
     """
     before, found = torch.get_num_threads(), list[Timed]()
     every = available_threads()
-    looks = list[float]()
+    looks, began = list[float](), time.monotonic()
     chosen = [candidate for candidate in candidates if candidate.serves()]
     try:
         for index, candidate in enumerate(chosen):
+            if time.monotonic() - began > LONGEST:
+                raise SafelightError(
+                    "measuring takes too long: other programs are busy. Measure while nothing else runs"
+                )
             report(index / len(chosen), candidate.what)
             looks.append(stretch(every, clock))
             for timed in _times(candidate, (1,) if candidate.on_one else tuple(dict.fromkeys((1, every))), clock):
@@ -171,16 +183,16 @@ def _times(candidate: ProductCandidate, threads: tuple[int, ...], clock: Clock) 
         for count in threads:
             torch.set_num_threads(count)
             for rows in candidate.rows:
-                seconds = _least(of_rows(rows), clock) / candidate.count
+                seconds = _seconds(of_rows(rows), clock, median if candidate.is_typical else min) / candidate.count
                 yield Timed(candidate.name, count, inputs, outputs, rows, seconds)
 
 
-def _least(call: calls.Call, clock: Clock) -> float:
-    """Returns the least seconds of a few calls: as many as fit into ``ENOUGH``, within bounds."""
+def _seconds(call: calls.Call, clock: Clock, of: Callable[[list[float]], float]) -> float:
+    """Returns the seconds of a call, from those of a few: as many as fit into ``ENOUGH``, within bounds."""
     call()
     times = list[float]()
     while len(times) < FEWEST or (len(times) < MOST and sum(times) < ENOUGH):
         started = clock()
         call()
         times.append(clock() - started)
-    return min(times)
+    return of(times)

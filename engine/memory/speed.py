@@ -17,7 +17,7 @@ from engine.kernels.measurement import ALWAYS, Measurement, between
 from engine.layers.kv_cache import PIECE
 from engine.memory.pass_work import BYTES, ExpertLayers, MatrixProduct, PassWork
 from engine.memory.plan import Plan
-from engine.memory.reference_pass import HIDDEN, Family, kind_of, reference_work
+from engine.memory.reference_pass import HIDDEN, TEXT, Family, kind_of, reference_work
 
 CONTEXT = 1024  # tokens before a step, where none are asked for
 TABLE_TOKENS = 8192  # of the vocabulary whose stage was measured
@@ -127,7 +127,7 @@ class _Taken:
             own = reference_work(self.family, kind, hidden, self.made.has("int4 torch", self.threads))
             parts = _Taken(own, self.made, self.threads, is_reference=True)
             whole = self._timed(f"layer {self.family} {kind}", hidden, rows)
-            longer = whole - parts.rows(rows, 0) / own.depth
+            longer = whole - parts.rows(rows, TEXT) / own.depth
             line.append((hidden, max(0.0, longer, line[-1][1] if line else 0.0)))
         return between(line, min(self.work.hidden, HIDDEN[-1]))
 

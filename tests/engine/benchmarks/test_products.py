@@ -9,6 +9,8 @@ from itertools import count
 import pytest
 import torch
 
+from engine import SafelightError
+from engine.benchmarks import products
 from engine.benchmarks.products import CANDIDATES, ProductCandidate, measure_products, stretch
 
 SMALL = {  # inputs and outputs that each kind of call takes
@@ -68,6 +70,14 @@ def test_a_stopped_measurement_gives_nothing() -> None:
     stop = threading.Event()
     threads = torch.get_num_threads()
     assert measure_products(lambda *_: stop.set(), stop, candidates=CANDIDATES[:1]) is None
+    assert torch.get_num_threads() == threads
+
+
+def test_a_measurement_that_takes_too_long_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "LONGEST", -1.0)
+    threads = torch.get_num_threads()
+    with pytest.raises(SafelightError, match="other programs are busy"):
+        measure_products(candidates=CANDIDATES[:1])
     assert torch.get_num_threads() == threads
 
 

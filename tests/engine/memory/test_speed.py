@@ -17,7 +17,7 @@ from engine.kernels.measurement import MeasuredSetting, Measurement, Timed
 from engine.memory.footprint import Mode
 from engine.memory.pass_work import AttentionLayers, ExpertLayers, MatrixProduct, PassWork, pass_work
 from engine.memory.reference_pass import FAMILIES as FAMILIES_MEASURED
-from engine.memory.reference_pass import HIDDEN, KINDS, Family, Kind, kind_of, reference_work
+from engine.memory.reference_pass import HIDDEN, KINDS, TEXT, Family, Kind, kind_of, reference_work
 from engine.memory.speed import CONTEXT, SERVING, expected, speed_of
 from engine.models.causal.network import CausalNetwork
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -165,7 +165,7 @@ def test_calls_take_longer_one_after_another(hidden: int, longer: float) -> None
     layers = []
     for size in HIDDEN:
         own = reference_work("causal", "fp32", size, True)
-        speed = expected(own, in_proportion(), 1, 0)
+        speed = expected(own, in_proportion(), 1, TEXT)
         assert speed is not None
         assert speed.tokens_per_second is not None
         rest = own.head.weights / 1000 + 3.0 * own.vocabulary / 1000
