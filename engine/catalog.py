@@ -128,7 +128,7 @@ class PublishedModel:
     licence: str = "Apache-2.0"
     date: str = ""  # of publication, as 2025-04; empty if it is not known
     tried: Tried = "layout"  # or "runs": its weights ran here
-    expert_share: float = 1.0  # experts that are read for a token that is written, of all
+    tokens_a_step: int = 0  # that a pass of a block writes on average; 0: the model may also write one after another
 
 
 _SKILLS = Traits(
@@ -226,7 +226,6 @@ PUBLISHED = (
         17_220_000_000,
         "26b-a4b",
         quantization="int4",
-        expert_share=8 / 128,
     ),
     PublishedModel(
         "nvidia/diffusiongemma-26B-A4B-it-NVFP4",
@@ -235,7 +234,6 @@ PUBLISHED = (
         18_820_000_000,
         "26b-a4b",
         quantization="nvfp4",
-        expert_share=8 / 128,
     ),
     PublishedModel(
         GEMMA_ORIGINAL,
@@ -245,7 +243,6 @@ PUBLISHED = (
         "26b-a4b",
         quantization="auto",
         is_gated=True,
-        expert_share=8 / 128,
     ),
     PublishedModel(
         WEDLM_8B,
@@ -277,7 +274,7 @@ PUBLISHED = (
         quantization="int4",
         model_type="llada2_moe",
         date="2026-02",
-        expert_share=0.16,
+        tokens_a_step=4,
     ),
     PublishedModel(
         "inclusionAI/LLaDA2.0-mini",
@@ -288,7 +285,7 @@ PUBLISHED = (
         quantization="int4",
         model_type="llada2_moe",
         date="2025-11",
-        expert_share=0.16,
+        tokens_a_step=4,
     ),
     PublishedModel(
         "GSAI-ML/LLaDA-8B-Instruct",
@@ -341,7 +338,6 @@ PUBLISHED = (
         quantization="auto",
         model_type="rnd1",
         date="2025-10",
-        expert_share=8 / 128,
     ),
     PublishedModel(
         FAST_DLLM_1_5B,

@@ -60,7 +60,7 @@ class ModelsController(QObject):
         self._token_store = TokenStore(self.jobs, context.settings, tokens)
         self._work = ModelWork(self.jobs, self._folder, endpoint, tokens)
         self._plans = MemoryPlans(self.jobs, lambda: context.machine())
-        self.look = MachineLook(self.jobs, context.settings, lambda: context.machine())
+        self.look = MachineLook(self.jobs, lambda: context.machine())
         self._places: dict[str, Place] = {}  # of rows, kept while the page is shown so that none moves away
         self._entries: dict[str, ModelEntry] = {}
         self._added: set[str] = set()  # files that were just chosen and are not read yet
@@ -243,8 +243,8 @@ class ModelsController(QObject):
         notes = hero_words.note_line(recommended.note), "" if slow is None else hero_words.too_slow_line(slow.title)
         hero.describe(hero_words.machine_line(machine), " ".join(filter(None, notes)))
         hero.measure.setVisible(self.look.can_measure)
-        hero.measure.setText(tr("Measuring…") if self.look.is_measuring else tr("Measure this computer's speed"))
-        hero.measure.setEnabled(not self.look.is_measuring)
+        going = {"is_measuring": self.look.is_measuring, "is_stopping": self.look.is_stopping}
+        hero.measure.setText(hero_words.measure_text(self.look.share, **going))
         if self._places.get(recommended.key, "hero") != "hero":  # the other rows stay where they are
             for key in [key for key, place in self._places.items() if place == "hero"]:
                 self._places[key] = place_of(self._entries[key], recommended.key)
@@ -354,6 +354,8 @@ class ModelsController(QObject):
 
     @Slot(object)
     def _job_progressed(self, progress: JobProgress) -> None:
+        if progress.kind == "measure":
+            return
         self._states.progress[progress.key] = progress
         row = self.page.rows.get(progress.key)
         if row is not None and self.jobs.heavy_of(progress.key) is not None:

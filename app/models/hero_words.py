@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-from app.models.words import amount
 from app.state.models.invitation import sold_size
 from app.state.models.recommendation import LEAST_TOKENS, Note
 from app.state.models.speed import STEPS, seconds_a_block
 from app.system.i18n import tr
 from engine.memory.machine import GraphicsCard, Machine
+
+if TYPE_CHECKING:
+    from engine.memory.speed import ExpectedSpeed
 
 GET_CUDA = "uv pip install --reinstall torch --torch-backend auto"
 
@@ -71,25 +74,45 @@ def card_speed(card: GraphicsCard, *, is_predicted: bool) -> str:
     )
 
 
-def processor_speed(tokens: float | None, rate: float, *, by_diffusion: bool) -> str:
-    """Says how fast a model is on the processor.
+def not_measured() -> str:
+    """Says that nothing is known of the processor's speed."""
+    return tr("Speed on this computer: not measured yet")
 
-    Args:
-        tokens: expected tokens a second if they are written one by one; None if that is not known.
-        rate: measured bytes of weights a second.
-        by_diffusion: the model can write several tokens at once.
-    """
-    if tokens is None:
-        return tr("Speed on this computer: not measured yet")
-    count = f"{tokens:.1f}" if tokens < 10 else f"{tokens:.0f}"
-    source = tr("Safelight Talk reads {size} of weights a second here", size=amount(round(rate)))
-    if by_diffusion:
-        return tr(
-            "About {count} tokens a second one by one; by diffusion not known ({source})", count=count, source=source
-        )
-    return tr("About {count} tokens a second ({source})", count=count, source=source)
+
+def processor_speed(speed: ExpectedSpeed) -> str:
+    """Says how fast a model is expected to be on the processor."""
+    one_by_one = speed.tokens_per_second
+    if speed.step_seconds is None:
+        return tr("About {count} tokens a second on this processor", count=_count(one_by_one or 0.0))
+    step = {"time": _time(speed.step_seconds), "rows": speed.rows}
+    if one_by_one is None:
+        return tr("About {time} a step of {rows} tokens on this processor", **step)
+    return tr(
+        "About {time} a step of {rows} tokens on this processor; {count} tokens a second one by one",
+        count=_count(one_by_one),
+        **step,
+    )
+
+
+def _count(tokens: float) -> str:
+    return f"{tokens:.1f}" if tokens < 10 else f"{tokens:.0f}"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 0.1:
+        return tr("{count} ms", count=f"{1000 * seconds:.1f}" if seconds < 0.01 else f"{1000 * seconds:.0f}")
+    return tr("{count} s", count=f"{seconds:.1f}" if seconds < 10 else f"{seconds:.0f}")
+
+
+def measure_text(share: float, *, is_measuring: bool, is_stopping: bool) -> str:
+    """Returns the text of the button that measures, and that stops a measurement."""
+    if is_stopping:
+        return tr("Stopping…")
+    if is_measuring:
+        return tr("Stop measuring ({share})", share=f"{share:.0%}")
+    return tr("Measure this computer's speed")
 
 
 def measure_tip() -> str:
     """Explains the button that measures."""
-    return tr("Lets Safelight Talk write a few words and takes the time; a few seconds")
+    return tr("Takes the time of the processor's products for half a minute; best while nothing else runs")

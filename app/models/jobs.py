@@ -189,6 +189,16 @@ class Jobs(QObject):
         """Stops a heavy job, deleting its files; a queued one is removed from the queue."""
         self._stop(key, cancel=True)
 
+    def stop(self, key: str, kind: JobKind) -> None:
+        """Asks a running light job to stop; a queued one is removed from the queue."""
+        for job in [job for job in self._queues[False] if (job.key, job.kind) == (key, kind)]:
+            self._queues[False].remove(job)
+            self.ended.emit(JobEnded(key, kind, stopped=True))
+        running = self._running.get(False)
+        if running is not None and (running[0].key, running[0].kind) == (key, kind):
+            running[1].cancel.set()
+        self.changed.emit(key)
+
     def _stop(self, key: str, *, cancel: bool) -> None:
         queue = self._queues[True]
         for job in [job for job in queue if job.key == key]:

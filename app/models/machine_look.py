@@ -1,40 +1,43 @@
-"""Looks at this computer in jobs: what it is, which model suits it, and how fast its processor reads weights."""
+"""Looks at this computer in jobs: what it is, which model suits it, and how fast models are expected to be on it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from PySide6.QtCore import QObject, QSettings, Signal, Slot
+from PySide6.QtCore import QObject, Signal, Slot
 
 from app.models import hero_words, tasks
 from app.models.entries import ModelEntry
-from app.models.jobs import JobEnded, Jobs, ModelJob
+from app.models.jobs import JobEnded, JobKind, JobProgress, Jobs, ModelJob
 from app.state.models.recommendation import Choice, Recommendation, recommend
-from app.state.models.speed import bytes_a_token, tokens_a_second
 from engine import PUBLISHED
 from engine.catalog import GEMMA_4_BIT, TALK
 from engine.memory.machine import Machine
 
 if TYPE_CHECKING:
+    from engine.kernels.measurement import Measurement
     from engine.memory.plan import Plan
 
-KEY = "models/weight_bytes_a_second"
-Found = tuple[Machine, dict[Choice, int], dict[Choice, float]]
+KEY = ""  # of the job that measures
+KIND: JobKind = "measure"
 
 
 class MachineLook(QObject):
-    """``recommended`` is None until the computer was looked at."""
+    """``recommended`` is None until the computer was looked at, ``made`` until its processor was measured."""
 
     changed = Signal()  # what is known of the computer
     failed = Signal(str, str)  # message, details
 
-    def __init__(self, jobs: Jobs, settings: QSettings, look: Callable[[], Machine]) -> None:
+    def __init__(self, jobs: Jobs, look: Callable[[], Machine]) -> None:
         super().__init__()
-        self._jobs, self._settings, self._look = jobs, settings, look
+        self._jobs, self._look = jobs, look
         self.machine: Machine | None = None
         self.recommended: Recommendation | None = None
-        self._found: Found | None = None
+        self.made: Measurement | None = None
+        self.share = 0.0  # of the measurement that is made now
+        self._plans: dict[Choice, Plan] = {}
+        jobs.progressed.connect(self._progressed)
         jobs.ended.connect(self._ended)
 
     def begin(self) -> None:
@@ -44,56 +47,82 @@ class MachineLook(QObject):
 
     @Slot()
     def measure(self) -> None:
-        """Measures the processor with Safelight Talk."""
-        self._jobs.submit(ModelJob("", "measure", tasks.measure()))
+        """Measures the processor; while that goes on, stops it."""
+        if self.is_measuring:
+            self._jobs.stop(KEY, KIND)
+        else:
+            self.share = 0.0
+            self._jobs.submit(ModelJob(KEY, KIND, tasks.measure()))
         self.changed.emit()
 
     @property
     def is_measuring(self) -> bool:
-        return self._jobs.phase("", "measure") is not None
+        return self._jobs.phase(KEY, KIND) is not None
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._jobs.phase(KEY, KIND) == "cancelling"
 
     @property
     def can_measure(self) -> bool:
-        """True if a measurement would say something about the recommended model."""
-        return TALK.is_here and self.recommended is not None and not self.recommended.on_card
+        """True if a measurement would say something about the models here."""
+        return self.recommended is not None and not self.recommended.on_card
 
-    @property
-    def rate(self) -> float:
-        """Returns the measured bytes of weights a second; 0 if nothing was measured."""
-        try:
-            return max(0.0, float(str(self._settings.value(KEY, 0.0))))
-        except ValueError:
-            return 0.0
-
-    def speed_line(self, entry: ModelEntry, plan: Plan | None) -> str:
-        """Says how fast the recommended model is expected to be; ``plan`` is its memory plan."""
+    def speed_line(self, entry: ModelEntry, plan: Plan | None, *, is_hero: bool) -> str:
+        """Says how fast a model is expected to be, by its memory plan; of a card only if it is recommended."""
         if self.machine is None or self.recommended is None:
             return ""
         if self.recommended.on_card and self.machine.card is not None:
-            return hero_words.card_speed(self.machine.card, is_predicted=entry.key == GEMMA_4_BIT)
-        rate, tokens = self.rate, None
-        if rate and plan is not None:
-            share = next((model.expert_share for model in PUBLISHED if model.repo == entry.key), 1.0)
-            tokens = tokens_a_second(rate, bytes_a_token(plan.parts, share))
-        return hero_words.processor_speed(tokens, rate, by_diffusion=entry.writes == "diffusion")
+            is_predicted = entry.key == GEMMA_4_BIT
+            return hero_words.card_speed(self.machine.card, is_predicted=is_predicted) if is_hero else ""
+        speed = None
+        if plan is not None and self.made is not None:
+            from engine.memory.speed import speed_of  # imports torch, which the plan has done by now
+
+            speed = speed_of(plan, self.made)
+        if speed is not None:
+            return hero_words.processor_speed(speed)
+        return hero_words.not_measured() if is_hero and (self.made is None or (plan is not None and plan.fits)) else ""
+
+    @Slot(object)
+    def _progressed(self, progress: JobProgress) -> None:
+        if progress.kind == KIND:
+            self.share = progress.share
+            self.changed.emit()
 
     @Slot(object)
     def _ended(self, ended: JobEnded) -> None:
-        if ended.kind not in ("look", "measure"):
+        if ended.kind not in ("look", KIND):
             return
         if ended.failure is not None:
             self.failed.emit(str(ended.failure), ended.details)
-        elif ended.kind == "measure":
-            self._settings.setValue(KEY, cast(float, ended.result))
+        elif ended.kind == KIND:
+            self.made = cast("Measurement | None", ended.result) or self.made
         else:
-            self._found = cast(Found, ended.result)
+            self.machine, self._plans, self.made = cast(
+                "tuple[Machine, dict[Choice, Plan], Measurement | None]", ended.result
+            )
         self._recommend()
         self.changed.emit()
 
     def _recommend(self) -> None:
-        if self._found is None:
+        if self.machine is None:
             return
-        self.machine, needs, reads = self._found
-        rate = self.rate
-        speeds = {choice: tokens_a_second(rate, read) for choice, read in reads.items()} if rate else None
-        self.recommended = recommend(self.machine, needs, speeds, has_talk=TALK.is_here)
+        needs = {choice: plan.total_bytes for choice, plan in self._plans.items()}
+        self.recommended = recommend(self.machine, needs, self._speeds(), has_talk=TALK.is_here)
+
+    def _speeds(self) -> dict[Choice, float] | None:
+        """Returns the expected tokens a second on the processor by choice; None where it was not measured."""
+        if self.made is None:
+            return None
+        from engine.memory.speed import expected  # imports torch, which the look has done by now
+
+        found = dict[Choice, float]()
+        tokens = {model.repo: model.tokens_a_step for model in PUBLISHED}
+        for choice, plan in self._plans.items():
+            speed = None if plan.work is None else expected(plan.work, self.made, plan.threads)
+            if speed is None:
+                return None
+            in_steps = tokens[choice[0]] / speed.step_seconds if speed.step_seconds else 0.0
+            found[choice] = in_steps or speed.tokens_per_second or 0.0
+        return found

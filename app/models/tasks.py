@@ -9,20 +9,17 @@ import functools
 import os
 import shutil
 import threading
-import time
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from secrets import token_hex
 
 from app.models.entries import ModelEntry
 from app.models.jobs import Control
 from app.state.models.recommendation import CARD, CONTEXT
-from app.state.models.speed import bytes_a_token
 from app.system.i18n import tr
 from app.system.secret import Secret
-from engine import PUBLISHED, SafelightError, StepFinished
-from engine.catalog import TALK, is_gguf
+from engine import PUBLISHED, SafelightError
+from engine.catalog import is_gguf
 from engine.files import clear, is_plain_file
 from engine.hub import download as downloads
 from engine.hub.download import DownloadProgress
@@ -31,7 +28,6 @@ from engine.memory.machine import Machine
 from engine.store_files import PARTIAL, is_of_a_conversion
 
 Work = Callable[[Control], object]
-MEASURED_TOKENS = 24
 GOING = ".safelight-deleted"  # suffix of a folder that is being deleted
 
 
@@ -140,38 +136,42 @@ def plan(entry: ModelEntry, machine: Callable[[], Machine]) -> Work:
 
 
 def look(machine: Callable[[], Machine]) -> Work:
-    """Describes this computer, and counts what the models that may be recommended would need on it.
+    """Describes this computer, plans for the models that may be recommended, and reads what was measured of it.
 
-    The result is the computer, their bytes of memory by choice, and the bytes of weights that each reads for a token.
+    The result is the computer, the plans by choice, and the measurement of its processor or None.
     """
 
     def work(_control: Control) -> object:
-        from engine.models.opening import plan_model  # imports torch
+        from engine.kernels import measured  # imports torch
+        from engine.models.opening import plan_model  # see above
 
         found, models = machine(), {model.repo: model for model in PUBLISHED}
         place = found.device if found.is_usable else "cpu"
         plans = {(repo, how): plan_model(models[repo].shape, CONTEXT, how, place) for repo, how in CARD}
-        needs = {choice: plan.total_bytes for choice, plan in plans.items()}
-        reads = {choice: bytes_a_token(plan.parts, models[choice[0]].expert_share) for choice, plan in plans.items()}
-        return found, needs, reads
+        return found, plans, measured.kept()
 
     return work
 
 
 def measure() -> Work:
-    """Measures the bytes of weights that this computer's processor reads a second while Safelight Talk writes."""
+    """Measures this computer's processor, and keeps the result.
 
-    def work(_control: Control) -> object:
-        from engine import generate, load_model  # imports torch
-        from engine.models.opening import plan_model
+    The result is the measurement; None if the job was stopped.
+    """
 
-        model = load_model(TALK.id, device="cpu")
-        prompt = model.tokenizer.encode("Once upon a time")
-        config = model.generation_defaults.replace(max_new_tokens=MEASURED_TOKENS, eos_token_ids=())
-        events = generate(model, list(prompt), config, seed=0)
-        times = [time.perf_counter() for event in events if isinstance(event, StepFinished)]
-        seconds = min(after - before for before, after in pairwise(times))  # others may use the processor, too
-        return bytes_a_token(plan_model(TALK.id, device="cpu").parts) / seconds
+    def work(control: Control) -> object:
+        from engine.benchmarks.products import measure_products  # imports torch
+        from engine.kernels import measured  # see above
+
+        found = measure_products(lambda share, _what: control.report(share, now=True), control)
+        if found is None:
+            return None
+        if not found.is_quiet:
+            raise SafelightError(
+                tr("Other programs were busy, so the measurement was not kept. Measure again while nothing else runs.")
+            )
+        measured.keep(found.measurement)
+        return found.measurement
 
     return work
 

@@ -82,29 +82,10 @@ def weights(
 ) -> dict[str, int]:
     """Returns the bytes of the weights by part, as stored; with ``on_cpu`` as this processor's kernels read them.
 
-    Only one of several equal layers is built and counted for all: a network of 30 layers would take a second.
-
     Raises:
         SafelightError: the precision does not suit the shape.
     """
-    alike, vision = Counter(config.layers), config.vision
-    counts = {config.layers.index(layer): count for layer, count in alike.items()}
-    first = replace(
-        config,
-        layers=config.layers[: max(counts) + 1],
-        vision=replace(vision, num_hidden_layers=1) if vision is not None else None,
-    )
-
-    def times(name: str) -> int:
-        """Returns how many times the whole network has the modules under this path."""
-        if name.startswith("layers."):
-            return counts.get(int(name.split(".")[1]), 0)
-        return vision.num_hidden_layers if vision is not None and name.startswith("vision.layers.") else 1
-
-    with torch.device("meta"):
-        network = build(first)
-        if precision.is_packed:
-            install(network, precision, dtype)
+    network, times = one_of_each(build, config, precision, dtype)
     parts = dict.fromkeys(("experts", "attention", "dense", "embedding", "other", "vision"), 0)
     for name, parameter in network.named_parameters():
         parts[_part(name)] += times(name) * parameter.numel() * dtype.itemsize
@@ -119,6 +100,36 @@ def weights(
         ):
             parts[_part(f"{name}.")] += times(name) * module.weight.scales.nbytes  # of zero points
     return parts
+
+
+def one_of_each(
+    build: Build, config: ModelConfig, precision: Precision, dtype: torch.dtype
+) -> tuple[nn.Module, Callable[[str], int]]:
+    """Returns an empty network with one of several equal layers, and how often the whole one has what is under a path.
+
+    A network of 30 layers would take a second.
+
+    Raises:
+        SafelightError: the precision does not suit the shape.
+    """
+    alike, vision = Counter(config.layers), config.vision
+    counts = {config.layers.index(layer): count for layer, count in alike.items()}
+    first = replace(
+        config,
+        layers=config.layers[: max(counts) + 1],
+        vision=replace(vision, num_hidden_layers=1) if vision is not None else None,
+    )
+
+    def times(name: str) -> int:
+        if name.startswith("layers."):
+            return counts.get(int(name.split(".")[1]), 0)
+        return vision.num_hidden_layers if vision is not None and name.startswith("vision.layers.") else 1
+
+    with torch.device("meta"):
+        network = build(first)
+        if precision.is_packed:
+            install(network, precision, dtype)
+    return network, times
 
 
 def _part(name: str) -> str:

@@ -40,13 +40,18 @@ CHOICE = "SAFELIGHT_INSTRUCTIONS"  # environment variable: one of them, or "none
 
 
 @functools.cache
-def library() -> ctypes.CDLL | None:
-    """Returns the library for the best instructions that the processor has; None without one."""
+def instructions() -> str:
+    """Returns the best instructions that the processor has, and that a library is there for; "" without one."""
     chosen = os.environ.get(CHOICE, "")
     allowed = [chosen] if chosen else list(INSTRUCTIONS)
     if torch.backends.cpu.get_cpu_capability() != "AVX512":  # its kernels' layout, which ours read
         allowed = [name for name in allowed if name in NARROW]
-    return next((found for name in allowed if name in INSTRUCTIONS and (found := load(name)) is not None), None)
+    return next((name for name in allowed if name in INSTRUCTIONS and load(name) is not None), "")
+
+
+def library() -> ctypes.CDLL | None:
+    """Returns the library for the best instructions; None without one."""
+    return load(instructions()) if instructions() else None
 
 
 @functools.cache

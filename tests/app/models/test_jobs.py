@@ -60,6 +60,20 @@ def test_stopping_what_runs_and_what_waits(qtbot: QtBot, jobs: Jobs) -> None:
     assert (ended[1].result, ended[1].stopped) == ("stopped", True)
 
 
+def test_a_light_job_is_stopped_by_its_kind(qtbot: QtBot, jobs: Jobs) -> None:
+    gate, ended = threading.Event(), []
+    jobs.ended.connect(ended.append)
+    jobs.submit(ModelJob("", "measure", waiting(gate)))
+    jobs.submit(ModelJob("", "look", waiting(gate)))
+    jobs.submit(ModelJob("a", "plan", lambda _control: "counted"))
+    jobs.stop("", "look")
+    assert [(e.kind, e.stopped) for e in ended] == [("look", True)]
+    jobs.stop("", "measure")
+    assert jobs.phase("", "measure") == "cancelling"
+    qtbot.waitUntil(lambda: len(ended) == 3)
+    assert [(e.kind, e.result) for e in ended[1:]] == [("measure", "stopped"), ("plan", "counted")]
+
+
 def test_what_a_job_raises_comes_back(qtbot: QtBot, jobs: Jobs) -> None:
     ended: list[JobEnded] = []
     jobs.ended.connect(ended.append)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -9,12 +10,15 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.models.controller import ModelsController
+from app.models.jobs import JobEnded
 from app.window.main_window import MainWindow
 from engine import PUBLISHED, SKILLS
 from engine.catalog import GEMMA_4_BIT, resolve
+from engine.memory import plan as planning
 from engine.memory.machine import Machine
 from tests.app.models.machines import CPU_TORCH, RTX_4090, without
 from tests.engine.hub.server import Hub, serving
+from tests.engine.memory.test_speed import in_proportion
 
 Open = Callable[..., MainWindow]
 SOON = 20_000  # milliseconds
@@ -87,8 +91,15 @@ def slow(*values: object) -> object:
     ],
 )
 def test_what_is_so_with_the_card_is_said(
-    qtbot: QtBot, open_window: Open, hub: Hub, machine: Machine, line: str, note: str
+    qtbot: QtBot,
+    open_window: Open,
+    hub: Hub,
+    monkeypatch: pytest.MonkeyPatch,
+    machine: Machine,
+    line: str,
+    note: str,
 ) -> None:
+    monkeypatch.setattr(planning, "free_bytes", lambda _: 24 * 10**9)
     assert hub.requests == 0
     window = opened(qtbot, open_window, machine)
     entry = window.pages.chat().page.welcome.models
@@ -100,8 +111,10 @@ def test_what_is_so_with_the_card_is_said(
     assert hero.machine.text() == line
     assert note in hero.note.text()
     assert row.speed.text() == "Speed on this computer: not measured yet"
-    assert not hero.measure.isVisibleTo(hero)  # Talk, which measures, is not here
-    models.look._settings.setValue("models/weight_bytes_a_second", 10e9)  # as a measurement leaves it
+    assert hero.measure.isVisibleTo(hero)
     qtbot.waitUntil(lambda: models._plans.plan(row.entry.key) is not None, timeout=SOON)
-    models.refresh()
-    assert "(Safelight Talk reads 10.0 GB of weights a second here)" in row.speed.text()
+    assert row.speed.text() == "Speed on this computer: not measured yet"
+    models.jobs.ended.emit(JobEnded("", "measure", in_proportion(scale=1e-7)))  # as a measurement ends
+    row = models.page.rows[hero_of(qtbot, models)]
+    assert re.fullmatch(r"About [\d.]+ m?s a step of \d+ tokens on this processor.*", row.speed.text())
+    assert sum(bool(other.speed.text()) for other in models.page.rows.values()) > 1

@@ -78,15 +78,15 @@ def test_the_instructions_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None
     asked: list[str] = []
     monkeypatch.setattr(native, "load", lambda name: asked.append(name))
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
-    native.library.__wrapped__()
+    native.instructions.__wrapped__()
     assert asked == ["amx", "avx512", "avxvnni", "avx2"]
     for chosen, tried in (("avx2", ["avx2"]), ("none", []), ("avx1024", [])):
         monkeypatch.setenv(native.CHOICE, chosen)
         asked.clear()
-        assert native.library.__wrapped__() is None
+        assert native.instructions.__wrapped__() == ""
         assert asked == tried
     monkeypatch.delenv(native.CHOICE)
     asked.clear()
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")  # its layout is in blocks of 32 rows
-    native.library.__wrapped__()
+    native.instructions.__wrapped__()
     assert asked == ["avxvnni", "avx2"]

@@ -34,9 +34,9 @@ def needs() -> Needs:
     """The bytes that the page's job counts."""
 
     def count(machine: Machine) -> dict[Choice, int]:
-        found, counted, _reads = tasks.look(lambda: machine)(Control("", "look", lambda _: None))  # type: ignore[misc]
+        found, plans, _made = tasks.look(lambda: machine)(Control("", "look", lambda _: None))  # type: ignore[misc]
         assert found == machine
-        return counted  # type: ignore[no-any-return]
+        return {choice: plan.total_bytes for choice, plan in plans.items()}
 
     return count
 

@@ -1,36 +1,13 @@
-"""Expected speeds are arithmetic on measured or published numbers, and nothing else."""
+"""Predicted speeds of cards, and the sentences about speeds."""
 
 from __future__ import annotations
 
 import pytest
 
 from app.models import hero_words
-from app.state.models.speed import bytes_a_token, seconds_a_block, tokens_a_second
-from engine import PUBLISHED
-from engine.catalog import shape
-from engine.files import read_json
+from app.state.models.speed import seconds_a_block
 from engine.memory.machine import GraphicsCard
-from engine.models.opening import plan_model
-
-
-def test_a_token_reads_the_weights_once() -> None:
-    parts = plan_model("qwen3-1.7b", quantization="none", device="cpu", dtype="bfloat16").parts
-    size = bytes_a_token(parts)
-    assert size == pytest.approx(2 * 1.72e9, rel=0.005)
-    assert tokens_a_second(10e9, size) == pytest.approx(10 / 3.44, rel=0.005)
-    whole = plan_model("26b-a4b", quantization="int4", device="cpu").parts
-    assert bytes_a_token(whole, 8 / 128) == pytest.approx(bytes_a_token(whole) - 120 / 128 * whole["experts"])
-
-
-@pytest.mark.parametrize("model", PUBLISHED, ids=lambda model: model.repo)
-def test_the_share_of_experts_is_that_of_the_shape(model: object) -> None:
-    raw = read_json(shape(model.shape).folder / "config.json")  # type: ignore[attr-defined]
-    raw = raw.get("text_config", raw)
-    used, of = raw.get("top_k_experts") or raw.get("num_experts_per_tok"), raw.get("num_experts")
-    share = used / of if of else 1.0
-    if raw["model_type"] == "llada2_moe":  # a pass reads what 32 tokens use, for the four that it writes
-        share = (1 - (1 - share) ** 32) / 4
-    assert model.expert_share == pytest.approx(share, rel=0.01)  # type: ignore[attr-defined]
+from engine.memory.speed import ExpectedSpeed
 
 
 def test_only_cards_with_a_prediction_get_one() -> None:
@@ -44,7 +21,25 @@ def test_only_cards_with_a_prediction_get_one() -> None:
     assert hero_words.card_speed(GraphicsCard("NVIDIA", "NVIDIA A100"), is_predicted=True).endswith("not measured yet")
 
 
-def test_a_processor_is_measured_before_anything_is_said() -> None:
-    assert hero_words.processor_speed(None, 0.0, by_diffusion=False) == "Speed on this computer: not measured yet"
-    line = hero_words.processor_speed(2.91, 10e9, by_diffusion=False)
-    assert line == "About 2.9 tokens a second (Safelight Talk reads 10.0 GB of weights a second here)"
+@pytest.mark.parametrize(
+    ("step", "tokens", "said"),
+    [
+        (None, 2.94, "About 2.9 tokens a second on this processor"),
+        (None, 25.4, "About 25 tokens a second on this processor"),
+        (5.96, 3.1, "About 6.0 s a step of 256 tokens on this processor; 3.1 tokens a second one by one"),
+        (16.2, None, "About 16 s a step of 256 tokens on this processor"),
+        (0.0123, None, "About 12 ms a step of 256 tokens on this processor"),
+        (0.00823, None, "About 8.2 ms a step of 256 tokens on this processor"),
+    ],
+)
+def test_a_processor_is_spoken_of_by_step_or_by_token(step: float | None, tokens: float | None, said: str) -> None:
+    assert hero_words.processor_speed(ExpectedSpeed(1024, 2, 256, step, tokens, None)) == said
+
+
+def test_the_button_says_how_far_a_measurement_is() -> None:
+    def text(share: float, is_measuring: bool, is_stopping: bool) -> str:
+        return hero_words.measure_text(share, is_measuring=is_measuring, is_stopping=is_stopping)
+
+    assert text(0.0, False, False) == "Measure this computer's speed"
+    assert text(0.425, True, False) == "Stop measuring (42%)"
+    assert text(0.425, True, True) == "Stopping…"
