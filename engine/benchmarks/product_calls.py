@@ -45,7 +45,7 @@ Call = Callable[[], object]
 OfRows = Callable[[int], Call]
 Make = Callable[[int, int], OfRows]
 
-COPIES_BYTES, MOST_COPIES = 1 << 25, 16  # of the copies of a matrix together, if one is not larger than that
+COPIES_BYTES, MOST_COPIES = 1 << 27, 32  # of the copies of a matrix together: more than most caches hold
 STACK, OF_TOKEN = 16, 8  # experts of a stack, and of a token
 FEW_LAYERS = 4  # of a network whose products are left out
 SMALL = 0.01  # of what stands for weights and activations; its products stay finite in every number type
@@ -195,7 +195,9 @@ def rest_of(family: Family, dtype: torch.dtype) -> Make:
     """Returns a maker of passes through the layers of a reference network without their products and attention."""
 
     def make(inputs: int, _outputs: int) -> OfRows:
-        network = _without_products(_build(family, inputs, FEW_LAYERS), dtype)
+        with torch.device("meta"):  # its matrices would take a second to fill, and are dropped
+            built = _build(family, inputs, FEW_LAYERS)
+        network = _without_products(built, dtype)
         return lambda rows: _pass(network, rows, 0, dtype, _NoAttention())
 
     return make
@@ -283,7 +285,10 @@ def _without_products(network: Any, dtype: torch.dtype) -> Any:
             setattr(network.layers.get_submodule(parent), name, _Still(module.out_features, dtype))
         elif name == "experts":
             setattr(network.layers.get_submodule(parent), name, _Still(network.config.hidden_size, dtype))
-    return network.to(dtype).requires_grad_(False).eval()
+    made = network.to_empty(device="cpu").to(dtype).requires_grad_(False).eval()
+    for parameter in made.parameters():
+        parameter.data.fill_(1.0 if parameter.dim() == 1 else SMALL)
+    return made
 
 
 def _logits(rows: int, tokens: int) -> Tensor:

@@ -36,7 +36,7 @@ SQUARES: Sizes = ((128, 128), (576, 576), (2048, 2048), (2816, 2816))
 LONGEST = 180.0  # seconds; with busy programs around, a measurement takes ten times as long and is not kept
 MOST_STRETCH = 1.5  # of work in all threads at once, from which other programs hold a core
 MOST_DISTURBED = 0.34  # share of the looks at the cores; above it a measurement is not kept
-ENOUGH = 0.02  # seconds of calls from which no more are made
+ENOUGH = 0.012  # seconds of calls from which no more are made
 FEWEST, MOST = 3, 20  # calls that are timed, after one that warms up
 
 
