@@ -1,7 +1,7 @@
 """The kernels in C for x86-64 processors: builds the library, and loads the one for this processor's instructions.
 
-A bundle has the built libraries next to the sources. Elsewhere one is built once, in two seconds, if the machine has a
-compiler, and kept in the user's cache. torch's kernels serve without it.
+A bundle has the built libraries next to the sources. Elsewhere one is built once, in a few seconds, if the machine has
+a compiler, and kept in the user's cache. torch's kernels serve without it.
 """
 
 from __future__ import annotations
