@@ -119,7 +119,7 @@ void sum_codes(const matrix *w, const rounded *x, int64_t block, int64_t first, 
     const int64_t groups = w->k / w->group, quads = w->group / 4;
     uint8_t spread[64 * BLOCK] __attribute__((aligned(64)));
 #if TILES
-    if (count >= LEAST_TILED) {
+    if (count >= (x->low ? LEAST_PAIRED : LEAST_TILED)) {
         tile_codes(w, x, block, first, count, sums);
         return;
     }

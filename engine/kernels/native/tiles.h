@@ -10,7 +10,8 @@
 
 #if defined(__AMX_INT8__) && defined(__AMX_BF16__)
 #define TILES 1
-#define LEAST_TILED 4 /* rows from which tiles are faster than vectors */
+#define LEAST_TILED 4  /* rows from which tiles are faster than vectors */
+#define LEAST_PAIRED 8 /* the same of rows of 16 bits */
 
 /* Returns 1 if the processor has the units and the system lets this process use them. */
 int may_use_tiles(void);
