@@ -210,12 +210,14 @@ INLINE vfloat numbers(const int kind, const void *codes, int64_t at) {
 /* Multiplies `count` rows of x by `rows` rows of w, at most four of each. */
 INLINE void dots(const int kind, const int rows, const int count, const matrix *w, const float *x, int64_t row,
                  float *out) {
-    const int64_t step = kind == INT8_GROUPS ? w->group : LANES;
+    const int64_t step = kind == INT8_GROUPS ? w->group : LANES, size = kind == FP32 ? 4 : kind == BF16 ? 2 : 1;
     vfloat sum[4][4];
     for (int r = 0; r < rows; r++)
         for (int m = 0; m < count; m++) sum[r][m] = zeros();
     for (int64_t start = 0; start < w->k; start += step)
         for (int r = 0; r < rows; r++) {
+            if (start % (64 / size) == 0) /* of the next rows, at the same inputs */
+                _mm_prefetch((const char *)w->codes + ((row + 2 * rows + r) * w->k + start) * size, _MM_HINT_T0);
             vfloat scale = zeros();
             if (kind == INT8_GROUPS) scale = all(one_half((const uint16_t *)w->scales + ((row + r) * w->k + start) / step));
             for (int64_t i = start; i < start + step; i += LANES) {
