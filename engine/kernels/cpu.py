@@ -20,6 +20,7 @@ from engine.kernels import cpu_int4, cpu_int8, cpu_w4a8, cpu_w8a16, measured
 from engine.kernels.activation import activate
 from engine.kernels.cpu_decode import decoder
 from engine.kernels.cpu_threads import even, give_back, share
+from engine.kernels.native import matrices
 from engine.quant import UINT4, Packed
 
 AT_ONCE = 1 << 22  # weights of a piece in the buffer: 8 MB in bf16, one expert matrix of the 26B
@@ -60,6 +61,8 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
     if not by_int8 and cpu_w8a16.takes(flat, weight):
         out = cpu_w8a16.multiply(flat.contiguous(), weight, torch.get_num_threads() if many else 1)
         return out.view(*x.shape[:-1], -1)
+    if not by_int4 and matrices.decodes(weight):
+        return _by_pieces(flat.to(kind), weight, x.new_empty(tokens, rows)).view(*x.shape[:-1], -1)
     arranged = flat.contiguous() if by_int4 or by_int8 else decoder(weight).arrange(flat.to(kind))
     out = x.new_empty(tokens, rows)
 
@@ -75,6 +78,22 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
 
     share(take, even(rows, max(1, weight.block)) if many else [range(rows)])
     return out.view(*x.shape[:-1], -1)
+
+
+def _by_pieces(x: Tensor, weight: Packed, out: Tensor) -> Tensor:
+    """Multiplies x (N, in) by codes (out, in) in blocks into ``out`` (N, out): decoded in C, multiplied by torch.
+
+    All threads share each piece: those that ``share`` starts would each fill new memory with their own.
+    """
+    rows, inputs = weight.shape
+    count = min(rows, max(1, AT_ONCE // inputs // weight.block) * weight.block)
+    room = torch.empty(inputs * count, dtype=x.dtype)
+    for start in range(0, rows, count):
+        part = weight.part(slice(start, start + count))
+        decoded = room[: inputs * part.shape[0]].view(inputs, -1)
+        matrices.decode(part, decoded, torch.get_num_threads())
+        out[:, start : start + count] = x @ decoded
+    return out
 
 
 def experts(

@@ -69,7 +69,7 @@ def load(instructions: str) -> ctypes.CDLL | None:
     found.native_round.argtypes, found.native_round.restype = [pointer] * 5 + [whole] * 3, None
     found.native_experts.argtypes, found.native_experts.restype = [pointer] * 7 + [whole] * 4, None
     found.native_multiply.argtypes = [pointer] * 7 + [whole] * 2
-    found.native_decode.argtypes, found.native_decode.restype = [pointer, pointer, whole], None
+    found.native_decode.argtypes = [pointer, pointer, whole, whole]
     found.native_mixture.argtypes = [pointer]
     found.native_norms.argtypes = [pointer]
     found.native_linear.argtypes = [pointer] * 4 + [whole] * 4

@@ -44,9 +44,24 @@ void native_experts(const uint8_t *codes, const uint16_t *scales, int8_t *x, flo
     }
 }
 
-/* Decodes a matrix of codes to numbers (k, n). */
-void native_decode(const matrix *w, void *out, int64_t is_bf16) {
-    for (int64_t block = 0; block < w->n / BLOCK; block++) decode_block(w, block, w->n, out, (int)is_bf16);
+typedef struct {
+    const matrix *w;
+    void *out;
+    int is_bf16;
+} decoding;
+
+static void decode(void *job, stage *at, int64_t thread) {
+    (void)thread;
+    const decoding *d = job;
+    const int64_t blocks = d->w->n / BLOCK;
+    for (int64_t block; (block = claim(at)) < blocks; did(at)) decode_block(d->w, block, d->w->n, d->out, d->is_bf16);
+    finish(at, blocks);
+}
+
+/* Decodes a matrix of codes to numbers (k, n). Returns 0, or -1 if memory is short. */
+int native_decode(const matrix *w, void *out, int64_t is_bf16, int64_t threads) {
+    decoding d = {w, out, (int)is_bf16};
+    return run_team(decode, &d, 1, threads);
 }
 
 typedef struct {

@@ -149,15 +149,20 @@ def decodes(weight: Packed) -> bool:
     return weight.scheme in CODES and weight.block > 0 and weight.block == cpu_w4a8.block()
 
 
-def decode(weight: Packed, into: Tensor) -> None:
-    """Decodes 4-bit codes (out, in) in blocks to bf16 or fp32 (in, out), each rounded once."""
+def decode(weight: Packed, into: Tensor, threads: int = 1) -> None:
+    """Decodes 4-bit codes (out, in) in blocks to bf16 or fp32 (in, out), each rounded once.
+
+    Raises:
+        SafelightError: memory is short.
+    """
     library = native.library()
     assert library is not None, "there is no kernel"
     assert into.is_contiguous()
     assert into.shape == weight.shape[::-1]
     kept = Kept()
     own = matrix(Projection(weight), kept)
-    library.native_decode(ctypes.byref(own), into.data_ptr(), into.dtype == torch.bfloat16)
+    if library.native_decode(ctypes.byref(own), into.data_ptr(), into.dtype == torch.bfloat16, threads):
+        raise SafelightError("memory is short for a matrix. Close other programs, or choose a smaller model")
 
 
 def multiply(x: Tensor, weight: Packed, library: ctypes.CDLL | None = None) -> Tensor:

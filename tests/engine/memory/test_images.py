@@ -46,8 +46,8 @@ def test_the_largest_image_finds_the_room_that_is_planned(piece: int) -> None:
 @pytest.mark.parametrize("dtype", [pytest.param(torch.float32, marks=pytest.mark.slow), torch.bfloat16])
 def test_a_plan_covers_the_pass_of_the_largest_image(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """Never less than measured, and at most 1.4 times as much. On one thread: the profiler sees no other, nor C."""
-    monkeypatch.setattr(native, "library", lambda: None)
-    monkeypatch.setattr(cpu_w4a8, "serves", lambda _: False)
+    monkeypatch.setattr(native, "instructions", lambda: "")
+    monkeypatch.setattr(cpu_w4a8, "block", lambda: 0)
     monkeypatch.setattr(footprint, "available_threads", lambda: 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     config = dataclasses.replace(MIDDLE, vision=VISION)
