@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import cycle
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -215,6 +215,28 @@ def layers_of(family: Family, kind: Kind) -> Make:
         return lambda rows: _pass(made, rows, TEXT, dtype, None)
 
     return make
+
+
+def few_rows(kind: str) -> Make:
+    """Returns a maker of passes of few rows through all layers of a causal reference network, without its head."""
+    return lambda inputs, _outputs: _few(kind, inputs, TEXT)
+
+
+def few_keys(inputs: int, outputs: int) -> OfRows:
+    """Makes passes of few rows behind ``inputs`` tokens, through layers whose heads have ``outputs`` numbers."""
+    return _few("int4", outputs, inputs)
+
+
+def _few(kind: str, hidden: int, length: int) -> OfRows:
+    with torch.device("meta"):
+        network = CausalNetwork(cast(CausalConfig, reference_config("causal", hidden, FEW_LAYERS)))
+    scheme, dtype = (UINT4, torch.float32) if kind == "int4" else (INT8, torch.bfloat16)
+    placement = Placement(torch.device("cpu"), dtype, "measured")
+    made = randomised(network, Precision(attention=scheme, dense=scheme), placement)
+    for_processor(made, torch.bfloat16)
+    text = made.new_cache()
+    made.prefill(torch.zeros(length, dtype=torch.long), text)
+    return lambda rows: lambda: made.decode(torch.zeros(rows, dtype=torch.long), text, 0, rows)
 
 
 def reference_precision(family: Family, kind: Kind) -> tuple[Precision, torch.dtype]:

@@ -108,6 +108,19 @@ CANDIDATES = (
         for family in FAMILIES
         for kind in KINDS
     ),
+    *(
+        ProductCandidate(
+            f"few {kind}", f"a row through all layers, {kind}", calls.few_rows(kind),
+            tuple((hidden, reference_pass.layer_weights(hidden) // hidden) for hidden in reference_pass.FEW_HIDDEN),
+            (1, 8), calls.FEW_LAYERS, is_typical=True, serves=_has_ours,
+        )
+        for kind in reference_pass.FEW_KINDS
+    ),
+    ProductCandidate(
+        "few attention", "the same behind 256 and 2 048 tokens", calls.few_keys,
+        tuple((keys, reference_pass.FEW_HIDDEN[0]) for keys in reference_pass.FEW_KEYS), (1,), calls.FEW_LAYERS,
+        is_typical=True, serves=_has_ours,
+    ),
     ProductCandidate("read", "reading weights from memory, fp32", calls.unpacked(FP32), ((4096, 16_384),), (1,)),
 )  # fmt: skip
 

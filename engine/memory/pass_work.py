@@ -14,15 +14,18 @@ import torch
 from torch import nn
 
 from engine.config import ModelConfig
-from engine.kernels import cpu_int4
+from engine.kernels import cpu_int4, native
+from engine.kernels.native.matrices import UNIT
 from engine.layers.embedding import TokenTable
 from engine.layers.mlp import SelfConditioning
 from engine.layers.moe import ExpertGate, Experts
 from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedTokenTable, PackedWeight
 from engine.memory.footprint import Build, Mode, one_of_each
-from engine.quant import INT8, UINT4, Packed
+from engine.quant import INT8, INT8_G32, UINT4, Packed
 
-BYTES = {"fp32": 4.0, "bf16": 2.0, "int8": 1.0, "int8 in fp32": 1.0, "int4": 0.5625, "table": 0.5625}
+BYTES = {
+    "fp32": 4.0, "bf16": 2.0, "int8": 1.0, "int8 in fp32": 1.0, "int8 groups": 1.0625, "int4": 0.5625, "table": 0.5625,
+}  # fmt: skip
 """Bytes that a weight takes, by its numbers: "int4" lies as torch's kernel reads it, "table" is decoded first."""
 
 
@@ -82,6 +85,7 @@ class PassWork:
     is_program: bool  # whose logits are never whole
     reads_whole: bool
     in_steps: bool  # writes several tokens at once by default
+    in_c: bool = False  # whose few rows go through all layers in one call, see ``few_rows``
 
 
 @lru_cache(maxsize=256)
@@ -121,6 +125,9 @@ def pass_work(build: Build, config: ModelConfig, mode: Mode, in_steps: bool) -> 
             case _:
                 pass
     assert head is not None, "every network has a token table"
+    plain = not (experts or fed_back or config.denoises or config.reads_whole or config.num_experts)
+    plain &= all(one.numbers != "table" for one in (head, *products))
+    in_c = plain and native.library() is not None and all(layer.head_dim % UNIT == 0 for layer in config.layers)
     attention = Counter[AttentionLayers]()
     for layer in config.layers:
         window = config.sliding_window if layer.is_sliding else None
@@ -128,7 +135,7 @@ def pass_work(build: Build, config: ModelConfig, mode: Mode, in_steps: bool) -> 
     return PassWork(
         dtype == torch.bfloat16, config.hidden_size, config.vocab_size, config.canvas_length, len(config.layers),
         _counted(products), _counted(experts), _counted(attention), head, _counted(fed_back),
-        config.denoises, mode.is_program, config.reads_whole, in_steps,
+        config.denoises, mode.is_program, config.reads_whole, in_steps, in_c,
     )  # fmt: skip
 
 
@@ -159,5 +166,7 @@ def _packed_numbers(weight: PackedWeight, dtype: torch.dtype, in_blocks: bool = 
     is_bf16 = dtype == torch.bfloat16
     if packed.scheme == INT8:
         return "int8" if is_bf16 else "int8 in fp32"
+    if packed.scheme == INT8_G32:
+        return "int8 groups"
     by_kernel = in_blocks and (is_bf16 or packed.scheme == UINT4) and cpu_int4.block_for(packed) > 0
     return "int4" if by_kernel else "table"

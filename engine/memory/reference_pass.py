@@ -20,6 +20,9 @@ HIDDEN = (128, 576)  # sizes that are measured
 HEAD = 64  # numbers of a head
 LAYERS = 8  # so many that what they read does not stay in the nearest cache
 TEXT = 256  # tokens before the rows
+FEW_KINDS = ("int4", "int8")  # weights of networks whose few rows are measured, in all layers at once
+FEW_HIDDEN = (576, 1536)
+FEW_KEYS = (TEXT, 2048)
 EXPERTS, CHOSEN = 8, 2  # of a layer of diffusion, and of a token
 WINDOW = 1024
 
@@ -27,6 +30,11 @@ WINDOW = 1024
 def key_heads(heads: int) -> int:
     """Returns the heads of keys for so many of queries: a half or a third of them, or one."""
     return next((heads // share for share in (2, 3) if heads % share == 0), 1)
+
+
+def layer_weights(hidden: int) -> int:
+    """Returns the weights of a causal layer."""
+    return hidden * (11 * hidden + 2 * HEAD * key_heads(hidden // HEAD))
 
 
 def expert_width(hidden: int) -> int:

@@ -17,7 +17,7 @@ from engine.kernels.measurement import ALWAYS, Measurement, between
 from engine.layers.kv_cache import PIECE
 from engine.memory.pass_work import BYTES, ExpertLayers, MatrixProduct, PassWork
 from engine.memory.plan import Plan
-from engine.memory.reference_pass import HIDDEN, TEXT, Family, kind_of, reference_work
+from engine.memory.reference_pass import FEW_HIDDEN, FEW_KEYS, FEW_KINDS, HIDDEN, TEXT, Family, kind_of, reference_work
 
 CONTEXT = 1024  # tokens before a step, where none are asked for
 TABLE_TOKENS = 8192  # of the vocabulary whose stage was measured
@@ -26,6 +26,7 @@ SERVING = {
     "bf16": (("bf16", ALWAYS),),
     "int8": (("int8 torch", cpu_int8.FEW), ("int8 decoded", ALWAYS)),
     "int8 in fp32": (("int8 decoded", ALWAYS),),
+    "int8 groups": (("int8 decoded", ALWAYS),),
     "int4": (("int4 torch", cpu_int4.FEW), ("int4 decoded", ALWAYS)),
     "table": (("nf4 decoded", ALWAYS),),
 }
@@ -69,7 +70,8 @@ def expected(work: PassWork, made: Measurement, threads: int, context: int = CON
         step = taken.step(context) if work.in_steps or work.denoises else None
         if work.reads_whole:
             return ExpectedSpeed(context, threads, work.canvas, step, None, None)
-        token = taken.rows(1, context) + taken.head(1) + taken.drawing(1)
+        token = taken.few(context) if taken.has_few else taken.rows(1, context) + taken.head(1)
+        token += taken.drawing(1)
         piece = min(PIECE, max(1, context))
         prefill = piece / taken.rows(piece, context // 2)
         return ExpectedSpeed(context, threads, work.canvas, step, 1 / token, prefill)
@@ -109,6 +111,33 @@ class _Taken:
             keys = rows + (context if layers.window is None else min(context, layers.window - 1))
             seconds += layers.count * self._timed(f"attention {number}", keys * layers.width, rows)
         seconds += sum(self._experts(layers, rows) for layers in work.experts)
+        return seconds
+
+    @property
+    def has_few(self) -> bool:
+        """True if a row goes through all layers in C, and what they take was measured."""
+        return self.work.in_c and all(self.made.has(f"few {kind}", self.threads) for kind in (*FEW_KINDS, "attention"))
+
+    def few(self, context: int) -> float:
+        """Returns the seconds of a row through all layers and the head in C, behind a text.
+
+        In proportion to the weights, as the layers of a reference network; unpacked ones take as long as being read.
+        """
+        products = [*self.work.products, self.work.head]
+        layer = sum(one.count * one.weights for one in self.work.products) / self.work.depth
+        seconds = 0.0
+        for one in products:
+            kind = "int4" if one.numbers == "int4" else "int8" if one.numbers.startswith("int8") else ""
+            if kind:
+                each = self.made.seconds(f"few {kind}", self.threads, layer, 1) / layer
+            else:
+                each = self.made.per_weight("read", self.threads) * BYTES[one.numbers] / BYTES["fp32"]
+            seconds += one.count * one.weights * each
+        near, far = (self._timed("few attention", keys * FEW_HIDDEN[0], 1) for keys in FEW_KEYS)
+        each = (far - near) / ((FEW_KEYS[1] - FEW_KEYS[0]) * FEW_HIDDEN[0])
+        for layers in self.work.attention:
+            keys = min(context, layers.window - 1 if layers.window else context) - TEXT  # beyond the reference's text
+            seconds += layers.count * max(0, keys) * layers.width * each
         return seconds
 
     @property

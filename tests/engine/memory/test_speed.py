@@ -106,6 +106,30 @@ def test_a_denoising_step_also_feeds_back_and_samples() -> None:
     assert stage.step_seconds == pytest.approx(10 * (layers + 10.0 + 0.001 * 100 * 1000 / 1000))
 
 
+def test_a_token_in_c_takes_its_weights_and_the_keys_beyond_the_reference() -> None:
+    products = (
+        MatrixProduct("int4", 100, 20, 4),
+        MatrixProduct("int8 groups", 100, 10, 2),
+        MatrixProduct("fp32", 10, 10),
+    )
+    dense = work(in_c=True, products=products, head=MatrixProduct("int8", 100, 1000))
+    few = {"few int4": 0.004, "few int8": 0.007, "few attention": 0.0003}  # for 1000 weights, or keys times numbers
+    made = in_proportion()
+    times = [Timed(name, 1, 1, size, 1, seconds * size / 1000) for name, seconds in few.items() for size in (1, 2**21)]
+    whole = dataclasses.replace(made, times=(*made.times, *times))
+    weights = 8 * 0.004 + 2 * 0.007 + 0.1 * 1e-6 + 100 * 0.007
+    for context, keys in ((100, 0), (TEXT + 50, 50)):
+        found = expected(dense, whole, 1, context)
+        assert found is not None
+        seconds = weights + 2 * keys * 40 / 1000 * 0.0003 + 3.0
+        assert found.tokens_per_second == pytest.approx(1 / seconds)
+    by_torch = expected(dense, made, 1, 100)
+    assert by_torch is not None
+    assert (
+        by_torch.tokens_per_second == expected(dataclasses.replace(dense, in_c=False), whole, 1, 100).tokens_per_second
+    )  # type: ignore[union-attr]
+
+
 def test_a_window_bounds_the_keys() -> None:
     near = work(attention=(AttentionLayers(40, 8, 2),))
     few, many = (expected(near, in_proportion(), 1, context) for context in (7, 4000))
