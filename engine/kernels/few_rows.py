@@ -8,6 +8,7 @@ more each, take longer than a small model's products.
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Sequence
 from ctypes import POINTER, Structure, c_double, c_int64, c_void_p
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from engine.kernels import native
 from engine.kernels.native.matrices import UNIT, Kept, NativeMatrix, Projection, group_of, matrix
 
 TILE = 4  # queries that attend at once
+RETRY = 32  # passes after which the number of threads that was slower is tried again
 
 
 class _Rounded(Structure):
@@ -112,6 +114,25 @@ class Visible(NamedTuple):
     mask: Tensor | None  # bools (T, stored - first + T), True where allowed; None: all
 
 
+class Pace:
+    """Chooses the threads of a pass by what the last ones took: all, or one while other programs hold the cores."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[tuple[int, int], float] = {}  # of a pass, by rows and threads, the latest counting most
+        self._passes = 0
+
+    def choose(self, rows: int, most: int) -> int:
+        """Returns 1 or ``most``; every ``RETRY`` passes the one that was slower."""
+        self._passes += 1
+        one, every = (self._seconds.get((rows, threads), 0.0) for threads in (1, most))
+        takes_all = every <= one if self._passes % RETRY else every > one
+        return most if takes_all else 1
+
+    def record(self, rows: int, threads: int, seconds: float) -> None:
+        before = self._seconds.get((rows, threads), seconds)
+        self._seconds[rows, threads] = 0.7 * before + 0.3 * seconds
+
+
 class DenseLayers:
     """The layers of a network and its head, for ``run``.
 
@@ -131,6 +152,7 @@ class DenseLayers:
         self._group = max(group_of(part) or 0 for part in self.projections)
         self._inputs = max(part.weight.shape[1] for part in self.projections)
         self._outputs = max(part.weight.shape[0] for part in self.projections[:-1]) * 2  # keys and values lie together
+        self._pace = Pace()
         self._ranks = 3 * max(part.rank for part in self.projections)
 
     @property
@@ -151,6 +173,7 @@ class DenseLayers:
         buffers: Sequence[tuple[Tensor, Tensor]],
         first_logits: int,
         text_rows: int,
+        most_threads: int,
         row_scales: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Runs all layers, the last norm and the head; new keys and values are written behind the stored ones.
@@ -161,6 +184,7 @@ class DenseLayers:
             buffers: of each layer, keys and values (1, kv_heads, capacity, D) in bf16 or fp32, with room for T more.
             first_logits: the first row whose logits are computed.
             text_rows: the first rows that are text, for adapters.
+            most_threads: taken unless one is faster.
             row_scales: factors (T,) of the queries, fp32.
 
         Returns:
@@ -171,7 +195,8 @@ class DenseLayers:
         """
         library = native.library()
         assert library is not None, "there is no kernel"
-        (rows, hidden), threads = x.shape, torch.get_num_threads()
+        rows, hidden = x.shape
+        threads = self._pace.choose(rows, most_threads)
         cache = (_Buffers * len(buffers))(*(_Buffers(_place(k), _place(v), k.shape[2]) for k, v in buffers))
         reaches = (_Reach * len(seen))(
             *(
@@ -207,8 +232,10 @@ class DenseLayers:
             text_rows,
             most_seen,
         )
+        began = time.perf_counter()
         if library.causal_pass(ctypes.byref(asked)):
             raise SafelightError("memory is short for a pass. Close other programs, or choose a smaller model")
+        self._pace.record(rows, threads, time.perf_counter() - began)
         return scratch[0][: rows * hidden].view(rows, hidden), logits
 
 

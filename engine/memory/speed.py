@@ -65,13 +65,15 @@ def expected(work: PassWork, made: Measurement, threads: int, context: int = CON
     Args:
         threads: of a pass; the nearest number that was measured counts.
     """
-    taken = _Taken(work, made, made.threads(threads))
+    taken, every = (_Taken(work, made, made.threads(count)) for count in (threads, made.setting.threads))
     try:
         step = taken.step(context) if work.in_steps or work.denoises else None
         if work.reads_whole:
             return ExpectedSpeed(context, threads, work.canvas, step, None, None)
-        token = taken.few(context) if taken.has_few else taken.rows(1, context) + taken.head(1)
-        token += taken.drawing(1)
+        if every.has_few:
+            token = every.few(context) + _Taken(work, made, made.threads(1)).drawing(1)
+        else:
+            token = taken.rows(1, context) + taken.head(1) + taken.drawing(1)
         piece = min(PIECE, max(1, context))
         prefill = piece / taken.rows(piece, context // 2)
         return ExpectedSpeed(context, threads, work.canvas, step, 1 / token, prefill)
@@ -119,7 +121,7 @@ class _Taken:
         return self.work.in_c and all(self.made.has(f"few {kind}", self.threads) for kind in (*FEW_KINDS, "attention"))
 
     def few(self, context: int) -> float:
-        """Returns the seconds of a row through all layers and the head in C, behind a text.
+        """Returns the seconds of a row through all layers and the head in C, behind a text; it takes all threads.
 
         In proportion to the weights, as the layers of a reference network; unpacked ones take as long as being read.
         """

@@ -147,13 +147,16 @@ class Model:
         branches: Branches | None = None,
     ) -> Tensor:
         """Reads and predicts as ``Network.decode``."""
-        self.take_threads()
+        self.take_threads(len(ids))
         return self.network.decode(torch.as_tensor(ids), cache, commit, first_logits, positions, is_causal, branches)
 
-    def take_threads(self) -> None:
-        """Sets torch's threads to the model's for this thread's passes."""
+    def take_threads(self, rows: int = 0) -> None:
+        """Sets torch's threads to the model's for this thread's passes; to one for a pass of few rows in C.
+
+        Torch's operations around such a pass are small: in several threads they wait for one another.
+        """
         if self.threads:
-            use_threads(self.threads)
+            use_threads(1 if self.network.runs_in_c(rows) else self.threads)
 
     @property
     def has_step_program(self) -> bool:
@@ -303,6 +306,8 @@ def load_model(
     if dtype == "auto":
         for_processor(network, torch.bfloat16)  # a network whose activations are fp32 is left exact by its loading
     free = free_bytes(placement.device)
+    most = (threads or available_threads()) if placement.device.type == "cpu" else 0
+    network.threads_in_c = most
     return Model(
         name=opened.name,
         folder=folder,
@@ -316,7 +321,7 @@ def load_model(
         skipped_vision_tensors=weights.skipped,
         precision=weights.precision,
         threads=counted if placement.device.type == "cpu" else 0,
-        most_threads=(threads or available_threads()) if placement.device.type == "cpu" else 0,
+        most_threads=most,
         draft=opened.read_draft(network, placement.device, network.dtype, free),
     )
 

@@ -19,6 +19,7 @@ class Network(nn.Module, ABC):
 
     config: ModelConfig
     norm: RMSNorm
+    threads_in_c: int = 0  # the most that a pass in C takes; 0: torch's number
 
     @property
     def norm_weight(self) -> Tensor:
@@ -76,6 +77,10 @@ class Network(nn.Module, ABC):
         Raises:
             SafelightError: as ``prefill``; this network has only one of the two, no positions, or no branches.
         """
+
+    def runs_in_c(self, rows: int) -> bool:  # noqa: ARG002
+        """Returns True if ``decode`` of so many rows, at least one, is one call of C for all layers."""
+        return False
 
     def checked_text(self, ids: Tensor, cache: KVCache) -> Tensor:
         """Returns token ids (T,) on the device, which can be appended to a cache.

@@ -159,7 +159,7 @@ class CausalNetwork(Network):
             masks[None] = block_causal_mask(start, count, blocks, self.device)
         near = masks.get(self.config.sliding_window)
         text_rows = count if branches is None else branches.text_rows
-        layers = self._layers_in_c() if count <= MOST_ROWS else None
+        layers = self._layers_in_c() if self.runs_in_c(count) else None
         if layers is None:
             hidden = self.run(ids[None], positions.to(self.device), masks.get(None), cache, near, text_rows)[0]
             logits = self.head(hidden[first_logits:]) if first_logits < count else hidden.new_empty(0)
@@ -169,6 +169,9 @@ class CausalNetwork(Network):
             )
         cache.advance(commit)
         return hidden, logits
+
+    def runs_in_c(self, rows: int) -> bool:
+        return 0 < rows <= MOST_ROWS and self._layers_in_c() is not None
 
     def _layers_in_c(self) -> DenseLayers | None:
         """Returns the layers for passes of few rows in C, if there are such."""
@@ -200,7 +203,8 @@ class CausalNetwork(Network):
         scale = self._query_scale(positions, torch.float32)
         buffers = [cache.buffers(index) for index in range(len(self.layers))]
         row_scales = None if scale is None else scale.flatten()
-        return layers.run(self._embedded(ids).float(), seen, buffers, first_logits, text_rows, row_scales)
+        threads = self.threads_in_c or torch.get_num_threads()
+        return layers.run(self._embedded(ids).float(), seen, buffers, first_logits, text_rows, threads, row_scales)
 
     def _embedded(self, ids: Tensor) -> Tensor:
         """Returns the embeddings (..., H) of token ids (...)."""

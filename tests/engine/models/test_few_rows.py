@@ -279,3 +279,31 @@ def test_weights_that_change_in_place_are_read_again() -> None:
     found = in_c(network, ids, text)
     torch.testing.assert_close(found, by_torch(network, ids, text), rtol=1e-4, atol=1e-4)
     assert not torch.allclose(found, first, atol=0.1)
+
+
+def test_a_pass_takes_the_threads_that_were_faster() -> None:
+    pace = few_rows.Pace()
+    chosen = list[int]()
+    for number in range(1, 4 * few_rows.RETRY):
+        chosen.append(pace.choose(1, 8))
+        is_busy = number > 2 * few_rows.RETRY
+        pace.record(1, chosen[-1], 1.0 if chosen[-1] == 1 else 5.0 if is_busy else 0.3)
+    idle, busy = chosen[2 : few_rows.RETRY - 1], chosen[2 * few_rows.RETRY + 20 : 3 * few_rows.RETRY - 1]
+    assert set(idle) == {8}
+    assert set(busy) == {1}
+    assert chosen[few_rows.RETRY - 1] == 1  # tried again
+    assert chosen[3 * few_rows.RETRY - 1] == 8
+    assert pace.choose(2, 8) in (1, 8)  # other rows have times of their own
+    assert few_rows.Pace().choose(1, 1) == 1
+
+
+@pytest.mark.usefixtures("block", "threads")
+def test_torch_takes_one_thread_where_c_takes_all() -> None:
+    network = filled(config())
+    assert [network.runs_in_c(rows) for rows in (0, 1, MOST_ROWS, MOST_ROWS + 1)] == [False, True, True, False]
+    text, ids = tokens(20), tokens(4)
+    torch.set_num_threads(1)
+    alone = in_c(network, ids, text)
+    network.threads_in_c = 3
+    assert torch.equal(in_c(network, ids, text), alone)
+    assert torch.get_num_threads() == 1
