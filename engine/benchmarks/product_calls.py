@@ -196,7 +196,7 @@ def rest_of(family: Family, dtype: torch.dtype) -> Make:
 
     def make(inputs: int, _outputs: int) -> OfRows:
         with torch.device("meta"):  # its matrices would take a second to fill, and are dropped
-            built = _build(family, inputs, FEW_LAYERS)
+            built = _build(reference_config(family, inputs, FEW_LAYERS))
         network = _without_products(built, dtype)
         return lambda rows: _pass(network, rows, 0, dtype, _NoAttention())
 
@@ -207,11 +207,8 @@ def layers_of(family: Family, kind: Kind) -> Make:
     """Returns a maker of passes through the layers of a reference network."""
 
     def make(inputs: int, _outputs: int) -> OfRows:
-        with torch.device("meta"):
-            network = _build(family, inputs, LAYERS)
         precision, dtype = reference_precision(family, kind)
-        made = randomised(network, precision, Placement(torch.device("cpu"), dtype, "measured"))
-        for_processor(made, torch.bfloat16)
+        made = _filled(reference_config(family, inputs), precision, dtype)
         return lambda rows: _pass(made, rows, TEXT, dtype, None)
 
     return make
@@ -228,15 +225,21 @@ def few_keys(inputs: int, outputs: int) -> OfRows:
 
 
 def _few(kind: str, hidden: int, length: int) -> OfRows:
-    with torch.device("meta"):
-        network = CausalNetwork(cast(CausalConfig, reference_config("causal", hidden, FEW_LAYERS)))
     scheme, dtype = (UINT4, torch.float32) if kind == "int4" else (INT8, torch.bfloat16)
-    placement = Placement(torch.device("cpu"), dtype, "measured")
-    made = randomised(network, Precision(attention=scheme, dense=scheme), placement)
-    for_processor(made, torch.bfloat16)
+    config = reference_config("causal", hidden, FEW_LAYERS)
+    made = cast(CausalNetwork, _filled(config, Precision(attention=scheme, dense=scheme), dtype))
     text = made.new_cache()
     made.prefill(torch.zeros(length, dtype=torch.long), text)
     return lambda rows: lambda: made.decode(torch.zeros(rows, dtype=torch.long), text, 0, rows)
+
+
+def _filled(config: ModelConfig, precision: Precision, dtype: torch.dtype) -> CausalNetwork | DiffusionGemma:
+    """Builds a network of a shape with random weights, arranged as loaded ones are."""
+    with torch.device("meta"):
+        network = _build(config)
+    made = randomised(network, precision, Placement(torch.device("cpu"), dtype, "measured"))
+    for_processor(made, torch.bfloat16)
+    return made
 
 
 def reference_precision(family: Family, kind: Kind) -> tuple[Precision, torch.dtype]:
@@ -260,8 +263,7 @@ def reference_config(family: Family, hidden: int, layers: int = LAYERS) -> Model
     return ModelConfig(HEAD, hidden, hidden, heads, own, WINDOW, *experts, 1, 4096)
 
 
-def _build(family: Family, hidden: int, layers: int) -> CausalNetwork | DiffusionGemma:
-    config = reference_config(family, hidden, layers)
+def _build(config: ModelConfig) -> CausalNetwork | DiffusionGemma:
     return CausalNetwork(config) if isinstance(config, CausalConfig) else DiffusionGemma(config)
 
 

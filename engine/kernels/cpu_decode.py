@@ -13,7 +13,6 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from engine.kernels.native import matrices
 from engine.quant import (
     E2M1_VALUES,
     INT4,
@@ -164,13 +163,6 @@ class BlockRows(RowDecoder):
         return room.view(inputs, -1).T
 
     def fill(self, weight: Packed, into: Tensor) -> None:
-        if matrices.decodes(weight):
-            matrices.decode(weight, into.T)
-        else:
-            self.decode(weight, into)
-
-    def decode(self, weight: Packed, into: Tensor) -> None:
-        """Decodes as ``fill``, in plain torch."""
         columns, inputs = into.T, weight.shape[-1]  # (in, R)
         codes = weight.codes.view(-1, inputs, weight.block // 2)
         groups = columns.view(-1, weight.scheme.group_size, columns.shape[1])
@@ -186,7 +178,7 @@ class BlockRows(RowDecoder):
 class Uint4BlockRows(BlockRows):
     """uint4 codes in blocks of rows; computed in fp32 and rounded once."""
 
-    def decode(self, weight: Packed, into: Tensor) -> None:
+    def fill(self, weight: Packed, into: Tensor) -> None:
         columns, inputs = into.T, weight.shape[-1]  # (in, R)
         scales, zeros = (half.float() for half in halves_of(weight.scales, torch.bfloat16))  # (groups, R)
         for index, block in enumerate(weight.codes.view(-1, inputs, weight.block // 2)):

@@ -19,6 +19,7 @@ from torch import Tensor
 from engine.config import Activation
 from engine.errors import SafelightError
 from engine.kernels import native
+from engine.kernels.cpu_w4a8 import ACTIVATIONS
 from engine.kernels.native.matrices import UNIT, Kept, NativeMatrix, Projection, group_of, matrix
 
 TILE = 4  # queries that attend at once
@@ -224,7 +225,7 @@ class DenseLayers:
             ctypes.pointer(self._head),
             _place(logits),
             *(len(buffers), rows, hidden, self._group, buffers[0][0].dtype == torch.bfloat16),
-            *(self._activation != "silu", threads, first_logits),
+            *(ACTIVATIONS.index(self._activation), threads, first_logits),
             self._eps,
             *map(_place, scratch[:4]),
             whole,

@@ -150,6 +150,14 @@ class GGUFModel(ModelFolder):
         are on a processor; cards have no kernels for them.
         """
         keeps_eights = on_cpu and not self.config.num_experts and not self.config.denoises
+        kinds, numbers = self._types
+        return Precision(
+            **{part: _scheme_of(part, found, numbers[part], keeps_eights) for part, found in kinds.items()}
+        )
+
+    @cached_property
+    def _types(self) -> tuple[dict[str, set[str]], Counter[str]]:
+        """The types of each part's matrices, "" of one that no packed type fits, and how many numbers they have."""
         kinds: dict[str, set[str]] = {}
         numbers = Counter[str]()
         with torch.device("meta"):
@@ -161,9 +169,7 @@ class GGUFModel(ModelFolder):
                 fits = parameter.shape[-1] % UINT4.unit == 0
                 kinds.setdefault(part, set()).add(tensor.type.name if fits else "")
                 numbers[part] += parameter.numel()
-        return Precision(
-            **{part: _scheme_of(part, found, numbers[part], keeps_eights) for part, found in kinds.items()}
-        )
+        return kinds, numbers
 
     def _subject(self, quantization: str, place: Placement) -> Subject:
         """Returns the subject of a plan: "auto" is as it is on a processor, and on a card whose kernels can read it.

@@ -5,14 +5,13 @@
  */
 #include <math.h>
 
+#include "activation.h"
 #include "products.h"
 #include "simd.h"
 #include "team.h"
 
 #define TILE 4   /* queries that attend at once */
 #define PART 512 /* numbers of an item of a stage without sums */
-
-enum activation { SILU, GELU };
 
 typedef struct {
     matrix queries, keys, values, out, gate, up, down;
@@ -51,8 +50,6 @@ typedef struct {
     int64_t text_rows;                    /* the first that are text */
     int64_t most_seen;                    /* keys, rounded up to a multiple of LANES */
 } pass;
-
-static int64_t lower(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Rounds the numbers from .. to of a row of the input, whole groups, if products need that. */
 static void round_part(const pass *p, int64_t row, int64_t width, int64_t from, int64_t to) {
@@ -173,7 +170,7 @@ INLINE void attend(const int count, const int is_bf16, const float *const *queri
             for (int64_t key = 0; key < seen; key++) own[key] = masks[q][key] ? own[key] : 0.0f;
     }
     for (int64_t from = 0; from < size; from += 4 * LANES) {
-        const int64_t parts = lower(4, (size - from) / LANES);
+        const int64_t parts = least_of(4, (size - from) / LANES);
         vfloat sum[TILE][4];
         float whole[TILE];
         for (int q = 0; q < count; q++) {
@@ -203,7 +200,7 @@ static stage *attention(const pass *p, stage *at, const layer *l, const buffers 
     const reach *own = p->reaches + l->reach;
     const int64_t seen = own->stored - own->first + p->rows, bytes = p->is_bf16 ? 2 : 4;
     for (int64_t item; (item = claim(at)) < items; did(at)) {
-        const int64_t head = item / tiles, first = item % tiles * TILE, count = lower(TILE, all_queries - first);
+        const int64_t head = item / tiles, first = item % tiles * TILE, count = least_of(TILE, all_queries - first);
         const int64_t skipped = (head * cache->capacity + own->first) * size * bytes;
         const void *keys = (const char *)cache->keys + skipped, *values = (const char *)cache->values + skipped;
         const float *asked[TILE];
@@ -230,14 +227,9 @@ static stage *attention(const pass *p, stage *at, const layer *l, const buffers 
 static stage *inner(const pass *p, stage *at, int64_t width, const float *gate, const float *up) {
     const int64_t parts = (width + PART - 1) / PART, items = p->rows * parts;
     for (int64_t item; (item = claim(at)) < items; did(at)) {
-        const int64_t row = item / parts, from = item % parts * PART, to = lower(width, from + PART);
-        for (int64_t i = row * width + from; gate && i < row * width + to; i += LANES) {
-            const vfloat x = load(gate + i);
-            vfloat by = x;
-            if (p->activation == GELU) /* tanh(y) = 2 / (1 + exp(-2y)) - 1 */
-                by = x * all(1.5957691216f) * fma3(x * x, all(0.044715f), all(1.0f));
-            store(p->input + i, x / (all(1.0f) + exponential(-by)) * load(up + i));
-        }
+        const int64_t row = item / parts, from = item % parts * PART, to = least_of(width, from + PART);
+        for (int64_t i = row * width + from; gate && i < row * width + to; i += LANES)
+            store(p->input + i, activated(p->activation, load(gate + i)) * load(up + i));
         round_part(p, row, width, from, to);
     }
     return finish(at, items);

@@ -33,8 +33,6 @@ typedef struct {
     int64_t most, parts;   /* pairs of an expert; items of an expert */
 } course;
 
-static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
-
 static rounded part_of(const rounded *x, int64_t row, int64_t inputs, int64_t group) {
     return (rounded){x->high + row * inputs, 0, x->scales + row * (inputs / group), x->sums + row * (inputs / group)};
 }

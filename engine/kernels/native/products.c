@@ -256,8 +256,6 @@ static void multiply_rows(const matrix *w, const float *x, int64_t from, int64_t
     else all_dots(FP32, w, x, from, to, count, out);
 }
 
-static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* The rows of an adapter: the first of them, and how many. */
 static int64_t rows_of(const low_rank *own, const operands *by, int64_t *first) {
     *first = own->is_text ? 0 : by->text_rows;

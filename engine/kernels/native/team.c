@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPINS 4000 /* about 50 microseconds, after which a waiting thread offers its core to others */
+#define SPINS 4000 /* pauses, up to 0.2 ms together, after which a waiting thread offers its core to others */
 
 /* Shared by the threads of a team; the last one that has it frees it. */
 typedef struct {

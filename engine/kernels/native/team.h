@@ -26,6 +26,8 @@ stage *finish(stage *at, int64_t items);
 /* Claims the next item of a stage; there is none from `items` on. */
 static inline int64_t claim(stage *at) { return atomic_fetch_add(&at->claimed, 1); }
 
+static inline int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
 /* Says that a claimed item is done. */
 static inline void did(stage *at) { atomic_fetch_add(&at->done, 1); }
 

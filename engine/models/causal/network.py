@@ -159,7 +159,7 @@ class CausalNetwork(Network):
             masks[None] = block_causal_mask(start, count, blocks, self.device)
         near = masks.get(self.config.sliding_window)
         text_rows = count if branches is None else branches.text_rows
-        layers = self._layers_in_c() if self.runs_in_c(count) else None
+        layers = self._layers_in_c() if count <= MOST_ROWS else None
         if layers is None:
             hidden = self.run(ids[None], positions.to(self.device), masks.get(None), cache, near, text_rows)[0]
             logits = self.head(hidden[first_logits:]) if first_logits < count else hidden.new_empty(0)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from engine.config import Activation
-from engine.kernels import cpu, cpu_w4a8, native
+from engine.kernels import cpu, cpu_w4a8
 from engine.kernels.activation import activate
 from engine.kernels.cpu_w4a8 import ACTIVATIONS
 from engine.quant import INT4, INT4_G64, NF4, Packed, Scheme, pack, to_blocks, unpack
@@ -29,14 +29,6 @@ def in_blocks(weight: Packed, block: int) -> Packed:
     for matrix in codes.view(-1, *codes.shape[-2:]):
         to_blocks(matrix, block)
     return Packed(codes, weight.scales.contiguous(), weight.scheme, block=block)
-
-
-@pytest.fixture(params=native.INSTRUCTIONS)
-def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
-    found = native.load(request.param)
-    if found is None:
-        pytest.skip(f"there is no C compiler here, or the processor has no {request.param}")
-    return found
 
 
 @pytest.mark.parametrize("scheme", [INT4, INT4_G64], ids=str)

@@ -5,24 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from engine.kernels import cpu_w4a8, native
 from engine.kernels.cpu_decode import BLOCKS, BlockRows
 from engine.kernels.native import matrices
 from engine.quant import INT4, INT4_G64, INT8, NF4, UINT4, Packed, Scheme, pack, to_blocks
 from engine.quant.uint4 import for_blocks
 
 DRAWS = torch.Generator().manual_seed(7)
-
-
-@pytest.fixture(params=native.INSTRUCTIONS)
-def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    library = native.load(request.param)
-    if library is None:
-        pytest.skip(f"there is no C compiler here, or the processor has no {request.param}")
-    rows = int(library.native_block())
-    monkeypatch.setattr(native, "library", lambda: library)
-    monkeypatch.setattr(cpu_w4a8, "block", lambda: rows)
-    return rows
 
 
 def in_blocks(scheme: Scheme, block: int, *, pairs: bool) -> Packed:
@@ -46,7 +34,7 @@ def test_codes_are_decoded_as_by_torch(scheme: Scheme, pairs: bool, dtype: torch
         matrices.decode(weight, found)
         decoder = BLOCKS[scheme]
         assert isinstance(decoder, BlockRows)
-        decoder.decode(weight, want.T)
+        decoder.fill(weight, want.T)
         torch.testing.assert_close(found, want, rtol=8e-3 if dtype == torch.bfloat16 else 1e-6, atol=1e-6)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from engine.adapters.lora import JoinedAdditions, LayerAdapter, LowRank
 from engine.config import LayerConfig
 from engine.errors import SafelightError
-from engine.kernels import cpu_w4a8, few_rows, native
+from engine.kernels import few_rows, native
 from engine.layers import adapted
 from engine.layers.branches import Branches
 from engine.layers.kv_cache import KVCache
@@ -28,18 +28,6 @@ from engine.quant.uint4 import rounded as uint4_values
 FULL, NEAR = "full_attention", "sliding_attention"
 VOCABULARY = 130
 DRAWS = torch.Generator().manual_seed(5)
-
-
-@pytest.fixture(params=native.INSTRUCTIONS)
-def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Uses one set of instructions; the rows of its blocks of codes."""
-    library = native.load(request.param)
-    if library is None:
-        pytest.skip(f"there is no C compiler here, or the processor has no {request.param}")
-    monkeypatch.setattr(native, "library", lambda: library)
-    rows = int(library.native_block())
-    monkeypatch.setattr(cpu_w4a8, "block", lambda: rows)
-    return rows
 
 
 @pytest.fixture
