@@ -1,12 +1,13 @@
 """Drafting: each pass verifies the tokens that the pass before has guessed, and guesses the next ones.
 
 The rows of a pass are the last token, the guesses behind it, and branches of masks. The model's own weights decide at
-the first rows, causally, so that the text is that of autoregressive decoding: token for token at temperature 0, else in
-distribution. (On a card, or unpacked, a pass of many rows sums in another order than one of a single row: two tokens
-that are equally likely to rounding may then change places.)
+the first rows, causally: a token is drawn behind each row, and a guess stands if it is the token drawn. So the text is
+that of autoregressive decoding with the same seed. (On a card, or unpacked, a pass of many rows sums in another order
+than one of a single row: two tokens that are equally likely to rounding may then change places.)
 
 A branch of masks, which alone have the draft adapter's additions, guesses the tokens behind one of those rows. The
-branch behind the row where the verified text ends is the next pass's guess.
+branch behind the row where the verified text ends is the next pass's guess. Where rows are dear, as on a processor,
+masks may cost more than they save; ``Worth`` then leaves them out, which changes no token.
 
 Where the text repeats itself or its prompt, the guess is what came behind the same tokens before, which needs no
 adapter. Sources: arXiv 2507.11851 for masks in the verifying pass, github.com/apoorvumang/prompt-lookup-decoding.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -25,7 +27,6 @@ from engine.adapters.draft import DraftAdapter
 from engine.decoding.masked_run import MaskedRun
 from engine.decoding.protocols import Decoding
 from engine.decoding.run import Run
-from engine.decoding.sampling import verified_guess
 from engine.decoding.written_run import refuse_noise
 from engine.layers.branches import Branches
 from engine.models.model import Model
@@ -35,6 +36,7 @@ MOST_FOUND = 7  # tokens of a guess that was found in the text
 MATCH = 3  # last tokens that must have come before
 FOUND_SHARE = 0.8  # probability at which a token that was found is taken to stand
 LEAST_SHARE = 0.1  # probability under which a guess is not worth its row
+TRIAL, RETRY, MOST_RETRY = 8, 128, 4096  # passes with the slower of two ways, and of the faster one between trials
 
 
 @dataclass(frozen=True)
@@ -65,14 +67,47 @@ class Guess:
         return tuple(sorted(likeliest[: max(0, most)]))
 
 
+class Worth:
+    """Whether masks are worth their rows: passes with and without them are timed, and the faster kind is taken.
+
+    The slower kind is tried again after ``RETRY`` passes, then after twice as many, up to ``MOST_RETRY``.
+    """
+
+    def __init__(self) -> None:
+        self.has_masks = True
+        self._rates = dict[bool, float]()  # tokens a second with masks and without, when they were last taken
+        self._is_trial, self._left, self._retry = True, TRIAL, RETRY
+        self._tokens, self._seconds = 0, 0.0
+
+    def record(self, tokens: int, seconds: float) -> None:
+        """Counts a pass, of the kind that ``has_masks`` says, and chooses the kind of the next one."""
+        self._tokens, self._seconds, self._left = self._tokens + tokens, self._seconds + seconds, self._left - 1
+        if not self._left:
+            self._rates[self.has_masks] = self._tokens / max(self._seconds, 1e-9)
+            self._tokens, self._seconds = 0, 0.0
+            self._choose()
+
+    def _choose(self) -> None:
+        if len(self._rates) == 1 or not self._is_trial:
+            self.has_masks, self._is_trial, self._left = not self.has_masks, True, TRIAL
+            return
+        faster = self._rates[True] >= self._rates[False]
+        self._retry = RETRY if faster == self.has_masks else min(MOST_RETRY, 2 * self._retry)
+        self.has_masks, self._is_trial, self._left = faster, False, self._retry
+
+
+_WORTH: WeakKeyDictionary[DraftAdapter, Worth] = WeakKeyDictionary()  # from run to run
+
+
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
-def drafting(run: Run, draft: DraftAdapter | None = None) -> Decoding[None]:
+def drafting(run: Run, draft: DraftAdapter | None = None, worth: Worth | None = None) -> Decoding[None]:
     """Generates text after the prompt. A cancelled run ends within one pass.
 
     At the end the cache holds the prompt and the text without its last token.
 
     Args:
         draft: adds to the masks; None takes the model's own, if it has one of this kind.
+        worth: decides whether passes have masks; None takes what earlier runs with the draft have found.
 
     Raises:
         SafelightError: settings of a canvas of noise.
@@ -83,11 +118,15 @@ def drafting(run: Run, draft: DraftAdapter | None = None) -> Decoding[None]:
     state = MaskedRun(run, in_order=True, mask=run.config.pad_token_id)
     can_cut = not any(layer.is_sliding for layer in run.model.config.layers)  # else a cache may not shrink
     found = _Found(run.prompt.tolist())
+    draft = draft if can_cut else None
+    if worth is None:
+        worth = Worth() if draft is None else _WORTH.setdefault(draft, Worth())
     token, guess = int(run.prompt[-1]), Guess()
     yield from state.begin(unread=1)
     while state.goes_on():
-        before = state.length
-        guess = yield from _pass(state, token, guess if can_cut else Guess(), draft if can_cut else None)
+        before, clock = state.length, time.perf_counter()
+        guess = yield from _pass(state, token, guess if can_cut else Guess(), draft if worth.has_masks else None)
+        worth.record(state.length - before, time.perf_counter() - clock)
         new = [state.text[place] for place in range(before, state.length)]
         if new:
             token = new[-1]
@@ -127,12 +166,16 @@ def _pass(state: MaskedRun, token: int, guess: Guess, draft: DraftAdapter | None
 
 
 def _verified(state: MaskedRun, guess: Guess, logits: Tensor) -> Tensor:
-    """Returns the guessed tokens that stand, and one more, from logits (D + 1, V) behind the last token and each."""
-    drafted, drawing = torch.tensor(guess.tokens, dtype=torch.long, device=logits.device), state.drawing
-    if drawing.config.sampling_temperature == 0.0:
-        best = logits.argmax(dim=-1)
-        return best[: 1 + int((best[:-1] == drafted).cumprod(dim=0).sum())]
-    return verified_guess(drafted, drawing.shares(logits), drawing.generator)
+    """Returns the guessed tokens that stand, and one more, from logits (D + 1, V) behind the last token and each.
+
+    Draws behind a row only if the guess before it stood, as often as tokens are written.
+    """
+    drawn = list[int]()
+    for row in range(len(logits)):
+        drawn.append(int(state.drawing.draw(logits[row : row + 1])))
+        if drawn[row:] != list(guess.tokens[row : row + 1]):
+            break
+    return torch.tensor(drawn, device=logits.device)
 
 
 class _Found:

@@ -73,17 +73,6 @@ def verified(drafted: Tensor, drafted_shares: Tensor, shares: Tensor, generator:
     return torch.cat((drafted[:agreed], torch.multinomial(rest, 1, generator=generator)))
 
 
-def verified_guess(guessed: Tensor, shares: Tensor, generator: torch.Generator) -> Tensor:
-    """Returns the guessed tokens that stand, and one more, as ``verified`` does for drafts that were not drawn.
-
-    Args:
-        guessed: (D,).
-        shares: (D + 1, V).
-    """
-    certain = F.one_hot(guessed, shares.shape[-1]).to(shares.dtype)
-    return verified(guessed, certain, shares, generator)
-
-
 def accept_mask(entropy: Tensor, entropy_bound: float | Tensor) -> Tensor:
     """Entropy-bound acceptance: (..., C) entropies in nats -> (..., C) True where the candidate is kept.
 

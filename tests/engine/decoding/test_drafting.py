@@ -1,4 +1,4 @@
-"""Drafting writes what autoregressive decoding writes, whatever is guessed: token for token, or in distribution."""
+"""Drafting writes what autoregressive decoding writes, whatever is guessed and whatever is drawn."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import torch
 from engine import GenerationConfig, SafelightError
 from engine.adapters.draft import BranchMasks, DraftAdapter
 from engine.adapters.lora import LayerAdapter, LowRank
-from engine.decoding.drafting import Guess, drafting
-from engine.decoding.performing import perform_all
+from engine.decoding import drafting as module
+from engine.decoding.autoregressive import autoregressive
+from engine.decoding.drafting import MOST_RETRY, RETRY, TRIAL, Guess, Worth, drafting
+from engine.decoding.performing import perform, perform_all
 from engine.decoding.protocols import Decode
 from engine.decoding.run import Run
-from engine.decoding.sampling import verified_guess
 from engine.decoding.shares import TRANSFORMERS, shares_of
 from engine.layers.attention import mix
 from engine.layers.branches import Branches
@@ -25,6 +26,13 @@ from engine.models.causal.layout import targets
 from engine.models.causal.network import CausalNetwork
 from tests.engine.causal import check_cache, masked_network, passes_told, plain_logits, run_of
 from tests.engine.decoding.test_self_speculation import check_greedy, chi_squared
+
+
+class Always(Worth):
+    """Passes have masks, whatever they take."""
+
+    def record(self, tokens: int, seconds: float) -> None:
+        pass
 
 
 def random_draft(network: CausalNetwork, seed: int, size: int = 2) -> DraftAdapter:
@@ -101,7 +109,7 @@ def test_runs_against_greedy_autoregressive_decoding(runs: int) -> None:
         crowded = rng.random() < 0.1  # the model's positions end before the text may
         prompt = [rng.randrange(mask + 1) for _ in range(rng.randint(86, 95) if crowded else rng.randint(1, 10))]
         cache, never, size = network.new_cache(), threading.Event(), config.canvas_length or 5
-        decoding = drafting(Run(network, torch.tensor(prompt), config, seed, never, cache), draft)
+        decoding = drafting(Run(network, torch.tensor(prompt), config, seed, never, cache), draft, Always())
         events = run_of(network, decoding, never, passes=1000)
         reason, text, told = events[-1].reason, events[-1].tokens.tolist(), passes_told(events, size, mask)
         check_greedy(network, prompt, config, reason, text)
@@ -112,7 +120,7 @@ def test_runs_against_greedy_autoregressive_decoding(runs: int) -> None:
         if seed % 4 or not told:
             continue
         stop, cancel = rng.randrange(len(told)), threading.Event()
-        decoding = drafting(Run(network, torch.tensor(prompt), config, seed, cancel, cache), draft)
+        decoding = drafting(Run(network, torch.tensor(prompt), config, seed, cancel, cache), draft, Always())
         events = run_of(network, decoding, cancel, passes=stop)
         assert (events[-1].reason, events[-1].steps) == ("cancelled", stop)
         shown = events[-1].tokens.tolist()
@@ -140,7 +148,7 @@ def test_the_distribution_above_temperature_0_is_that_of_the_model() -> None:
     counts = Counter[tuple[int, ...]]()
     for seed in range(250):
         run = Run(network, torch.tensor(prompt), config, seed, None, network.new_cache())
-        events = list(perform_all(network, drafting(run, draft)))
+        events = list(perform_all(network, drafting(run, draft, Always())))
         counts[tuple(events[-1].tokens.tolist())] += 1
         stood[events[-1].steps < length] += 1
     statistic, freedom = chi_squared(counts, expected)
@@ -148,16 +156,44 @@ def test_the_distribution_above_temperature_0_is_that_of_the_model() -> None:
     assert min(stood[True], stood[False]) > 25
 
 
-def test_a_guess_that_is_verified_leaves_the_distribution() -> None:
-    draws, shares = torch.Generator().manual_seed(5), torch.tensor([[0.5, 0.3, 0.2, 0.0], [0.1, 0.2, 0.3, 0.4]])
-    counts, lengths = Counter[tuple[int, ...]](), Counter[int]()
-    for _ in range(4000):
-        tokens = verified_guess(torch.tensor([1]), shares, draws)
-        counts[int(tokens[0]),] += 1
-        lengths[len(tokens)] += 1
-    statistic, freedom = chi_squared(counts, {(token,): share for token, share in enumerate(shares[0].tolist())})
-    assert statistic < freedom + 3.5 * (2 * freedom) ** 0.5
-    assert abs(lengths[2] / 4000 - 0.3) < 0.03
+def test_a_seed_gives_the_text_of_autoregressive_decoding() -> None:
+    network, same, passes = masked_network(3, vocab_size=7, depth=1), 0, 0
+    draft, prompt = random_draft(network, 4), [1, 2, 3, 1, 2, 3]
+    config = GenerationConfig(max_new_tokens=20, eos_token_ids=(), sampling_temperature=0.8, sampling_top_p=0.95)
+    for seed in range(20):
+        runs = [Run(network, torch.tensor(prompt), config, seed, None, network.new_cache()) for _ in range(2)]
+        own = list(perform_all(network, autoregressive(runs[0])))[-1]
+        found = list(perform_all(network, drafting(runs[1], draft, Always())))[-1]
+        assert found.tokens.tolist() == own.tokens.tolist()
+        same, passes = same + len(set(own.tokens.tolist())), passes + found.steps
+    assert same > 60
+    assert passes < 20 * 19  # guesses stood
+
+
+def test_masks_are_left_out_where_they_are_slower_and_tried_again_ever_less_often() -> None:
+    worth, kinds = Worth(), list[bool]()
+    for _ in range(3 * RETRY):
+        kinds.append(worth.has_masks)
+        worth.record(2 if kinds[-1] else 1, 3.0 if kinds[-1] else 1.0)
+    assert kinds[: 2 * TRIAL + RETRY] == [True] * TRIAL + [False] * (TRIAL + RETRY)
+    assert kinds[2 * TRIAL + RETRY :].count(True) == TRIAL
+    for _ in range(MOST_RETRY):  # rows have become cheap
+        worth.record(2 if worth.has_masks else 1, 1.0)
+    assert worth.has_masks
+
+
+def test_a_run_goes_on_with_what_earlier_ones_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Worth, "record", lambda worth, tokens, seconds: setattr(worth, "has_masks", False))
+    network, masks = masked_network(3, vocab_size=5, depth=1), list[bool]()
+    draft, config = random_draft(network, 4), GenerationConfig(max_new_tokens=6, eos_token_ids=())
+    for _ in range(2):
+        for item in drafting(Run(network, torch.tensor([1]), config, 0, None, network.new_cache()), draft):
+            if isinstance(item, Decode):
+                masks.append(item.draft is not None)
+                perform(network, item)
+    assert masks[0]
+    assert not any(masks[1:])
+    assert len(module._WORTH) >= 1
 
 
 def shares_behind(network: CausalNetwork, text: list[int], config: GenerationConfig) -> list[float]:
