@@ -183,7 +183,10 @@ def test_masks_are_left_out_where_they_are_slower_and_tried_again_ever_less_ofte
 
 
 def test_a_run_goes_on_with_what_earlier_ones_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Worth, "record", lambda worth, tokens, seconds: setattr(worth, "has_masks", False))
+    def leave_out(worth: Worth, *_: object) -> None:
+        worth.has_masks = False
+
+    monkeypatch.setattr(Worth, "record", leave_out)
     network, masks = masked_network(3, vocab_size=5, depth=1), list[bool]()
     draft, config = random_draft(network, 4), GenerationConfig(max_new_tokens=6, eos_token_ids=())
     for _ in range(2):
