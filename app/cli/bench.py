@@ -178,7 +178,7 @@ def _run_shape(args: argparse.Namespace) -> int:
     from engine.benchmarks.transformers import transformers_step_ms
     from engine.kernels import rounds_experts
     from engine.memory.device import choose
-    from engine.memory.footprint import Mode
+    from engine.memory.footprint import Mode, parts
     from engine.memory.plan import require_room
     from engine.memory.several import further_run
     from engine.models.folder import ModelFolder, plan
@@ -207,6 +207,7 @@ def _run_shape(args: argparse.Namespace) -> int:
         raise SafelightError("--fp4 needs --quantization nvfp4 and a card that multiplies 4-bit floats; leave it out")
     parallel = args.parallel or 1
     mode = Mode.on_device(placement.device, placement.dtype, needed.precision)
+    text_alone = dataclasses.replace(config, vision=None)  # as the network that is built
     more = sum(further_run(config, mode, args.context, running) for running in range(1, parallel))
     if needed.total_bytes + more > needed.free_bytes:
         raise SafelightError(
@@ -220,7 +221,7 @@ def _run_shape(args: argparse.Namespace) -> int:
             placement,
             args.context,
             args.steps or STEPS,
-            plan_bytes=needed.total_bytes,
+            plan_bytes=sum(parts(opened.family.build, text_alone, mode, max(1, args.context)).values()),
             report=_reporter(),
             activations=Activations(**dict.fromkeys(args.int8, True), experts=args.fp4),
             parallel=parallel,
