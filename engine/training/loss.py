@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.training.data.corpus import EOS
+from engine.training.data.corpus import EOS, PAD
 from engine.training.data.rollout import TrainingBatch
 from engine.training.network import Prefix, denoise, encode
 
@@ -123,6 +123,20 @@ def canvas_loss(logits: Tensor, target: Tensor) -> Tensor:
     """Returns the cross entropy of logits (B, C, V) on walks and targets (B, C), by ``weights``, a row's mean."""
     surprise = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
     return (surprise * weights(target).flatten()).sum() / len(target)
+
+
+def gap_loss(logits: Tensor, target: Tensor, slots: Tensor) -> Tensor:
+    """Returns the cross entropy of logits (B, C, V) on walks at the slots (B, C) of gaps, weighted as ``canvas_loss``.
+
+    Padding behind a gap's text counts as end tokens do: the first one in full.
+    """
+    padding = (target == PAD) & slots
+    tail = padding & (padding.cumsum(dim=1) > 1)
+    own = slots & ~tail
+    share = (own.sum(dim=1, keepdim=True) * target.shape[1]) ** -0.5
+    weight = torch.where(own, share, tail * (TAIL / target.shape[1]))
+    surprise = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
+    return (surprise * weight.flatten()).sum() / len(target)
 
 
 def slot_loss(logits: Tensor, target: Tensor, slots: Tensor) -> Tensor:

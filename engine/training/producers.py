@@ -26,6 +26,7 @@ from torch import Tensor
 
 from engine.errors import SafelightError
 from engine.training.data.corpus import SkillSource, SudokuSource
+from engine.training.data.gaps import GapSource
 from engine.training.data.decisions import DecisionSource
 from engine.training.data.drawings import DrawingSource, SudokuPartSource, SudokuPictureSource
 from engine.training.data.pictures import PictureRows
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext  # the first does not exist on Windows
 
 
-Source = SudokuSource | SkillSource | DecisionSource | DrawingSource | TextSource
+Source = SudokuSource | SkillSource | GapSource | DecisionSource | DrawingSource | TextSource
 
 
 def open_source(feed: Feed, recipe: TrainingRecipe, seed: int, puzzles: Path) -> Source:
@@ -57,6 +58,8 @@ def open_source(feed: Feed, recipe: TrainingRecipe, seed: int, puzzles: Path) ->
         assert recipe.vision is not None
         pictures = {"drawings": DrawingSource, "sudokus": SudokuPictureSource, "cells": SudokuPartSource}
         return pictures[feed.kind](recipe.canvas_length, seed, recipe.vision, feed.budget, feed.kind)
+    if feed.kind == "gaps":
+        return GapSource(recipe.canvas_length, seed)
     assert feed.kind != "text"
     return DecisionSource(feed.kind, recipe.canvas_length, seed)
 
@@ -179,7 +182,7 @@ class Producers:
             return TextRows.unpacked(rows, self.widths[index])
         if feed.kind in ("drawings", "sudokus", "cells"):
             return PictureRows.unpacked(rows, feed.budget)
-        return unpacked(rows, self.widths[index], feed.is_read)
+        return unpacked(rows, self.widths[index], feed.has_slots)
 
     def set_step(self, step: int) -> None:
         pass
@@ -213,10 +216,10 @@ def packed(batch: TrainingBatch | TextRows | PictureRows) -> Tensor:
     return torch.cat([batch.ids, batch.present, batch.target, *slots], dim=1).to(torch.uint8)
 
 
-def unpacked(rows: Tensor, width: int, is_read: bool) -> TrainingBatch:
-    """Restores rows from ``packed``. ``width``: of the prompts. ``is_read``: they are decisions."""
+def unpacked(rows: Tensor, width: int, has_slots: bool) -> TrainingBatch:
+    """Restores rows from ``packed``. ``width``: of the prompts."""
     ids, present, rest = rows[:, :width].long(), rows[:, width : 2 * width].bool(), rows[:, 2 * width :]
-    if not is_read:
+    if not has_slots:
         return TrainingBatch(ids, present, rest.long())
     target, slots = rest.chunk(2, dim=1)
     return TrainingBatch(ids, present, target.long(), slots.bool())

@@ -15,10 +15,11 @@ from torch import Tensor
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.model import load_model
 from engine.training.data.decisions import Reads, question_ends
+from engine.training.data.gaps import GapPool
 from engine.training.data.pictures import PictureReads
 from engine.training.data.rollout import Pool
 from engine.training.loop import State, TrainingLoop, has_bf16, initialise_matrices
-from engine.training.loss import canvas_loss, cross_entropy, evidence_loss, lookup_loss, slot_loss
+from engine.training.loss import canvas_loss, cross_entropy, evidence_loss, gap_loss, lookup_loss, slot_loss
 from engine.training.network import RunLayer, attention, encode, predict, text_attention, through_layer
 from engine.training.recipes.embedded import Recipe
 from engine.training.recipes.recipe import Feed
@@ -128,14 +129,16 @@ class Trainer(TrainingLoop):
         looks: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         read, written = list[Tensor](), list[Tensor]()  # the layers' outputs, for slots that should look
-        run_layer = through_layer if slots is None else self.run_layer  # few of a mix's rows are walks
+        run_layer = through_layer if slots is None else self.run_layer  # few of a mix's rows have none
         padded = present if self.recipe.name != "sudoku" else None
         # without gradients a third of the time is saved; a trained model has learnt to read prompts
         with torch.set_grad_enabled(not self.trained or bool(self.recipe.mix)):
-            _, prefix = encode(self.model, ids, padded, run_layer=run_layer, outputs=None if slots is None else read)
-        logits = predict(self.model, canvas, soft, prefix, padded, run_layer, None if slots is None else written)
-        if slots is None or looks is None:
+            _, prefix = encode(self.model, ids, padded, run_layer=run_layer, outputs=None if looks is None else read)
+        logits = predict(self.model, canvas, soft, prefix, padded, run_layer, None if looks is None else written)
+        if slots is None:
             return canvas_loss(logits, target), logits
+        if looks is None:
+            return gap_loss(logits, target, slots), logits
         # the end of each question predicts its answer, too, below the layers in which its slot should look there
         ends, answers = question_ends(ids), target[slots]
         loss = slot_loss(logits, target, slots)
@@ -155,7 +158,8 @@ class Trainer(TrainingLoop):
         draw, size = partial(self.rows.draw, index), self.model.config.vocab_size
         if feed.is_read:
             return Reads(draw, feed.rows, size, self.generator)
-        return Pool(draw, feed.rows, size, self.generator, self.ahead)
+        kind = GapPool if feed.kind == "gaps" else Pool
+        return kind(draw, feed.rows, size, self.generator, self.ahead)
 
     def _begin(self, before: State | None) -> None:
         """Restores pools and streams; pools of another recipe start anew, which costs a few short walks."""

@@ -22,7 +22,7 @@ from engine.decoding import sampling
 class TrainingBatch:
     """Rows of a task: prompt ids (B, P) padded on the left, their presence, and target canvases (B, C).
 
-    ``slots`` (B, C), for decisions only, marks where a canvas is answered; the rest of it is given.
+    ``slots`` (B, C), of decisions and gaps, marks where a canvas is written; the rest of it is given.
     """
 
     ids: Tensor
@@ -46,7 +46,8 @@ class Pool:
     """
 
     NAMES: tuple[str, ...] = POOL
-    slots = looks = None  # the whole canvas is generated, and no token has evidence to look up
+    slots: Tensor | None = None  # the whole canvas is written
+    looks: Tensor | None = None  # no token has evidence to look up
 
     def __init__(self, draw: Draw, size: int, vocab_size: int, generator: torch.Generator, ahead: bool = False) -> None:
         self.draw = draw

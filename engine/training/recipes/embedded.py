@@ -115,6 +115,18 @@ DECISIONS = dataclasses.replace(
         Feed("short", 16, 8),
     ),
 )
+# After the skills: texts with a gap, and enough of the skills to keep them.
+GAPS = dataclasses.replace(
+    SKILLS,
+    name="gaps",
+    steps=0,
+    minutes=150.0,
+    batch=32,
+    muon_lr=0.01,
+    adam_lr=1e-3,
+    decay_share=0.5,
+    mix=(Feed("gaps", 1, 32), Feed("short", 3, 24), Feed("long", 6, 16)),
+)
 # After the skills: drawings, photographed Sudokus, and enough of the skills to keep some. A drawing of 128 x 128 pixels
 # takes 64 soft tokens; a Sudoku is read with 280, so that a cell of its grid is almost two of them wide.
 SIGHT = dataclasses.replace(
@@ -155,7 +167,7 @@ SIGHT = dataclasses.replace(
 )
 # The base of adapters: the skills on a canvas large enough for a Sudoku, of which it sees a little.
 BASE = dataclasses.replace(SUDOKU, name="base", max_new_tokens=288, steps=290)
-RECIPES = {recipe.name: recipe for recipe in (SUDOKU, SKILLS, DECISIONS, SIGHT, BASE)}
+RECIPES = {recipe.name: recipe for recipe in (SUDOKU, SKILLS, GAPS, DECISIONS, SIGHT, BASE)}
 
 
 CARD_RECIPES = {name: recipe.for_card() for name, recipe in RECIPES.items()}

@@ -277,7 +277,7 @@ def test_decision_rows_are_what_the_engine_reads(form: examples.Form) -> None:
         assert len(target) == (32 if form == "joint" else 16)
         assert TURN_END in target
     assert not torch.equal(batch.ids, again.ids)
-    moved = unpacked(packed(batch), source.prompt_length, is_read=True)  # from a process that makes rows ahead
+    moved = unpacked(packed(batch), source.prompt_length, has_slots=True)  # from a process that makes rows ahead
     for name in ("ids", "present", "target", "slots"):
         assert torch.equal(getattr(moved, name), getattr(batch, name))
     right = torch.nn.functional.one_hot(batch.target, 128).float()

@@ -1,0 +1,188 @@
+"""Texts with a gap that what stands around it determines: numbers, lines of tables, brackets, words of known phrases.
+
+One text in sixteen is held out of training, by its content; phrases are learnt by heart and are in both splits. The
+answer is the piece that was taken out, so no second program computes it: each maker takes out what has one filling.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from engine.tasks.skills.number_words import in_words
+from engine.tasks.skills.skill import is_held_out_content
+from engine.tasks.skills.vocabulary import WORDS, random_word
+
+INSTRUCTION = "Fill in the gap."
+MOST_TEXT = 62  # characters of a text
+Split: TypeAlias = Literal["train", "test"]
+
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTHS = tuple(
+    "January February March April May June July August September October November December".split()
+)
+PHRASES = (
+    "Actions speak louder than words.",
+    "All that glitters is not gold.",
+    "A picture is worth a thousand words.",
+    "Better late than never.",
+    "Birds of a feather flock together.",
+    "Don't count your chickens before they hatch.",
+    "Every cloud has a silver lining.",
+    "Good things come to those who wait.",
+    "Honesty is the best policy.",
+    "Look before you leap.",
+    "Many hands make light work.",
+    "No news is good news.",
+    "Practice makes perfect.",
+    "Rome was not built in a day.",
+    "Slow and steady wins the race.",
+    "The early bird catches the worm.",
+    "The pen is mightier than the sword.",
+    "Time and tide wait for no man.",
+    "Too many cooks spoil the broth.",
+    "Two heads are better than one.",
+    "When in Rome, do as the Romans do.",
+    "You can't judge a book by its cover.",
+    "Where there is smoke, there is fire.",
+    "Strike while the iron is hot.",
+)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A text without one piece. ``kind`` is the name of its maker."""
+
+    kind: str
+    prefix: str
+    answer: str
+    suffix: str
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return self.prefix + self.answer + self.suffix
+
+
+def _without(kind: str, pieces: Sequence[str], separator: str, rng: random.Random, first: int, last: int) -> Gap:
+    """Takes one of the pieces ``first`` to ``last`` out of the text that they make."""
+    place = rng.randint(first, last)
+    before, behind = separator.join(pieces[:place]), separator.join(pieces[place + 1 :])
+    before += separator if place else ""
+    behind = separator + behind if place + 1 < len(pieces) else ""
+    return Gap(kind, before, pieces[place], behind)
+
+
+def _series(rng: random.Random) -> Gap:
+    step = rng.choice([*range(1, 13), *range(-9, 0)])
+    count = rng.randint(5, 8)
+    start = rng.randint(0, 60) + max(0, -step * (count - 1))
+    terms = [str(start + step * place) for place in range(count)]
+    return _without("series", terms, rng.choice((" ", ", ")), rng, 1, count - 2)
+
+
+def _table(rng: random.Random) -> Gap:
+    factor, first, count = rng.randint(2, 12), rng.randint(1, 7), rng.randint(4, 5)
+    lines = [f"{factor} x {row} = {factor * row}" for row in range(first, first + count)]
+    return _without("table", lines, "\n", rng, 1, count - 2)
+
+
+def _sum(rng: random.Random) -> Gap:
+    left, right = rng.randint(0, 60), rng.randint(0, 39)
+    pieces = [str(left), "+", str(right), "=", str(left + right)]
+    place = rng.choice((0, 2, 4))
+    return _without("sum", pieces, " ", rng, place, place)
+
+
+def _brackets(rng: random.Random) -> Gap:
+    kinds = [rng.choice(("()", "[]", "{}")) for _ in range(rng.randint(2, 5))]
+    letters = rng.sample("abcdefghijklmnopqrstuvwxyz", 2 * len(kinds) + 1)
+    opening = "".join(letters[place] + kind[0] for place, kind in enumerate(kinds)) + letters[-1]
+    closing = [kind[1] + letters[len(kinds) + place] for place, kind in enumerate(reversed(kinds))]
+    place = rng.randrange(len(closing))
+    letter = closing[place][1]
+    return Gap("brackets", opening + "".join(closing[:place]), closing[place][0], letter + "".join(closing[place + 1 :]))
+
+
+def _pairs(kind: str, pairs: Sequence[tuple[str, str]], rng: random.Random) -> Gap:
+    """Takes either side of a pair out of the text that they make."""
+    place, side = rng.randrange(len(pairs)), rng.randrange(2)
+    before = "".join(f"{left} {right}, " for left, right in pairs[:place])
+    behind = "".join(f", {left} {right}" for left, right in pairs[place + 1 :])
+    left, right = pairs[place]
+    return Gap(kind, before + f"{left} ", right, behind) if side else Gap(kind, before, left, f" {right}{behind}")
+
+
+def _words(kind: str, change: Callable[[str], str], rng: random.Random) -> Gap:
+    words = [random_word(rng) for _ in range(rng.randint(3, 4))]
+    return _pairs(kind, [(word, change(word)) for word in words], rng)
+
+
+def _capitals(rng: random.Random) -> Gap:
+    return _words("capitals", str.upper, rng)
+
+
+def _reversed(rng: random.Random) -> Gap:
+    return _words("reversed", lambda word: word[::-1], rng)
+
+
+def _spelled(rng: random.Random) -> Gap:
+    return _words("spelled", "-".join, rng)
+
+
+def _numbers(rng: random.Random) -> Gap:
+    return _pairs("numbers", [(str(number), in_words(number)) for number in rng.sample(range(100), 3)], rng)
+
+
+def _calendar(rng: random.Random) -> Gap:
+    names = rng.choice((DAYS, MONTHS))
+    first, count = rng.randrange(len(names)), rng.randint(3, 5)
+    pieces = [names[(first + place) % len(names)] for place in range(count)]
+    return _without("calendar", pieces, ", ", rng, 1, count - 2)
+
+
+def _json(rng: random.Random) -> Gap:
+    words = rng.sample([word for word in WORDS if len(word) < 6], rng.randint(3, 4))
+    place = rng.randrange(len(words))
+    quoted = [f'"{word}"' for word in words]
+    before = ", ".join(words) + ": [" + "".join(f"{one}, " for one in quoted[:place])
+    return Gap("json", before, quoted[place], "".join(f", {one}" for one in quoted[place + 1 :]) + "]")
+
+
+def _phrase(rng: random.Random) -> Gap:
+    words = rng.choice(PHRASES).rstrip(".").split(" ")
+    long = [place for place, word in enumerate(words) if len(word) > 2]
+    place = rng.choice(long)
+    gap = _without("phrase", words, " ", rng, place, place)
+    return Gap("phrase", gap.prefix, gap.answer, gap.suffix + ".")
+
+
+KINDS: dict[str, Callable[[random.Random], Gap]] = {
+    maker.__name__.removeprefix("_"): maker
+    for maker in (
+        _series,
+        _table,
+        _sum,
+        _brackets,
+        _capitals,
+        _reversed,
+        _spelled,
+        _numbers,
+        _calendar,
+        _json,
+        _phrase,
+    )
+}
+"""The makers of texts with a gap, by the name of what they make."""
+
+
+def sample(rng: random.Random, split: Split, kind: str | None = None) -> Gap:
+    """Draws a gap of a split, of the given kind or of any, each as often."""
+    while True:
+        gap = KINDS[kind or rng.choice(list(KINDS))](rng)
+        if len(gap.text) > MOST_TEXT:
+            continue
+        if gap.kind == "phrase" or gap.kind == "calendar" or is_held_out_content(gap.text) == (split == "test"):
+            return gap
