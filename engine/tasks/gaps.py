@@ -20,9 +20,7 @@ MOST_TEXT = 62  # characters of a text
 Split: TypeAlias = Literal["train", "test"]
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-MONTHS = tuple(
-    "January February March April May June July August September October November December".split()
-)
+MONTHS = tuple("January February March April May June July August September October November December".split())
 PHRASES = (
     "Actions speak louder than words.",
     "All that glitters is not gold.",
@@ -103,7 +101,9 @@ def _brackets(rng: random.Random) -> Gap:
     closing = [kind[1] + letters[len(kinds) + place] for place, kind in enumerate(reversed(kinds))]
     place = rng.randrange(len(closing))
     letter = closing[place][1]
-    return Gap("brackets", opening + "".join(closing[:place]), closing[place][0], letter + "".join(closing[place + 1 :]))
+    return Gap(
+        "brackets", opening + "".join(closing[:place]), closing[place][0], letter + "".join(closing[place + 1 :])
+    )
 
 
 def _pairs(kind: str, pairs: Sequence[tuple[str, str]], rng: random.Random) -> Gap:

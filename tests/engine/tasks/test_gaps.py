@@ -1,0 +1,100 @@
+"""Texts with a gap: each has one filling, by rules that know nothing of the makers."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from engine.tasks import gaps
+from engine.tasks.skills import solve
+from engine.tasks.skills.skill import is_held_out_content
+
+
+def series(text: str) -> bool:
+    numbers = [int(term) for term in re.split(", | ", text)]
+    return len({later - earlier for earlier, later in pairwise(numbers)}) == 1
+
+
+def table(text: str) -> bool:
+    rows = [re.fullmatch(r"(\d+) x (\d+) = (\d+)", line) for line in text.split("\n")]
+    numbers = [tuple(map(int, row.groups())) for row in rows if row]
+    following = all(later[1] - earlier[1] == 1 for earlier, later in pairwise(numbers))
+    return following and len(numbers) == len(rows) > 3 and all(a * b == c for a, b, c in numbers)
+
+
+def total(text: str) -> bool:
+    found = re.fullmatch(r"(\d+) \+ (\d+) = (\d+)", text)
+    return found is not None and int(found[1]) + int(found[2]) == int(found[3])
+
+
+def brackets(text: str) -> bool:
+    opened = list[str]()
+    for mark in text:
+        if mark in "([{":
+            opened.append({"(": ")", "[": "]", "{": "}"}[mark])
+        elif mark in ")]}" and (not opened or opened.pop() != mark):
+            return False
+    return not opened
+
+
+def pairs(change: Callable[[str], str | None]) -> Callable[[str], bool]:
+    def holds(text: str) -> bool:
+        halves = [pair.split(" ", 1) for pair in text.split(", ")]
+        return all(change(left) == right for left, right in halves)
+
+    return holds
+
+
+def calendar(text: str) -> bool:
+    names = text.split(", ")
+    order = gaps.DAYS if names[0] in gaps.DAYS else gaps.MONTHS
+    places = [order.index(name) for name in names]
+    return all((later - earlier) % len(order) == 1 for earlier, later in pairwise(places))
+
+
+def listed(text: str) -> bool:
+    words, found = text.split(": ", 1)
+    return bool(json.loads(found) == words.split(", "))
+
+
+RULES: dict[str, Callable[[str], bool]] = {
+    "series": series,
+    "table": table,
+    "sum": total,
+    "brackets": brackets,
+    "capitals": pairs(str.upper),
+    "reversed": pairs(lambda word: word[::-1]),
+    "spelled": pairs("-".join),
+    "numbers": pairs(lambda number: solve(f"Write {number} in words.")),
+    "calendar": calendar,
+    "json": listed,
+    "phrase": gaps.PHRASES.__contains__,
+}
+
+
+@pytest.mark.parametrize("kind", gaps.KINDS)
+def test_a_text_keeps_the_rule_of_its_kind_and_a_changed_answer_breaks_it(kind: str) -> None:
+    rng, holds = random.Random(1), RULES[kind]
+    for _ in range(200):
+        gap = gaps.sample(rng, rng.choice(("train", "test")), kind)
+        assert gap.kind == kind
+        assert gap.answer
+        assert holds(gap.text)
+        assert len(gap.text) <= gaps.MOST_TEXT
+        if kind != "calendar":  # a name that is none has no place
+            place = 1 if kind == "json" else -1
+            mark = "2" if gap.answer[place] == "1" else "1"
+            assert not holds(mark.join((gap.prefix + gap.answer[:place], gap.answer[place:][1:] + gap.suffix)))
+
+
+def test_the_splits_have_no_text_in_common() -> None:
+    rng = random.Random(2)
+    for _ in range(500):
+        kind = rng.choice([name for name in gaps.KINDS if name not in ("phrase", "calendar")])
+        assert not is_held_out_content(gaps.sample(rng, "train", kind).text)
+        assert is_held_out_content(gaps.sample(rng, "test", kind).text)
