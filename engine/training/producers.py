@@ -26,9 +26,9 @@ from torch import Tensor
 
 from engine.errors import SafelightError
 from engine.training.data.corpus import SkillSource, SudokuSource
-from engine.training.data.gaps import GapSource
 from engine.training.data.decisions import DecisionSource
 from engine.training.data.drawings import DrawingSource, SudokuPartSource, SudokuPictureSource
+from engine.training.data.gaps import GapSource
 from engine.training.data.pictures import PictureRows
 from engine.training.data.rollout import TrainingBatch
 from engine.training.data.text_rows import TextRows

@@ -19,14 +19,14 @@ _VALUES = {word: value for value, word in enumerate(_SMALL)} | {
 }
 
 
-def in_words(number: int) -> str:
+def _in_words(number: int) -> str:
     if number < 20:
         return _SMALL[number]
     if number < 100:
         tens, ones = divmod(number, 10)
         return _TENS[tens - 2] + (f"-{_SMALL[ones]}" if ones else "")
     hundreds, rest = divmod(number, 100)
-    return f"{_SMALL[hundreds]} hundred" + (f" {in_words(rest)}" if rest else "")
+    return f"{_SMALL[hundreds]} hundred" + (f" {_in_words(rest)}" if rest else "")
 
 
 def _up_to_999(rng: random.Random) -> int:
@@ -35,13 +35,13 @@ def _up_to_999(rng: random.Random) -> int:
 
 def _number_to_words(rng: random.Random) -> Example:
     number = _up_to_999(rng)
-    return ask(rng, "number_to_words", ("Write {n} in words.", "Say {n} in words."), in_words(number), n=number)
+    return ask(rng, "number_to_words", ("Write {n} in words.", "Say {n} in words."), _in_words(number), n=number)
 
 
 def _words_to_number(rng: random.Random) -> Example:
     number = _up_to_999(rng)
     phrasings = ("Write {w} in digits.", "Say {w} in digits.")
-    return ask(rng, "words_to_number", phrasings, str(number), w=in_words(number))
+    return ask(rng, "words_to_number", phrasings, str(number), w=_in_words(number))
 
 
 # --- rules, which spell numbers by an independent algorithm -----------------------------------------------------------

@@ -92,5 +92,5 @@ class GapPool(Pool):
 
     def _renew(self, finished: Tensor, retire: float) -> None:
         super()._renew(finished, retire)
-        if self._fresh:
+        if self._fresh and self.slots is not None:
             self.slots = placed(self.slots, finished, self._fresh.pop())
