@@ -41,11 +41,11 @@ class LoadRequest:
 class RunRequest:
     """One generation; ``cancel`` stops it within one denoising step.
 
-    A chat or a puzzle answers ``messages``, a completion continues ``text``, or ``ids`` where there are any. A fork
-    continues ``source`` with ``changes``; an infill regenerates the ``marks`` in the finished text of ``source``. Forks
-    and infills take the prompt and the settings of ``source``, and a fork its seed, too: see ``RunRequest.fork`` and
-    ``RunRequest.infill``. A decision reads answers to the questions of ``decision`` from one canvas; its messages are
-    made of them.
+    A chat or a puzzle answers ``messages``, a completion continues ``text``, or ``ids`` where there are any; with a
+    ``suffix`` it writes only the gap between ``text`` and that. A fork continues ``source`` with ``changes``; an infill
+    regenerates the ``marks`` in the finished text of ``source``. Forks and infills take the prompt and the settings of
+    ``source``, and a fork its seed, too: see ``RunRequest.fork`` and ``RunRequest.infill``. A decision reads answers to
+    the questions of ``decision`` from one canvas; its messages are made of them.
     ``pictures`` are those that the messages name, each once.
 
     Raises:
@@ -64,6 +64,7 @@ class RunRequest:
     marks: tuple[Mark, ...] = ()
     tools: tuple[Mapping[str, Any], ...] = ()  # of a chat: functions as JSON schemas, for the chat template
     text: str = ""  # of a completion: the prompt as it is, without a template
+    suffix: str | None = None  # of a completion: the text behind the gap; None: the text goes on
     ids: tuple[int, ...] = ()  # of a completion: the prompt as tokens, to which none is added; none: made of the text
     prompt_scores: int | None = None  # score the prompt, with so many of the likeliest tokens in each place
     decision: Decision | None = None
@@ -78,6 +79,8 @@ class RunRequest:
             raise ValueError("a fork and an infill go on from a source; the others have none")
         if (self.kind == "decision") != (self.decision is not None):
             raise ValueError("a decision has its questions; the others have none")
+        if self.suffix is not None and (self.kind != "completion" or self.ids):
+            raise ValueError("a suffix stands behind the text of a completion; the others have none")
         if self.source is not None:
             _check_source(self.source.header)
         if not set(image_digests(self.messages)) <= {picture.digest for picture in self.pictures}:

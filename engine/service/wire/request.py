@@ -2,16 +2,16 @@
 
     chat           messages, config, seed, think, reserve, tools, output_format, adapter
     puzzle         messages, config, seed, think, reserve, tools, adapter
-    completion     text, config, seed, output_format, adapter
+    completion     text, suffix, config, seed, output_format, adapter
     decision       decision, pictures, config, seed, adapter
     fork           source, changes, adapter; the rest is the source's
     infill         source, marks, seed, adapter
 
 ``config`` has a ``GenerationConfig``'s fields; those left out have its defaults. ``changes`` and ``marks`` are as in a
-trace's header, as are ``decision`` and ``output_format``, which may be null; ``messages`` and ``tools`` are as chat
-templates take them. ``adapter`` is null for the attached one, an empty text for none. ``pictures``, and the images of
-messages, are digests of pictures that were sent before. The receiver chooses the run's id, and if its trace is kept.
-The end of the connection cancels the run.
+trace's header, as are ``decision`` and ``output_format``. These two may be null, and so may ``suffix``, which is left
+out where there is none. ``messages`` and ``tools`` are as chat templates take them. ``adapter`` is null for the
+attached one, an empty text for none. ``pictures``, and the images of messages, are digests of pictures that were sent
+before. The receiver chooses the run's id, and if its trace is kept. The end of the connection cancels the run.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _CHAT = ("kind", "messages", "config", "seed", "think", "reserve", "tools", "ada
 _FIELDS: dict[RunKind, tuple[str, ...]] = {
     "chat": (*_CHAT, "output_format"),
     "puzzle": _CHAT,
-    "completion": ("kind", "text", "config", "seed", "output_format", "adapter"),
+    "completion": ("kind", "text", "suffix", "config", "seed", "output_format", "adapter"),
     "decision": ("kind", "decision", "pictures", "config", "seed", "adapter"),
     "fork": ("kind", "source", "changes", "adapter"),
     "infill": ("kind", "source", "marks", "seed", "adapter"),
 }
-_OPTIONAL = ("kind", "think", "reserve", "tools", "output_format", "adapter", "pictures")
+_OPTIONAL = ("kind", "think", "reserve", "tools", "output_format", "adapter", "pictures", "suffix")
 _MESSAGE = ("role", "content", "tool_calls", "reasoning_content", "name", "tool_call_id", "images")
 
 
@@ -62,6 +62,7 @@ def request_to_json(request: RunRequest) -> dict[str, Any]:
         "kind": request.kind,
         "messages": [dict(message) for message in request.messages],
         "text": request.text,
+        "suffix": request.suffix,
         "config": dataclasses.asdict(request.config),
         "seed": request.seed,
         "think": request.think,
@@ -75,7 +76,8 @@ def request_to_json(request: RunRequest) -> dict[str, Any]:
         "output_format": None if request.output_format is None else request.output_format.to_json(),
         "pictures": [picture.digest for picture in request.pictures],
     }
-    return {name: whole_request[name] for name in _FIELDS[request.kind] if name != "pictures" or request.pictures}
+    absent = {name for name in ("pictures", "suffix") if not whole_request[name] and whole_request[name] != ""}
+    return {name: whole_request[name] for name in _FIELDS[request.kind] if name not in absent}
 
 
 def request_from_json(raw: Any, find: FindPicture = none_sent) -> RunRequest:
@@ -119,6 +121,7 @@ def request_from_json(raw: Any, find: FindPicture = none_sent) -> RunRequest:
         reserve=whole(raw, "reserve", 0, MOST_POSITIONS, 0),
         tools=tuple(tools),
         text=string(raw, "text", MOST_CHARACTERS),
+        suffix=None if raw.get("suffix") is None else string(raw, "suffix", MOST_CHARACTERS),
         output_format=None if raw.get("output_format") is None else OutputFormat.from_json(raw["output_format"]),
         adapter=adapter,
         pictures=shown_in(messages, find),
