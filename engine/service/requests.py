@@ -92,7 +92,7 @@ class RunRequest:
 
     @property
     def gap(self) -> TextGap | None:
-        """The text with a gap that a completion fills; None if it goes on with its text."""
+        """The text with a gap that a completion fills; None if it continues its text."""
         return None if self.suffix is None else TextGap(self.text, self.suffix, self.path, self.files)
 
     @property

@@ -11,8 +11,8 @@
 trace's header, as are ``decision`` and ``output_format``, which may be null; ``messages`` and ``tools`` are as chat
 templates take them. A completion that fills a gap has a ``suffix``, and may have the ``path`` of its file, ``files``
 with a path and a text each, and a bound of ``seconds``. ``adapter`` is null for the attached one, an empty text for
-none. ``pictures``, and the images of messages, are digests of pictures that were sent before. The receiver chooses the run's
-id, and if its trace is kept. The end of the connection cancels the run.
+none. ``pictures``, and the images of messages, are digests of pictures that were sent before. The receiver chooses the
+run's id, and if its trace is kept. The end of the connection cancels the run.
 """
 
 from __future__ import annotations
