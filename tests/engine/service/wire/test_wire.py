@@ -26,6 +26,7 @@ from engine.service.wire.request import request_from_json, request_to_json
 from engine.service.wire.stream import IDLE, Ended, ReplyReader, ReplyWriter, decode_event, encode_event
 from engine.tasks.decisions.layout import Slot
 from engine.tasks.decisions.questions import Decision, OneOf, Option, Score, YesNo
+from engine.text.gap_markers import GapFile
 from engine.text.message import image_of
 from engine.text.output_format import OutputFormat
 from engine.trace.codec import Codec
@@ -83,8 +84,11 @@ def some_request(draw: random.Random) -> RunRequest:
     wanted = draw.choice((None, *FORMATS))
     match draw.choice(("chat", "puzzle", "completion", "fork", "infill", "decision")):
         case "completion":
-            text = "Es war «einmal» 🦊\n"
-            return RunRequest("completion", (), config, seed, text=text, output_format=wanted, adapter=adapter)
+            given: dict[str, Any] = {"text": "Es war «einmal» 🦊\n", "output_format": wanted, "adapter": adapter}
+            suffix = draw.choice((None, "", "\n… und «lebt» noch"))
+            if suffix is not None and draw.random() < 0.5:
+                given |= {"path": "ä.py", "files": (GapFile("b.py", "B = 1\n"), GapFile("", "x")), "seconds": 0.3}
+            return RunRequest("completion", (), config, seed, suffix=suffix, **given)
         case "decision":
             shown = tuple(draw.sample(list(SHOWN.values()), draw.randint(0, 2)))
             decision = draw.choice(DECISIONS)
@@ -178,6 +182,7 @@ MARK = {"block": 0, "start": 0, "stop": 1}
         ({"kind": "chat", "messages": [], "config": {}, "seed": 0}, "at least one message"),
         ({"kind": "chat", "messages": [{"role": "user", "content": "x"}], "config": {}, "seed": -1}, "seed must be"),
         ({"kind": "completion", "text": "x", "config": {}, "seed": 0, "messages": []}, "field 'messages' that is not"),
+        ({"kind": "completion", "text": "x", "config": {}, "seed": 0, "suffix": 3}, "suffix must be a text of at most"),
         ({"kind": "completion", "text": "x", "config": {"heat": 1}, "seed": 0}, "settings 'heat' are not known"),
         ({"kind": "fork", "source": {}, "changes": []}, "changes are empty"),
         (
