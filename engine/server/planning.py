@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ class RunPlan:
     has_frames: bool = False
     format_field: str | None = None  # the request's field that asks for the answer's format
     ignored: tuple[str, ...] = ()  # fields of the request that were passed over
+    seconds: float | None = None  # of writing, after which a settled line is the answer
 
     @property
     def fingerprint(self) -> str:
@@ -59,13 +61,16 @@ class RunPlan:
         )
         return (self, *(dataclasses.replace(self, request=request) for request in others))
 
-    def with_prediction(self, tokens: list[int]) -> Self:
-        """Begins the first canvas as these tokens and padding after them, instead of noise."""
+    def with_prediction(self, tokens: list[int], noise: float = 0.0) -> Self:
+        """Begins the first canvas as these tokens and padding after them, except for a share of noise."""
         config = self.request.config
         length = config.canvas(self.model.canvas_length)
         ends = config.eos_token_ids[:1]
         guess = tuple(tokens[:length])
         canvas = (guess + ends + (config.pad_token_id,) * length)[:length]
+        if noise:
+            draws = random.Random(self.request.seed)
+            canvas = tuple(draws.randrange(self.model.vocab_size) if draws.random() < noise else t for t in canvas)
         return dataclasses.replace(
             self,
             request=dataclasses.replace(self.request, config=config.replace(seed_canvas=canvas, canvas_length=length)),
@@ -218,6 +223,13 @@ def _check_thinking(model: LoadedModel, request: RunRequest, *, thinks: bool, ig
         ignored.pass_over(field, unsupported(f"{error}.", field))
         return dataclasses.replace(request, config=request.config.replace(thinking_tokens=None))
     return request
+
+
+def take_any_name(body: SampledRequest, *beginnings: str) -> None:
+    """Passes over the name of somebody else's model, which a client sends whatever is loaded."""
+    if not body.ignored.is_strict and body.model is not None and body.model.startswith(beginnings):
+        body.ignored.add("model")
+        body.model = None
 
 
 def seed_of(body: SampledRequest) -> int:
