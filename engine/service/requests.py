@@ -12,6 +12,7 @@ from engine.errors import SafelightError
 from engine.forks import Fork, Mark
 from engine.pictures import Picture
 from engine.tasks.decisions.questions import Decision
+from engine.text.gap_markers import GapFile, TextGap
 from engine.text.message import Message, image_digests
 from engine.text.output_format import OutputFormat
 from engine.trace.header import TraceHeader, new_id
@@ -65,6 +66,9 @@ class RunRequest:
     tools: tuple[Mapping[str, Any], ...] = ()  # of a chat: functions as JSON schemas, for the chat template
     text: str = ""  # of a completion: the prompt as it is, without a template
     suffix: str | None = None  # of a completion: the text behind the gap; None: the text goes on
+    path: str = ""  # of the file that has the gap
+    files: tuple[GapFile, ...] = ()  # of a gap: others that the model may read, the least important first
+    seconds: float | None = None  # of a gap: no step is taken after so many; None: no bound
     ids: tuple[int, ...] = ()  # of a completion: the prompt as tokens, to which none is added; none: made of the text
     prompt_scores: int | None = None  # score the prompt, with so many of the likeliest tokens in each place
     decision: Decision | None = None
@@ -85,6 +89,11 @@ class RunRequest:
             _check_source(self.source.header)
         if not set(image_digests(self.messages)) <= {picture.digest for picture in self.pictures}:
             raise SafelightError("a picture of this conversation is missing or damaged; remove it, or add it again")
+
+    @property
+    def gap(self) -> TextGap | None:
+        """The text with a gap that a completion fills; None if it continues its text."""
+        return None if self.suffix is None else TextGap(self.text, self.suffix, self.path, self.files)
 
     @property
     def departure(self) -> Fork:

@@ -37,7 +37,7 @@ class Tokenizer:
         self.before, self.after = before, after
         self._added = {i: token.content for i, token in fast.get_added_tokens_decoder().items()}
         self._special = {i for i, token in fast.get_added_tokens_decoder().items() if token.special}
-        self.inert = Inert(self._added[token] for token in self._special)
+        self.inert = self.inert_with()
         """Returns a text with its special tokens broken, for ``encode_rendered``."""
         self._piece = lru_cache(maxsize=65_536)(self._decode_one)
 
@@ -67,6 +67,10 @@ class Tokenizer:
         file = reduced(data, name)
         with _in_words(f"{name} is damaged; ask for it again"):
             return _made(file)
+
+    def inert_with(self, tokens: Iterable[str] = ()) -> Inert:
+        """Returns what breaks the special tokens in a text, and others by their written form; see ``inert``."""
+        return Inert([*(self._added[token] for token in self._special), *tokens])
 
     @property
     def vocab_size(self) -> int:

@@ -2,16 +2,17 @@
 
     chat           messages, config, seed, think, reserve, tools, output_format, adapter
     puzzle         messages, config, seed, think, reserve, tools, adapter
-    completion     text, suffix, config, seed, output_format, adapter
+    completion     text, suffix, path, files, seconds, config, seed, output_format, adapter
     decision       decision, pictures, config, seed, adapter
     fork           source, changes, adapter; the rest is the source's
     infill         source, marks, seed, adapter
 
 ``config`` has a ``GenerationConfig``'s fields; those left out have its defaults. ``changes`` and ``marks`` are as in a
-trace's header, as are ``decision`` and ``output_format``. These two may be null, and so may ``suffix``, which is left
-out where there is none. ``messages`` and ``tools`` are as chat templates take them. ``adapter`` is null for the
-attached one, an empty text for none. ``pictures``, and the images of messages, are digests of pictures that were sent
-before. The receiver chooses the run's id, and if its trace is kept. The end of the connection cancels the run.
+trace's header, as are ``decision`` and ``output_format``, which may be null; ``messages`` and ``tools`` are as chat
+templates take them. A completion that fills a gap has a ``suffix``, and may have the ``path`` of its file, ``files``
+with a path and a text each, and a bound of ``seconds``. ``adapter`` is null for the attached one, an empty text for
+none. ``pictures``, and the images of messages, are digests of pictures that were sent before. The receiver chooses the
+run's id, and if its trace is kept. The end of the connection cancels the run.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 from engine.config import LARGEST_SEED, MOST_POSITIONS
 from engine.errors import SafelightError, quoted
 from engine.service.requests import RunKind, RunRequest
-from engine.service.wire.fields import fields, flag, items, reading, string, whole
+from engine.service.wire.fields import fields, flag, items, reading, real, string, whole
 from engine.service.wire.source import (
     FindPicture,
     digests_from_json,
@@ -33,6 +34,7 @@ from engine.service.wire.source import (
     source_to_json,
 )
 from engine.tasks.decisions.forms import decision_from_json, decision_to_json
+from engine.text.gap_markers import MOST_FILES, GapFile
 from engine.text.message import Message, read_images
 from engine.text.output_format import OutputFormat
 from engine.trace.header import MOST_NAME, read_changes, read_config, read_marks
@@ -40,15 +42,16 @@ from engine.trace.header import MOST_NAME, read_changes, read_config, read_marks
 MOST_MESSAGES, MOST_TOOLS, MOST_CHANGES = 4_096, 256, 4_096
 MOST_CHARACTERS = 2**21  # characters of a message, which a tokenizer reads at once
 _CHAT = ("kind", "messages", "config", "seed", "think", "reserve", "tools", "adapter")
+_GAP = ("suffix", "path", "files", "seconds")
 _FIELDS: dict[RunKind, tuple[str, ...]] = {
     "chat": (*_CHAT, "output_format"),
     "puzzle": _CHAT,
-    "completion": ("kind", "text", "suffix", "config", "seed", "output_format", "adapter"),
+    "completion": ("kind", "text", *_GAP, "config", "seed", "output_format", "adapter"),
     "decision": ("kind", "decision", "pictures", "config", "seed", "adapter"),
     "fork": ("kind", "source", "changes", "adapter"),
     "infill": ("kind", "source", "marks", "seed", "adapter"),
 }
-_OPTIONAL = ("kind", "think", "reserve", "tools", "output_format", "adapter", "pictures", "suffix")
+_OPTIONAL = ("kind", "think", "reserve", "tools", "output_format", "adapter", "pictures", *_GAP)
 _MESSAGE = ("role", "content", "tool_calls", "reasoning_content", "name", "tool_call_id", "images")
 
 
@@ -63,6 +66,9 @@ def request_to_json(request: RunRequest) -> dict[str, Any]:
         "messages": [dict(message) for message in request.messages],
         "text": request.text,
         "suffix": request.suffix,
+        "path": request.path,
+        "files": [dataclasses.asdict(file) for file in request.files],
+        "seconds": request.seconds,
         "config": dataclasses.asdict(request.config),
         "seed": request.seed,
         "think": request.think,
@@ -76,7 +82,8 @@ def request_to_json(request: RunRequest) -> dict[str, Any]:
         "output_format": None if request.output_format is None else request.output_format.to_json(),
         "pictures": [picture.digest for picture in request.pictures],
     }
-    absent = {name for name in ("pictures", "suffix") if not whole_request[name] and whole_request[name] != ""}
+    absent = {name for name in ("pictures", *_GAP) if whole_request[name] in (None, [])}
+    absent |= set() if request.path else {"path"}
     return {name: whole_request[name] for name in _FIELDS[request.kind] if name not in absent}
 
 
@@ -122,6 +129,9 @@ def request_from_json(raw: Any, find: FindPicture = none_sent) -> RunRequest:
         tools=tuple(tools),
         text=string(raw, "text", MOST_CHARACTERS),
         suffix=None if raw.get("suffix") is None else string(raw, "suffix", MOST_CHARACTERS),
+        path=string(raw, "path", MOST_NAME),
+        files=tuple(_file(file) for file in items(raw, "files", MOST_FILES)),
+        seconds=None if raw.get("seconds") is None else real(raw, "seconds"),
         output_format=None if raw.get("output_format") is None else OutputFormat.from_json(raw["output_format"]),
         adapter=adapter,
         pictures=shown_in(messages, find),
@@ -153,6 +163,11 @@ def _fork(raw: Any, find: FindPicture) -> RunRequest:
     if not changes:
         raise SafelightError("a fork's changes are empty; change something")
     return RunRequest.fork(source_from_json(raw["source"], find), changes)
+
+
+def _file(raw: Any) -> GapFile:
+    raw = fields(raw, "a file", ("path", "text"), ("path", "text"))
+    return GapFile(string(raw, "path", MOST_NAME), string(raw, "text", MOST_CHARACTERS))
 
 
 def _message(raw: Any) -> Message:

@@ -26,6 +26,7 @@ from engine.service.wire.request import request_from_json, request_to_json
 from engine.service.wire.stream import IDLE, Ended, ReplyReader, ReplyWriter, decode_event, encode_event
 from engine.tasks.decisions.layout import Slot
 from engine.tasks.decisions.questions import Decision, OneOf, Option, Score, YesNo
+from engine.text.gap_markers import GapFile
 from engine.text.message import image_of
 from engine.text.output_format import OutputFormat
 from engine.trace.codec import Codec
@@ -85,6 +86,8 @@ def some_request(draw: random.Random) -> RunRequest:
         case "completion":
             given: dict[str, Any] = {"text": "Es war «einmal» 🦊\n", "output_format": wanted, "adapter": adapter}
             suffix = draw.choice((None, "", "\n… und «lebt» noch"))
+            if suffix is not None and draw.random() < 0.5:
+                given |= {"path": "ä.py", "files": (GapFile("b.py", "B = 1\n"), GapFile("", "x")), "seconds": 0.3}
             return RunRequest("completion", (), config, seed, suffix=suffix, **given)
         case "decision":
             shown = tuple(draw.sample(list(SHOWN.values()), draw.randint(0, 2)))
