@@ -86,6 +86,8 @@ def _plan(
 
     def make_request(model: LoadedModel, fields: dict[str, Any]) -> RunRequest:
         scores = body.logprobs if body.echo else None
+        if not isinstance(prompt, str):
+            _check_tokens(prompt, model)
         gap = _gap(model, body, prompt, is_certain=more is not None)
         if gap is not None:
             if scores is not None:
@@ -95,10 +97,6 @@ def _plan(
             return RunRequest("completion", (), text=gap.prefix, suffix=gap.suffix, **fields)
         if isinstance(prompt, str):
             return RunRequest("completion", (), text=prompt, prompt_scores=scores, **fields)
-        if not prompt:
-            raise ApiError(400, "The prompt is empty; send text, or tokens.", param="prompt")
-        if max(prompt) >= model.vocab_size:
-            raise ApiError(400, f"The model's vocabulary ends at {model.vocab_size - 1}.", param="prompt")
         text, ids = model.write(prompt), tuple(prompt)
         return RunRequest("completion", (), text=text, ids=ids, prompt_scores=scores, **fields)
 
@@ -113,14 +111,21 @@ def _plan(
     return dataclasses.replace(found, settings=dataclasses.replace(found.settings, echo=found.request.text))
 
 
+def _check_tokens(prompt: list[int], model: LoadedModel) -> None:
+    if not prompt:
+        raise ApiError(400, "The prompt is empty; send text, or tokens.", param="prompt")
+    if max(prompt) >= model.vocab_size:
+        raise ApiError(400, f"The model's vocabulary ends at {model.vocab_size - 1}.", param="prompt")
+
+
 def _gap(model: LoadedModel, body: CompletionRequest, prompt: str | list[int], *, is_certain: bool) -> TextGap | None:
     """Returns the gap that a request asks for, by its suffix or by markers in its prompt; None if it has none."""
     if body.behind is not None or is_certain:
         return TextGap(prompt if isinstance(prompt, str) else model.write(prompt), body.behind or "")
-    gap = parse(prompt) if isinstance(prompt, str) else None
-    if gap is None or any(_has(model, markers) and markers.parse(prompt) is not None for markers in MARKERS):
-        return None  # what the model reads itself is left as it is
-    return gap
+    if not isinstance(prompt, str) or (gap := parse(prompt)) is None:
+        return None
+    is_own = any(_has(model, markers) and markers.parse(prompt) is not None for markers in MARKERS)
+    return None if is_own else gap  # what the model reads itself is left as it is
 
 
 def _has(model: LoadedModel, markers: GapMarkers) -> bool:

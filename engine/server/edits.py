@@ -64,7 +64,7 @@ def _plan(
     body.max_completion_tokens = None
     refusal = _no_room()
     for shorter in edit.shorter():
-        body.messages = [ChatMessage(role="user", content=shorter.prompt)]
+        body.messages = [ChatMessage.model_validate({"role": "user", "content": shorter.prompt})]
         try:
             found = plan_chat(context, body)
         except ApiError as error:

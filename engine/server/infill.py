@@ -21,7 +21,7 @@ from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
 from engine.server.schemas import GAP_TOKENS, MOST_ANSWERS, MOST_STOPS, AnyLength, AnySeed, FimRequest, ModelName, Stop
 from engine.server.serving import LAST, Choice, RunResponse
-from engine.server.sse import ALIVE, EVENTS, event
+from engine.server.sse import EVENTS, event
 from engine.server.strict import NeutralFields, Strict
 from engine.service import LoadedModel
 from engine.text.gap_markers import MOST_FILES, GapFile
@@ -112,7 +112,8 @@ def _plan(context: ServerContext, body: InfillRequest) -> tuple[RunPlan, ...]:
 class InfillWriter:
     """Writes the text of a gap as llama-server does; a stream ends without a mark."""
 
-    content_type, alive = EVENTS, ALIVE
+    content_type = EVENTS
+    alive = b""  # its clients read no comments
 
     def __init__(self, plans: Sequence[RunPlan], body: InfillRequest) -> None:
         self._plans, self._fields = plans, body.response_fields
