@@ -62,7 +62,8 @@ from engine.trace import (
 
 if TYPE_CHECKING:
     from engine.adapters.slot import Adapter
-    from engine.decoding.generate import fork, generate, infill
+    from engine.decoding.gap_filling import Filled, infill
+    from engine.decoding.generate import fork, generate, rewrite_marked
     from engine.decoding.influence import influence
     from engine.models.adapting import load_adapter, unload_adapter
     from engine.models.defaults import RunSettings, run_settings
@@ -71,14 +72,16 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "Adapter": "engine.adapters.slot",
+    "Filled": "engine.decoding.gap_filling",
     "Model": "engine.models.model",
     "RunSettings": "engine.models.defaults",
     "fork": "engine.decoding.generate",
     "generate": "engine.decoding.generate",
-    "infill": "engine.decoding.generate",
+    "infill": "engine.decoding.gap_filling",
     "influence": "engine.decoding.influence",
     "load_adapter": "engine.models.adapting",
     "load_model": "engine.models.model",
+    "rewrite_marked": "engine.decoding.generate",
     "run_settings": "engine.models.defaults",
     "train_adapter": "engine.training.finetune",
     "unload_adapter": "engine.models.adapting",
@@ -104,6 +107,7 @@ __all__ = [
     "EmbeddedModel",
     "Entry",
     "Event",
+    "Filled",
     "Fork",
     "GalleryTrace",
     "GenerationConfig",
@@ -142,6 +146,7 @@ __all__ = [
     "open_trace",
     "prune_traces",
     "read_reply",
+    "rewrite_marked",
     "run_settings",
     "step_number",
     "train_adapter",

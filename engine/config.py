@@ -27,6 +27,7 @@ MOST_HEADS, MOST_HEAD_DIM, MOST_EXPERTS = 4_096, 16_384, 4_096
 MOST_TILE = 128  # pixels along a side of a soft token: 1120 of them are 18 megapixels
 MOST_THREADS = 256  # of a processor
 MOST_NAME = 64  # characters of a decoder's name
+GAP_LENGTHS = (8, 16, 32)  # of a gap's hole, in tokens, in models that were trained to pad it
 SMALLEST_CANVAS = 64  # of answers whose length is asked for, or known from their format; as mlx-vlm has it
 LARGEST_SEED = 2**63 - 1  # of a run; the least is 0
 MOST_PENALTY = 100  # of a repetition; checkpoints have 1.0 to 1.3
@@ -343,6 +344,8 @@ class GenerationConfig:
         image_tokens: the most tokens that an image of the prompt becomes, one of ``IMAGE_TOKENS``.
         thinking_tokens: number of generated tokens after which the end of a thought is written, if it is still open;
             None sets no bound. For the decoders in ``decoding.names.BOUNDING``; see ``decoding.thoughts``.
+        gap_padding: the model was trained to write a gap's text into a hole that may be longer, of ``GAP_LENGTHS``,
+            and padding behind it; see ``decoding.gap_filling``.
     """
 
     max_new_tokens: Positions = 256
@@ -397,6 +400,7 @@ class GenerationConfig:
     head_probability: Share = 0.5
     image_tokens: Annotated[int, one_of(IMAGE_TOKENS)] = 280
     thinking_tokens: Annotated[int | None, whole(0, MOST_POSITIONS)] = None
+    gap_padding: Flag = False
 
     def __post_init__(self) -> None:
         check_real("t_min", self.t_min, 0.0, exclusive=True)  # first: t_max may have been lowered to it
@@ -490,7 +494,8 @@ class GenerationConfig:
     @staticmethod
     def from_dict(raw: dict[str, Any], base: GenerationConfig | None = None) -> GenerationConfig:
         """Reads a parsed ``generation_config.json``; fields it leaves out are those of ``base``."""
-        names = "max_new_tokens max_denoising_steps t_max t_min stability_threshold confidence_threshold pad_token_id"
+        names = "max_new_tokens max_denoising_steps t_max t_min stability_threshold confidence_threshold pad_token_id "
+        names += "gap_padding"
         known: dict[str, Any] = {name: raw[name] for name in names.split() if raw.get(name) is not None}
         sampler = raw.get("sampler_config") or {}
         if not isinstance(sampler, dict):

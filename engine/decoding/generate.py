@@ -1,4 +1,4 @@
-"""The public functions that run a model: ``generate``, ``fork`` and ``infill``."""
+"""The public functions that run a model: ``generate``, ``fork`` and ``rewrite_marked``."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def fork(
     yield from perform_all(model, decode_fork(run, committed, steps, changes))
 
 
-def infill(
+def rewrite_marked(
     model: BlockDenoiser,
     prompt_ids: Sequence[int] | Tensor,
     config: GenerationConfig,
@@ -243,7 +243,7 @@ def _behind(decoding: Decoding[None], rows: Sequence[Tensor]) -> Decoding[None]:
 
 
 def decode_infill(run: Run, committed: Sequence[Row], marks: Sequence[Mark]) -> Decoding[None]:
-    """Writes marked spans anew; the arguments are those of ``infill``."""
+    """Writes marked spans anew; the arguments are those of ``rewrite_marked``."""
     decoder = require_block_diffusion(run, "an infill", INFILLING)
     if not marks:
         raise SafelightError("nothing is marked; mark a part of the finished text first")

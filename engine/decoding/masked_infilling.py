@@ -44,7 +44,7 @@ def masked_infilling(run: Run, rows: Sequence[Tensor], marks: Sequence[Mark]) ->
         settings = run.config
         if text.goes_on_behind(block, positions[-1]):
             settings = settings.replace(banned_tokens=(*settings.banned_tokens, *settings.eos_token_ids))
-        span = _Span(dataclasses.replace(run, config=settings), text.rows, block, positions)
+        span = MarkedSpan(dataclasses.replace(run, config=settings), text.rows, block, positions)
         if drawing is not None:
             span.drawing.generator = drawing.generator  # goes on with the draws
         drawing = span.drawing
@@ -59,7 +59,7 @@ def masked_infilling(run: Run, rows: Sequence[Tensor], marks: Sequence[Mark]) ->
     yield finished("eos" if text.has_ended else "length", text.parts(), usage)
 
 
-class _Span(MaskedRun):
+class MarkedSpan(MaskedRun):
     """The marked positions of one settled block. All else of the text stands, so that it neither grows nor ends.
 
     Args:

@@ -18,6 +18,7 @@ from engine.decoding.protocols import (
     Prefill,
     ReadImages,
     ScoreTokens,
+    Several,
     T,
 )
 from engine.events import Event
@@ -73,6 +74,9 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
                     wanted.is_causal,
                     wanted.branches,
                 )
+        case Several():
+            for one in wanted.passes:
+                perform(model, one)
         case LaunchStep():
             wanted.program.launch(wanted.index)
         case ReadImages():

@@ -18,6 +18,7 @@ blocks only. It serves only prompts that are read in the same blocks.
 
 from __future__ import annotations
 
+import copy
 import functools
 import weakref
 from collections.abc import Sequence
@@ -69,6 +70,11 @@ class _LayerCache:
         shape = (1, layer.num_key_value_heads, 0, layer.head_dim)
         self.keys = torch.empty(shape, device=device, dtype=dtype)
         self.values = torch.empty(shape, device=device, dtype=dtype)
+
+    def copy(self) -> _LayerCache:
+        other = copy.copy(self)
+        other.keys, other.values = self.keys.clone(), self.values.clone()
+        return other
 
     def first_seen(self, end: int) -> int:
         """Returns the buffer index of the first token that a canvas after index ``end`` attends to."""
@@ -137,6 +143,12 @@ class KVCache:
         kept = config.layers if config.keeps_text else ()
         self._layers = [_LayerCache(config, layer, device, dtype, piece) for layer in kept]
         self._device = device
+
+    def copy(self) -> KVCache:
+        """Returns a cache of the same text, which does not change with this one."""
+        other = copy.copy(self)
+        other._ids, other._layers = list(self._ids), [layer.copy() for layer in self._layers]
+        return other
 
     @property
     def nbytes(self) -> int:

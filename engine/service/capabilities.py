@@ -12,6 +12,7 @@ class Capabilities:
     steps: bool = False  # runs report their denoising steps
     forks: bool = False  # a recorded run can be continued with changes
     infill: bool = False  # spans of finished text can be regenerated
+    gaps: bool = False  # a text can be written between two others
     influence: bool = False  # the influence of one token on the others can be measured
     adapters: bool = False  # can be attached and detached
     decisions: bool = False  # questions can be decided from one read of a canvas

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding.names import FORKING, FORMATTING, INFILLING, MEASURING, require_diffusion
 from engine.errors import SafelightError
-from engine.events import CanvasCommitted, Event, Influence, PromptScores
+from engine.events import CanvasCommitted, Event, GapFilled, Influence, PromptScores
 from engine.service.admission import Admission, CachePool
 from engine.service.backend import RunSteps
 from engine.service.capabilities import Capabilities
@@ -21,6 +21,7 @@ from engine.service.failures import explained
 from engine.service.recorder import Recorder, RunRecord, cancelled
 from engine.service.replies import (
     AdapterChanged,
+    GapAnswered,
     InfluenceMeasured,
     LoadFailed,
     LoadProgress,
@@ -286,6 +287,10 @@ class LocalBackend:
         is_sound = False
         try:
             for item in self.decode(model, task, cache):
+                if isinstance(item, GapFilled):
+                    texts = [(model.tokenizer.decode(one.tokens), one.score) for one in item.texts]
+                    yield GapAnswered(request.run_id, tuple(texts))
+                    continue
                 if isinstance(item, PromptScores):
                     yield PromptScored(request.run_id, item)
                     continue
@@ -350,7 +355,7 @@ class LocalBackend:
 
         unload_adapter(model)
 
-    def decode(self, model: Model, task: RunTask, cache: KVCache) -> Iterable[Event | Pass | PromptScores]:
+    def decode(self, model: Model, task: RunTask, cache: KVCache) -> Iterable[Event | Pass | PromptScores | GapFilled]:
         return decode_task(model, task, cache)
 
 
@@ -364,8 +369,10 @@ def _deciding(model: Model) -> Deciding | None:
 
 def _capabilities(model: Model, *, decides: bool) -> Capabilities:
     """Returns a model's capabilities."""
+    from engine.decoding.gap_plan import fills_gaps  # torch
+
     decoders = model.family.decoders
-    can = dataclasses.replace(CAPABILITIES, decisions=decides, images=model.vision is not None)
+    can = dataclasses.replace(CAPABILITIES, decisions=decides, images=model.vision is not None, gaps=fills_gaps(model))
     can = dataclasses.replace(can, structured=any(name in FORMATTING for name in decoders))
     if BLOCK_DIFFUSION in decoders:
         return can

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from engine.config import BLOCK_DIFFUSION
 from engine.decoding.names import FORKING, INFILLING, formatting, names_of, require_diffusion
 from engine.errors import SafelightError
-from engine.events import Event, PromptScores
+from engine.events import Event, GapFilled, PromptScores
 from engine.service.deciding import NO_INSTRUCTIONS, Deciding, reading_config
 from engine.service.description import count_tokens, deciding_of, prompt_ids
 from engine.service.replies import PassWanted
@@ -21,11 +21,13 @@ from engine.service.requests import RunRequest
 from engine.tasks.decisions.layout import Layout, Slot
 from engine.tasks.decisions.questions import Decision
 from engine.text.context_window import fit
+from engine.text.gap_markers import TextGap
 from engine.text.message import Message
 from engine.trace.recording import Recording, entry_of
 from engine.types import Cancel
 
 if TYPE_CHECKING:
+    from engine.decoding.gap_plan import GapPlan
     from engine.decoding.protocols import Pass
     from engine.layers.kv_cache import KVCache
     from engine.models.model import Model
@@ -47,6 +49,7 @@ class RunTask:
     ids: Sequence[int]
     layout: Layout | None = None  # of a decision's canvas
     answer: FormattedAnswer | None = None  # if the answer must fit a format
+    gap: GapPlan | None = None  # of a completion that fills one
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -65,11 +68,13 @@ def task_of(model: Model, request: RunRequest, deciding: Deciding | None, *, rea
         reads_system: the model's template writes a system message.
 
     Raises:
-        SafelightError: the template rejects the messages, or the model cannot decide.
+        SafelightError: the template rejects the messages, or the model cannot decide or fill gaps.
         RunRefusedError: the messages do not fit the context.
     """
     if request.decision is not None:
         return _decision_task(model, request, request.decision, deciding or deciding_of(model), reads_system)
+    if request.gap is not None:
+        return _gap_task(model, request, request.gap)
     messages = _messages_that_fit(model, request) if request.kind == "chat" else request.messages
     request = dataclasses.replace(request, messages=messages)
     return RunTask(request, prompt_ids(model, request))
@@ -94,6 +99,15 @@ def _decision_task(
             "positions. Shorten the state, or ask fewer questions at once"
         )
     return RunTask(request, ids, layout)
+
+
+def _gap_task(model: Model, request: RunRequest, gap: TextGap) -> RunTask:
+    from engine.decoding.gap_plan import plan_gap  # torch
+
+    if request.output_format is not None:
+        raise SafelightError("a gap cannot be filled in a format; leave out one of the two")
+    plan = plan_gap(model, gap, request.config)
+    return RunTask(dataclasses.replace(request, config=plan.config), plan.prompt, gap=plan)
 
 
 def _messages_that_fit(model: Model, request: RunRequest) -> tuple[Message, ...]:
@@ -171,15 +185,22 @@ def with_images(model: Model, task: RunTask) -> Generator[PassWanted, None, RunT
     return None
 
 
-def decode_task(model: Model, task: RunTask, cache: KVCache) -> Iterable[Event | Pass | PromptScores]:
-    """Runs a task; yields its events, and the passes whose results it needs; before these the scores of its prompt."""
+def decode_task(model: Model, task: RunTask, cache: KVCache) -> Iterable[Event | Pass | PromptScores | GapFilled]:
+    """Runs a task; yields its events, and the passes whose results it needs.
+
+    The scores of its prompt come before these, and the texts of a gap before the last event.
+    """
+    from engine.decoding.gap_filling import Deadline, decode_gap  # torch
     from engine.decoding.generate import decode, decode_fork, decode_infill  # torch
     from engine.decoding.reading import reading
     from engine.decoding.run import Run
     from engine.decoding.scoring import with_scores
 
     request, source = task.request, task.request.source
-    run = Run.from_ids(model, task.ids, request.config, request.seed, request.cancel, cache, task.answer)
+    cancel = request.cancel if task.gap is None else Deadline(request.cancel, request.seconds)
+    run = Run.from_ids(model, task.ids, request.config, request.seed, cancel, cache, task.answer)
+    if task.gap is not None:
+        return decode_gap(run, dataclasses.replace(task.gap, config=request.config), scores=False)
     if request.decision is not None and task.layout is not None:
         return reading(run, task.layout, request.decision.repeats)
     if source is None:

@@ -85,4 +85,5 @@ def generation_dict(defaults: GenerationConfig, eos_token_ids: list[int]) -> dic
         "eos_token_id": eos_token_ids,
         "bos_token_id": 2,
         "pad_token_id": defaults.pad_token_id,
+        **({"gap_padding": True} if defaults.gap_padding else {}),
     }

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from engine import CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError, generate
-from engine.decoding.generate import decode, fork, infill
+from engine.decoding.generate import decode, fork, rewrite_marked
 from engine.decoding.performing import perform
 from engine.decoding.protocols import Pass
 from engine.decoding.reading import read
@@ -227,7 +227,10 @@ def _read(model: Any, config: GenerationConfig) -> Any:
             lambda m, c: fork(m, [1], c, 0, [], [], []),
             "a fork needs the decoder block_diffusion, .* or masked_diffusion, and this run uses autoregressive",
         ),
-        (lambda m, c: infill(m, [1], c, 0, [tokens(CANVAS)], []), "an infill needs the decoder block_diffusion"),
+        (
+            lambda m, c: rewrite_marked(m, [1], c, 0, [tokens(CANVAS)], []),
+            "an infill needs the decoder block_diffusion",
+        ),
         (_read, "a decision needs the decoder block_diffusion"),
         (lambda m, c: generate(m, [1], c.replace(verify=True)), "verify needs the decoder block_diffusion"),
         (lambda m, c: generate(m, [1], c.replace(rescue=True)), "rescue needs .*, and this run uses autoregress"),

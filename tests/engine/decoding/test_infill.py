@@ -20,7 +20,7 @@ from engine import (
     SafelightError,
     StepFinished,
     generate,
-    infill,
+    rewrite_marked,
 )
 from engine.layers.kv_cache import KVCache
 from engine.types import Tokens
@@ -51,7 +51,7 @@ def settled(model: Any, cache: KVCache | None = None) -> list[Tokens]:
 def write(
     model: Any, rows: Sequence[Tokens], *marks: Mark, config: GenerationConfig = CONFIG, seed: int = 9, **options: Any
 ) -> list[Event]:
-    return list(infill(model, PROMPT, config, seed, rows, marks, **options))
+    return list(rewrite_marked(model, PROMPT, config, seed, rows, marks, **options))
 
 
 def test_a_text_of_small_canvases_that_began_pinned_keeps_their_length(model: Counting) -> None:
@@ -180,7 +180,7 @@ def test_banned_tokens_stay_where_they_stood(model: Counting) -> None:
 
 def test_an_infilling_can_be_cancelled(model: Counting) -> None:
     rows, flag, seen = settled(model), threading.Event(), []
-    for event in infill(model, PROMPT, CONFIG, 9, rows, [Mark(0, 0, 4), Mark(1, 0, 4)], flag):
+    for event in rewrite_marked(model, PROMPT, CONFIG, 9, rows, [Mark(0, 0, 4), Mark(1, 0, 4)], flag):
         seen.append(event)
         if len(steps(seen)) == 6:
             flag.set()

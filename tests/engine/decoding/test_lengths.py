@@ -25,8 +25,8 @@ from engine import (
     StepFinished,
     fork,
     generate,
-    infill,
     open_trace,
+    rewrite_marked,
 )
 from engine.decoding.influence import influence
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -126,13 +126,13 @@ def test_a_run_with_a_short_last_canvas_is_forked(name: str) -> None:
 def test_spans_of_blocks_that_differ_in_length_are_written_anew(name: str) -> None:
     subject = MODELS[name]()
     rows, _ = rows_of(list(generate(subject, PROMPT, FITTING, 5)))
-    found = list(infill(subject, PROMPT, FITTING, 6, rows, (Mark(1, 2, 5), Mark(2, 0, 4))))
+    found = list(rewrite_marked(subject, PROMPT, FITTING, 6, rows, (Mark(1, 2, 5), Mark(2, 0, 4))))
     middle, last = told(found, CanvasCommitted)
     assert (len(middle.tokens), len(last.tokens)) == (CANVAS, 6)
     assert set(np.flatnonzero(middle.tokens != rows[1])) <= {2, 3, 4}
     assert last.tokens[4:].tolist() == rows[2][4:].tolist()
     with pytest.raises(SafelightError, match="the marked position 6 is outside the canvas of 6 tokens"):
-        list(infill(subject, PROMPT, FITTING, 6, rows, (Mark(2, 4, 7),)))
+        list(rewrite_marked(subject, PROMPT, FITTING, 6, rows, (Mark(2, 4, 7),)))
     measured = influence(subject, PROMPT, rows[:2], rows[2], 1, 5)
     assert len(measured.kl) == 6
 
@@ -197,7 +197,7 @@ def test_a_run_with_heads_is_cancelled_stored_and_infilled_but_not_forked(tmp_pa
 
     found = list(generate(subject, PROMPT, HEADS.replace(top_k=3), 0))
     rows, _ = rows_of(found)
-    written = list(infill(subject, PROMPT, HEADS, 6, rows, (Mark(1, 0, 1),)))
+    written = list(rewrite_marked(subject, PROMPT, HEADS, 6, rows, (Mark(1, 0, 1),)))
     assert len(told(written, CanvasCommitted)[0].tokens) == len(rows[1])
     with pytest.raises(SafelightError, match="a run with heads cannot be forked"):
         list(fork(subject, PROMPT, HEADS, 0, [], [], ()))
