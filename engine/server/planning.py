@@ -25,6 +25,7 @@ from engine.text.tags import end_of_thought, starts_in_thought
 from engine.trace.header import new_id
 
 CAUSAL = "autoregressive"  # the decoder of models that read text causally
+GAP_SHARE = 4  # the text of a gap takes at most this part of the context
 MOST_EXACT = 2**53  # JavaScript misreads larger whole numbers
 COLDEST = 0.5
 """The share of the model's own temperatures for a temperature of 0; 1 is all of them.
@@ -184,7 +185,9 @@ def plan(
     )
     if request.prompt_scores is not None and CAUSAL not in model.decoders:
         raise unsupported("echo with logprobs needs a model that reads text causally.", "echo")
-    config, ids = request.config, prompt_of(model, request)
+    config, ids = request.config, [] if request.gap is not None else prompt_of(model, request)
+    if request.gap is not None:  # its run cuts the text around the gap to the rest of the context
+        longest = min(model.context if longest is None else longest, model.context // GAP_SHARE)
     if is_read_only(body.vllm_xargs or {}):
         longest = config.max_new_tokens
     is_open = starts_in_thought(model.write(ids))
