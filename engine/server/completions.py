@@ -59,41 +59,37 @@ def plan_completions(context: ServerContext, body: CompletionRequest) -> tuple[R
     return tuple(plan for prompt in body.prompts for plan in _plan(context, body, prompt).choices(body.n))
 
 
-def plan_gap(
-    context: ServerContext, body: FimRequest, files: tuple[GapFile, ...], seconds: float | None
-) -> tuple[RunPlan, ...]:
+def plan_gap(context: ServerContext, body: FimRequest, files: tuple[GapFile, ...]) -> tuple[RunPlan, ...]:
     """Plans the runs that fill one gap, which may be at the end of its text. Slow.
 
     Args:
         files: others that the model may read, the least important first.
-        seconds: no step is taken after so many; None: no bound.
 
     Raises:
         ApiError: they cannot be run as requested.
     """
     take_any_name(body, *EDITOR_MODELS)
     [prompt] = body.prompts
-    return _plan(context, body, prompt, (files, seconds)).choices(body.n)
+    return _plan(context, body, prompt, files).choices(body.n)
 
 
 def _plan(
     context: ServerContext,
     body: CompletionRequest,
     prompt: str | list[int],
-    more: tuple[tuple[GapFile, ...], float | None] | None = None,
+    files: tuple[GapFile, ...] | None = None,
 ) -> RunPlan:
-    """Plans the run of one prompt; ``more`` has the other files and the seconds of a gap."""
+    """Plans the run of one prompt, which has a gap if ``files`` are given, be they none."""
 
     def make_request(model: LoadedModel, fields: dict[str, Any]) -> RunRequest:
         scores = body.logprobs if body.echo else None
         if not isinstance(prompt, str):
             _check_tokens(prompt, model)
-        gap = _gap(model, body, prompt, is_certain=more is not None)
+        gap = _gap(model, body, prompt, is_certain=files is not None)
         if gap is not None:
             if scores is not None:
                 raise contradicting("echo", "suffix")
-            files, seconds = more or (gap.files, None)
-            fields |= {"path": gap.path, "files": files, "seconds": seconds}
+            fields |= {"path": gap.path, "files": gap.files if files is None else files}
             return RunRequest("completion", (), text=gap.prefix, suffix=gap.suffix, **fields)
         if isinstance(prompt, str):
             return RunRequest("completion", (), text=prompt, prompt_scores=scores, **fields)

@@ -20,7 +20,7 @@ from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
 from engine.server.schemas import GAP_TOKENS, MOST_ANSWERS, MOST_STOPS, AnyLength, AnySeed, FimRequest, ModelName, Stop
-from engine.server.serving import LAST, Choice, RunResponse
+from engine.server.serving import Choice, RunResponse
 from engine.server.sse import EVENTS, event
 from engine.server.strict import NeutralFields, Strict
 from engine.service import LoadedModel
@@ -102,11 +102,9 @@ def routes(context: ServerContext) -> list[Route]:
 
 
 def _plan(context: ServerContext, body: InfillRequest) -> tuple[RunPlan, ...]:
-    limit = body.t_max_predict_ms or 0
-    seconds = limit / 1000 if limit > 0 else None
-    longest = None if seconds is None else seconds * (LAST - 1)  # so that the run's own end comes first
-    found = plan_gap(context, body.as_fim(), body.files, longest)
-    return tuple(dataclasses.replace(plan, seconds=seconds) for plan in found)
+    limit = body.t_max_predict_ms or 0  # the prompt has no limit, and a run's own ``seconds`` would count it
+    found = plan_gap(context, body.as_fim(), body.files)
+    return tuple(dataclasses.replace(plan, seconds=limit / 1000 if limit > 0 else None) for plan in found)
 
 
 class InfillWriter:

@@ -12,10 +12,9 @@ import pytest
 
 from engine.server.edit_request import NO_EDIT, applied_edit, next_edit
 from engine.server.errors import ApiError
-from engine.server.serving import LAST
 from engine.service import RunRequest
 from engine.text.gap_markers import GapFile
-from tests.engine.server.served import CANVAS, ScriptedEngine, Served, events, refused, serving, within
+from tests.engine.server.served import ScriptedEngine, Served, events, refused, serving, within
 
 PREFIX, LINE, SUFFIX = "def half(number):\n", "    return ", "\n\nprint(half(4))\n"
 LLAMA_VIM = {
@@ -152,12 +151,11 @@ def test_llama_vscode_gets_nested_timings_and_the_context(served: Served) -> Non
 
 
 def test_an_infill_can_be_streamed(served: Served, engine: GapEngine) -> None:
-    engine.says = "x" * (CANVAS + 1)
     answer = served.http.post("/infill", json={**LLAMA_VSCODE, "stream": True})
     chunks = [json.loads(line.removeprefix("data: ")) for line in answer.text.split("\n\n") if line]
-    assert [chunk["stop"] for chunk in chunks] == [False, False, True]
+    assert [chunk["stop"] for chunk in chunks] == [False, True]
     assert "".join(chunk["content"] for chunk in chunks) == engine.says
-    assert chunks[-1]["timings"]["predicted_n"] == CANVAS + 1
+    assert chunks[-1]["timings"]["predicted_n"] == len(engine.says)
 
 
 def test_the_time_ends_an_infill_that_has_a_line(served: Served, engine: GapEngine) -> None:
@@ -173,7 +171,6 @@ def test_the_time_ends_an_infill_without_a_line_later(served: Served, engine: Ga
     engine.gate.release()
     answer = served.http.post("/infill", json={**LLAMA_VSCODE, "t_max_predict_ms": 100})
     assert (answer.json()["content"], answer.json()["stop_type"]) == ("number / 2", "limit")
-    assert engine.asked[0].seconds == pytest.approx(0.1 * (LAST - 1))
     engine.gate.release()  # the run of that answer ends
     assert served.http.post("/infill", json={**LLAMA_VSCODE, "t_max_predict_ms": 100}).json()["content"] == ""
 
@@ -210,7 +207,7 @@ def test_minuet_asks_three_times_for_the_same_on_one_route(served: Served, engin
     assert [answer.status_code for answer in answers] == [200] * 3
 
 
-def test_mistral_s_clients_get_messages(served: Served, engine: GapEngine) -> None:
+def test_mistral_s_clients_get_messages(served: Served) -> None:
     found = served.http.post("/v1/fim/completions", json=MISTRAL).json()
     assert found["choices"][0]["message"] == {"role": "assistant", "content": "number / 2", "tool_calls": None}
     assert found["choices"][0]["text"] == "number / 2"  # Inception's read this
@@ -218,7 +215,6 @@ def test_mistral_s_clients_get_messages(served: Served, engine: GapEngine) -> No
     chunks = events(served.http.post("/v1/fim/completions", json={**MISTRAL, "stream": True}))
     assert "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks) == "number / 2"
     assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
-    assert engine.configs[0].max_new_tokens == 128
 
 
 def test_several_answers_to_a_gap_have_their_own_seeds_and_stops(served: Served, engine: GapEngine) -> None:
@@ -395,7 +391,7 @@ def test_an_editor_that_leaves_ends_its_run(served: Served, engine: GapEngine, p
     thread = threading.Thread(target=lambda: leave(served, path, body))
     thread.start()
     thread.join()
-    assert within(lambda: engine.asked and engine.asked[0].cancel.is_set())
+    assert within(lambda: bool(engine.asked) and engine.asked[0].cancel.is_set())
     engine.gate.release()
     assert within(lambda: served.scheduler.running == 0)
     assert engine.steps_run == 0
