@@ -54,7 +54,7 @@ def plan_completions(context: ServerContext, body: CompletionRequest) -> tuple[R
         ApiError: they cannot be run as requested.
     """
     body.seed = seed_of(body)  # the same for each prompt
-    if body.behind is not None or isinstance(body, FimRequest):
+    if body.suffix is not None or isinstance(body, FimRequest):
         take_any_name(body, *EDITOR_MODELS)
     return tuple(plan for prompt in body.prompts for plan in _plan(context, body, prompt).choices(body.n))
 

@@ -1,8 +1,8 @@
 """The two servers that clients are tried on.
 
 *small* is Safelight Skills with a long context and a template that names tools: real weights, real grammars, brief
-answers. *agent* is scripted: it says what the user puts between « and », be it in a chat or before a gap in code; else
-it calls a tool that runs commands once, and then says what the tool answered.
+answers. *agent* is scripted: it says what stands between « and » in a chat or a prompt; else it calls a tool that runs
+commands once, and then says what the tool answered.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class AgentEngine(ScriptedEngine):
         self.name = "agent"
 
     def decode(self, model: Any, task: Any, cache: Any) -> Iterator[Any]:
-        if task.request.suffix is not None:
+        if task.request.kind == "completion":
             self.says = _asked(task.request.text) or "nothing"
         return super().decode(model, task, cache)
 

@@ -8,13 +8,15 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import openai
 import pytest
 
+from engine.catalog import SKILLS, WEDLM
 from engine.server.edit_request import NO_EDIT, applied_edit, next_edit
 from engine.server.errors import ApiError
-from engine.service import RunRequest
+from engine.service import LocalBackend, RunRequest
 from engine.text.gap_markers import GapFile
-from tests.engine.server.served import ScriptedEngine, Served, events, refused, serving, within
+from tests.engine.server.served import KEY, ScriptedEngine, Served, events, refused, serving, within
 
 PREFIX, LINE, SUFFIX = "def half(number):\n", "    return ", "\n\nprint(half(4))\n"
 LLAMA_VIM = {
@@ -183,7 +185,7 @@ def test_continue_streams_a_completion_with_a_suffix(served: Served, engine: Gap
     assert engine.asked[0].suffix == SUFFIX
     engine.says = "number\n\nprint"
     assert "".join(chunk["choices"][0]["text"] for chunk in events(served.http.post("/v1/completions", json=CONTINUE)))
-    served.http.post("/v1/completions", json={**CONTINUE, "suffix": "<|endoftext|>", "model": "scripted"})
+    served.http.post("/v1/completions", json={**CONTINUE, "suffix": "<|endoftext|>"})
     assert engine.asked[-1].suffix is None
 
 
@@ -433,3 +435,24 @@ def test_what_contradicts_a_suffix_is_refused(served: Served) -> None:
     assert refused(served.http.post("/v1/completions", json={**gap, "echo": True, "logprobs": 1}))[1] == "suffix"
     assert refused(served.http.post("/v1/completions", json={**gap, "guided_regex": "a"}))[1] == "suffix"
     assert served.http.post("/infill", json=LLAMA_VIM, headers={"Authorization": "Bearer x"}).status_code == 401
+
+
+def test_a_real_model_fills_a_gap_for_openai_s_client_and_another_says_which_can() -> None:
+    asked: Any = {"prompt": "The word is ", "suffix": " and no other.", "max_tokens": 8, "seed": 1}
+    with serving(LocalBackend(), SKILLS) as served:
+        client = openai.OpenAI(base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0)
+        whole = client.completions.create(model=SKILLS, **asked)
+        assert whole.usage is not None
+        assert 0 < whole.usage.completion_tokens <= 8
+        assert asked["suffix"] not in whole.choices[0].text
+        with client.completions.create(model=SKILLS, **asked, stream=True) as stream:
+            assert "".join(chunk.choices[0].text for chunk in stream) == whole.choices[0].text
+        body = {"messages": [{"role": "user", "content": mercury("robot")}], "max_tokens": 32}
+        edit = served.http.post("/v1/edit/completions", json=body)
+        assert edit.json()["object"] == "edit.completion"
+    with serving(LocalBackend(), WEDLM) as served:
+        for path, sent in (("/infill", LLAMA_VIM), ("/v1/completions", asked), ("/v1/fim/completions", asked)):
+            status, _, said = refused(served.http.post(path, json=sent))
+            assert status == 400
+            assert "take a model of block diffusion" in said
+        assert refused(served.http.post("/v1/completions", json={**asked, "stream": True}))[0] == 400
