@@ -22,6 +22,7 @@ FILE, REGION, CURSOR = "current_file_content", "code_to_edit", "<|cursor|>"
 ORIGINAL, UPDATE = "original_code", "update_snippet"
 NO_EDIT = "None"  # the answer if nothing is to be changed
 FENCE = "```"
+MOST_REPEATED, LEAST_REPEATED = 50, 4  # lines, and characters
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,13 @@ class Rewriting:
         task: one sentence for the model.
         code: the code as it is.
         context: further texts by their marks, the least important first.
+        behind: code that follows; an answer that runs on into it is cut.
     """
 
     task: str
     code: str
     context: tuple[tuple[str, str], ...]
+    behind: str = ""
 
     @property
     def prompt(self) -> str:
@@ -66,8 +69,19 @@ class Rewriting:
         if text.startswith(FENCE):
             text = text.partition("\n")[2].rstrip().removesuffix(FENCE)
         text = text.removeprefix(f"<|{REGION}|>").removesuffix(f"<|/{REGION}|>").replace(CURSOR, "").strip("\n")
+        text = self._cut(text)
         lead, end = (len(self.code) - len(part) for part in (self.code.lstrip("\n"), self.code.rstrip("\n")))
         return "\n" * lead + text + "\n" * end if self.code.strip("\n") else text
+
+    def _cut(self, text: str) -> str:
+        """Returns an answer without lines at its end that are the next ones behind the code."""
+        lines, behind = text.split("\n"), self.behind.strip("\n").split("\n")[:MOST_REPEATED]
+        for count in range(min(len(lines) - 1, len(behind)), 0, -1):
+            repeated = "\n".join(behind[:count])
+            is_long = len(repeated.strip()) >= LEAST_REPEATED  # shorter ones, such as a bracket, may belong to it
+            if is_long and lines[-count:] == behind[:count] and not self.code.rstrip("\n").endswith(repeated):
+                return "\n".join(lines[:-count]).rstrip("\n")
+        return text
 
 
 def next_edit(content: str) -> Rewriting:
@@ -87,6 +101,7 @@ def next_edit(content: str) -> Rewriting:
         f"it, who is at {CURSOR}. Answer with that code alone. If nothing is to be changed, repeat it.",
         region.replace(CURSOR, ""),
         (*shown, (FILE, file.strip("\n"))),
+        file.rpartition(f"<|/{REGION}|>")[2],
     )
 
 

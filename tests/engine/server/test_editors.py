@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -16,6 +17,7 @@ from engine.server.edit_request import NO_EDIT, applied_edit, next_edit
 from engine.server.errors import ApiError
 from engine.service import LocalBackend, RunRequest
 from engine.text.gap_markers import GapFile
+from tests.engine.gap_models import causal_folder
 from tests.engine.server.served import KEY, ScriptedEngine, Served, events, refused, serving, within
 
 PREFIX, LINE, SUFFIX = "def half(number):\n", "    return ", "\n\nprint(half(4))\n"
@@ -330,6 +332,29 @@ def test_code_keeps_its_line_breaks_and_loses_a_fence_and_marks() -> None:
     assert edit.code == "\n    x = 1\n"
     for answer in ("    x = 2", "```\n    x = 2\n```", "<|code_to_edit|>\n    x <|cursor|>= 2\n<|/code_to_edit|>"):
         assert edit.written(answer) == "\n    x = 2\n"
+
+
+def test_an_answer_that_runs_on_into_the_code_behind_is_cut() -> None:
+    edit = next_edit(mercury(REGION))
+    better = REGION.replace("numbr", "number")
+    assert edit.written(f"{better}\n\nprint(half(4))\n") == better
+    assert edit.written(f"{better}\nprint(half(5))") == f"{better}\nprint(half(5))"
+    closed = next_edit(mercury(REGION).replace("print(half(4))", "}"))
+    assert closed.written(f"{better}\n}}") == f"{better}\n}}"
+
+
+def test_markers_that_a_model_has_itself_are_left_in_its_prompt(tmp_path: Path) -> None:
+    tokens = ("<|endoftext|>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_sep|>", "<|repo_name|>")
+    folder = causal_folder(tmp_path / "model", tokens)
+    with serving(LocalBackend(), str(folder)) as served:
+        raw = served.http.post("/v1/completions", json={**ZED, "model": None, "max_tokens": 4}).json()
+        gap = {"prompt": PREFIX + LINE, "suffix": SUFFIX, "max_tokens": 4}
+        asked = served.http.post("/v1/completions", json=gap).json()
+        assert raw["usage"]["prompt_tokens"] == len(PREFIX + LINE + SUFFIX) + 3
+        assert asked["usage"]["prompt_tokens"] == raw["usage"]["prompt_tokens"]
+        other = f"<fim_prefix>{PREFIX}{LINE}<fim_suffix>{SUFFIX}<fim_middle>"
+        read = served.http.post("/v1/completions", json={"prompt": other, "max_tokens": 4}).json()
+        assert read["usage"]["prompt_tokens"] == raw["usage"]["prompt_tokens"]
 
 
 def test_a_newer_infill_of_the_client_ends_the_last_one_within_a_step(served: Served, engine: GapEngine) -> None:
