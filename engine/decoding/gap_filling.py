@@ -13,11 +13,12 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 
-from engine.config import GenerationConfig
+from engine.config import LARGEST_SEED, GenerationConfig
 from engine.decoding.block_diffusion import FinishedCanvas, Usage, denoise_block, finished
 from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.gap_plan import GapCanvas, GapPlan, plan_gap
@@ -164,7 +165,7 @@ def decode_gap(run: Run, plan: GapPlan, candidates: int = 1, *, scores: bool = T
     if not plan.canvases:
         return _written_behind(run, plan, candidates, scores=scores or candidates > 1)
     rounds = -(-candidates // len(plan.canvases))
-    tries = [(canvas, run.seed + number) for number in range(rounds) for canvas in plan.canvases]
+    tries = [(canvas, _seed(run, number)) for number in range(rounds) for canvas in plan.canvases]
     if plan.is_masked:
         return _in_masks(run, tries)
     return _on_noise(run, plan, tries, scores=scores or len(tries) > 1)
@@ -181,7 +182,7 @@ def _written_behind(run: Run, plan: GapPlan, candidates: int, *, scores: bool) -
         config, events = run.config, list[Event]()
         if number:
             config = config.replace(sampling_temperature=max(config.sampling_temperature, OTHER_TEMPERATURE))
-        own = dataclasses.replace(run, config=config, seed=run.seed + number)
+        own = dataclasses.replace(run, config=config, seed=_seed(run, number))
         end: GenerationFinished | None = None
         for item in decode(own):
             if isinstance(item, GenerationFinished):
@@ -265,8 +266,6 @@ class _Filling:
             canvas_length=len(canvas),
             pinned=tuple(enumerate(canvas.behind, canvas.hole)),
             banned_tokens=tuple(sorted(banned)),
-            # what is pinned has no entropy: the mean is one of the hole
-            confidence_threshold=config.confidence_threshold * canvas.hole / len(canvas),
         )
         own = dataclasses.replace(run, config=config, seed=seed, cache=cache)
         self.usage, self.events = Usage(), list[Event]()
@@ -274,13 +273,11 @@ class _Filling:
         self.score = math.nan
         self.decoding = denoise_block(ForkSchedule(own), 0, self.usage)
 
-    @property
+    @cached_property
     def tokens(self) -> Tokens:
         """The text's tokens."""
-        if not hasattr(self, "_tokens"):
-            assert self.canvas is not None, "the hole was filled"
-            self._tokens = _before_padding(self.canvas.last.argmax[: self.hole], self.plan)
-        return self._tokens
+        assert self.canvas is not None, "the hole was filled"
+        return _before_padding(self.canvas.last.argmax[: self.hole], self.plan)
 
     @property
     def text(self) -> GapText:
@@ -379,6 +376,11 @@ def _written_score(events: Sequence[Event], hole: int) -> float:
 
 
 # --- what they share ----------------------------------------------------------------------------------------------
+
+
+def _seed(run: Run, number: int) -> int:
+    """Returns the seed of a candidate, counted from 0."""
+    return (run.seed + number) % (LARGEST_SEED + 1)
 
 
 def _before_padding(tokens: Tokens, plan: GapPlan) -> Tokens:

@@ -27,6 +27,7 @@ from engine.text.tags import closed_thought
 from engine.text.tokenizer import Tokenizer
 
 INSTRUCTION = "Fill in the gap."
+READS_WHOLE = "bidirectional"  # the decoder of models that read whole texts
 LENGTHS = (4, 8, 16, 32, 64, 128)  # of the holes that are compared, in tokens
 LEAST_SEEN = 16  # tokens of the text behind a gap that a canvas has, if there are so many
 SCORED_BEHIND = 16  # tokens of it whose probability behind a filling counts
@@ -65,13 +66,13 @@ class GapPlan:
     @property
     def is_masked(self) -> bool:
         """True if holes begin as masks."""
-        return bool(self.canvases) and self.config.decoder != BLOCK_DIFFUSION
+        return self.config.decoder == READS_WHOLE
 
 
 def fills_gaps(model: Model) -> bool:
     """True if a model can fill the gap of a text."""
     own = model.family.default_decoder
-    return own in (BLOCK_DIFFUSION, "bidirectional") or _markers(model) is not None
+    return own in (BLOCK_DIFFUSION, READS_WHOLE) or _markers(model) is not None
 
 
 def plan_gap(
@@ -101,7 +102,7 @@ def plan_gap(
         if lengths is not None or length is not None:
             raise SafelightError("this model writes a gap token by token; leave out the length")
         return _behind_markers(model, gap, config, markers)
-    if decoder != answer or decoder not in (BLOCK_DIFFUSION, "bidirectional"):
+    if decoder != answer or decoder not in (BLOCK_DIFFUSION, READS_WHOLE):
         raise SafelightError(
             f"this model writes by {answer}, which does not see what stands behind a gap; take a model of block "
             "diffusion, one that reads whole texts (LLaDA, Dream), or one with fill-in-the-middle tokens "
@@ -145,7 +146,7 @@ def _on_canvases(
     length: int | None,
     instruction: str,
 ) -> GapPlan:
-    tokenizer, shape, is_masked = model.tokenizer, model.config, config.decoder != BLOCK_DIFFUSION
+    tokenizer, shape, is_masked = model.tokenizer, model.config, config.decoder == READS_WHOLE
     positions = shape.max_position_embeddings
     behind = tokenizer.encode_rendered(tokenizer.inert(gap.suffix))
     most = positions // EXTRA_SHARE if is_masked else config.canvas_length or shape.canvas_length

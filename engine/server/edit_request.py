@@ -66,9 +66,11 @@ class Rewriting:
     def written(self, answer: str) -> str:
         """Returns the code of a model's answer, with the line breaks at the end that it had before."""
         text = answer.strip("\n")
+        for name in (REGION, FILE, ORIGINAL):  # marks that the model repeats
+            text = text.partition(f"<|/{name}|>")[0].replace(f"<|{name}|>\n", "")
         if text.startswith(FENCE):
-            text = text.partition("\n")[2].rstrip().removesuffix(FENCE)
-        text = text.removeprefix(f"<|{REGION}|>").removesuffix(f"<|/{REGION}|>").replace(CURSOR, "").strip("\n")
+            text = text.partition("\n")[2]
+        text = text.rstrip().removesuffix(f"\n{FENCE}").replace(CURSOR, "").strip("\n")
         text = self._cut(text)
         lead, end = (len(self.code) - len(part) for part in (self.code.lstrip("\n"), self.code.rstrip("\n")))
         return "\n" * lead + text + "\n" * end if self.code.strip("\n") else text

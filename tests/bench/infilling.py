@@ -112,12 +112,9 @@ def settings(model: Model) -> GenerationConfig:
 
 
 def of_transformers(
-    folder: Path, prompts: Sequence[Sequence[int]], ends: Sequence[int], model: Model
+    network: Any, prompts: Sequence[Sequence[int]], ends: Sequence[int], model: Model
 ) -> list[list[int]]:
-    """Returns what transformers writes behind the prompts, greedily, up to a line break."""
-    from transformers import AutoModelForCausalLM  # slow to import
-
-    network: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    """Returns what a network of transformers writes behind the prompts, greedily, up to a line break."""
     rows = []
     for prompt in prompts:
         found = list[int]()
@@ -162,7 +159,10 @@ def main() -> None:
             print(f"{right} of {place} lines are right, {time.perf_counter() - started:.0f} s", flush=True)
     if args.check:
         ends = plan_gap(model, TextGap("", ""), settings(model)).config.eos_token_ids
-        others = of_transformers(args.folder, prompts, ends, model)
+        from transformers import AutoModelForCausalLM  # slow to import
+
+        network = AutoModelForCausalLM.from_pretrained(args.folder, dtype=torch.float32)
+        others = of_transformers(network, prompts, ends, model)
         same = sum(own == other for own, other in zip(rows, others, strict=True))
         print(f"transformers writes the same tokens in {same} of {len(rows)}")
         for task, own, other in zip(drawn, rows, others, strict=True):

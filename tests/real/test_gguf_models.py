@@ -19,9 +19,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging
 
 from engine import GenerationFinished, Model, generate, load_model
+from engine.decoding.gap_plan import plan_gap
 from engine.layers.kv_cache import KVCache
 from engine.models.gguf_import import GGUFModel, import_gguf, plan_import
 from engine.quant import UINT4, Precision
+from engine.text.gap_markers import TextGap, markers_of
+from tests.bench import infilling
 from tests.real import packages
 
 pytestmark = pytest.mark.real
@@ -132,6 +135,16 @@ def test_greedy_text_of_the_folder_is_that_of_transformers(folder: Path, theirs:
         ids = model.tokenizer.encode_prompt(prompt)
         assert ids == tokenizer(prompt).input_ids
         assert len(holds_greedy(model, ids, theirs, count)) == count
+
+
+def test_a_line_of_a_function_is_filled_in_as_by_transformers(folder: Path, theirs: PreTrainedModel) -> None:
+    model = load_model(folder, device="cpu", dtype="float32", quantization="none")
+    if markers_of(model.tokenizer) is None:
+        pytest.skip("its vocabulary has no markers of gaps")
+    prompts, ours = zip(*(infilling.written(model, task) for task in infilling.tasks(10)), strict=True)
+    ends = plan_gap(model, TextGap("", ""), infilling.settings(model)).config.eos_token_ids
+    assert model.tokenizer.token_id("<|fim_pad|>") in ends
+    assert infilling.of_transformers(theirs, prompts, ends, model) == list(ours)
 
 
 def test_a_chat_of_three_turns_goes_on_from_its_cache(folder: Path, theirs: PreTrainedModel, count: int) -> None:

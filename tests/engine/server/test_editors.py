@@ -330,7 +330,13 @@ def test_a_change_is_applied_to_the_whole_code(served: Served, engine: GapEngine
 def test_code_keeps_its_line_breaks_and_loses_a_fence_and_marks() -> None:
     edit = next_edit(mercury("\n    x = 1\n"))
     assert edit.code == "\n    x = 1\n"
-    for answer in ("    x = 2", "```\n    x = 2\n```", "<|code_to_edit|>\n    x <|cursor|>= 2\n<|/code_to_edit|>"):
+    for answer in (
+        "    x = 2",
+        "```\n    x = 2\n```",
+        "    x = 2\n```",
+        "    x = 2\n<|/current_file_content|>",
+        "<|code_to_edit|>\n    x <|cursor|>= 2\n<|/code_to_edit|>",
+    ):
         assert edit.written(answer) == "\n    x = 2\n"
 
 

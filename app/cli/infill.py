@@ -1,0 +1,117 @@
+"""``safelight infill``: prints what stands in the gap of a text. Knows neither Qt nor torch."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+
+from app.cli import options, running, terminal
+from app.cli.stopping import STOPPED, stopping
+from engine import SKILLS, SafelightError
+from engine.config import MOST_CANVAS
+from engine.declared import check_real
+
+GAP = re.compile(r"\[\[\s*(\d{1,5})?\s*\]\]")
+MOST_CANDIDATES = 16  # copied from the engine, for --help without torch
+EPILOG = """\
+The gap is [[ ]] in the text, or stands between two files. [[5]] is a gap of exactly five tokens, where the model writes
+on a canvas. Models of block diffusion can fill gaps, those that read whole texts (LLaDA, Dream), and those with
+fill-in-the-middle tokens (Qwen2.5-Coder, StarCoder, CodeGemma).
+
+examples:
+  safelight infill "2 4 6 [[ ]] 10 12" --max-new-tokens 8
+  safelight infill "Monday, [[ ]], Wednesday" --max-new-tokens 16 --candidates 3 --json
+  safelight infill --file FILE --model ~/models/qwen2.5-coder.gguf
+  safelight infill --prefix-file FILE --suffix-file FILE
+"""
+
+
+def add(commands: options.Commands) -> None:
+    parser = commands.add_parser(
+        "infill",
+        help="write what stands in the gap of a text",
+        description="Write what stands in the gap of a text, and nothing else.",
+        epilog=EPILOG,
+    )
+    parser.add_argument("text", metavar="TEXT", nargs="?", help="a text with one gap, written as [[ ]]")
+    parser.add_argument("--file", metavar="FILE", help="a file that has the text; - reads it from standard input")
+    parser.add_argument("--prefix-file", metavar="FILE", help="a file that has the text before the gap")
+    parser.add_argument("--suffix-file", metavar="FILE", help="a file that has the text behind the gap")
+    count = options.number("the number of candidates", 1, MOST_CANDIDATES)
+    parser.add_argument("--candidates", type=count, default=1, metavar="N", help="how many texts to write, best first")
+    parser.add_argument("--seconds", type=float, metavar="X", help="take no step after so many seconds")
+    parser.add_argument("--instruction", default="", metavar="TEXT", help="what to write, to a model that chats")
+    parser.add_argument("--json", action="store_true", help="print one JSON object with the texts and their scores")
+    options.add_model(parser, SKILLS)
+    options.add_decoding(parser)
+    options.add_sampler(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    prefix, suffix, length = _gap_of(args)
+    changes = options.sampler_changes(args)
+    if args.seconds is not None:
+        check_real("seconds", args.seconds, 0.0, exclusive=True)
+    model = running.load(args, SKILLS)
+
+    from engine.decoding.gap_filling import DEFAULT_TOKENS, infill  # torch
+
+    config = options.settings(model.generation_defaults, changes)
+    with stopping() as stop:
+        found = infill(
+            model,
+            prefix,
+            suffix,
+            length=length,
+            candidates=args.candidates,
+            instruction=args.instruction,
+            max_tokens=int(changes.get("max_new_tokens", DEFAULT_TOKENS)),
+            seconds=args.seconds,
+            seed=running.seed(args),
+            cancel=stop,
+            config=config,
+        )
+        if stop.is_set():
+            return STOPPED
+    if args.json:
+        texts = [
+            {"text": one.text, "score": _known(one.score), "tokens": one.length, "steps": one.steps} for one in found
+        ]
+        names = running.model_names(model)
+        running.print_json({"prefix": prefix, "suffix": suffix, "texts": texts, "seed": running.seed(args), **names})
+    else:
+        for one in found:
+            print(one.text)
+    if not found:
+        terminal.say("no text was ready in time; give more seconds, or ask for fewer tokens")
+    return 0
+
+
+def _known(score: float) -> float | None:
+    """Returns a score as JSON has it: None where it is not known."""
+    return score if math.isfinite(score) else None
+
+
+def _gap_of(args: argparse.Namespace) -> tuple[str, str, int | None]:
+    """Returns the texts around the gap, and its length in tokens, if that is given.
+
+    Raises:
+        SafelightError: there is not exactly one gap; a file cannot be read.
+    """
+    around = args.prefix_file is not None or args.suffix_file is not None
+    if (args.text is not None) + (args.file is not None) + around != 1:
+        raise SafelightError("give a text with a gap, or --file, or --prefix-file and --suffix-file (see --help)")
+    if around:
+        if args.prefix_file is None or args.suffix_file is None:
+            raise SafelightError("give both --prefix-file and --suffix-file; one of them may be an empty file")
+        return options.read_text(args.prefix_file)[0], options.read_text(args.suffix_file)[0], None
+    text = args.text if args.file is None else options.read_text(args.file)[0]
+    gaps = list(GAP.finditer(text))
+    if len(gaps) != 1:
+        raise SafelightError(f"the text has {len(gaps)} gaps; write [[ ]] in exactly one place")
+    length = None if gaps[0][1] is None else int(gaps[0][1])
+    if length is not None and not 1 <= length <= MOST_CANVAS:
+        raise SafelightError(f"a gap has at least 1 token, and at most {MOST_CANVAS:,}")
+    return text[: gaps[0].start()], text[gaps[0].end() :], length

@@ -1,0 +1,407 @@
+"""A gap between two texts: what the model reads, what it writes there, which of several texts is the best."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engine import Filled, GenerationConfig, GenerationFinished, Model, SafelightError, generate, infill, load_model
+from engine.config import GAP_LENGTHS
+from engine.decoding import gap_filling
+from engine.decoding.gap_filling import Deadline, decode_gap
+from engine.decoding.gap_plan import INSTRUCTION, LENGTHS, SCORED_BEHIND, GapCanvas, GapPlan, fills_gaps, plan_gap
+from engine.decoding.performing import perform
+from engine.decoding.protocols import Pass, Several
+from engine.decoding.run import Run
+from engine.decoding.together import perform_together
+from engine.events import CanvasCommitted, CanvasStarted, Event, GapFilled, StepFinished
+from engine.text.gap_markers import MARKERS, GapFile, TextGap
+from tests.engine.decoding.test_step_program import OnDevice, tame
+from tests.engine.gap_models import causal_folder
+from tests.engine.tiny import tokens
+
+QWEN, CODESTRAL = MARKERS[0], MARKERS[-1]
+ENDS = ("<|endoftext|>", "<|im_end|>", "<|fim_pad|>")
+QUICK: dict[str, Any] = {"max_denoising_steps": 4}
+GAP = TextGap("two 2, three 3, ", ", six 6.")
+
+
+@pytest.fixture(scope="module")
+def skills() -> Model:
+    return load_model("safelight-skills")
+
+
+@pytest.fixture(scope="module")
+def coder(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return load_model(causal_folder(tmp_path_factory.mktemp("coder"), (*ENDS, *QWEN.tokens), seed=4))
+
+
+@pytest.fixture(scope="module")
+def masked(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    """A model that reads whole texts; the third of its tokens is the mask."""
+    folder = tmp_path_factory.mktemp("masked")
+    causal_folder(folder, ("<end>", "<pad>", "<mask>"), 2, model_type="a2d-qwen2", mask_token_id=258, pad_token_id=257)
+    template = "{% for message in messages %}Q: {{ message.content }}\nA: {% endfor %}"
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}), encoding="utf-8")
+    return load_model(folder)
+
+
+def quick(model: Model, **changes: Any) -> GenerationConfig:
+    return model.generation_defaults.replace(**QUICK | changes)
+
+
+def texts_of(items: Iterable[Any]) -> GapFilled:
+    [found] = [item for item in items if isinstance(item, GapFilled)]
+    return found
+
+
+def run_of(model: Model, plan: GapPlan, seed: int = 0, cancel: Any = None) -> Run:
+    return Run.from_ids(model, plan.prompt, plan.config, seed, cancel)
+
+
+def taken(model: Any, decoding: Iterable[Any], *, together: bool = False) -> list[Event | GapFilled]:
+    found = list[Event | GapFilled]()
+    for item in decoding:
+        if not isinstance(item, Pass):
+            found.append(item)
+        elif together:
+            perform_together(model, [item])
+        else:
+            perform(model, item)
+    return found
+
+
+# --- what the model reads ---------------------------------------------------------------------------------------------
+
+
+def test_a_canvas_is_a_hole_and_the_text_behind_it_and_the_text_before_it_begins_the_answer(skills: Model) -> None:
+    plan = plan_gap(skills, GAP, quick(skills, max_new_tokens=16))
+    encode, end = skills.tokenizer.encode, skills.generation_defaults.eos_token_ids[0]
+    question = skills.chat_ids([{"role": "user", "content": INSTRUCTION}])
+    behind = encode(GAP.suffix)
+    assert list(plan.prompt) == [*question, *encode(GAP.prefix)]
+    assert [canvas.hole for canvas in plan.canvases] == [4, 8, 16]
+    assert list(plan.head) == behind[:SCORED_BEHIND]
+    for canvas in plan.canvases:
+        assert len(canvas) == skills.config.canvas_length == 64
+        assert list(canvas.behind) == behind + [end] * (64 - canvas.hole - len(behind))
+
+
+def test_text_that_is_not_on_a_canvas_and_other_files_are_in_the_message(skills: Model) -> None:
+    long = "".join(f"{number} and " for number in range(30))
+    gap = TextGap("a", long, "own.txt", (GapFile("one.txt", "first"), GapFile("", "second")))
+    plan = plan_gap(skills, gap, quick(skills, max_new_tokens=8))
+    read = skills.tokenizer.decode(plan.prompt, skip_special=False)
+    largest = plan.canvases[-1]
+    seen = skills.tokenizer.decode(largest.behind)
+    assert long.startswith(seen)
+    assert len(seen) == 64 - largest.hole
+    for part in (INSTRUCTION, long[len(seen) : len(seen) + 40], "own.txt", "one.txt\nfirst", "second"):
+        assert part in read
+    assert read.endswith("a")
+    assert "Translate this." in skills.tokenizer.decode(
+        plan_gap(skills, gap, quick(skills), instruction="Translate this.").prompt
+    )
+
+
+def test_a_long_text_is_cut_at_its_far_ends(skills: Model, coder: Model) -> None:
+    prefix = "".join(f"{number}, " for number in range(900))
+    plan = plan_gap(skills, TextGap(prefix, "!"), quick(skills, max_new_tokens=8))
+    positions = skills.config.max_position_embeddings
+    assert len(plan.prompt) + 64 == positions
+    assert skills.tokenizer.decode(plan.prompt).endswith(prefix[-200:])
+
+    plan = plan_gap(coder, TextGap("a" * 900 + "b", "c" + "d" * 900), quick(coder, max_new_tokens=100))
+    text = coder.tokenizer.decode(plan.prompt, skip_special=False)
+    assert len(plan.prompt) == coder.config.max_position_embeddings - 100
+    before, _, behind = text.removeprefix(QWEN.prefix).removesuffix(QWEN.middle).partition(QWEN.suffix)
+    assert (before[-2:], behind[:2]) == ("ab", "cd")
+    assert 2.9 < len(before) / len(behind) < 3.1
+    assert len(plan_gap(coder, TextGap("a" * 900, "c"), quick(coder, max_new_tokens=100)).prompt) == 412
+
+
+def test_a_short_gap_is_read_whole_whatever_its_markers(tmp_path: Path, coder: Model) -> None:
+    gap = dataclasses.replace(GAP, path="own.py", files=(GapFile("a.py", "A = 1\n"), GapFile("b.py", "B = 2\n")))
+    plan = plan_gap(coder, gap, quick(coder, max_new_tokens=8))
+    assert coder.tokenizer.decode(plan.prompt, skip_special=False) == QWEN.render(gap)
+    assert set(plan.config.eos_token_ids) >= {coder.tokenizer.token_id(token) for token in (*ENDS, QWEN.file)}
+    assert not plan.canvases
+    other = load_model(causal_folder(tmp_path, ("</s>", *CODESTRAL.tokens)))
+    plan = plan_gap(other, GAP, quick(other, max_new_tokens=8))
+    assert other.tokenizer.decode(plan.prompt, skip_special=False) == CODESTRAL.render(GAP)
+    plan = plan_gap(other, TextGap("a" * 900 + "b", "c" + "d" * 900), quick(other, max_new_tokens=100))
+    text = other.tokenizer.decode(plan.prompt, skip_special=False)
+    assert text.startswith("[SUFFIX]cd")
+    assert text.endswith("ab")
+
+
+def test_files_that_do_not_fit_are_left_out_the_first_of_them_first(coder: Model) -> None:
+    files = GapFile("a.py", "a" * 200), GapFile("b.py", "b" * 60)
+    plan = plan_gap(coder, TextGap("x", "y", files=files), quick(coder, max_new_tokens=100))
+    text = coder.tokenizer.decode(plan.prompt, skip_special=False)
+    assert "b.py" in text
+    assert "a.py" not in text
+
+
+def test_markers_in_a_text_are_no_markers(coder: Model, skills: Model) -> None:
+    plan = plan_gap(coder, TextGap(QWEN.middle, ENDS[0]), quick(coder, max_new_tokens=8))
+    assert plan.prompt.count(coder.tokenizer.token_id(QWEN.middle)) == 1
+    assert coder.tokenizer.token_id(ENDS[0]) not in plan.prompt
+    piece = skills.tokenizer.piece(skills.generation_defaults.eos_token_ids[1])
+    plan = plan_gap(skills, TextGap("", piece), quick(skills))
+    assert skills.generation_defaults.eos_token_ids[1] not in plan.canvases[0].behind
+
+
+@pytest.mark.parametrize(("most", "behind", "hole"), [(1, 4, 8), (9, 4, 16), (500, 4, 32), (30, 40, 16), (30, 99, 8)])
+def test_a_model_that_pads_gets_one_hole(skills: Model, most: int, behind: int, hole: int) -> None:
+    plan = plan_gap(skills, TextGap("", "x" * behind), quick(skills, max_new_tokens=most, gap_padding=True))
+    assert [canvas.hole for canvas in plan.canvases] == [hole]
+    assert (len(plan.canvases[0]), plan.is_padded, hole in GAP_LENGTHS) == (64, True, True)
+    exact = plan_gap(skills, GAP, quick(skills, gap_padding=True), length=5)
+    assert ([canvas.hole for canvas in exact.canvases], exact.is_padded) == ([5], False)
+
+
+def test_larger_models_get_the_smallest_canvas_that_holds_the_text(skills: Model) -> None:
+    config = quick(skills, max_new_tokens=16, smallest_canvas=16)
+    plan = plan_gap(skills, TextGap("a", "b" * 10), config)
+    assert [(canvas.hole, len(canvas)) for canvas in plan.canvases] == [(4, 16), (8, 32), (16, 32)]
+    assert plan.config.canvas_length == 32
+    assert LENGTHS[:3] == (4, 8, 16)
+
+
+# --- what it writes ---------------------------------------------------------------------------------------------------
+
+
+def test_the_events_are_of_one_block_with_the_best_text_alone(skills: Model) -> None:
+    plan = plan_gap(skills, GAP, quick(skills, max_new_tokens=8))
+    events = taken(skills, decode_gap(run_of(skills, plan), plan))
+    best = texts_of(events).texts[0]
+    started, committed = ([one for one in events if isinstance(one, kind)] for kind in (CanvasStarted, CanvasCommitted))
+    assert (len(started), len(committed)) == (1, 1)
+    canvas = next(one for one in plan.canvases if one.hole == best.hole)
+    assert started[0].pinned_mask.tolist() == [False] * canvas.hole + [True] * len(canvas.behind)
+    assert started[0].canvas[canvas.hole :].tolist() == list(canvas.behind)
+    steps = [event for event in events if isinstance(event, StepFinished)]
+    assert all(step.next_canvas[canvas.hole :].tolist() == list(canvas.behind) for step in steps)
+    assert committed[0].steps == len(steps) == best.steps
+    end = events[-1]
+    assert isinstance(end, GenerationFinished)
+    assert end.reason == "eos"
+    assert end.tokens.tolist() == best.tokens.tolist()
+    assert committed[0].tokens[: committed[0].text_length].tolist() == best.tokens.tolist()
+    forbidden = {*plan.config.eos_token_ids, plan.config.pad_token_id}
+    assert not forbidden & set(best.tokens.tolist())
+    assert isinstance(events[-2], GapFilled)
+
+
+def test_texts_are_the_same_next_to_others_and_the_best_comes_first(skills: Model) -> None:
+    config = quick(skills)
+    found = infill(skills, GAP.prefix, GAP.suffix, lengths=(4, 8, 12), candidates=3, config=config)
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    alone = [infill(skills, GAP.prefix, GAP.suffix, lengths=(size,), config=config)[0] for size in (4, 8, 12)]
+    assert {one.text: one.length for one in found} == {one.text: one.length for one in alone}
+    assert max(alone, key=lambda one: one.score).text == found[0].text
+    assert infill(skills, GAP.prefix, GAP.suffix, lengths=(4, 8, 12), config=config)[0].text == found[0].text
+    plan = plan_gap(skills, GAP, config, lengths=(4, 8, 12))
+    one, other = (
+        texts_of(taken(skills, decode_gap(run_of(skills, plan), plan), together=together)) for together in (False, True)
+    )
+    assert [text.tokens.tolist() for text in one.texts] == [text.tokens.tolist() for text in other.texts]
+
+
+def test_the_score_is_the_mean_log_probability_of_the_text_and_what_follows(skills: Model) -> None:
+    plan = plan_gap(skills, GAP, quick(skills), lengths=(6,))
+    [best] = texts_of(taken(skills, decode_gap(run_of(skills, plan), plan))).texts
+    told = [*best.tokens.tolist(), *plan.head]
+    hidden = skills.prefill([*plan.prompt, *told[:-1]], skills.new_cache())
+    expected = skills.log_probabilities(hidden[len(plan.prompt) - 1 :], torch.tensor(told)).mean()
+    assert best.score == pytest.approx(float(expected), abs=1e-4)
+
+
+def test_further_candidates_have_further_seeds(skills: Model, coder: Model) -> None:
+    found = infill(skills, "a", "b", length=3, candidates=4, config=quick(skills), seed=5)
+    assert {one.text for one in found} == {
+        infill(skills, "a", "b", length=3, config=quick(skills), seed=seed)[0].text for seed in range(5, 9)
+    }
+    found = infill(coder, "a", "b", candidates=3, max_tokens=4, seed=5)
+    assert len(found) == 3
+    [greedy] = infill(coder, "a", "b", max_tokens=4, seed=5)
+    assert greedy.text in {one.text for one in found}
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+
+
+def test_padding_ends_the_text(skills: Model) -> None:
+    pad = skills.generation_defaults.pad_token_id
+    plan = plan_gap(skills, GAP, quick(skills, gap_padding=True, max_new_tokens=8))
+    row = np.array([40, 41, pad, 42, pad, pad, pad, pad], dtype=np.int32)
+    assert gap_filling._before_padding(row, plan).tolist() == [40, 41]
+    assert gap_filling._before_padding(row[:2], plan).tolist() == [40, 41]
+    assert gap_filling._before_padding(row, dataclasses.replace(plan, is_padded=False)).tolist() == row.tolist()
+    found = taken(skills, decode_gap(run_of(skills, plan), plan))
+    committed = next(one for one in found if isinstance(one, CanvasCommitted))
+    assert pad not in committed.tokens[: committed.text_length]
+    last = [one for one in found if isinstance(one, StepFinished)][-1].argmax_canvas[:8]
+    assert committed.tokens[: committed.text_length].tolist() == gap_filling._before_padding(last, plan).tolist()
+
+
+def test_a_causal_model_writes_behind_its_markers_until_one_of_its_ends(coder: Model) -> None:
+    plan = plan_gap(coder, GAP, quick(coder, max_new_tokens=60))
+    [end] = [event for event in generate(coder, plan.prompt, plan.config) if isinstance(event, GenerationFinished)]
+    [found] = infill(coder, GAP.prefix, GAP.suffix, max_tokens=60)
+    assert found.text == coder.tokenizer.decode(end.tokens)
+    assert (found.length, found.steps) == (len(end.tokens), end.steps)
+    assert len(end.tokens) > 3
+    wanted = int(end.tokens[3])
+    ends = plan.config.replace(eos_token_ids=(wanted,))
+    stopped = infill(coder, GAP.prefix, GAP.suffix, max_tokens=60, config=ends)[0]
+    assert stopped.length == end.tokens.tolist().index(wanted)
+    hidden = coder.network.prefill(torch.tensor([*plan.prompt, *end.tokens.tolist(), *plan.head]), coder.new_cache())
+    logits = coder.network.head(hidden).log_softmax(dim=-1)  # type: ignore[operator]
+    told = [*end.tokens.tolist(), *plan.head]
+    own = [float(logits[len(plan.prompt) - 1 + place, token]) for place, token in enumerate(told)]
+    assert found.score == pytest.approx(sum(own) / len(own), abs=1e-4)
+
+
+def test_masks_are_filled_and_what_is_behind_them_stays(masked: Model) -> None:
+    found = infill(masked, "ab", "cd", lengths=(3, 6), candidates=2, config=quick(masked))
+    assert {one.length for one in found} == {3, 6}
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    assert all(-20 < one.score < 0 for one in found)
+    plan = plan_gap(masked, TextGap("ab", "cd"), quick(masked), lengths=(3, 6))
+    assert plan.is_masked
+    assert masked.tokenizer.decode(plan.prompt).endswith("A: ab")
+    events = taken(masked, decode_gap(run_of(masked, plan), plan))
+    steps = [event for event in events if isinstance(event, StepFinished)]
+    behind = next(one.behind for one in plan.canvases if one.hole == texts_of(events).texts[0].hole)
+    assert all(step.next_canvas[-len(behind) :].tolist() == list(behind) for step in steps)
+    assert bytes(behind[:2]) != b""
+    # each mask sees the text behind the gap
+    one, other = (infill(masked, "ab", text, length=4, config=quick(masked))[0].text for text in ("cd", "efghi"))
+    assert one != other
+
+
+def test_programs_of_the_device_fill_each_hole_as_alone() -> None:
+    model: Any = OnDevice(tame())
+    canvases = tuple(GapCanvas(hole, (5,) * (10 - hole)) for hole in (2, 4, 6))
+    config = GenerationConfig(max_new_tokens=10, canvas_length=10, max_denoising_steps=3, eos_token_ids=(1,))
+    prompt = tuple(tokens(12, 3).tolist())
+
+    def filled(own: tuple[GapCanvas, ...]) -> dict[int, list[int]]:
+        plan = GapPlan(prompt, config, own, (5, 5))
+        found = texts_of(taken(model, decode_gap(run_of(model, plan), plan), together=True))
+        assert all(len(text.tokens) == text.hole for text in found.texts)
+        return {text.hole: text.tokens.tolist() for text in found.texts}
+
+    alone = [filled((canvas,)) for canvas in canvases]
+    assert filled(canvases) == {hole: row for found in alone for hole, row in found.items()}
+
+
+def test_a_step_of_all_holes_is_one_pass(skills: Model) -> None:
+    plan = plan_gap(skills, GAP, quick(skills, max_denoising_steps=2, confidence_threshold=0.0), lengths=(4, 8, 12))
+    wanted = list[Pass]()
+    for item in decode_gap(run_of(skills, plan), plan):
+        if isinstance(item, Pass):
+            wanted.append(item)
+            perform(skills, item)
+    several = [item for item in wanted if isinstance(item, Several)]
+    assert [len(item.passes) for item in several] == [3, 3]
+
+
+# --- ends -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["skills", "coder", "masked"])
+@pytest.mark.parametrize("passes", [1, 2, 3])
+def test_a_cancelled_gap_ends_within_one_pass(name: str, passes: int, request: pytest.FixtureRequest) -> None:
+    model: Model = request.getfixturevalue(name)
+    plan = plan_gap(model, GAP, quick(model, max_new_tokens=8, confidence_threshold=0.0))
+    cancel, done, after = threading.Event(), 0, 0
+    found = list[Any]()
+    for item in decode_gap(run_of(model, plan, cancel=Deadline(cancel, None)), plan):
+        if isinstance(item, Pass):
+            perform(model, item)
+            done += 1
+            after += cancel.is_set()
+            if done == passes:
+                cancel.set()
+        else:
+            found.append(item)
+    assert after == 0
+    assert isinstance(found[-1], GenerationFinished)
+    assert found[-1].reason == "cancelled"
+    assert not any(isinstance(item, GapFilled) for item in found)
+    assert infill(model, "a", "b", cancel=cancel) == []
+
+
+@pytest.mark.parametrize("name", ["skills", "coder", "masked"])
+def test_no_step_is_taken_once_the_time_is_over(name: str, request: pytest.FixtureRequest) -> None:
+    model: Model = request.getfixturevalue(name)
+    plan = plan_gap(model, GAP, quick(model, max_new_tokens=8))
+    deadline = Deadline(None, None)
+    found, steps = list[Any](), 0
+    for item in decode_gap(run_of(model, plan, cancel=deadline), plan, scores=False):
+        if isinstance(item, Pass):
+            perform(model, item)
+            steps += 1
+            deadline._end = 0.0 if steps == 3 else math.inf
+            assert steps < 4
+        else:
+            found.append(item)
+    end = found[-1]
+    assert (end.reason, end.why) == ("length", gap_filling.LATE)
+    assert len(end.tokens) == (2 if name == "coder" else 0)  # the prompt takes the first pass
+    if name != "coder":
+        assert infill(model, "a", "b", seconds=0.0) == []
+
+
+def test_a_deadline_is_set_by_time_or_by_its_flag() -> None:
+    cancel = threading.Event()
+    assert not Deadline(None, None).is_set()
+    assert not Deadline(cancel, 60.0).is_set()
+    assert Deadline(cancel, 0.0).is_over
+    cancel.set()
+    assert Deadline(cancel, 60.0).is_cancelled
+
+
+def test_models_that_cannot_see_behind_a_gap_say_which_can(tmp_path: Path, skills: Model, coder: Model) -> None:
+    plain = load_model(causal_folder(tmp_path, ("<end>",)))
+    for model in (plain, load_model("safelight-wedlm"), load_model("safelight-masked")):
+        assert not fills_gaps(model)
+        with pytest.raises(SafelightError, match=r"does not see what stands behind a gap; take .*Qwen2.5-Coder"):
+            infill(model, "a", "b")
+    with pytest.raises(SafelightError, match="this model writes by autoregressive"):
+        infill(skills, "a", "b", config=quick(skills, decoder="autoregressive"))
+    assert fills_gaps(skills)
+    assert fills_gaps(coder)
+
+
+def refused(model: Model, **options: Any) -> str:
+    with pytest.raises(SafelightError) as caught:
+        infill(model, "a", "b", **options)
+    return str(caught.value)
+
+
+def test_numbers_out_of_bounds_are_refused(skills: Model, coder: Model) -> None:
+    assert "1 to 16 candidates, not 0" in refused(skills, candidates=0)
+    assert "1 to 64 tokens, not 65" in refused(skills, length=65)
+    assert "1 to 64 tokens, not 0" in refused(skills, lengths=(4, 0))
+    assert "give 1 to 16 lengths" in refused(skills, lengths=())
+    assert "token by token; leave out the length" in refused(coder, length=4)
+    assert "ask for fewer" in refused(coder, max_tokens=510)
+    assert "max_new_tokens" in refused(coder, max_tokens=0)
+
+
+def test_a_gap_may_have_nothing_around_it(skills: Model, coder: Model, masked: Model) -> None:
+    for model in (skills, coder, masked):
+        found: Sequence[Filled] = infill(model, "", "", max_tokens=4, config=quick(model))
+        assert len(found) == 1
+        assert found[0].length <= 4

@@ -1,0 +1,118 @@
+"""A completion with a suffix fills the gap: its text comes by the usual events, and is stored as any other."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import CanvasCommitted, GenerationConfig, GenerationFinished, StepFinished, infill, open_trace
+from engine.decoding.gap_filling import LATE
+from engine.service import GapAnswered, LocalBackend, RunAdvanced, RunEnded, RunReply, RunRequest, run_alone
+from engine.text.gap_markers import MARKERS, GapFile
+from engine.text.output_format import OutputFormat
+from tests.engine.gap_models import causal_folder
+from tests.engine.service.test_local import loaded
+
+PREFIX, SUFFIX = "two 2, three 3, ", ", six 6."
+
+
+@pytest.fixture(scope="module")
+def skills(tmp_path_factory: pytest.TempPathFactory) -> LocalBackend:
+    backend = LocalBackend(tmp_path_factory.mktemp("traces"))
+    loaded(backend)
+    return backend
+
+
+@pytest.fixture(scope="module")
+def coder(tmp_path_factory: pytest.TempPathFactory) -> LocalBackend:
+    backend = LocalBackend(tmp_path_factory.mktemp("traces"))
+    folder = causal_folder(tmp_path_factory.mktemp("coder"), ("<|endoftext|>", *MARKERS[0].tokens), seed=4)
+    loaded(backend, str(folder), "Coder")
+    return backend
+
+
+def asked(backend: LocalBackend, **fields: Any) -> RunRequest:
+    config = backend._require_model().generation_defaults.replace(max_new_tokens=8, max_denoising_steps=4)
+    return RunRequest("completion", (), config, 3, text=PREFIX, suffix=SUFFIX, **fields)
+
+
+def events_of(replies: list[RunReply]) -> list[Any]:
+    return [reply.event for reply in replies if isinstance(reply, RunAdvanced)]
+
+
+def ended(replies: list[RunReply]) -> RunEnded:
+    last = replies[-1]
+    assert isinstance(last, RunEnded)
+    return last
+
+
+@pytest.mark.parametrize("name", ["skills", "coder"])
+def test_the_run_has_the_gap_s_text_and_nothing_else(name: str, request: pytest.FixtureRequest) -> None:
+    backend: LocalBackend = request.getfixturevalue(name)
+    model, wanted = backend._require_model(), asked(backend)
+    assert backend.capabilities.gaps
+    replies = list(run_alone(backend, wanted))
+    assert ended(replies).message == ""
+    events = events_of(replies)
+    end = events[-1]
+    assert isinstance(end, GenerationFinished)
+    text = model.tokenizer.decode(end.tokens)
+    [best] = infill(model, PREFIX, SUFFIX, max_tokens=8, seed=3, config=wanted.config)
+    assert text == best.text
+    rows = [event.tokens[: event.text_length].tolist() for event in events if isinstance(event, CanvasCommitted)]
+    assert [token for row in rows for token in row] == end.tokens.tolist()
+    [answered] = [reply for reply in replies if isinstance(reply, GapAnswered)]
+    assert answered.texts[0][0] == text
+    assert replies.index(answered) == len(replies) - 3  # before the last event and the end
+    assert len(answered.texts) == (2 if name == "skills" else 1)  # holes of 4 and 8 tokens
+
+
+def test_its_trace_is_read_as_any_other(skills: LocalBackend) -> None:
+    replies = list(run_alone(skills, asked(skills)))
+    events = events_of(replies)
+    folder = skills._recorder.folder
+    assert folder is not None
+    newest = max(folder.glob("*.sltrace"), key=lambda path: path.stat().st_mtime_ns)
+    trace = open_trace(newest)
+    read = [trace.event(place) for place in range(len(trace.entries))]
+    assert [type(event) for event in read] == [type(event) for event in events]
+    assert read[-1].tokens.tolist() == events[-1].tokens.tolist()
+
+
+def test_other_files_are_read_and_a_format_is_refused(coder: LocalBackend) -> None:
+    [started, *_] = run_alone(coder, asked(coder, path="own.py", files=(GapFile("one.py", "ONE = 1\n"),)))
+    prompt = coder._require_model().tokenizer.decode(started.trace.header.prompt_ids, skip_special=False)  # type: ignore[union-attr]
+    assert "<|file_sep|>one.py\nONE = 1\n<|file_sep|>own.py\n<|fim_prefix|>" in prompt
+    refused = list(run_alone(coder, asked(coder, output_format=OutputFormat("json_object"))))
+    assert "a gap cannot be filled in a format" in ended(refused).message
+
+
+@pytest.mark.parametrize("name", ["skills", "coder"])
+def test_it_ends_when_it_is_cancelled_and_when_its_time_is_over(name: str, request: pytest.FixtureRequest) -> None:
+    backend: LocalBackend = request.getfixturevalue(name)
+    cancel = threading.Event()
+    cancel.set()
+    events = events_of(list(run_alone(backend, asked(backend, cancel=cancel))))
+    assert events[-1].reason == "cancelled"
+    assert not any(isinstance(event, StepFinished) for event in events)
+    events = events_of(list(run_alone(backend, asked(backend, seconds=0.0))))
+    assert (events[-1].reason, events[-1].why, len(events[-1].tokens)) == ("length", LATE, 0)
+
+
+def test_a_model_that_cannot_says_which_can(tmp_path: Path) -> None:
+    backend = LocalBackend(tmp_path)
+    loaded(backend, "safelight-masked", "Masked")
+    assert not backend.capabilities.gaps
+    config = GenerationConfig()
+    replies = list(run_alone(backend, RunRequest("completion", (), config, 0, text="a", suffix="b")))
+    assert "one with fill-in-the-middle tokens (Qwen2.5-Coder, StarCoder, CodeGemma)" in ended(replies).message
+
+
+def test_a_suffix_is_of_a_completion(skills: LocalBackend) -> None:
+    with pytest.raises(ValueError, match="a suffix stands behind the text of a completion"):
+        dataclasses.replace(asked(skills), kind="chat")
+    assert dataclasses.replace(asked(skills), suffix=None).gap is None
