@@ -10,7 +10,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.events import CanvasCommitted, Event, GenerationFinished, PrefillFinished, PromptScores, StepFinished
+from engine.events import (
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    GenerationFinished,
+    PrefillFinished,
+    PromptScores,
+    StepFinished,
+)
 from engine.service import LoadedModel
 from engine.text.output import OutputParser
 from engine.text.output_parts import (
@@ -131,6 +139,8 @@ class ServedAnswer:
         self._stop = StopFinder(settings.stops)
         self._written = ""  # all text that the parser has
         self._predictions = Predictions()
+        self._block: CanvasStarted | None = None  # that is running
+        self._step: StepFinished | None = None  # its newest
         self._in_thought = settings.starts_in_thought
         self._in_call = False
         self._chances: list[TokenChance] = []
@@ -178,6 +188,8 @@ class ServedAnswer:
     def fold(self, event: Event) -> list[OutputPart]:
         """Returns the parts that an event adds to the answer; most add none."""
         match event:
+            case CanvasStarted():
+                self._block, self._step = event, None
             case PrefillFinished():
                 self.prompt_tokens, self.cached_tokens = event.prompt_tokens, event.reused_tokens
                 self.prompt_seconds = event.seconds
@@ -185,6 +197,7 @@ class ServedAnswer:
             case StepFinished():
                 if self._settings.top_logprobs is not None:
                     self._predictions.fold(event)
+                self._step = event
                 self.steps += 1
                 self.positions += len(event.argmax_canvas)
                 self.seconds += event.seconds
@@ -202,6 +215,20 @@ class ServedAnswer:
             return []  # text after a stop is not wanted
         return self._divide(self._text()[len(self._written) :], at_end=True)
 
+    @property
+    def settled(self) -> str:
+        """The text as far as it is certain: of whole blocks, and the settled beginning of the running one."""
+        return self._model.write([token for token in self.tokens + self._settled() if self._is_text(token)])
+
+    def settle(self) -> list[OutputPart]:
+        """Ends the answer with what is settled by now; returns the parts that this adds."""
+        tokens = self._settled()[: self._settings.max_tokens - len(self.tokens)]
+        self._step = None
+        self._reason, self.is_complete = "length", True
+        self.tokens += tokens
+        self._note_tokens(tokens)
+        return self._go_on()
+
     def take_prompt(self) -> list[TokenChance]:
         """Returns the tokens of the prompt, if it was scored and they were not taken before."""
         taken, self._prompt = self._prompt, []
@@ -218,8 +245,25 @@ class ServedAnswer:
             self._reason, self.is_complete = "length", True
         return [ContentPart(self._settings.echo)] if self._settings.echo else []
 
+    def _settled(self) -> list[int]:
+        """Returns the tokens at the beginning of the running block that are kept, up to a pinned one or its end."""
+        if self._block is None or self._step is None:
+            return []
+        step = self._step
+        kept = step.accepted_mask & ~self._block.pinned_mask
+        if self._block.filler is None:
+            kept &= step.next_canvas == step.argmax_canvas
+        ends = {*self._model.defaults.eos_token_ids, self._model.defaults.pad_token_id}
+        found: list[int] = []
+        for token in step.next_canvas[: int(np.argmin([*kept, False]))].tolist():
+            if token in ends:
+                break
+            found.append(token)
+        return found
+
     def _add_block(self, event: CanvasCommitted) -> list[OutputPart]:
         self.blocks += 1
+        self._step = None
         tokens = event.tokens[: event.text_length].tolist()
         if event.block_index == 0:
             pairs = zip(self._settings.prediction, event.tokens.tolist(), strict=False)
@@ -232,6 +276,10 @@ class ServedAnswer:
         self._note_tokens(tokens)
         if self._settings.echo is not None and len(self.tokens) < self._settings.max_tokens:
             self._note_end(event)
+        return self._go_on()
+
+    def _go_on(self) -> list[OutputPart]:
+        """Returns the parts that the newest tokens add to the answer."""
         text = self._text().rstrip("\N{REPLACEMENT CHARACTER}")  # the first bytes of a character; the others may follow
         # May be shorter than before: bytes that formed a character continue with another's first, and for now are
         # replaced.

@@ -21,7 +21,7 @@ from engine.server.chat import plan_chat
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError, refusing_as
 from engine.server.messages import arguments_in
-from engine.server.planning import RunPlan, prompt_of
+from engine.server.planning import RunPlan, prompt_of, take_any_name
 from engine.server.serving import Choice, RunResponse
 from engine.server.sse import ALIVE, EVENTS, event
 from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
@@ -66,9 +66,7 @@ def routes(context: ServerContext) -> list[Route]:
 def _plan(context: ServerContext, body: MessagesRequest) -> RunPlan:
     """Plans the run; a name of Anthropic's models stands for the loaded one, as Claude Code sends several."""
     chat = chat_of(body)
-    if not body.ignored.is_strict and chat.model is not None and chat.model.startswith("claude"):
-        body.ignored.add("model")
-        chat.model = None
+    take_any_name(chat, "claude")
     return plan_chat(context, chat)
 
 

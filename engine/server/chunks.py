@@ -131,9 +131,11 @@ def timings_of(answers: Sequence[ServedAnswer]) -> dict[str, Any]:
         "cache_n": cached,
         "prompt_n": read - cached,
         "prompt_ms": 1000 * reading,
+        "prompt_per_token_ms": _rate(1000 * reading, read - cached),
         "prompt_per_second": _rate(read - cached, reading),
         "predicted_n": written,
         "predicted_ms": 1000 * writing,
+        "predicted_per_token_ms": _rate(1000 * writing, written),
         "predicted_per_second": _rate(written, writing),
         "diffusion": True,
         "diffusion_blocks": sum(one.blocks for one in answers),
@@ -146,5 +148,5 @@ def timings_of(answers: Sequence[ServedAnswer]) -> dict[str, Any]:
     }
 
 
-def _rate(count: int, seconds: float) -> float:
-    return count / seconds if seconds > 0 else 0.0
+def _rate(count: float, each: float) -> float:
+    return count / each if each > 0 else 0.0

@@ -1,4 +1,7 @@
-"""``/v1/completions``: continues a prompt unchanged, without a template."""
+"""``/v1/completions``: continues a prompt unchanged, without a template, or fills the gap before a suffix.
+
+``/v1/fim/completions`` is the same in the form that clients of Mistral and Inception read.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,17 @@ from engine.server.bodies import read_body
 from engine.server.chunks import ChunkWriter
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
-from engine.server.formats import read_format
-from engine.server.planning import RunPlan, plan, seed_of
-from engine.server.schemas import CompletionRequest
+from engine.server.formats import contradicting, read_format
+from engine.server.planning import RunPlan, plan, seed_of, take_any_name
+from engine.server.schemas import CompletionRequest, FimRequest
 from engine.server.serving import RunResponse
 from engine.service import LoadedModel, RunRequest
+from engine.text.gap_markers import MARKERS, GapFile, GapMarkers, TextGap, parse
 from engine.text.output_parts import ContentPart, OutputPart, joined_text
 
-PATH = "/v1/completions"
+PATH, FIM_PATH = "/v1/completions", "/v1/fim/completions"
 DEFAULT_TOKENS = 16  # OpenAI's
+EDITOR_MODELS = ("mercury", "codestral")  # beginnings of names that editors send whatever is loaded
 
 
 def routes(context: ServerContext) -> list[Route]:
@@ -32,7 +37,14 @@ def routes(context: ServerContext) -> list[Route]:
         found = await asyncio.to_thread(plan_completions, context, body)
         return RunResponse(context, found, CompletionWriter(found, body), PATH, is_streamed=bool(body.stream))
 
-    return [Route(PATH, answer, methods=["POST"])]
+    async def fill(request: Request) -> RunResponse:
+        body = await read_body(request, context, FimRequest)
+        found = await asyncio.to_thread(plan_completions, context, body)
+        return RunResponse(
+            context, found, FimWriter(found, body), FIM_PATH, is_streamed=bool(body.stream), follows_one=True
+        )
+
+    return [Route(PATH, answer, methods=["POST"]), Route(FIM_PATH, fill, methods=["POST"])]
 
 
 def plan_completions(context: ServerContext, body: CompletionRequest) -> tuple[RunPlan, ...]:
@@ -42,32 +54,86 @@ def plan_completions(context: ServerContext, body: CompletionRequest) -> tuple[R
         ApiError: they cannot be run as requested.
     """
     body.seed = seed_of(body)  # the same for each prompt
+    if body.suffix is not None or isinstance(body, FimRequest):
+        take_any_name(body, *EDITOR_MODELS)
     return tuple(plan for prompt in body.prompts for plan in _plan(context, body, prompt).choices(body.n))
 
 
-def _plan(context: ServerContext, body: CompletionRequest, prompt: str | list[int]) -> RunPlan:
+def plan_gap(context: ServerContext, body: FimRequest, files: tuple[GapFile, ...]) -> tuple[RunPlan, ...]:
+    """Plans the runs that fill one gap, which may be at the end of its text. Slow.
+
+    Args:
+        files: others that the model may read, the least important first.
+
+    Raises:
+        ApiError: they cannot be run as requested.
+    """
+    take_any_name(body, *EDITOR_MODELS)
+    [prompt] = body.prompts
+    return _plan(context, body, prompt, files).choices(body.n)
+
+
+def _plan(
+    context: ServerContext,
+    body: CompletionRequest,
+    prompt: str | list[int],
+    files: tuple[GapFile, ...] | None = None,
+) -> RunPlan:
+    """Plans the run of one prompt, which has a gap if ``files`` are given, be they none."""
+
     def make_request(model: LoadedModel, fields: dict[str, Any]) -> RunRequest:
         scores = body.logprobs if body.echo else None
+        if not isinstance(prompt, str):
+            _check_tokens(prompt, model)
+        gap = _gap(model, body, prompt, is_certain=files is not None)
+        if gap is not None:
+            if scores is not None:
+                raise contradicting("echo", "suffix")
+            fields |= {"path": gap.path, "files": gap.files if files is None else files}
+            return RunRequest("completion", (), text=gap.prefix, suffix=gap.suffix, **fields)
         if isinstance(prompt, str):
             return RunRequest("completion", (), text=prompt, prompt_scores=scores, **fields)
-        if not prompt:
-            raise ApiError(400, "The prompt is empty; send text, or tokens.", param="prompt")
-        if max(prompt) >= model.vocab_size:
-            raise ApiError(400, f"The model's vocabulary ends at {model.vocab_size - 1}.", param="prompt")
         text, ids = model.write(prompt), tuple(prompt)
         return RunRequest("completion", (), text=text, ids=ids, prompt_scores=scores, **fields)
 
     settings = AnswerSettings(max_tokens=0, stops=body.stops, is_raw=True, top_logprobs=body.logprobs)
     longest = DEFAULT_TOKENS if body.max_tokens is None else body.max_tokens
-    found = plan(context, body, longest, body.logprobs, make_request, settings, read_format(body))
+    asked_format = read_format(body)
+    if asked_format is not None and body.behind is not None:
+        raise contradicting(asked_format.field, "suffix")
+    found = plan(context, body, longest, body.logprobs, make_request, settings, asked_format)
     if not body.echo:
         return found
     return dataclasses.replace(found, settings=dataclasses.replace(found.settings, echo=found.request.text))
 
 
+def _check_tokens(prompt: list[int], model: LoadedModel) -> None:
+    if not prompt:
+        raise ApiError(400, "The prompt is empty; send text, or tokens.", param="prompt")
+    if max(prompt) >= model.vocab_size:
+        raise ApiError(400, f"The model's vocabulary ends at {model.vocab_size - 1}.", param="prompt")
+
+
+def _gap(model: LoadedModel, body: CompletionRequest, prompt: str | list[int], *, is_certain: bool) -> TextGap | None:
+    """Returns the gap that a request asks for, by its suffix or by markers in its prompt; None if it has none."""
+    if body.behind is not None or is_certain:
+        return TextGap(prompt if isinstance(prompt, str) else model.write(prompt), body.behind or "")
+    if not isinstance(prompt, str) or (gap := parse(prompt)) is None:
+        return None
+    is_own = any(_has(model, markers) and markers.parse(prompt) is not None for markers in MARKERS)
+    return None if is_own else gap  # what the model reads itself is left as it is
+
+
+def _has(model: LoadedModel, markers: GapMarkers) -> bool:
+    """Returns True if a model's vocabulary has the markers."""
+    return all(len(model.encode(token)) == 1 for token in markers.tokens)
+
+
 class CompletionWriter(ChunkWriter):
+    NAME, OBJECT = "cmpl", "text_completion"
+
     def __init__(self, plans: Sequence[RunPlan], body: CompletionRequest) -> None:
-        head = {"id": f"cmpl-{plans[0].request.run_id}", "object": "text_completion"}
+        head = {"id": f"{self.NAME}-{plans[0].request.run_id}", "object": self.OBJECT}
         super().__init__(plans, body, head, {}, {"text": ""})
         self._top = body.logprobs
         self._offsets = [0] * len(plans)  # of each answer's next token in its text
@@ -102,6 +168,20 @@ class CompletionWriter(ChunkWriter):
             "top_logprobs": [None if chance.logprob is None else _top(chance) for chance in known],
             "text_offset": offsets,
         }
+
+
+class FimWriter(CompletionWriter):
+    """Writes the text of a gap twice: as Mistral's clients read it, and as ``text``, as Inception's do."""
+
+    NAME, OBJECT = "fim", "chat.completion"
+
+    def _chunk(self, answer: ServedAnswer, fields: dict[str, Any], *ending: Any, **more: Any) -> bytes:
+        fields = {**fields, "delta": {"role": "assistant", "content": fields["text"]}}
+        return super()._chunk(answer, fields, *ending, **{"object": f"{self.OBJECT}.chunk", **more})
+
+    def _entry(self, parts: Sequence[OutputPart]) -> dict[str, Any]:
+        found = super()._entry(parts)
+        return {**found, "message": {"role": "assistant", "content": found["text"], "tool_calls": None}}
 
 
 def _top(chance: TokenChance) -> dict[str, float]:

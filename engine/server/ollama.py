@@ -88,7 +88,7 @@ def routes(context: ServerContext) -> list[Route]:
 
 
 def _plan(context: ServerContext, body: OllamaChat | OllamaGenerate) -> RunPlan:
-    if isinstance(body, OllamaGenerate) and body.raw:
+    if isinstance(body, OllamaGenerate) and (body.raw or body.suffix):
         [found] = plan_completions(context, completion_of(body))
         return found
     return plan_chat(context, chat_of(body))

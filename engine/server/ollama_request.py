@@ -95,7 +95,6 @@ class OllamaGenerate(AnswerRequest):
     """Body of ``/api/generate``."""
 
     NEUTRAL = {  # noqa: RUF012 - declared a ClassVar in the base class
-        "suffix": (("",), "text is only written after the prompt"),
         "template": (("",), "the model's own is used"),
     }
     prompt: str | None = None
@@ -124,7 +123,7 @@ def chat_of(body: OllamaChat | OllamaGenerate) -> ChatRequest:
 
 
 def completion_of(body: OllamaGenerate) -> CompletionRequest:
-    """Converts a request for a prompt as it is.
+    """Converts a request for a prompt as it is, or for the gap before a suffix.
 
     Raises:
         ApiError: it has images, or a value is not one of a completion.
@@ -132,7 +131,11 @@ def completion_of(body: OllamaGenerate) -> CompletionRequest:
     if body.images:
         raise unsupported("Images need a chat; leave raw out.", "images")
     asked = body.asked()
-    asked |= {"prompt": body.prompt, "logprobs": (body.top_logprobs or 0) if body.logprobs else None}
+    asked |= {
+        "prompt": body.prompt,
+        "suffix": body.suffix,
+        "logprobs": (body.top_logprobs or 0) if body.logprobs else None,
+    }
     asked["max_tokens"] = -1 if asked["max_tokens"] is None else asked["max_tokens"]
     try:
         return CompletionRequest.model_validate(asked, context=body.ignored)

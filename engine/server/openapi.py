@@ -21,9 +21,10 @@ from engine.server import page
 from engine.server.anthropic_request import MessagesRequest
 from engine.server.context import ServerContext
 from engine.server.decisions_request import DecisionsRequest, SystemoneRequest
+from engine.server.infill import InfillRequest
 from engine.server.ollama_request import ModelRequest, OllamaChat, OllamaGenerate
 from engine.server.responses_request import ResponsesRequest
-from engine.server.schemas import ChatRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest
+from engine.server.schemas import ChatRequest, CompletionRequest, DetokenizeRequest, FimRequest, TokenizeRequest
 
 PATHS = ("/openapi.json", "/docs")
 SCHEMAS = "#/components/schemas/"
@@ -42,7 +43,11 @@ class Documented:
 
 ROUTES = (
     Documented("/v1/chat/completions", "OpenAI's chats", ChatRequest),
-    Documented("/v1/completions", "OpenAI's completions of a prompt without a template", CompletionRequest),
+    Documented("/v1/completions", "OpenAI's completions of a prompt, or of the gap before a suffix", CompletionRequest),
+    Documented("/v1/fim/completions", "Mistral's and Inception's: the text of a gap", FimRequest),
+    Documented("/infill", "llama-server's: the text of a gap in code", InfillRequest),
+    Documented("/v1/edit/completions", "Inception's next edit of a region of code", ChatRequest),
+    Documented("/v1/apply/completions", "Inception's: a change merged into code", ChatRequest),
     Documented("/v1/responses", "OpenAI's responses, kept in memory for a while", ResponsesRequest),
     Documented("/v1/messages", "Anthropic's messages", MessagesRequest),
     Documented("/v1/messages/count_tokens", "Tokens of a message's prompt", MessagesRequest),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from engine.text.tags import end_of_thought, starts_in_thought
 from engine.trace.header import new_id
 
 CAUSAL = "autoregressive"  # the decoder of models that read text causally
+GAP_SHARE = 4  # the text of a gap takes at most this part of the context
 MOST_EXACT = 2**53  # JavaScript misreads larger whole numbers
 COLDEST = 0.5
 """The share of the model's own temperatures for a temperature of 0; 1 is all of them.
@@ -44,6 +46,7 @@ class RunPlan:
     has_frames: bool = False
     format_field: str | None = None  # the request's field that asks for the answer's format
     ignored: tuple[str, ...] = ()  # fields of the request that were passed over
+    seconds: float | None = None  # of writing, after which a settled line is the answer
 
     @property
     def fingerprint(self) -> str:
@@ -59,13 +62,16 @@ class RunPlan:
         )
         return (self, *(dataclasses.replace(self, request=request) for request in others))
 
-    def with_prediction(self, tokens: list[int]) -> Self:
-        """Begins the first canvas as these tokens and padding after them, instead of noise."""
+    def with_prediction(self, tokens: list[int], noise: float = 0.0) -> Self:
+        """Begins the first canvas as these tokens and padding after them, except for a share of noise."""
         config = self.request.config
         length = config.canvas(self.model.canvas_length)
         ends = config.eos_token_ids[:1]
         guess = tuple(tokens[:length])
         canvas = (guess + ends + (config.pad_token_id,) * length)[:length]
+        if noise:
+            draws = random.Random(self.request.seed)
+            canvas = tuple(draws.randrange(self.model.vocab_size) if draws.random() < noise else t for t in canvas)
         return dataclasses.replace(
             self,
             request=dataclasses.replace(self.request, config=config.replace(seed_canvas=canvas, canvas_length=length)),
@@ -179,7 +185,9 @@ def plan(
     )
     if request.prompt_scores is not None and CAUSAL not in model.decoders:
         raise unsupported("echo with logprobs needs a model that reads text causally.", "echo")
-    config, ids = request.config, prompt_of(model, request)
+    config, ids = request.config, [] if request.gap is not None else prompt_of(model, request)
+    if request.gap is not None:  # its run cuts the text around the gap to the rest of the context
+        longest = min(model.context if longest is None else longest, model.context // GAP_SHARE)
     if is_read_only(body.vllm_xargs or {}):
         longest = config.max_new_tokens
     is_open = starts_in_thought(model.write(ids))
@@ -218,6 +226,13 @@ def _check_thinking(model: LoadedModel, request: RunRequest, *, thinks: bool, ig
         ignored.pass_over(field, unsupported(f"{error}.", field))
         return dataclasses.replace(request, config=request.config.replace(thinking_tokens=None))
     return request
+
+
+def take_any_name(body: SampledRequest, *beginnings: str) -> None:
+    """Passes over the name of somebody else's model, which a client sends whatever is loaded."""
+    if not body.ignored.is_strict and body.model is not None and body.model.startswith(beginnings):
+        body.ignored.add("model")
+        body.model = None
 
 
 def seed_of(body: SampledRequest) -> int:

@@ -20,6 +20,8 @@ MOST_STOPS = 16
 MOST_ANSWERS = 16  # to one prompt
 MOST_CHOICES = 64  # of all prompts of a request
 MOST_TOP_LOGPROBS = 20
+GAP_TOKENS = 128  # the longest text of a gap if a request does not say
+NO_SUFFIX = (None, "", "<|endoftext|>")  # nothing follows; the last is Continue's
 UNNAMED = ("", "dummy")  # model names from clients that have none; the second is huggingface_hub's
 TokenId = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
 Stop = Annotated[str, Field(max_length=256)]
@@ -253,7 +255,10 @@ class CompletionRequest(SampledRequest):
     echo: bool | None = None
     suffix: str | None = None
 
-    NEUTRAL = SampledRequest.NEUTRAL | {"suffix": (("",), "text is only written after the prompt")}
+    @property
+    def behind(self) -> str | None:
+        """The text behind a gap that is to be filled; None: the prompt goes on."""
+        return None if self.suffix in NO_SUFFIX else self.suffix
 
     @model_validator(mode="after")
     def _check_choices(self) -> Self:
@@ -269,6 +274,19 @@ class CompletionRequest(SampledRequest):
         tokens = [token for token in self.prompt if isinstance(token, int)]
         several = [prompt for prompt in self.prompt if not isinstance(prompt, int)]
         return several or [tokens]
+
+
+class FimRequest(CompletionRequest):
+    """Body of ``/v1/fim/completions``."""
+
+    random_seed: AnySeed = None  # Mistral's name
+
+    @model_validator(mode="after")
+    def _take_defaults(self) -> Self:
+        self.seed = self.random_seed if self.seed is None else self.seed
+        self.temperature = 0.0 if self.temperature is None else self.temperature
+        self.max_tokens = GAP_TOKENS if self.max_tokens is None else self.max_tokens
+        return self
 
 
 class TokenizeRequest(Strict):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any, Protocol, TypeAlias
 
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from engine.events import CanvasCommitted, Event
+from engine.events import CanvasCommitted, Event, PrefillFinished
 from engine.server.answer import ServedAnswer
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError, other_model
@@ -19,6 +21,8 @@ from engine.server.sse import send_stream
 from engine.service import PromptScored, RunAdvanced, RunStarted
 from engine.text.output_parts import OutputPart, joined
 
+LAST = 4  # times the seconds of a plan, after which the answer is what is settled, be it nothing
+LOOK_SECONDS = 0.05  # between two looks at the clock
 Choice: TypeAlias = tuple[Sequence[OutputPart], ServedAnswer]
 """A whole answer: its parts, and what is known about it."""
 
@@ -40,12 +44,16 @@ class AnswerWriter(Protocol):
     def end(self, answers: Sequence[ServedAnswer]) -> Iterable[bytes]: ...
     def fail(self, error: ApiError) -> Iterable[bytes]: ...
 
-    def whole(self, choices: Sequence[Choice]) -> dict[str, Any]:
+    def whole(self, choices: Sequence[Choice]) -> dict[str, Any] | list[dict[str, Any]]:
         """Returns the body of answers that are not streamed."""
 
 
 class RunResponse:
-    """An ASGI application that runs the plans of one request and writes their answers, one of each."""
+    """An ASGI application that runs the plans of one request and writes their answers, one of each.
+
+    Args:
+        follows_one: it ends an earlier request of the same client to such a route, unless that asked for the same.
+    """
 
     def __init__(
         self,
@@ -55,9 +63,11 @@ class RunResponse:
         endpoint: str,
         *,
         is_streamed: bool,
+        follows_one: bool = False,
     ) -> None:
         self._context, self._plans, self._writer = context, plans, writer
-        self._endpoint, self._is_streamed = endpoint, is_streamed
+        self._endpoint, self._is_streamed, self._follows_one = endpoint, is_streamed, follows_one
+        self._since: dict[int, float] = {}  # when the prompt of an answer was read, in seconds
         self._answers = {
             plan.request.run_id: ServedAnswer(plan.model, plan.settings, index) for index, plan in enumerate(plans)
         }
@@ -74,44 +84,63 @@ class RunResponse:
             ignored=plan.ignored,
         ) as run:
             run.watch(receive)
-            try:
-                if self._is_streamed:
-                    await send_stream(self._stream(run), send, self._writer.content_type)
-                else:
-                    await JSONResponse(await self._whole(run))(scope, receive, send)
-            finally:
-                self._count()
+            asked = (requests[0].text, requests[0].suffix, requests[0].messages)
+            takes_over = self._context.newest.taking_over(client_of(scope), asked, run.give_up)
+            with takes_over if self._follows_one else nullcontext():
+                try:
+                    if self._is_streamed:
+                        await send_stream(self._stream(run), send, self._writer.content_type)
+                    else:
+                        await JSONResponse(await self._whole(run))(scope, receive, send)
+                finally:
+                    self._count()
 
     async def _advance(
         self, run: ServedRun, patience: float | None
     ) -> AsyncIterator[tuple[ServedAnswer, Event | None, list[OutputPart]] | None]:
         """Yields each event with its answer and the parts that it adds; None when a run starts or nothing is new."""
         answers = self._answers.values()
+        if self._plans[0].seconds is not None:
+            patience = LOOK_SECONDS
         async for reply in run.replies(patience):
+            for answer in self._late():
+                yield answer, None, answer.settle()
             if reply is None or isinstance(reply, RunStarted):
                 if reply is not None and reply.trace.header.model.fingerprint != self._plans[0].model.fingerprint:
                     raise other_model()
                 yield None
-                continue
-            answer = self._answers[reply.run_id]
-            if answer.is_complete:
-                continue
-            event = reply.event if isinstance(reply, RunAdvanced) else None
-            parts = answer.score(reply.scores) if isinstance(reply, PromptScored) else answer.fold(reply.event)
-            if isinstance(event, CanvasCommitted):
-                run.note_tokens(sum(len(one.tokens) for one in answers))
-            yield answer, event, parts
-            if answer.is_complete:
-                run.drop(reply.run_id)
-                if all(one.is_complete for one in answers):
-                    run.succeed()
-                    break
+            elif not self._answers[reply.run_id].is_complete:
+                answer = self._answers[reply.run_id]
+                event = reply.event if isinstance(reply, RunAdvanced) else None
+                parts = answer.score(reply.scores) if isinstance(reply, PromptScored) else answer.fold(reply.event)
+                if isinstance(event, PrefillFinished):
+                    self._since[answer.index] = asyncio.get_running_loop().time()
+                if isinstance(event, CanvasCommitted):
+                    run.note_tokens(sum(len(one.tokens) for one in answers))
+                yield answer, event, parts
+            for run_id, answer in self._answers.items():
+                if answer.is_complete:
+                    run.drop(run_id)
+            if all(one.is_complete for one in answers):
+                run.succeed()
+                break
         if run.failure is not None:
             raise run.failure
         for answer in answers:
             yield answer, None, answer.finish()
 
-    async def _whole(self, run: ServedRun) -> dict[str, Any]:
+    def _late(self) -> Iterator[ServedAnswer]:
+        """Yields the answers whose time is over: with a line that is settled, or after so many times as long."""
+        seconds, now = self._plans[0].seconds, asyncio.get_running_loop().time()
+        for answer in self._answers.values():
+            since = self._since.get(answer.index)
+            if seconds is None or since is None or answer.is_complete:
+                continue
+            passed = (now - since) / seconds
+            if passed > LAST or (passed > 1 and "\n" in answer.settled):
+                yield answer
+
+    async def _whole(self, run: ServedRun) -> dict[str, Any] | list[dict[str, Any]]:
         parts: list[list[OutputPart]] = [[] for _ in self._answers]
         async for news in self._advance(run, None):
             if news is not None:

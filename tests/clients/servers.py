@@ -1,8 +1,8 @@
 """The two servers that clients are tried on.
 
 *small* is Safelight Skills with a long context and a template that names tools: real weights, real grammars, brief
-answers. *agent* is scripted: it says what the user puts between « and »; else it calls a tool that runs commands once,
-and then says what the tool answered.
+answers. *agent* is scripted: it says what stands between « and » in a chat or a prompt; else it calls a tool that runs
+commands once, and then says what the tool answered.
 """
 
 from __future__ import annotations
@@ -38,10 +38,14 @@ class AgentEngine(ScriptedEngine):
         self.context = 200_000
         self.name = "agent"
 
+    def decode(self, model: Any, task: Any, cache: Any) -> Iterator[Any]:
+        if task.request.kind == "completion":
+            self.says = _asked(task.request.text) or "nothing"
+        return super().decode(model, task, cache)
+
     def render(self, messages: Any, tools: Any = (), **options: Any) -> str:
         text = super().render(messages, tools, **options)
-        asked = re.findall("«(.*?)»", str(messages[-1]["content"]), re.DOTALL)
-        self.says = asked[-1] if asked else "The answer."
+        self.says = _asked(str(messages[-1]["content"])) or "The answer."
         found = _command_tool(tools)
         if messages[-1]["role"] == "tool":
             words = re.findall(r"^(?:Output: )?(\w+)$", str(messages[-1]["content"]).strip(), re.MULTILINE)
@@ -49,6 +53,11 @@ class AgentEngine(ScriptedEngine):
         elif found is not None and not any(message["role"] == "tool" for message in messages):
             self.says = f"I run it.<|tool_call>call:{found['name']}{_arguments(found)}<tool_call|>"
         return text
+
+
+def _asked(text: str) -> str:
+    """Returns what stands between the last « and » of a text."""
+    return next(reversed(re.findall("«(.*?)»", text, re.DOTALL)), "")
 
 
 def _command_tool(tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

@@ -74,6 +74,25 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     }),
     ("/v1/completions", {"prompt": "What is 2 + 2?", **SAMPLED, "logprobs": 2, "echo": False, "suffix": ""}),
     ("/v1/completions", {"prompt": [5, 6, 7], **SAMPLED, "stream": True}),
+    ("/v1/completions", {"prompt": "a ", **SAMPLED, "suffix": " c", "vllm_xargs": QUICK}),
+    ("/v1/completions", {"prompt": "<|fim_prefix|>a <|fim_suffix|> c<|fim_middle|>", **SAMPLED, "vllm_xargs": QUICK}),
+    ("/v1/fim/completions", {"prompt": "a ", "suffix": " c", "random_seed": 1, "max_tokens": 4, "stream": True}),
+    ("/infill", {
+        "input_prefix": "a\n", "input_suffix": "\nc", "prompt": "b", "n_predict": 4, "n_indent": 4, "stop": ["x"],
+        "input_extra": [{"filename": "d.py", "text": "d\n", "time": [1, 2]}], "t_max_predict_ms": 250, "n_cmpl": 2,
+        "samplers": ["top_k"], "response_fields": ["content", "timings/prompt_n", "truncated"], "stream": False,
+    }),
+    ("/v1/edit/completions", {
+        "model": "mercury-coder", "max_tokens": 8, "stream": True, "vllm_xargs": QUICK, "messages": [{
+            "role": "user",
+            "content": "<|current_file_content|>\na\n<|code_to_edit|>\nb<|cursor|>\n<|/code_to_edit|>\nc\n"
+            "<|/current_file_content|>\n<|edit_diff_history|>\n-b\n+c\n<|/edit_diff_history|>",
+        }],
+    }),
+    ("/v1/apply/completions", {"max_tokens": 8, "vllm_xargs": QUICK, "messages": [{
+        "role": "user",
+        "content": "<|original_code|>\na\n<|/original_code|>\n<|update_snippet|>\nb\n<|/update_snippet|>",
+    }]}),
     ("/v1/completions", {
         "prompt": [[5, 6, 7], [2, 3]], **SAMPLED, "n": 2, "echo": True, "logprobs": 1, "max_tokens": 1, "stream": True,
         "stream_options": {"include_usage": True, "continuous_usage_stats": True},

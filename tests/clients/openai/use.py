@@ -1,4 +1,4 @@
-"""Chat, a stream, its helper, parse, tools, log-probabilities, completions, responses with tools."""
+"""Chat, a stream, its helper, parse, tools, log-probabilities, completions, gaps, responses with tools."""
 
 import json
 import os
@@ -47,6 +47,10 @@ assert isinstance(parsed.choices[0].message.parsed, Person)
 text = small.completions.create(model="small", prompt="Reverse the word robot.", max_tokens=8)
 assert text.object == "text_completion"
 assert text.usage.completion_tokens <= 8
+gap = {"model": "agent", "prompt": "# Say «number / 2; done».\nreturn ", "suffix": "\n\nprint(half(4))", "stop": [";"]}
+assert [one.text for one in agent.completions.create(**gap, max_tokens=64, n=2).choices] == ["number / 2"] * 2
+parts = agent.completions.create(**gap, max_tokens=64, stream=True)
+assert "".join(one.choices[0].text for one in parts) == "number / 2"
 
 parameters = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
 tools = [{"type": "function", "function": {"name": "bash", "description": "Runs.", "parameters": parameters}}]

@@ -1,0 +1,206 @@
+"""``/infill`` as llama-server has it, for llama.vim, llama.vscode and their like: the text of a gap in code."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from engine.server.answer import ServedAnswer
+from engine.server.bodies import in_words, read_body
+from engine.server.chunks import timings_of
+from engine.server.completions import plan_gap
+from engine.server.context import ServerContext
+from engine.server.errors import ApiError
+from engine.server.planning import RunPlan
+from engine.server.schemas import GAP_TOKENS, MOST_ANSWERS, MOST_STOPS, AnyLength, AnySeed, FimRequest, ModelName, Stop
+from engine.server.serving import Choice, RunResponse
+from engine.server.sse import EVENTS, event
+from engine.server.strict import NeutralFields, Strict
+from engine.service import LoadedModel
+from engine.text.gap_markers import MOST_FILES, GapFile
+from engine.text.output_parts import ContentPart, OutputPart, joined_text
+
+PATH = "/infill"
+MOST_EXTRA = 1_000
+MOST_FIELDS = 64  # of an answer that a client names
+LONGEST_MS = 3_600_000
+OWN_ENDS = {"stop": "eos", "length": "limit"}
+
+
+class ExtraFile(Strict):
+    """A part of another file."""
+
+    PLACE = "input_extra."
+    filename: Annotated[str, Field(max_length=1_000)] | None = None
+    text: str = ""
+
+
+class InfillRequest(NeutralFields):
+    """Body of ``/infill``: the text is ``input_prefix``, ``prompt``, the gap, ``input_suffix``."""
+
+    PLACE = ""
+    model: ModelName | None = None
+    input_prefix: str = ""
+    input_suffix: str = ""
+    input_extra: Annotated[list[ExtraFile], Field(max_length=MOST_EXTRA)] | None = None
+    prompt: str = ""
+    n_predict: AnyLength = None
+    n_cmpl: Annotated[int, Field(ge=1, le=MOST_ANSWERS)] | None = None
+    stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS)] | None = None
+    seed: AnySeed = None
+    temperature: Annotated[float, Field(ge=0)] | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    stream: bool | None = None
+    t_max_predict_ms: Annotated[int, Field(ge=-1, le=LONGEST_MS)] | None = None
+    response_fields: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=MOST_FIELDS)] | None = None
+
+    @property
+    def files(self) -> tuple[GapFile, ...]:
+        """The other files, the newest last."""
+        return tuple(GapFile(one.filename or "", one.text) for one in (self.input_extra or ())[-MOST_FILES:])
+
+    def as_fim(self) -> FimRequest:
+        """Converts it to a request of a gap.
+
+        Raises:
+            ApiError: a value is not one of it.
+        """
+        asked = {name: getattr(self, name) for name in ("model", "stop", "seed", "top_k", "top_p", "min_p", "stream")}
+        asked |= {
+            "prompt": self.input_prefix + self.prompt,
+            "suffix": self.input_suffix,
+            "max_tokens": GAP_TOKENS if self.n_predict in (None, -1) else self.n_predict,
+            "n": self.n_cmpl,
+            "temperature": None if self.temperature is None else min(self.temperature, 2.0),
+        }
+        try:
+            return FimRequest.model_validate(asked, context=self.ignored)
+        except ValidationError as error:
+            raise in_words(error, asked) from None
+
+
+def routes(context: ServerContext) -> list[Route]:
+    async def fill(request: Request) -> RunResponse | Response:
+        body = await read_body(request, context, InfillRequest)
+        if body.n_predict == 0:  # it only warms a cache
+            model, _ = context.pick(body.model)
+            return JSONResponse(_selected(_empty(model), body.response_fields))
+        found = await asyncio.to_thread(_plan, context, body)
+        writer = InfillWriter(found, body)
+        return RunResponse(context, found, writer, PATH, is_streamed=bool(body.stream), follows_one=True)
+
+    return [Route(PATH, fill, methods=["POST"])]
+
+
+def _plan(context: ServerContext, body: InfillRequest) -> tuple[RunPlan, ...]:
+    limit = body.t_max_predict_ms or 0  # the prompt has no limit, and a run's own ``seconds`` would count it
+    found = plan_gap(context, body.as_fim(), body.files)
+    return tuple(dataclasses.replace(plan, seconds=limit / 1000 if limit > 0 else None) for plan in found)
+
+
+class InfillWriter:
+    """Writes the text of a gap as llama-server does; a stream ends without a mark."""
+
+    content_type = EVENTS
+    alive = b""  # its clients read no comments
+
+    def __init__(self, plans: Sequence[RunPlan], body: InfillRequest) -> None:
+        self._plans, self._fields = plans, body.response_fields
+
+    def begin(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
+        yield from ()
+
+    def add_frame(self, frame: dict[str, Any], answer: ServedAnswer) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
+        """Yields nothing: there is no place for frames."""
+        yield from ()
+
+    def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:
+        yield event(_head(answer) | {"content": joined_text(parts, ContentPart), "stop": False})
+
+    def end(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:
+        for answer in answers:
+            yield event(_selected(self._last("", answer), self._fields))
+
+    def fail(self, error: ApiError) -> Iterable[bytes]:
+        yield event(error.body)
+
+    def whole(self, choices: Sequence[Choice]) -> dict[str, Any] | list[dict[str, Any]]:
+        found = [
+            _selected(self._last(joined_text(parts, ContentPart), answer), self._fields) for parts, answer in choices
+        ]
+        return found[0] if len(found) == 1 else found
+
+    def _last(self, content: str, answer: ServedAnswer) -> dict[str, Any]:
+        plan = self._plans[answer.index]
+        return _head(answer) | {
+            "content": content,
+            "stop": True,
+            "model": plan.name,
+            "generation_settings": _settings(plan.model, plan),
+            "has_new_line": "\n" in answer.settled,
+            "truncated": False,
+            "stop_type": "word" if answer.stop is not None else OWN_ENDS[answer.finish_reason],
+            "stopping_word": answer.stop or "",
+            "tokens_cached": answer.prompt_tokens + len(answer.tokens),
+            "timings": timings_of([answer]),
+        }
+
+
+def _head(answer: ServedAnswer) -> dict[str, Any]:
+    return {
+        "index": answer.index,
+        "content": "",
+        "tokens": [],
+        "id_slot": 0,
+        "tokens_predicted": len(answer.tokens),
+        "tokens_evaluated": answer.prompt_tokens,
+    }
+
+
+def _settings(model: LoadedModel, plan: RunPlan | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = {"n_ctx": model.context}
+    return found if plan is None else found | {"n_predict": plan.settings.max_tokens, "seed": plan.request.seed}
+
+
+def _empty(model: LoadedModel) -> dict[str, Any]:
+    """Returns the answer to a request that wants no text."""
+    return {
+        "index": 0,
+        "content": "",
+        "tokens": [],
+        "id_slot": 0,
+        "tokens_predicted": 0,
+        "tokens_evaluated": 0,
+        "stop": True,
+        "model": model.name,
+        "generation_settings": _settings(model),
+        "has_new_line": False,
+        "truncated": False,
+        "stop_type": "limit",
+        "stopping_word": "",
+        "tokens_cached": 0,
+        "timings": timings_of(()),
+    }
+
+
+def _selected(found: dict[str, Any], paths: Sequence[str] | None) -> dict[str, Any]:
+    """Returns the fields that a client names, by their paths with slashes; all of them if it names none."""
+    if not paths:
+        return found
+    selected: dict[str, Any] = {}
+    for path in paths:
+        value: Any = found
+        for name in path.split("/"):
+            value = value.get(name) if isinstance(value, dict) else None
+        if value is not None:
+            selected[path] = value
+    return selected

@@ -1,0 +1,489 @@
+"""The routes of editors, by bodies as their plugins send them: shapes of theirs, words of ours."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from engine.catalog import SKILLS, WEDLM
+from engine.server.edit_request import NO_EDIT, applied_edit, next_edit
+from engine.server.errors import ApiError
+from engine.service import LocalBackend, RunRequest
+from engine.text.gap_markers import GapFile
+from tests.engine.gap_models import causal_folder
+from tests.engine.server.served import KEY, ScriptedEngine, Served, events, refused, serving, within
+
+PREFIX, LINE, SUFFIX = "def half(number):\n", "    return ", "\n\nprint(half(4))\n"
+LLAMA_VIM = {
+    "id_slot": 0,
+    "input_prefix": PREFIX,
+    "input_suffix": SUFFIX,
+    "input_extra": [{"text": "DOUBLE = 2\n", "time": [1, 2], "filename": "/home/one/double.py"}],
+    "prompt": LINE,
+    "n_predict": 64,
+    "stop": [],
+    "n_indent": 4,
+    "top_k": 40,
+    "top_p": 0.9,
+    "samplers": ["top_k", "top_p", "infill"],
+    "stream": False,
+    "cache_prompt": True,
+    "t_max_prompt_ms": 500,
+    "t_max_predict_ms": 60_000,
+    "response_fields": [
+        "content",
+        "timings/prompt_n",
+        "timings/prompt_ms",
+        "timings/prompt_per_token_ms",
+        "timings/prompt_per_second",
+        "timings/predicted_n",
+        "timings/predicted_ms",
+        "timings/predicted_per_token_ms",
+        "timings/predicted_per_second",
+        "truncated",
+        "tokens_cached",
+    ],
+}
+LLAMA_VSCODE = {
+    **{name: value for name, value in LLAMA_VIM.items() if name not in ("stop", "response_fields")},
+    "n_cmpl": 1,
+    "lora": [{"id": 0, "scale": 0.5}],
+}
+CONTINUE = {
+    "model": "mercury-coder-small",
+    "prompt": PREFIX + LINE,
+    "suffix": SUFFIX,
+    "max_tokens": 150,
+    "temperature": 0,
+    "top_p": None,
+    "presence_penalty": 1.5,
+    "stop": ["<|endoftext|>", "\n\n", "\n \n"],
+    "stream": True,
+}
+MISTRAL = {
+    "model": "codestral-latest",
+    "prompt": PREFIX + LINE,
+    "suffix": SUFFIX,
+    "top_p": 1,
+    "random_seed": 5,
+    "min_tokens": 1,
+    "metadata": {"from": "an editor"},
+    "stream": False,
+}
+MINUET = {"model": "any", "prompt": PREFIX + LINE, "suffix": SUFFIX, "max_tokens": 56, "top_p": 0.9, "stream": True}
+ZED = {
+    "model": "scripted",
+    "prompt": f"<|fim_prefix|>{PREFIX}{LINE}<|fim_suffix|>{SUFFIX}<|fim_middle|>",
+    "max_tokens": 64,
+    "stop": ["<|endoftext|>", "<|file_sep|>"],
+}
+REGION = "def half(number):\n    return numbr / 2"
+
+
+def mercury(region: str, behind: str = "\n") -> str:
+    """A next edit as Zed (nothing behind the region) and Continue (a line break) write it."""
+    return (
+        "<|recently_viewed_code_snippets|>\n<|recently_viewed_code_snippet|>\ncode_snippet_file_path: a.py\nA = 1\n"
+        "<|/recently_viewed_code_snippet|>\n<|/recently_viewed_code_snippets|>\n<|current_file_content|>\n"
+        f"current_file_path: half.py\nimport math\n<|code_to_edit|>\n{region}{behind}<|/code_to_edit|>\nprint(half(4))"
+        "\n<|/current_file_content|>\n<|edit_diff_history|>\n--- half.py\n+++ half.py\n-x\n+number\n"
+        "<|/edit_diff_history|>\n"
+    )
+
+
+class GapEngine(ScriptedEngine):
+    """Remembers what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[RunRequest] = []
+        self.says = "number / 2"
+
+    def decode(self, model: Any, task: Any, cache: Any) -> Iterator[Any]:
+        self.asked.append(task.request)
+        return super().decode(model, task, cache)
+
+
+@pytest.fixture
+def engine() -> GapEngine:
+    return GapEngine()
+
+
+@pytest.fixture
+def served(engine: GapEngine) -> Iterator[Served]:
+    with serving(engine) as served:
+        yield served
+
+
+def test_llama_vim_gets_flat_fields_of_the_text_of_the_gap(served: Served, engine: GapEngine) -> None:
+    answer = served.http.post("/infill", json=LLAMA_VIM)
+    assert '"content":"number / 2"' in answer.text  # its pattern has no space after the colon
+    found = answer.json()
+    assert list(found) == LLAMA_VIM["response_fields"]
+    assert found["timings/predicted_n"] == len("number / 2")
+    assert found["truncated"] is False
+    [request] = engine.asked
+    assert (request.text, request.suffix) == (PREFIX + LINE, SUFFIX)
+    assert request.files == (GapFile("/home/one/double.py", "DOUBLE = 2\n"),)
+    ignored = answer.headers["x-safelight-ignored"].split(", ")
+    assert set(ignored) == {"id_slot", "input_extra.time", "n_indent", "samplers", "cache_prompt", "t_max_prompt_ms"}
+
+
+def test_a_call_that_warms_is_answered_at_once(served: Served, engine: GapEngine) -> None:
+    warming = {**LLAMA_VIM, "input_prefix": "", "input_suffix": "", "prompt": "", "n_predict": 0, "samplers": []}
+    answer = served.http.post("/infill", json={**warming, "response_fields": [""]})
+    assert (answer.status_code, answer.json()) == (200, {})
+    assert not engine.asked
+    assert served.http.post("/infill", json={**warming, "response_fields": None}).json()["content"] == ""
+
+
+def test_llama_vscode_gets_nested_timings_and_the_context(served: Served) -> None:
+    found = served.http.post("/infill", json=LLAMA_VSCODE).json()
+    assert (found["content"], found["stop"], found["stop_type"]) == ("number / 2", True, "eos")
+    assert found["generation_settings"]["n_ctx"] == 2_000
+    assert found["timings"]["predicted_per_token_ms"] > 0
+    assert found["tokens_cached"] == found["tokens_evaluated"] + found["tokens_predicted"]
+    several = served.http.post("/infill", json={**LLAMA_VSCODE, "n_cmpl": 3}).json()
+    assert [one["index"] for one in several] == [0, 1, 2]
+
+
+def test_an_infill_can_be_streamed(served: Served, engine: GapEngine) -> None:
+    answer = served.http.post("/infill", json={**LLAMA_VSCODE, "stream": True})
+    chunks = [json.loads(line.removeprefix("data: ")) for line in answer.text.split("\n\n") if line]
+    assert [chunk["stop"] for chunk in chunks] == [False, True]
+    assert "".join(chunk["content"] for chunk in chunks) == engine.says
+    assert chunks[-1]["timings"]["predicted_n"] == len(engine.says)
+
+
+def test_the_time_ends_an_infill_that_has_a_line(served: Served, engine: GapEngine) -> None:
+    engine.hold, engine.says = True, "number\nprint"
+    engine.gate.release()
+    answer = served.http.post("/infill", json={**LLAMA_VIM, "t_max_predict_ms": 1})
+    assert answer.json()["content"] == "number\nprint"  # the settled beginning of a canvas that has two steps left
+    assert engine.steps_run == 1
+
+
+def test_the_time_ends_an_infill_without_a_line_later(served: Served, engine: GapEngine) -> None:
+    engine.hold = True
+    engine.gate.release()
+    answer = served.http.post("/infill", json={**LLAMA_VSCODE, "t_max_predict_ms": 100})
+    assert (answer.json()["content"], answer.json()["stop_type"]) == ("number / 2", "limit")
+    engine.gate.release()  # the run of that answer ends
+    assert served.http.post("/infill", json={**LLAMA_VSCODE, "t_max_predict_ms": 100}).json()["content"] == ""
+
+
+def test_continue_streams_a_completion_with_a_suffix(served: Served, engine: GapEngine) -> None:
+    answer = served.http.post("/v1/completions", json=CONTINUE)
+    chunks = events(answer)
+    assert "".join(chunk["choices"][0]["text"] for chunk in chunks) == "number / 2"
+    assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
+    assert engine.asked[0].suffix == SUFFIX
+    engine.says = "number\n\nprint"
+    assert "".join(chunk["choices"][0]["text"] for chunk in events(served.http.post("/v1/completions", json=CONTINUE)))
+    served.http.post("/v1/completions", json={**CONTINUE, "suffix": "<|endoftext|>"})
+    assert engine.asked[-1].suffix is None
+
+
+def test_minuet_asks_three_times_for_the_same_on_one_route(served: Served, engine: GapEngine) -> None:
+    body = {**MINUET, "model": "codestral-latest"}
+    engine.hold = True
+    answers: list[Any] = []
+
+    def post() -> None:
+        answers.append(served.http.post("/v1/fim/completions", json=body))
+
+    asks = [threading.Thread(target=post) for _ in range(3)]
+    for ask in asks:
+        ask.start()
+    assert within(lambda: served.scheduler.running + served.scheduler.waiting == 3)
+    engine.hold = False
+    for _ in range(20):
+        engine.gate.release()
+    for ask in asks:
+        ask.join()
+    assert [answer.status_code for answer in answers] == [200] * 3
+
+
+def test_mistral_s_clients_get_messages(served: Served) -> None:
+    found = served.http.post("/v1/fim/completions", json=MISTRAL).json()
+    assert found["choices"][0]["message"] == {"role": "assistant", "content": "number / 2", "tool_calls": None}
+    assert found["choices"][0]["text"] == "number / 2"  # Inception's read this
+    assert (found["object"], found["seed"]) == ("chat.completion", 5)
+    chunks = events(served.http.post("/v1/fim/completions", json={**MISTRAL, "stream": True}))
+    assert "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks) == "number / 2"
+    assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
+
+
+def test_several_answers_to_a_gap_have_their_own_seeds_and_stops(served: Served, engine: GapEngine) -> None:
+    found = served.http.post(
+        "/v1/completions", json={"prompt": PREFIX, "suffix": SUFFIX, "n": 2, "seed": 3, "stop": " /", "max_tokens": 64}
+    ).json()
+    assert [choice["text"] for choice in found["choices"]] == ["number", "number"]
+    assert engine.seeds == [3, 4]
+    assert {request.suffix for request in engine.asked} == {SUFFIX}
+
+
+def test_zed_s_prompt_with_markers_is_a_gap(served: Served, engine: GapEngine) -> None:
+    found = served.http.post("/v1/completions", json=ZED).json()
+    assert found["choices"][0]["text"] == "number / 2"
+    assert found["id"]
+    assert (engine.asked[0].text, engine.asked[0].suffix) == (PREFIX + LINE, SUFFIX)
+    served.http.post("/v1/completions", json={"prompt": "if a < b: <PRE> is no marker by itself"})
+    assert engine.asked[1].suffix is None
+
+
+def test_ollama_fills_a_gap_of_a_raw_prompt(served: Served, engine: GapEngine) -> None:
+    body = {"model": "scripted", "prompt": PREFIX, "suffix": SUFFIX, "stream": False}
+    assert served.http.post("/api/generate", json=body).json()["response"] == "number / 2"
+    assert (engine.asked[0].text, engine.asked[0].suffix) == (PREFIX, SUFFIX)
+
+
+@pytest.mark.parametrize("behind", ["\n", ""], ids=["Continue", "Zed"])
+def test_a_next_edit_is_the_rewritten_region_in_a_fence(served: Served, engine: GapEngine, behind: str) -> None:
+    engine.says = REGION.replace("numbr", "number")
+    cursor = REGION.replace("numbr", "numb<|cursor|>r")
+    body = {"model": "mercury-coder", "messages": [{"role": "user", "content": mercury(cursor, behind)}]}
+    found = served.http.post("/v1/edit/completions", json=body).json()
+    assert found["object"] == "edit.completion"
+    message = found["choices"][0]["message"]
+    assert message == {"role": "assistant", "content": f"```\n{engine.says}\n```"}
+    assert found["usage"]["reasoning_tokens"] == 0
+    assert "cached_input_tokens" in found["usage"]
+    prompt = engine.prompts[-1][0]["content"]
+    assert "numb<|cursor|>r" in prompt
+    assert "code_snippet_file_path: a.py" in prompt
+    assert "+number" in prompt
+    system = {"role": "system", "content": "You are an editor."}
+    stream = {
+        **body,
+        "messages": [system, *body["messages"]],
+        "max_tokens": 1024,
+        "presence_penalty": 1,
+        "stream": True,
+    }
+    chunks = events(served.http.post("/v1/edit/completions", json=stream))
+    assert "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks) == message["content"]
+
+
+def test_an_edit_that_changes_nothing_or_is_cut_is_none(served: Served, engine: GapEngine) -> None:
+    body = {"messages": [{"role": "user", "content": mercury(REGION)}]}
+
+    def said(**more: Any) -> str:
+        answer = served.http.post("/v1/edit/completions", json={**body, **more})
+        return str(answer.json()["choices"][0]["message"]["content"])
+
+    engine.says = f"```python\n{REGION}\n```"
+    assert said() == NO_EDIT
+    engine.says = "x" * 500
+    assert said() == NO_EDIT
+    assert said(max_tokens=4) == NO_EDIT
+
+
+def test_a_next_edit_begins_with_the_region_under_noise(served: Served, engine: GapEngine) -> None:
+    region = "x = 1"
+    body = {"messages": [{"role": "user", "content": mercury(region)}], "seed": 1}
+    served.http.post("/v1/edit/completions", json=body)
+    canvas = engine.configs[-1].seed_canvas
+    assert canvas is not None
+    kept = sum(token == 100 + ord(letter) for token, letter in zip(canvas, region, strict=False))
+    assert 0 < kept < len(region)
+    served.http.post("/v1/edit/completions", json=body)
+    assert engine.configs[-1].seed_canvas == canvas
+
+
+def test_a_long_context_is_cut_and_the_region_stays(engine: GapEngine) -> None:
+    engine.context = 900
+    with serving(engine) as small:
+        content = mercury(REGION).replace("import math", "import math\n" * 100).replace("A = 1", "A = 1\n" * 100)
+        answer = small.http.post("/v1/edit/completions", json={"messages": [{"role": "user", "content": content}]})
+        assert answer.status_code == 200
+        prompt = engine.prompts[-1][0]["content"]
+        assert f"<|code_to_edit|>\n{REGION}\n<|/code_to_edit|>" in prompt
+        assert "A = 1" not in prompt
+        assert prompt.count("import math") < 100
+        long = mercury("x = 1\n" * 400)
+        answer = small.http.post("/v1/edit/completions", json={"messages": [{"role": "user", "content": long}]})
+        status, field, said = refused(answer)
+        assert (status, field) == (400, "messages")
+        assert "too long" in said
+
+
+def test_a_change_is_applied_to_the_whole_code(served: Served, engine: GapEngine) -> None:
+    content = f"<|original_code|>\n{REGION}\n<|/original_code|>\n\n<|update_snippet|>\nnumber\n<|/update_snippet|>"
+    engine.says = REGION.replace("numbr", "number")
+    body = {"model": "mercury-edit", "messages": [{"role": "user", "content": content}], "max_tokens": 1000}
+    found = served.http.post("/v1/apply/completions", json=body).json()
+    assert found["choices"][0]["message"]["content"] == engine.says
+    with pytest.raises(ApiError, match="update_snippet"):
+        applied_edit("<|original_code|>x<|/original_code|>")
+    with pytest.raises(ApiError, match="code_to_edit"):
+        next_edit("Please edit.")
+
+
+def test_code_keeps_its_line_breaks_and_loses_a_fence_and_marks() -> None:
+    edit = next_edit(mercury("\n    x = 1\n"))
+    assert edit.code == "\n    x = 1\n"
+    for answer in (
+        "    x = 2",
+        "```\n    x = 2\n```",
+        "    x = 2\n```",
+        "    x = 2\n<|/current_file_content|>",
+        "<|code_to_edit|>\n    x <|cursor|>= 2\n<|/code_to_edit|>",
+    ):
+        assert edit.written(answer) == "\n    x = 2\n"
+
+
+def test_an_answer_that_runs_on_into_the_code_behind_is_cut() -> None:
+    edit = next_edit(mercury(REGION))
+    better = REGION.replace("numbr", "number")
+    assert edit.written(f"{better}\n\nprint(half(4))\n") == better
+    assert edit.written(f"{better}\nprint(half(5))") == f"{better}\nprint(half(5))"
+    closed = next_edit(mercury(REGION).replace("print(half(4))", "}"))
+    assert closed.written(f"{better}\n}}") == f"{better}\n}}"
+
+
+def test_markers_that_a_model_has_itself_are_left_in_its_prompt(tmp_path: Path) -> None:
+    tokens = ("<|endoftext|>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_sep|>", "<|repo_name|>")
+    folder = causal_folder(tmp_path / "model", tokens)
+    with serving(LocalBackend(), str(folder)) as served:
+        raw = served.http.post("/v1/completions", json={**ZED, "model": None, "max_tokens": 4}).json()
+        gap = {"prompt": PREFIX + LINE, "suffix": SUFFIX, "max_tokens": 4}
+        asked = served.http.post("/v1/completions", json=gap).json()
+        assert raw["usage"]["prompt_tokens"] == len(PREFIX + LINE + SUFFIX) + 3
+        assert asked["usage"]["prompt_tokens"] == raw["usage"]["prompt_tokens"]
+        other = f"<fim_prefix>{PREFIX}{LINE}<fim_suffix>{SUFFIX}<fim_middle>"
+        read = served.http.post("/v1/completions", json={"prompt": other, "max_tokens": 4}).json()
+        assert read["usage"]["prompt_tokens"] == raw["usage"]["prompt_tokens"]
+
+
+def test_a_newer_infill_of_the_client_ends_the_last_one_within_a_step(served: Served, engine: GapEngine) -> None:
+    engine.hold = True
+    answers: list[Any] = []
+    first = threading.Thread(target=lambda: answers.append(served.http.post("/infill", json=LLAMA_VIM)))
+    first.start()
+    assert within(lambda: served.scheduler.running == 1)
+    typed = {**LLAMA_VIM, "prompt": LINE + "n"}
+    second = threading.Thread(target=lambda: answers.append(served.http.post("/infill", json=typed)))
+    second.start()
+    assert within(lambda: len(served.server.live.snapshot()) == 2 and len(engine.asked) >= 1)
+    assert within(lambda: engine.asked[0].cancel.is_set())
+    engine.gate.release()
+    first.join()
+    assert answers[0].status_code == 409
+    assert answers[0].json()["error"]["code"] == "superseded"
+    assert engine.steps_run == 0
+    engine.hold = False
+    for _ in range(10):
+        engine.gate.release()
+    second.join()
+    assert answers[1].json()["content"] == "number / 2"
+
+
+def test_another_client_and_another_route_end_nothing(served: Served, engine: GapEngine) -> None:
+    engine.hold = True
+    answers: list[Any] = []
+
+    def ask(path: str, body: Any, client: str) -> threading.Thread:
+        def post() -> None:
+            answers.append(served.http.post(path, json=body, headers={"User-Agent": client}))
+
+        thread = threading.Thread(target=post)
+        thread.start()
+        return thread
+
+    asks = [ask("/infill", LLAMA_VIM, "one"), ask("/infill", {**LLAMA_VIM, "prompt": "x"}, "other")]
+    asks += [ask("/v1/completions", {**MINUET, "model": "scripted", "prompt": word}, "one") for word in ("a", "b")]
+    assert within(lambda: len(served.server.live.snapshot()) == 4)
+    engine.hold = False
+    for _ in range(20):
+        engine.gate.release()
+    for one in asks:
+        one.join()
+    assert [answer.status_code for answer in answers] == [200] * 4
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/infill", LLAMA_VIM),
+        ("/v1/completions", {**MINUET, "model": "scripted"}),
+        ("/v1/fim/completions", MISTRAL),
+        ("/v1/edit/completions", {"messages": [{"role": "user", "content": mercury(REGION)}], "stream": True}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_editor_that_leaves_ends_its_run(served: Served, engine: GapEngine, path: str, body: Any) -> None:
+    engine.hold = True
+    thread = threading.Thread(target=lambda: leave(served, path, body))
+    thread.start()
+    thread.join()
+    assert within(lambda: bool(engine.asked) and engine.asked[0].cancel.is_set())
+    engine.gate.release()
+    assert within(lambda: served.scheduler.running == 0)
+    assert engine.steps_run == 0
+    assert served.server.live.snapshot()[0].state == "cancelled"
+
+
+def leave(served: Served, path: str, body: Any) -> None:
+    """Asks, and closes the connection once the run is there."""
+    host, port = served.server.url.removeprefix("http://").split(":")
+    data = json.dumps(body).encode()
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(
+            f"POST {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer the-key\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode()
+            + data
+        )
+        assert within(lambda: served.scheduler.running == 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"input_prefix": 5}, "input_prefix"),
+        ({"input_extra": [{"text": 5}]}, "input_extra.0.text"),
+        ({"n_cmpl": 100}, "n_cmpl"),
+        ({"response_fields": ["x"] * 65}, "response_fields"),
+        ({"t_max_predict_ms": 10**9}, "t_max_predict_ms"),
+        ({"model": "another"}, "model"),
+    ],
+)
+def test_bad_input_is_one_line_with_its_field(served: Served, changes: dict[str, Any], field: str) -> None:
+    status, at, said = refused(served.http.post("/infill", json={**LLAMA_VIM, **changes}))
+    assert (status, at) == (404 if field == "model" else 400, field)
+    assert "\n" not in said
+
+
+def test_what_contradicts_a_suffix_is_refused(served: Served) -> None:
+    gap = {"prompt": PREFIX, "suffix": SUFFIX}
+    assert refused(served.http.post("/v1/completions", json={**gap, "echo": True, "logprobs": 1}))[1] == "suffix"
+    assert refused(served.http.post("/v1/completions", json={**gap, "guided_regex": "a"}))[1] == "suffix"
+    assert served.http.post("/infill", json=LLAMA_VIM, headers={"Authorization": "Bearer x"}).status_code == 401
+
+
+def test_a_real_model_fills_a_gap_for_openai_s_client_and_another_says_which_can() -> None:
+    asked: Any = {"prompt": "The word is ", "suffix": " and no other.", "max_tokens": 8, "seed": 1}
+    with serving(LocalBackend(), SKILLS) as served:
+        client = openai.OpenAI(base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0)
+        whole = client.completions.create(model=SKILLS, **asked)
+        assert whole.usage is not None
+        assert 0 < whole.usage.completion_tokens <= 8
+        assert asked["suffix"] not in whole.choices[0].text
+        with client.completions.create(model=SKILLS, **asked, stream=True) as stream:
+            assert "".join(chunk.choices[0].text for chunk in stream) == whole.choices[0].text
+        body = {"messages": [{"role": "user", "content": mercury("robot")}], "max_tokens": 32}
+        edit = served.http.post("/v1/edit/completions", json=body)
+        assert edit.json()["object"] == "edit.completion"
+    with serving(LocalBackend(), WEDLM) as served:
+        for path, sent in (("/infill", LLAMA_VIM), ("/v1/completions", asked), ("/v1/fim/completions", asked)):
+            status, _, said = refused(served.http.post(path, json=sent))
+            assert status == 400
+            assert "take a model of block diffusion" in said
+        assert refused(served.http.post("/v1/completions", json={**asked, "stream": True}))[0] == 400
