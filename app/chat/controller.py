@@ -15,6 +15,7 @@ from app.chat.models_entry import ModelsEntry
 from app.chat.page import ChatPage
 from app.chat.regenerating import Regenerating
 from app.chat.replaying import Replaying, run_of
+from app.chat.rewriting import RewritingRuns
 from app.chat.routing import Routing
 from app.chat.view_options import ViewOptions
 from app.chat.waiting import Waiting
@@ -78,6 +79,7 @@ class ChatController(QObject):
         self._routing = Routing(context, page.composer, page.notice, self.send)
         self._waiting = Waiting(context, page.composer, self.send)
         self._replaying = Replaying(context, page)
+        self.rewriting = RewritingRuns(context, page, self._wait_for, self._can_ask, self._try)
         self._regenerating = Regenerating(context, page.notice, self._answer_again)
         if kept.problem:
             context.say(kept.problem)
@@ -92,6 +94,10 @@ class ChatController(QObject):
             others=self.others,
             ask_other=self.ask_other,
             edit=self.edit,
+            can_change=lambda turn: self.rewriting.can_change(turn),
+            rewrite=lambda turn, how: self.rewriting.rewrite(turn, how),
+            put=lambda turn, text: self.rewriting.put(turn, text),
+            say=lambda reason: self.say(reason),
             delete=self.delete,
             delete_answer=self.delete_answer,
             choose_answer=session.choose_answer,
@@ -169,6 +175,13 @@ class ChatController(QObject):
         if model != self._context.answering:
             self._context.route(model)
         self._waiting.begin(model, act)
+
+    def _wait_for(self, model: str, act: Callable[[], object]) -> bool:
+        """Lets an act wait for a model; returns False if there is nothing to wait for."""
+        waits = self._waits_for(model)
+        if waits:
+            self._bring(model, act)
+        return waits
 
     def pick(self, prompt: str) -> None:
         """Sends a suggested prompt, or puts it into the composer if it cannot be sent now or is about a drawing."""

@@ -1,8 +1,8 @@
 """Lays a text with holes, or a text to revise, out on the canvases of a run of block diffusion.
 
 The tokens that were written are pinned, those of holes are free. Behind the text stands the end token, and no hole may
-write one, unless the text ends with a hole of unknown length: then the answer goes on from there. A text to revise stands
-on the canvases without pins, and ``noise`` of its positions stay noise.
+write one, unless the text ends with a hole of unknown length: then the answer goes on from there. A text to revise
+stands on the canvases without pins, and ``noise`` of its positions stay noise.
 
 A hole that does not fit what is left of a canvas, with some of the text behind it, begins on the next one: the model
 sees all of the text before it, and behind it what stands on the same canvas. The canvas before is filled with padding,
@@ -84,15 +84,21 @@ def _cells(outline: Outline, length: int, padding: int, encode: Encode) -> Cells
         if isinstance(part, str):
             cells += tokens[place]
             continue
-        size = min(UNKNOWN, length) if part.length is None else part.length
-        if part.length is not None and part.unit == "words":
-            size = round(part.length * per_word)
+        size = _size(part, per_word, encode) or min(UNKNOWN, length)
         behind = len(tokens[place + 1]) if place + 1 < len(tokens) else 0
         left = length - len(cells) % length
         if left < size + min(behind, length // BEHIND) and size <= length and left < length:
             cells += [padding] * left
         cells += [None] * size
     return cells
+
+
+def _size(hole: Hole, per_word: float, encode: Encode) -> int | None:
+    """Returns a hole's length in tokens; None if it has none."""
+    if hole.length is None or hole.unit == "tokens":
+        return hole.length
+    of = per_word if hole.unit == "words" else len(encode(hole.like)) / 100
+    return max(1, round(hole.length * of))
 
 
 def _changes(cells: Cells, length: int, free: range) -> list[Fork]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from engine.errors import SafelightError, quoted
 
@@ -20,7 +20,8 @@ MOST_HOLES = 64
 MOST_LENGTH = 2_048  # words or tokens of a hole
 
 _HOLE = re.compile(r"(?<![\w\])`])\[\[ ?(?:…|\.{1,3}|_{1,3}|([0-9]{1,9}) ?(words?|tokens?)?) ?\]\](?![\](`])")
-Unit: TypeAlias = Literal["words", "tokens"]
+Unit: TypeAlias = Literal["words", "tokens", "percent"]
+UNITS = get_args(Unit)
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Hole:
 
     Args:
         length: in ``unit``; None if the model chooses it.
+        like: the text whose tokens a length in percent is of.
 
     Raises:
         SafelightError: a length outside of its bounds.
@@ -36,6 +38,7 @@ class Hole:
 
     length: int | None = None
     unit: Unit = "words"
+    like: str = ""
 
     def __post_init__(self) -> None:
         is_whole = isinstance(self.length, int) and not isinstance(self.length, bool)
@@ -44,8 +47,8 @@ class Hole:
                 f"a gap has 1 to {MOST_LENGTH:,} words or tokens, not {quoted(self.length)}; write [[…]] to leave it "
                 "to the model"
             )
-        if self.unit not in ("words", "tokens"):
-            raise SafelightError(f"a gap's length is in words or tokens, not in {quoted(self.unit)}")
+        if self.unit not in UNITS or not isinstance(self.like, str):
+            raise SafelightError(f"a gap's length is in {', '.join(UNITS)}, not in {quoted(self.unit)}")
 
 
 Outline: TypeAlias = tuple[str | Hole, ...]
@@ -93,7 +96,7 @@ def check_outline(outline: Outline) -> None:
 
 
 def outline_to_json(outline: Outline) -> list[Any]:
-    """Returns an outline as JSON: a text or an object with a hole's ``length`` and ``unit`` for each part."""
+    """Returns an outline as JSON: a text, or an object with the fields of a hole, for each part."""
     return [part if isinstance(part, str) else asdict(part) for part in outline]
 
 
@@ -107,7 +110,7 @@ def outline_from_json(raw: Sequence[Any]) -> Outline:
     for part in raw:
         if isinstance(part, str):
             parts.append(part)
-        elif isinstance(part, Mapping) and part.keys() <= {"length", "unit"}:
+        elif isinstance(part, Mapping) and part.keys() <= {"length", "unit", "like"}:
             parts.append(Hole(**part))
         else:
             raise SafelightError(f"a part of an outline is a text or a gap, not {quoted(part)}")

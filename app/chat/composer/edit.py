@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QTextCursor
 
+from app.chat.composer.gaps import GapMarks
 from app.design.prompt_field import PromptField
 from app.design.text_field import fits
 from app.system.i18n import tr
 
 MOST_LINES = 9  # as many as a Sudoku has
+GAP = "[[…]]"
 
 
 class PromptHistory:
@@ -85,6 +87,7 @@ class PromptEdit(PromptField):
         super().__init__()
         self.takes_files = True
         self.history = PromptHistory()
+        self._marks = GapMarks(self.document())
         self.setAccessibleName(tr("Prompt"))
         self.setAccessibleDescription(
             tr("Enter sends, Shift+Enter starts a new line, the arrows up and down bring earlier prompts")
@@ -96,6 +99,11 @@ class PromptEdit(PromptField):
         self.history.leave()
         self.setPlainText(text)
         self.moveCursor(QTextCursor.MoveOperation.End)
+
+    def insert_gap(self) -> None:
+        """Puts a gap in place of what is selected."""
+        self.textCursor().insertText(GAP)
+        self.setFocus()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier  # macOS sets it for the arrow keys

@@ -146,7 +146,7 @@ def messages_from_json(raw: Any) -> tuple[Message, ...]:
 
 def _outline(raw: Any) -> Outline:
     outline = outline_from_json(items(raw, "outline", 2 * MOST_HOLES + 1))
-    if sum(len(part) for part in outline if isinstance(part, str)) > MOST_CHARACTERS:
+    if sum(len(part if isinstance(part, str) else part.like) for part in outline) > MOST_CHARACTERS:
         raise SafelightError(f"the outline has more than {MOST_CHARACTERS:,} characters; shorten it")
     return outline
 

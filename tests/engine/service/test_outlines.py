@@ -45,6 +45,8 @@ def test_lengths_are_counted_in_tokens_or_by_the_tokens_of_a_usual_word() -> Non
     assert min(found) == 3
     (found,) = cells((Hole(2), "x"))
     assert min(found) == 10  # letters are tokens here; a word has five with the space behind it
+    (found,) = cells((Hole(50, "percent", "twelve words"), "x"))
+    assert min(found) == 6
     (found,) = cells((Hole(), "x"))
     assert min(found) == UNKNOWN
 

@@ -48,8 +48,15 @@ def test_bounds_are_said_in_one_sentence() -> None:
 
 
 def test_json_brings_an_outline_back_and_refuses_anything_else() -> None:
-    outline = ("a ", Hole(3), " b ", Hole(4, "tokens"), Hole())
+    outline = ("a ", Hole(3), " b ", Hole(4, "tokens"), Hole(), Hole(50, "percent", "ab"))
     assert outline_from_json(json.loads(json.dumps(outline_to_json(outline)))) == outline
-    for wrong in ([1], [{"size": 3}], [{"length": 0}], [{"length": True}], [{"length": 3, "unit": "lines"}]):
+    for wrong in (
+        [1],
+        [{"size": 3}],
+        [{"length": 0}],
+        [{"length": True}],
+        [{"length": 3, "unit": "lines"}],
+        [{"like": 3}],
+    ):
         with pytest.raises(SafelightError):
             outline_from_json(wrong)
