@@ -221,6 +221,7 @@ class AnswerView(QWidget):
         self._can_ask, self._is_busy = can_ask, is_busy
         show_stop(self.stop, tr("■ Stop"), tr("Stop the answer"), skips=skips)
         self._is_last = is_last
+        self.changing.set_can_ask(can_ask)
         self._show_buttons()
 
     def refresh(self, share: float = 1.0) -> bool:
@@ -383,7 +384,7 @@ class AnswerView(QWidget):
             text = ""
         self.text.set_text(text)
         is_text = bool(text.strip()) and not is_replayed
-        self.changing.show_answer(can_ask=self._can_ask, is_seen=is_text and not answer.is_active)
+        self.changing.show_answer(is_seen=is_text and not answer.is_active)
         self.text.setVisible(is_text and not self.changing.is_reviewing)
         self.thinking.set_thoughts(thoughts)
         self.thinking.setVisible(bool(thoughts) and not is_replayed)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import cast
 
 from PySide6.QtCore import Slot
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 
 from app.bridge.background import Background
 from app.chat.commands import TurnCommands
@@ -59,22 +59,21 @@ class AnswerChanging(QWidget):
         parts = [part for part in (self.review, self.panel) if part is not None]
         return [stop for part in parts for stop in part.tab_stops()]
 
-    def show_answer(self, *, can_ask: bool, is_seen: bool) -> None:
-        """Follows the shown answer.
+    def set_can_ask(self, can_ask: bool) -> None:
+        """Sets whether an answer can be requested now."""
+        self._can_ask = can_ask
+        if self.panel is not None:
+            self.panel.set_can_ask(can_ask)
 
-        Args:
-            can_ask: an answer can be requested now.
-            is_seen: the answer is shown as text, not as a canvas.
-        """
-        answer, self._can_ask = self._turn.answer, can_ask
+    def show_answer(self, *, is_seen: bool) -> None:
+        """Follows the shown answer, which ``is_seen`` as text, not as a canvas."""
+        answer = self._turn.answer
         may_change = is_seen and bool(answer.text.strip()) and self._commands.can_change(self._turn)
         entries = [(title, partial(self._change_selection, kind)) for title, kind in offered()]
         further = (tr("Change with a wish…"), self.open_panel)
-        self._prose.offers = (*entries, further) if may_change and can_ask else ()
-        if self.panel is not None:
-            self.panel.set_can_ask(can_ask)
-            if not may_change:
-                self.panel.hide()
+        self._prose.offers = (*entries, further) if may_change else ()
+        if self.panel is not None and not may_change:
+            self.panel.hide()
         if answer.revised and answer is not self._compared:
             self._compared = answer
             self._comparing.ask(lambda: differences(answer.revised, answer.text))
@@ -147,8 +146,11 @@ class AnswerChanging(QWidget):
             self.review.used.connect(self._use)
             self._column.insertWidget(0, self.review)
         self.review.set_changes(cast(Sequence[Stretch], found))
+        focus, around = QApplication.focusWidget(), self.parentWidget()
         self._shown()
         self._rebuilt()
+        if focus is not None and around is not None and around.isAncestorOf(focus) and self.review.isVisible():
+            self.review.changes.setFocus()
 
     @Slot(str)
     def _use(self, text: str) -> None:

@@ -102,6 +102,7 @@ class Answer:
         """Returns a further version with another text, which a person made of this one."""
         made = Answer(self.model_title, self.seed, self.config, self.model, self.adapter, self.is_text)
         made.status, made.text, made.kept = "done", text, RunFigures()
+        made.rewriting, made.is_reviewed = self.rewriting, True
         return made
 
     def fold(self, event: Event, decode: Decode) -> None:

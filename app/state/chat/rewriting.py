@@ -91,16 +91,14 @@ def revision(text: str, noise: float, said: str = "") -> Rewriting:
 
 
 def of_draft(text: str) -> Rewriting:
-    """Returns how a text that a person wrote is revised; what stands above a line of three dashes is said about it.
+    """Returns how a text that a person wrote is revised; what stands above a line of three dashes is its prompt.
 
     Raises:
         SafelightError: as ``revision``.
     """
     said, line, draft = text.partition(REQUEST_END)
-    if not line:
-        said, draft = IMPROVE, text
-    made = revision(draft.strip(), USUAL_NOISE)
-    return replace(made, said=f"{said.strip() or IMPROVE}\n\n{draft.strip()}", before="")
+    draft = (draft if line else text).strip()
+    return replace(revision(draft, USUAL_NOISE), said=said.strip() if line else f"{IMPROVE}\n\n{draft}", before="")
 
 
 def source_span(source: str, before: str, selected: str) -> tuple[int, int] | None:
