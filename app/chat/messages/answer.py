@@ -92,7 +92,7 @@ class AnswerView(QWidget):
         self.revise = button(
             tr("Revise…"),
             tr("Revise the answer"),
-            tip=tr("Lets the model work on it from some noise; select a part first"),
+            tip=tr("The model goes on from it with some noise; select a part to change only that"),
         )
         self.canvas_toggle = button(tr("Show canvas"), tr("Show the canvas of the answer"))
         self.canvas_toggle.setCheckable(True)

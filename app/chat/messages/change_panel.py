@@ -62,7 +62,7 @@ class ChangePanel(QWidget):
         self.noise.setToolTip(tr("A little noise changes some words, much noise writes most of the answer again"))
         self.noise.valueChanged.connect(self._show_noise)
         self.share = label("", "caption")
-        self.revise = button(tr("Revise"), tr("Revise the answer"), role="primary", clicked=self._submit)
+        self.revise = button(tr("Revise"), tr("Revise with this noise"), role="primary", clicked=self._submit)
         self.cancel = button(tr("Cancel"), tr("Leave the answer as it is"), role="plain", clicked=self.cancelled)
         self._parts = flow_of(*self.kinds)
         self._whole = QWidget()

@@ -42,7 +42,7 @@ class AnswerChanging(QWidget):
         self._can_ask = True
         self._span: tuple[int, int] | None = None  # of the selection, in the source
         self._compared: Answer | None = None  # the answer in the review
-        self._comparing = Background(self, self._review)
+        self._comparing: Background | None = None
         self.panel: ChangePanel | None = None
         self.review: RevisionReview | None = None
         self._column = column_of(spacing=8)
@@ -76,6 +76,7 @@ class AnswerChanging(QWidget):
             self.panel.hide()
         if answer.revised and answer is not self._compared:
             self._compared = answer
+            self._comparing = self._comparing or Background(self, self._review)
             self._comparing.ask(lambda: differences(answer.revised, answer.text))
         if self.review is not None:
             self.review.setVisible(self.is_reviewing and is_seen)

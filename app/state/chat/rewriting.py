@@ -24,7 +24,7 @@ IMPROVE = "Improve this text:"
 
 @dataclass(frozen=True)
 class Rewriting:
-    """How an answer is written.
+    """The manner in which an answer is written.
 
     Args:
         outline: the answer with gaps; with ``noise`` the text to revise.
