@@ -61,6 +61,7 @@ class ChatController(QObject):
         page.composer.place_presets(self.presets)
         page.composer.pictures.set_store(session.library.pictures, self._pictures)
         page.composer.submitted.connect(self.send)
+        page.composer.edit.stepped.connect(self.step_last)
         page.composer.larger_asked.connect(self._show_models)
         page.composer.meter.follow(self._pending)
         session.path_changed.connect(self.show_path)
@@ -253,6 +254,13 @@ class ChatController(QObject):
         turns = self._session.chat.turns
         if turns:
             self.again(turns[-1])
+
+    @Slot(int)
+    def step_last(self, by: int) -> None:
+        """Shows an earlier or a later version of the last answer."""
+        turns = self._session.chat.turns
+        if turns and not turns[-1].answer.is_active and 0 <= turns[-1].answers.shown + by < len(turns[-1].answers):
+            self._session.choose_answer(turns[-1], turns[-1].answers.shown + by)
 
     def inspect_last(self) -> None:
         turns = self._session.chat.turns

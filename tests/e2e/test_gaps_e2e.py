@@ -76,6 +76,11 @@ def test_a_gap_is_filled_and_another_seed_is_a_version(qtbot: QtBot, window: Mai
     idle(qtbot, window)
     assert len(answer.turn.answers) == 2
     assert answer.turn.answer.text.startswith("Monday, ")
+    assert focused() is composer.edit
+    for key, keys, shown in ((Key.Key_Left, None, 0), (Key.Key_Right, None, 1), (Key.Key_Z, CONTROL, 0)):
+        qtbot.keyClick(composer.edit, key, keys or Qt.KeyboardModifier.NoModifier)  # the field is empty
+        assert answer.turn.answers.shown == shown
+    qtbot.keyClick(composer.edit, Key.Key_Z, CONTROL | SHIFT)
     answer.text.setFocus()
     qtbot.keyClick(answer.text, Key.Key_Left)
     assert (answer.turn.answers.shown, answer.text.text()) == (0, text)

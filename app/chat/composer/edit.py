@@ -8,6 +8,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QTextCursor
 
 from app.chat.composer.gaps import GapMarks
+from app.chat.messages.versions import version_step
 from app.design.prompt_field import PromptField
 from app.design.text_field import fits
 from app.system.i18n import tr
@@ -82,6 +83,7 @@ class PromptEdit(PromptField):
     """A ``PromptField`` with a history of earlier prompts."""
 
     walked = Signal()  # another prompt of the history is shown
+    stepped = Signal(int)  # by so many versions of the last answer, as keys do that mean nothing in an empty field
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +109,13 @@ class PromptEdit(PromptField):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier  # macOS sets it for the arrow keys
-        if not modifiers and self._walk(event.key()):
+        document = self.document()
+        step = version_step(event, on_text=True) if document.isEmpty() else 0
+        edits = document.isUndoAvailable() if step < 0 else document.isRedoAvailable()
+        if step and not (modifiers and edits):
+            self.stepped.emit(step)
+            event.accept()
+        elif not modifiers and self._walk(event.key()):
             event.accept()
         else:
             super().keyPressEvent(event)

@@ -127,3 +127,23 @@ def test_a_persons_own_version_needs_an_idle_conversation(qtbot: QtBot, open_cha
     session.put(turn, "mine")
     assert [answer.text for answer in turn.answers.items][-1] == "mine"
     assert not turn.answer.has_trace
+
+
+def test_three_more_versions_are_written_one_after_the_other(qtbot: QtBot, open_chat: Any, fake: Any) -> None:
+    chat = open_chat()
+    ask(qtbot, chat, GAPPED)
+    idle(qtbot, chat)
+    (turn,) = chat._context.session.chat.turns
+    chat.rewriting.write_more()
+    qtbot.waitUntil(lambda: len(turn.answers) == 4 and chat._context.session.active is None)
+    assert len(set(fake.seeds)) == 4
+    assert all(request.outline for request in fake.requests)
+    fake.hold = True
+    chat.rewriting.write_more()
+    qtbot.waitUntil(lambda: len(turn.answers) == 5 and turn.answer.status == "developing")
+    chat.stop()
+    fake.hold = False
+    fake.gate.release(10)
+    idle(qtbot, chat)
+    qtbot.wait(100)
+    assert len(turn.answers) == 5
