@@ -36,7 +36,7 @@ MOST_FOUND = 7  # tokens of a guess that was found in the text
 MATCH = 3  # last tokens that must have come before
 FOUND_SHARE = 0.8  # probability at which a token that was found is taken to stand
 LEAST_SHARE = 0.1  # probability under which a guess is not worth its row
-TRIAL, RETRY, MOST_RETRY = 8, 128, 4096  # passes with the slower of two ways, and of the faster one between trials
+TEST, RETRY, MOST_RETRY = 8, 128, 4096  # passes of the slower kind, and of the faster one between such tests
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Guess:
 
 
 class Worth:
-    """Whether masks are worth their rows: passes with and without them are timed, and the faster kind is taken.
+    """Decides whether masks are worth their rows: passes with and without them are timed, and the faster kind is taken.
 
     The slower kind is tried again after ``RETRY`` passes, then after twice as many, up to ``MOST_RETRY``.
     """
@@ -76,7 +76,7 @@ class Worth:
     def __init__(self) -> None:
         self.has_masks = True
         self._rates = dict[bool, float]()  # tokens a second with masks and without, when they were last taken
-        self._is_trial, self._left, self._retry = True, TRIAL, RETRY
+        self._is_test, self._left, self._retry = True, TEST, RETRY
         self._tokens, self._seconds = 0, 0.0
 
     def record(self, tokens: int, seconds: float) -> None:
@@ -88,12 +88,12 @@ class Worth:
             self._choose()
 
     def _choose(self) -> None:
-        if len(self._rates) == 1 or not self._is_trial:
-            self.has_masks, self._is_trial, self._left = not self.has_masks, True, TRIAL
+        if len(self._rates) == 1 or not self._is_test:
+            self.has_masks, self._is_test, self._left = not self.has_masks, True, TEST
             return
         faster = self._rates[True] >= self._rates[False]
         self._retry = RETRY if faster == self.has_masks else min(MOST_RETRY, 2 * self._retry)
-        self.has_masks, self._is_trial, self._left = faster, False, self._retry
+        self.has_masks, self._is_test, self._left = faster, False, self._retry
 
 
 _WORTH: WeakKeyDictionary[DraftAdapter, Worth] = WeakKeyDictionary()  # from run to run

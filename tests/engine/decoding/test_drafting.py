@@ -15,7 +15,7 @@ from engine.adapters.draft import BranchMasks, DraftAdapter
 from engine.adapters.lora import LayerAdapter, LowRank
 from engine.decoding import drafting as module
 from engine.decoding.autoregressive import autoregressive
-from engine.decoding.drafting import MOST_RETRY, RETRY, TRIAL, Guess, Worth, drafting
+from engine.decoding.drafting import MOST_RETRY, RETRY, TEST, Guess, Worth, drafting
 from engine.decoding.performing import perform, perform_all
 from engine.decoding.protocols import Decode
 from engine.decoding.run import Run
@@ -175,8 +175,8 @@ def test_masks_are_left_out_where_they_are_slower_and_tried_again_ever_less_ofte
     for _ in range(3 * RETRY):
         kinds.append(worth.has_masks)
         worth.record(2 if kinds[-1] else 1, 3.0 if kinds[-1] else 1.0)
-    assert kinds[: 2 * TRIAL + RETRY] == [True] * TRIAL + [False] * (TRIAL + RETRY)
-    assert kinds[2 * TRIAL + RETRY :].count(True) == TRIAL
+    assert kinds[: 2 * TEST + RETRY] == [True] * TEST + [False] * (TEST + RETRY)
+    assert kinds[2 * TEST + RETRY :].count(True) == TEST
     for _ in range(MOST_RETRY):  # rows have become cheap
         worth.record(2 if worth.has_masks else 1, 1.0)
     assert worth.has_masks
