@@ -123,7 +123,8 @@ class Fork:
         held |= dict(self.pinned)
         banned = {*before.banned_tokens, *self.banned}
         for position, token in held.items():
-            if token in banned and (token in self.banned or (position, token) in self.pinned):
+            is_new = (position, token) in self.pinned and token not in before.eos_token_ids  # these end a text of holes
+            if token in banned and (token in self.banned or is_new):
                 raise SafelightError(f"position {position} is pinned to token {token}, which is banned; release one")
         after = before.replace(
             pinned=tuple(sorted(held.items())),

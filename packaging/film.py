@@ -1,4 +1,4 @@
-"""Films the real window as a GIF: a chat answer as it develops, a talk, a first start, a decision, or a race.
+"""Films the real window as a GIF: an answer or a gap as it develops, a talk, a first start, a decision, or a race.
 
 ``python packaging/film.py OUT.gif --scene answer``. The scale comes from QT_SCALE_FACTOR in the environment.
 """
@@ -109,6 +109,22 @@ def talk(window: MainWindow, film: Film, _prompt: str) -> None:
         settle(900)
 
 
+def gaps(window: MainWindow, film: Film, prompt: str) -> None:
+    """A text with a gap, typed and filled in: what was typed stands, and the gap develops."""
+    load(window, SKILLS)
+    settle()
+    edit, session = window.pages.chat().page.composer.edit, window.context.session
+    for letter in prompt:
+        QTest.keyClicks(edit, letter)
+        film.take(lambda: True, "the prompt")
+        settle(30)
+    settle(600)
+    QTest.keyClick(edit, Qt.Key.Key_Return)
+    film.take(lambda: bool(session.chat.turns) and session.active is None, "the answer")
+    settle(600)
+    film.take(lambda: True, "the prose")
+
+
 def first_run(window: MainWindow, film: Film, _prompt: str) -> None:
     """The run that an empty chat plays by itself, from its first noise on."""
     load(window, SKILLS)
@@ -159,7 +175,7 @@ def race(window: MainWindow, film: Film, prompt: str) -> None:
     film.take(lambda: True, "the verdicts")
 
 
-SCENES = {"answer": answer, "talk": talk, "first-run": first_run, "decision": decision, "race": race}
+SCENES = {"answer": answer, "talk": talk, "gaps": gaps, "first-run": first_run, "decision": decision, "race": race}
 
 
 def main() -> int:

@@ -111,6 +111,7 @@ class FakeEngine(LocalBackend):
         self.defaults = GenerationConfig(max_new_tokens=LENGTH, eos_token_ids=(END,))
         self.seeds: list[int] = []
         self.configs: list[GenerationConfig] = []
+        self.requests: list[Any] = []  # as they are run
         self.prompts: list[list[dict[str, str]]] = []
         self.offered: list[tuple[Any, ...]] = []  # tools
         self.context = 1000
@@ -181,6 +182,7 @@ class FakeEngine(LocalBackend):
     def decode(self, model: Any, task: Any, cache: Any) -> Iterator[Any]:
         """A fork or an infill of a run: the same draws, or those of the new seed, from its block on."""
         request = task.request
+        self.requests.append(request)
         if request.source is None:
             yield from self.generate(model, task.ids, request.config, request.seed, request.cancel, cache)
             return

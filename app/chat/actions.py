@@ -27,6 +27,25 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
         waits = page.made is not None and page.made.is_waiting
         return "" if waits or context.is_busy else tr("There is nothing to stop")
 
+    def changes() -> str:
+        turns = session.chat.turns
+        if not turns or turns[-1].answer.is_active or not turns[-1].answer.text.strip():
+            return tr("There is no answer yet")
+        can = page().rewriting.can_change(turns[-1])
+        return "" if can else tr("Only answers that were written by block diffusion are changed in part")
+
+    def insert_gap() -> None:
+        page().page.composer.edit.insert_gap()
+
+    def revise() -> None:
+        page().rewriting.revise_last()
+
+    def more() -> None:
+        page().rewriting.write_more()
+
+    def revise_draft() -> None:
+        page().rewriting.revise_draft()
+
     def attach() -> None:
         page().page.composer.choose_files()
 
@@ -38,14 +57,27 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
         (tr("New line"), ("Shift+Return",)),
         (tr("Earlier and later prompts"), ("Up", "Down")),
     )
+    in_answer = page_keys(
+        CHAT,
+        tr("Answer, or an empty message box"),
+        lambda: page().enter(),
+        (tr("Earlier and later versions"), ("Left", "Right")),
+        (tr("The version before"), ("Ctrl+Z",)),
+        (tr("Select a part; Enter then changes it"), ("Shift+Right", "Ctrl+Shift+Right")),
+    )
     return [
         *in_composer,
+        *in_answer,
         Action("write", tr("Write a prompt"), section, lambda: page().enter(), ("Ctrl+L",)),
+        Action("gap", tr("Insert a gap to be filled in"), section, insert_gap, ("Ctrl+G",)),
         Action("attach", tr("Attach files"), section, attach, ("Ctrl+Shift+A",)),
         Action(
             "stop", tr("Stop the answer, or skip it"), section, lambda: page().stop(), ("Escape",), runs, is_quiet=True
         ),
         Action("again", tr("Regenerate the last answer"), section, lambda: page().again_last(), ("Ctrl+R",), repeats),
+        Action("revise", tr("Revise the last answer, or a part"), section, revise, ("Ctrl+Shift+R",), changes),
+        Action("revise-draft", tr("Revise what is in the message box"), section, revise_draft, ("Ctrl+Shift+Return",)),
+        Action("more", tr("Write three more versions of the last answer"), section, more, ("Ctrl+Alt+R",), repeats),
         Action("inspect", tr("Inspect the last answer"), section, lambda: page().inspect_last(), ("Ctrl+I",), inspects),
         Action("presets", tr("Edit the presets"), section, lambda: page().presets.edit_presets(), ("Ctrl+E",)),
     ]

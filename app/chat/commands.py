@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.state.chat.conversation import Turn
+from app.state.chat.rewriting import Rewriting
 from engine.catalog import EmbeddedModel
 
 
@@ -18,6 +19,10 @@ class TurnCommands:
     others: Callable[[Turn], Sequence[EmbeddedModel]]  # installed models that could answer it instead
     ask_other: Callable[[Turn, str], object]  # one of these, by its id
     edit: Callable[[Turn, str], object]
+    can_change: Callable[[Turn], bool]  # a model is here that can write parts of its answer again
+    rewrite: Callable[[Turn, Rewriting], object]
+    put: Callable[[Turn, str], object]  # a text as the newest version of its answer
+    say: Callable[[str], object]  # why something cannot be done
     delete: Callable[[Turn], object]
     delete_answer: Callable[[Turn, int], object]  # the index of a version
     choose_answer: Callable[[Turn, int], object]

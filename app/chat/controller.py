@@ -15,6 +15,7 @@ from app.chat.models_entry import ModelsEntry
 from app.chat.page import ChatPage
 from app.chat.regenerating import Regenerating
 from app.chat.replaying import Replaying, run_of
+from app.chat.rewriting import RewritingRuns
 from app.chat.routing import Routing
 from app.chat.view_options import ViewOptions
 from app.chat.waiting import Waiting
@@ -60,6 +61,7 @@ class ChatController(QObject):
         page.composer.place_presets(self.presets)
         page.composer.pictures.set_store(session.library.pictures, self._pictures)
         page.composer.submitted.connect(self.send)
+        page.composer.edit.stepped.connect(self.step_last)
         page.composer.larger_asked.connect(self._show_models)
         page.composer.meter.follow(self._pending)
         session.path_changed.connect(self.show_path)
@@ -78,6 +80,7 @@ class ChatController(QObject):
         self._routing = Routing(context, page.composer, page.notice, self.send)
         self._waiting = Waiting(context, page.composer, self.send)
         self._replaying = Replaying(context, page)
+        self.rewriting = RewritingRuns(context, page, self._wait_for, self._can_ask, self._try)
         self._regenerating = Regenerating(context, page.notice, self._answer_again)
         if kept.problem:
             context.say(kept.problem)
@@ -92,6 +95,10 @@ class ChatController(QObject):
             others=self.others,
             ask_other=self.ask_other,
             edit=self.edit,
+            can_change=lambda turn: self.rewriting.can_change(turn),
+            rewrite=lambda turn, how: self.rewriting.rewrite(turn, how),
+            put=lambda turn, text: self.rewriting.put(turn, text),
+            say=lambda reason: self.say(reason),
             delete=self.delete,
             delete_answer=self.delete_answer,
             choose_answer=session.choose_answer,
@@ -170,6 +177,13 @@ class ChatController(QObject):
             self._context.route(model)
         self._waiting.begin(model, act)
 
+    def _wait_for(self, model: str, act: Callable[[], object]) -> bool:
+        """Lets an act wait for a model; returns False if there is nothing to wait for."""
+        waits = self._waits_for(model)
+        if waits:
+            self._bring(model, act)
+        return waits
+
     def pick(self, prompt: str) -> None:
         """Sends a suggested prompt, or puts it into the composer if it cannot be sent now or is about a drawing."""
         composer = self.page.composer
@@ -240,6 +254,13 @@ class ChatController(QObject):
         turns = self._session.chat.turns
         if turns:
             self.again(turns[-1])
+
+    @Slot(int)
+    def step_last(self, by: int) -> None:
+        """Shows an earlier or a later version of the last answer."""
+        turns = self._session.chat.turns
+        if turns and not turns[-1].answer.is_active and 0 <= turns[-1].answers.shown + by < len(turns[-1].answers):
+            self._session.choose_answer(turns[-1], turns[-1].answers.shown + by)
 
     def inspect_last(self) -> None:
         turns = self._session.chat.turns

@@ -13,7 +13,8 @@ from app.context import AppContext
 from app.design.notice import Notice
 from app.session.session import cannot_see, title_of
 from app.state.chat.attachment import Attachment
-from app.state.chat.routing import better_model, is_about_drawing, model_for
+from app.state.chat.rewriting import can_fill
+from app.state.chat.routing import better_model, has_gaps, is_about_drawing, model_for
 from app.system.i18n import tr
 from engine.catalog import EmbeddedModel
 from engine.service import LoadedModel
@@ -53,6 +54,8 @@ class Routing(QObject):
             choices.append((title, lambda: self._send(composer.text, anyway=True)))
         if composer.pictures.pictures:
             said = cannot_see(title_of(model))
+        elif has_gaps(text):
+            said = tr("{model} cannot fill in gaps: it does not write by block diffusion.", model=title_of(model))
         else:
             said = tr("{model} was not made for this: what it writes would be a guess.", model=title_of(model))
         self._notice.show_question(said, choices)
@@ -63,6 +66,10 @@ class Routing(QObject):
         pictures = bool(self._composer.pictures.pictures)
         if pictures and text.strip() and not model.capabilities.images:
             return model_for(text, has_pictures=True)
+        if not pictures and has_gaps(text):
+            values, own = self._context.values, model.defaults
+            fits = bool(values.problem(own)) or can_fill(model, values.config(own))  # a problem is said when it is sent
+            return None if fits else model_for(text)
         return None if pictures or self._composer.attachments else better_model(model.traits, text)
 
     def _ask_other(self, path_or_id: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from app.state.chat.conversation import Answer
 from app.state.chat.prompts import Suggestion
+from app.state.chat.routing import has_gaps
 from app.state.run.canvas import BlockState, CanvasState
 from app.state.run.figures import rate_text
 from app.state.unlearned import unlearned_line
@@ -174,7 +175,8 @@ def doubt(prompt: str, answer: Answer) -> Caveat | None:
     Answers of other models cannot be checked; ``Answer.notices`` reports blocks that did not converge.
     """
     traits = catalog.traits(Path(answer.model).name, answer.adapter)
-    if traits.taught != "skills" or answer.status != "done" or answer.figures.is_cut:
+    is_other = answer.rewriting is not None or has_gaps(prompt)  # no program knows what belongs there
+    if traits.taught != "skills" or answer.status != "done" or answer.figures.is_cut or is_other:
         return None
     if answer.is_empty:  # which is said anyway
         return Caveat(_near(), _nearest(prompt))

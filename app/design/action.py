@@ -23,7 +23,7 @@ def page_keys(page: str, section: str, run: Callable[[], object], *keys: tuple[s
         run: goes to the place where the keys work.
         keys: the title and the keys of each."""
     return [
-        Action(f"{page}-key-{place}", title, section, run, held, in_palette=False, page=page)
+        Action(f"{page}-{section}-{place}", title, section, run, held, in_palette=False, page=page)
         for place, (title, held) in enumerate(keys)
     ]
 

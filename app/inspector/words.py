@@ -383,7 +383,7 @@ def made_in_words(header: TraceHeader, piece: Piece | None = None) -> str:
         blocks = ", ".join(str(block) for block in sorted({mark.block + 1 for mark in header.marks}))
         spans = tr(", ").join(_span(mark) for mark in header.marks)
         return tr("Block {blocks}, rewritten: {spans}", blocks=blocks, spans=spans)
-    if not header.changes:
+    if header.parent is None or not header.changes:  # a text with gaps has changes of its own
         return prompt_in_line(header)
     newest = header.changes[-1]
     where = tr("Block {block}, step {step}", block=newest.block + 1, step=step_number(newest.step))

@@ -25,6 +25,7 @@ from app.state.adapters import with_adapter
 from app.state.chat.attachment import AttachedPicture, Attachment
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.state.chat.prompts import worded
+from app.state.chat.rewriting import Rewriting, can_fill, of_prompt
 from app.state.chat.routing import unread_by
 from app.state.chat.versions import Versions
 from app.system.i18n import tr
@@ -177,8 +178,11 @@ class Session(QObject):
         attachments: tuple[Attachment, ...],
         model: LoadedModel,
         pictures: tuple[AttachedPicture, ...] = (),
+        rewriting: Rewriting | None = None,
     ) -> None:
         """Sends a prompt at the end of the path. Without ``pictures``, those ``carried`` go with it.
+
+        The answer to a prompt with gaps is that text, filled in by a model that can; ``rewriting`` says otherwise.
 
         The pictures must be in the library. The engine's thread checks later that the prompt fits the model; if it does
         not, the run fails and the prompt is ``returned``.
@@ -187,13 +191,40 @@ class Session(QObject):
             SafelightError: the settings are inconsistent, the model cannot read the pictures, or another window is
                 answering the conversation.
         """
-        turn = self.chat.ask(prompt, self._new_answer(model), attachments, pictures or self.carried(model))
+        answer = self._new_answer(model, rewriting=rewriting)
+        turn = self.chat.ask(prompt, answer, attachments, pictures or self.carried(model))
         self._start(turn, model)
 
-    def ask_again(self, turn: Turn, model: LoadedModel) -> None:
-        """Answers a turn on the path again, with another seed. Raises like ``ask``."""
-        self.chat.ask_again(turn, self._new_answer(model, len(turn.answers)))
+    def ask_again(self, turn: Turn, model: LoadedModel, rewriting: Rewriting | None = None) -> None:
+        """Answers a turn on the path again, with another seed, in the same manner or by ``rewriting``.
+
+        Raises like ``ask``.
+        """
+        answer = self._new_answer(model, len(turn.answers), rewriting or turn.answer.rewriting)
+        self.chat.ask_again(turn, answer)
         self._start(turn, model)
+
+    def put(self, turn: Turn, text: str) -> None:
+        """Adds a version with a text that a person made of the shown answer, and shows it.
+
+        Raises:
+            SafelightError: an answer is running, here or in another window.
+        """
+        chat, answer = self.chat, turn.answer.with_text(text)
+        if chat.active is not None:
+            raise SafelightError(self.reason_to_wait())
+        if problem := self._claim(chat):
+            raise SafelightError(problem)
+        turn.answers.add(answer)
+        path = self._path_to(turn)
+        self._keep("ask", answer, chat, lambda: self._stored.ask(chat, path, answer.model))
+        self._keep("release", chat, chat, lambda: self._release(chat))
+        self.path_changed.emit()
+        self.listed.emit()
+
+    def _path_to(self, turn: Turn) -> list[tuple[Turn, Answer]]:
+        turns = self.chat.turns
+        return [(earlier, earlier.answer) for earlier in turns[: turns.index(turn) + 1]]
 
     def edit(self, turn: Turn, prompt: str, model: LoadedModel) -> None:
         """Sends another version of a turn's prompt, on a new branch. Raises like ``ask``."""
@@ -205,24 +236,40 @@ class Session(QObject):
             return ()
         return next((turn.pictures for turn in reversed(self.chat.turns) if turn.pictures), ())
 
-    def _new_answer(self, model: LoadedModel, version: int = 0) -> Answer:
+    def _new_answer(self, model: LoadedModel, version: int = 0, rewriting: Rewriting | None = None) -> Answer:
         seed, config = self._values.next_seed(version), self._values.config(model.defaults)
         is_text = not model.capabilities.steps
-        return Answer(title_of(model), seed, config, model.path_or_id, model.adapter, is_text)
+        answer = Answer(title_of(model), seed, config, model.path_or_id, model.adapter, is_text)
+        answer.rewriting = rewriting if can_fill(model, config) else None
+        return answer
 
     def _start(self, turn: Turn, model: LoadedModel) -> None:
         chat, answer = self.chat, turn.answer
-        problem = self._blind(turn, model) or self._claim(chat)
+        try:
+            problem = self._blind(turn, model) or self._claim(chat)
+            how = answer.rewriting or (of_prompt(turn.prompt) if can_fill(model, answer.config) else None)
+        except SafelightError as error:
+            problem, how = str(error), None
         if problem:
             chat.fail(problem, model.decode)
             raise SafelightError(problem)
         self._removed = None
         room = reserve(answer.config, model)
-        messages, pictures = self._shown(chat.messages(turn, unread_by(model.path_or_id)), model)
-        request = RunRequest("chat", messages, answer.config, answer.seed, self.think, room, pictures=pictures)
+        messages = chat.messages(turn, unread_by(model.path_or_id))
+        messages, pictures = self._shown(messages if how is None else how.messages(messages), model)
+        request = RunRequest(
+            "chat",
+            messages,
+            answer.config,
+            answer.seed,
+            self.think and how is None,
+            room,
+            pictures=pictures,
+            outline=() if how is None else how.outline,
+            noise=0.0 if how is None else how.noise,
+        )
         self._run = _Run(request.run_id, chat, turn, answer, model, is_first=chat.id is None)
-        turns = chat.turns
-        path = [(earlier, earlier.answer) for earlier in turns[: turns.index(turn) + 1]]
+        path = self._path_to(turn)
         self._keep("ask", answer, chat, lambda: self._store(chat, path, model))
         self._link.run(request)
         self.path_changed.emit()

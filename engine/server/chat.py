@@ -82,6 +82,8 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
     )
     longest = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
     found = plan(context, body, longest, top, make_request, settings, asked_format)
+    if body.diffusion_noise is not None and body.prediction is None:
+        raise ApiError(400, "diffusion_noise needs prediction, the text that begins as noise.", param="diffusion_noise")
     return found if body.prediction is None else _predicted(found, body)
 
 
@@ -152,7 +154,7 @@ def _predicted(found: RunPlan, body: ChatRequest) -> RunPlan:
         raise ApiError(400, "prediction and diffusion_seed_canvas contradict each other.", param="prediction")
     content = body.prediction.content
     text = content if isinstance(content, str) else read_content([part.model_dump() for part in content], "prediction")
-    return found.with_prediction(found.model.encode(text))
+    return found.with_prediction(found.model.encode(text), body.diffusion_noise or 0.0)
 
 
 class ChatWriter(ChunkWriter):

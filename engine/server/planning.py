@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import random
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, Self
 from engine.config import BLOCK_DIFFUSION, LARGEST_SEED, SMALLEST_CANVAS, GenerationConfig
 from engine.decoding.names import names_of, require_thoughts
 from engine.errors import SafelightError, quoted
+from engine.forks import Fork
 from engine.server.answer import AnswerSettings
 from engine.server.context import ServerContext
 from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing, unsupported
@@ -20,6 +20,7 @@ from engine.server.schemas import OF_SAMPLING, SampledRequest
 from engine.server.strict import Ignored
 from engine.server.xargs import apply_xargs, is_read_only
 from engine.service import LoadedModel, RunRequest, is_remote
+from engine.service.outlining import noise_places
 from engine.text.longest_answer import longest_answer
 from engine.text.tags import end_of_thought, starts_in_thought
 from engine.trace.header import new_id
@@ -63,18 +64,24 @@ class RunPlan:
         return (self, *(dataclasses.replace(self, request=request) for request in others))
 
     def with_prediction(self, tokens: list[int], noise: float = 0.0) -> Self:
-        """Begins the first canvas as these tokens and padding after them, except for a share of noise."""
+        """Begins the first canvas as these tokens and padding after them, instead of noise.
+
+        Args:
+            noise: the share of the tokens that begin as noise all the same.
+        """
         config = self.request.config
         length = config.canvas(self.model.canvas_length)
         ends = config.eos_token_ids[:1]
         guess = tuple(tokens[:length])
         canvas = (guess + ends + (config.pad_token_id,) * length)[:length]
+        changes: dict[str, Any] = {"config": config.replace(seed_canvas=canvas, canvas_length=length)}
         if noise:
-            draws = random.Random(self.request.seed)
-            canvas = tuple(draws.randrange(self.model.vocab_size) if draws.random() < noise else t for t in canvas)
+            free = set(noise_places(len(guess), noise, self.request.seed))
+            kept = tuple((at, token) for at, token in enumerate(canvas) if at not in free)
+            changes = {"config": config.replace(canvas_length=length), "changes": (Fork(0, 0, edits=kept),)}
         return dataclasses.replace(
             self,
-            request=dataclasses.replace(self.request, config=config.replace(seed_canvas=canvas, canvas_length=length)),
+            request=dataclasses.replace(self.request, **changes),
             settings=dataclasses.replace(self.settings, prediction=guess),
         )
 

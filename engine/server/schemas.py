@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 from engine.config import LARGEST_SEED, MOST_CANVAS, MOST_POSITIONS, MOST_TOKENS
 from engine.server.formats import FormattedRequest
 from engine.server.strict import Neutral, Strict, ignored_in
+from engine.service.requests import MOST_NOISE
 
 MOST_MESSAGES = 2_000
 MOST_TOOLS = 128
@@ -224,6 +225,7 @@ class ChatRequest(SampledRequest):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
     image_tokens: int | None = None
     prediction: Prediction | None = None
+    diffusion_noise: Annotated[float, Field(ge=0, le=MOST_NOISE)] | None = None  # share of the prediction
     metadata: dict[str, Any] | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None

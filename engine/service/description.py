@@ -120,7 +120,8 @@ def prompt_ids(model: Model, request: RunRequest) -> list[int]:
         messages = request.messages or deciding_of(model).messages(request.decision, request.pictures)
         return closed_thought(model.chat_ids(messages, enable_thinking=False, **images), model.tokenizer)
     ids = model.chat_ids(request.messages, request.tools, enable_thinking=request.think, **images)
-    return closed_thought(ids, model.tokenizer) if request.output_format is not None and not request.think else ids
+    is_closed = (request.output_format is not None or bool(request.outline)) and not request.think
+    return closed_thought(ids, model.tokenizer) if is_closed else ids
 
 
 def deciding_of(model: Model) -> Deciding:

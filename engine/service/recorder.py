@@ -97,6 +97,7 @@ class Recorder:
                 messages=tuple(map(_kept, messages)),
                 prompt_ids=prompt_ids,
                 think=request.think,
+                changes=request.changes,
                 decision=request.decision,
                 slots=slots,
                 output_format=request.output_format,

@@ -8,17 +8,20 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from engine.config import GenerationConfig
+from engine.declared import check_real
 from engine.errors import SafelightError
 from engine.forks import Fork, Mark
 from engine.pictures import Picture
 from engine.tasks.decisions.questions import Decision
 from engine.text.gap_markers import GapFile, TextGap
 from engine.text.message import Message, image_digests
+from engine.text.outline import Outline
 from engine.text.output_format import OutputFormat
 from engine.trace.header import TraceHeader, new_id
 from engine.trace.recording import Recording
 
 SCHEMES = ("http://", "https://")
+MOST_NOISE = 0.95  # of a text that is revised
 RunKind = Literal["chat", "completion", "puzzle", "fork", "infill", "decision"]
 
 
@@ -46,7 +49,8 @@ class RunRequest:
     ``suffix`` it writes only the gap between ``text`` and that. A fork continues ``source`` with ``changes``; an infill
     regenerates the ``marks`` in the finished text of ``source``. Forks and infills take the prompt and the settings of
     ``source``, and a fork its seed, too: see ``RunRequest.fork`` and ``RunRequest.infill``. A decision reads answers to
-    the questions of ``decision`` from one canvas; its messages are made of them.
+    the questions of ``decision`` from one canvas; its messages are made of them. The answer of a chat with an
+    ``outline`` is that text with its holes filled; with ``noise`` it is a revision of that text, which has no holes.
     ``pictures`` are those that the messages name, each once.
 
     Raises:
@@ -61,7 +65,7 @@ class RunRequest:
     reserve: int = 0  # of a chat: tokens reserved for the answer; the oldest turns are dropped to make room
     keep: bool = True  # store the trace as a file, if the backend stores files
     source: Recording | None = None
-    changes: tuple[Fork, ...] = ()  # all changes of ``source``, the newest last
+    changes: tuple[Fork, ...] = ()  # all changes of ``source``, the newest last; else those of the run itself
     marks: tuple[Mark, ...] = ()
     tools: tuple[Mapping[str, Any], ...] = ()  # of a chat: functions as JSON schemas, for the chat template
     text: str = ""  # of a completion: the prompt as it is, without a template
@@ -72,6 +76,8 @@ class RunRequest:
     ids: tuple[int, ...] = ()  # of a completion: the prompt as tokens, to which none is added; none: made of the text
     prompt_scores: int | None = None  # score the prompt, with so many of the likeliest tokens in each place
     decision: Decision | None = None
+    outline: Outline = ()  # of a chat: the answer's text with holes, or the text to revise
+    noise: float = 0.0  # of a revision: the share of the text that begins as noise, at most ``MOST_NOISE``
     output_format: OutputFormat | None = None  # of a chat or a completion: the format of the answer
     pictures: tuple[Picture, ...] = ()
     adapter: str | None = None  # for this run, a folder or an embedded one's id; "": none; None: the one attached
@@ -85,6 +91,8 @@ class RunRequest:
             raise ValueError("a decision has its questions; the others have none")
         if self.suffix is not None and (self.kind != "completion" or self.ids):
             raise ValueError("a suffix stands behind the text of a completion; the others have none")
+        if self.outline or self.noise:
+            _check_outline(self)
         if self.source is not None:
             _check_source(self.source.header)
         if not set(image_digests(self.messages)) <= {picture.digest for picture in self.pictures}:
@@ -130,6 +138,22 @@ def _check_source(header: TraceHeader) -> None:
         raise SafelightError("a decision has no text to fork or rewrite; ask again instead")
     if header.output_format is not None:
         raise SafelightError("an answer in a format cannot be forked or rewritten; ask again instead")
+
+
+def _check_outline(request: RunRequest) -> None:
+    """Checks that a request can have its outline.
+
+    Raises:
+        SafelightError: it has another task as well, or noise that is out of bounds or without a text to revise.
+    """
+    if request.kind != "chat" or request.output_format is not None or request.tools or request.think:
+        raise SafelightError("a text with gaps, or to revise, goes into a chat without a format, tools and thinking")
+    check_real("noise", request.noise, 0.0)
+    if request.noise > MOST_NOISE:
+        raise SafelightError(f"noise must be at most {MOST_NOISE:g}, not {request.noise:g}")
+    has_holes = any(not isinstance(part, str) for part in request.outline)
+    if has_holes == (request.noise > 0) or not request.outline:
+        raise SafelightError("a text to revise has noise and no gaps, a text to fill in has gaps and no noise")
 
 
 FEWEST_LANES, MOST_LANES = 2, 4  # of a race

@@ -16,6 +16,7 @@ from engine.errors import SafelightError
 from engine.events import Event, GapFilled, PromptScores
 from engine.service.deciding import NO_INSTRUCTIONS, Deciding, reading_config
 from engine.service.description import count_tokens, deciding_of, prompt_ids
+from engine.service.outlining import outlined
 from engine.service.replies import PassWanted
 from engine.service.requests import RunRequest
 from engine.tasks.decisions.layout import Layout, Slot
@@ -77,7 +78,33 @@ def task_of(model: Model, request: RunRequest, deciding: Deciding | None, *, rea
         return _gap_task(model, request, request.gap)
     messages = _messages_that_fit(model, request) if request.kind == "chat" else request.messages
     request = dataclasses.replace(request, messages=messages)
-    return RunTask(request, prompt_ids(model, request))
+    ids = prompt_ids(model, request)
+    return RunTask(_with_outline(model, request, len(ids)) if request.outline else request, ids)
+
+
+def _with_outline(model: Model, request: RunRequest, prompt: int) -> RunRequest:
+    """Returns a request whose settings and changes lay its outline out behind a prompt of so many tokens.
+
+    Raises:
+        SafelightError: it does not fit, or the model does not write by block diffusion.
+    """
+    what = "revising a text" if request.noise else "filling in gaps"
+    require_diffusion(request.config, model.family.decoders, model.family.default_decoder, what)
+
+    def encode(text: str) -> list[int]:
+        return model.tokenizer.encode_rendered(model.tokenizer.inert(text))
+
+    own = model.config
+    config, changes = outlined(
+        request.outline,
+        request.noise,
+        request.config,
+        own.canvas_length,
+        encode,
+        request.seed,
+        own.max_position_embeddings - prompt,
+    )
+    return dataclasses.replace(request, config=config, changes=changes)
 
 
 def _decision_task(
@@ -201,6 +228,8 @@ def decode_task(model: Model, task: RunTask, cache: KVCache) -> Iterable[Event |
     run = Run.from_ids(model, task.ids, request.config, request.seed, cancel, cache, task.answer)
     if task.gap is not None:
         return decode_gap(run, dataclasses.replace(task.gap, config=request.config), scores=False)
+    if source is None:
+        run = dataclasses.replace(run, changes=request.changes)
     if request.decision is not None and task.layout is not None:
         return reading(run, task.layout, request.decision.repeats)
     if source is None:

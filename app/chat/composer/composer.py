@@ -18,8 +18,9 @@ from app.design.layouts import STRETCH, UNLIMITED, column_of, row_of
 from app.pictures.bar import PictureBar, refusal_of
 from app.pictures.files import Pasted, is_picture_file
 from app.state.chat.attachment import Attachment
-from app.system.i18n import tr
+from app.system.i18n import tr, trn
 from engine import SafelightError
+from engine.text.outline import spans
 
 TOOLS_GAPS = 84  # pixels between and around the buttons below the field
 
@@ -44,6 +45,7 @@ class Composer(QWidget):
         self._reading = ""
         self._blind = ""
         self._caution = ""
+        self._gaps = 0
         self._tool: QWidget | None = None
         self.setAcceptDrops(True)
         self.edit = PromptEdit()
@@ -234,10 +236,13 @@ class Composer(QWidget):
         self.send.setAccessibleDescription(blocked)
         pictured = tr("Reading the picture…") if self.pictures.is_reading else ""
         blind = self._blind if self.pictures.chips else ""
-        usual = self._caution or tr("Enter sends, Shift+Enter starts a new line")
+        gaps = trn("Enter fills in the gap", "Enter fills in the {count} gaps", self._gaps) if self._gaps else ""
+        usual = gaps or self._caution or tr("Enter sends, Shift+Enter starts a new line")
         said = (self._message, pictured, blocked, blind, self.meter.remark, self._reading, usual)
         self.hint.setText(next(text for text in said if text))
-        self.larger.setVisible(bool(self._caution) and not self._is_waiting)  # the hint then needs the line
+        self.larger.setVisible(
+            bool(self._caution) and not self._gaps and not self._is_waiting
+        )  # the hint then needs the line
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -277,6 +282,7 @@ class Composer(QWidget):
 
     @Slot()
     def _draft_changed(self) -> None:
+        self._gaps = sum(1 for _ in spans(self.text))
         self.say("")
         self.meter.touch()
         self.changed.emit()

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QTextCursor
 
+from app.chat.composer.gaps import GapMarks
+from app.chat.messages.versions import version_step
 from app.design.prompt_field import PromptField
 from app.design.text_field import fits
 from app.system.i18n import tr
 
 MOST_LINES = 9  # as many as a Sudoku has
+GAP = "[[…]]"
 
 
 class PromptHistory:
@@ -80,11 +83,13 @@ class PromptEdit(PromptField):
     """A ``PromptField`` with a history of earlier prompts."""
 
     walked = Signal()  # another prompt of the history is shown
+    stepped = Signal(int)  # by so many versions of the last answer, as keys do that mean nothing in an empty field
 
     def __init__(self) -> None:
         super().__init__()
         self.takes_files = True
         self.history = PromptHistory()
+        self._marks = GapMarks(self.document())
         self.setAccessibleName(tr("Prompt"))
         self.setAccessibleDescription(
             tr("Enter sends, Shift+Enter starts a new line, the arrows up and down bring earlier prompts")
@@ -97,9 +102,20 @@ class PromptEdit(PromptField):
         self.setPlainText(text)
         self.moveCursor(QTextCursor.MoveOperation.End)
 
+    def insert_gap(self) -> None:
+        """Puts a gap in place of what is selected."""
+        self.textCursor().insertText(GAP)
+        self.setFocus()
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier  # macOS sets it for the arrow keys
-        if not modifiers and self._walk(event.key()):
+        document = self.document()
+        step = version_step(event, on_text=True) if document.isEmpty() else 0
+        edits = document.isUndoAvailable() if step < 0 else document.isRedoAvailable()
+        if step and not (modifiers and edits):
+            self.stepped.emit(step)
+            event.accept()
+        elif not modifiers and self._walk(event.key()):
             event.accept()
         else:
             super().keyPressEvent(event)

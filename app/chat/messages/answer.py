@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import QMenu, QWidget
 from shiboken6 import isValid
 
@@ -15,11 +15,12 @@ from app.canvas.view import CanvasView
 from app.chat.commands import TurnCommands
 from app.chat.messages.action_row import ActionRow
 from app.chat.messages.board import AnswerBoard
+from app.chat.messages.changing import AnswerChanging
 from app.chat.messages.figures import FiguresLine
 from app.chat.messages.gliding import Gliding, Leaving
 from app.chat.messages.replay import AnswerReplay
 from app.chat.messages.thinking import Thinking
-from app.chat.messages.versions import VersionSwitch
+from app.chat.messages.versions import VersionSwitch, version_step
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
 from app.chat.words import doubt, figures_line, remarks, status_line, wants_retry
@@ -76,6 +77,7 @@ class AnswerView(QWidget):
         self.thinking = Thinking(rebuilt)
         self.board = AnswerBoard(rebuilt)
         self.text = Prose(tr("Answer"))
+        self.changing = AnswerChanging(turn, self.text, commands, self._show_parts, rebuilt)
         self.replay = AnswerReplay(turn, options, commands, rebuilt)
         self.status = FiguresLine()
         self.remarks = label("", "remark", wrap=True, selectable=True)
@@ -87,6 +89,11 @@ class AnswerView(QWidget):
             tr("Regenerate"), tr("Regenerate the answer"), tip=tr("Answers once more with a new seed (Ctrl+R)")
         )
         self.copy = button(tr("Copy"), tr("Copy the answer"), tip=tr("Copies the Markdown source"))
+        self.revise = button(
+            tr("Revise…"),
+            tr("Revise the answer"),
+            tip=tr("The model goes on from it with some noise; select a part to change only that"),
+        )
         self.canvas_toggle = button(tr("Show canvas"), tr("Show the canvas of the answer"))
         self.canvas_toggle.setCheckable(True)
         self.details = button(tr("Details"), tr("Details of the answer"), tip=tr("Its replay and figures"))
@@ -100,7 +107,7 @@ class AnswerView(QWidget):
             tr("Delete version"), tr("Delete this version of the answer"), tip=tr("The other versions stay")
         )
         self._asking = FocusGroup(self.again, self.retry, self.others, self.stop)
-        self._keeping = FocusGroup(self.delete, self.copy)
+        self._keeping = FocusGroup(self.delete, self.copy, self.revise)
         self._lay_out()
         self._connect(commands)
         self.refresh()
@@ -116,6 +123,7 @@ class AnswerView(QWidget):
             self.again,
             self.others,
             self.copy,
+            self.revise,
             self.canvas_toggle,
             self.details,
             self.inspect,
@@ -130,6 +138,7 @@ class AnswerView(QWidget):
                 self.thinking,
                 self.board,
                 self.text,
+                self.changing,
                 self._canvas_column,
                 self.replay.stage,
                 remark,
@@ -149,10 +158,21 @@ class AnswerView(QWidget):
         self.inspect.clicked.connect(lambda: commands.inspect(turn))
         self.nearest.picked.connect(lambda prompt: commands.pick(prompt))
         self.copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(turn.answer.text))
+        self.revise.clicked.connect(self.changing.open_panel)
+        self._choose = partial(commands.choose_answer, turn)
+        self._can_change = partial(commands.can_change, turn)
         self.canvas_toggle.toggled.connect(self._show_parts)
         self.details.toggled.connect(self._show_buttons)
         self.text.rebuilt.connect(self._rebuilt)
         self.replay.changed.connect(self._show_replay)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Goes through the versions: ← and → on the text, Ctrl+Z and Ctrl+Shift+Z on any part."""
+        step, shown = version_step(event, on_text=self.text.hasFocus()), self.turn.answers.shown
+        if step and not self._is_busy and 0 <= shown + step < len(self.turn.answers):
+            self._choose(shown + step)
+        else:
+            super().keyPressEvent(event)
 
     def tab_stops(self) -> list[QWidget]:
         return [
@@ -161,6 +181,7 @@ class AnswerView(QWidget):
             *self.thinking.tab_stops(),
             *self.board.tab_stops(),
             *self.text.tab_stops(),
+            *self.changing.tab_stops(),
             *self.canvases,
             self.remarks,
             *self.nearest.chips,
@@ -171,6 +192,7 @@ class AnswerView(QWidget):
             self.again,
             self.others,
             self.copy,
+            self.revise,
             self.canvas_toggle,
             self.details,
             self.inspect,
@@ -199,6 +221,7 @@ class AnswerView(QWidget):
         self._can_ask, self._is_busy = can_ask, is_busy
         show_stop(self.stop, tr("■ Stop"), tr("Stop the answer"), skips=skips)
         self._is_last = is_last
+        self.changing.set_can_ask(can_ask)
         self._show_buttons()
 
     def refresh(self, share: float = 1.0) -> bool:
@@ -360,7 +383,9 @@ class AnswerView(QWidget):
         if is_board and self.board.is_alone:
             text = ""
         self.text.set_text(text)
-        self.text.setVisible(bool(text.strip()) and not is_replayed)
+        is_text = bool(text.strip()) and not is_replayed
+        self.changing.show_answer(is_seen=is_text and not answer.is_active)
+        self.text.setVisible(is_text and not self.changing.is_reviewing)
         self.thinking.set_thoughts(thoughts)
         self.thinking.setVisible(bool(thoughts) and not is_replayed)
         self.remarks.setVisible(bool(self.remarks.text()))
@@ -383,7 +408,10 @@ class AnswerView(QWidget):
             self._offer_others(() if active else self._find_others())
             for widget in (self.again, self.retry, self.others):
                 widget.setEnabled(self._can_ask)
-            self.copy.setVisible(not active and bool(answer.text.strip()))
+            has_text = not active and bool(answer.text.strip())
+            self.copy.setVisible(has_text)
+            self.revise.setVisible(has_text and not self.board.is_on and self._can_change())
+            self.revise.setEnabled(self._can_ask)
             self.canvas_toggle.setVisible(not active and bool(self.canvases))
             self.details.setVisible(not self._is_last and (self.replay.is_offered or bool(self.status.line.text())))
             self.inspect.setVisible(answer.has_trace)

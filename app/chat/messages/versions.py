@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QWidget
 
 from app.design.controls import FocusGroup, button, label
@@ -37,3 +39,13 @@ class VersionSwitch(QWidget):
             self.before.setEnabled(can_switch and shown > 0)
             self.after.setEnabled(can_switch and shown < versions - 1)
             self.setVisible(versions > 1)
+
+
+def version_step(event: QKeyEvent, *, on_text: bool) -> int:
+    """Returns how many versions a key goes on, or back below 0; 0 for other keys."""
+    if event.matches(QKeySequence.StandardKey.Undo):
+        return -1
+    if event.matches(QKeySequence.StandardKey.Redo):
+        return 1
+    is_plain = not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+    return {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(Qt.Key(event.key()), 0) if on_text and is_plain else 0

@@ -9,6 +9,12 @@ from app.chat.prose.piece import BETWEEN, END
 from app.chat.prose.sheet import Sheet
 
 Place = tuple[int, int]  # piece, position in its document
+_FORWARD = (
+    QTextCursor.MoveOperation.NextCharacter,
+    QTextCursor.MoveOperation.NextWord,
+    QTextCursor.MoveOperation.Down,
+    QTextCursor.MoveOperation.EndOfLine,
+)
 
 
 class Selection:
@@ -32,12 +38,31 @@ class Selection:
         start, end = self._sheet.pieces[number].word_at(position)
         self.anchor, self.cursor = (number, start), (number, end)
 
+    def extend(self, operation: QTextCursor.MoveOperation) -> None:
+        """Moves the end that follows the keyboard, also to the piece before or after this one."""
+        pieces = self._sheet.pieces
+        if not pieces:
+            return
+        number = min(self.cursor[0], len(pieces) - 1)
+        cursor = pieces[number].cursor(min(self.cursor[1], pieces[number].end))
+        if cursor.movePosition(operation):
+            self.cursor = number, cursor.position()
+        elif operation in _FORWARD and number + 1 < len(pieces):
+            self.cursor = number + 1, 0
+        elif operation not in _FORWARD and number:
+            self.cursor = number - 1, pieces[number - 1].end
+
     def text(self) -> str:
         """Returns the selected text as it is copied."""
-        if self.is_empty:
-            return ""
+        return "" if self.is_empty else self._between(*self._ends())
+
+    def before(self) -> str:
+        """Returns the text before the selection, as it is copied."""
+        first = self._ends()[0]
+        return "" if first == (0, 0) else self._between((0, 0), first)
+
+    def _between(self, first: Place, last: Place) -> str:
         pieces = self._sheet.pieces
-        first, last = self._ends()
         parts: list[str] = []
         for number in range(first[0], min(last[0], len(pieces) - 1) + 1):
             piece = pieces[number]

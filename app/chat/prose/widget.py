@@ -6,6 +6,8 @@ that the text names are loaded. Formulas and the colours of programs arrive late
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import (
     QContextMenuEvent,
@@ -21,6 +23,7 @@ from PySide6.QtGui import (
     QRegion,
     QResizeEvent,
     QShowEvent,
+    QTextCursor,
     QWheelEvent,
 )
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
@@ -48,10 +51,24 @@ AT_ONCE, AGAIN_AT_ONCE, SLICE = 0.06, 0.03, 0.008
 MOST_DESCRIBED = 20_000
 
 
+Offers = Sequence[tuple[str, Callable[[], object]]]
+"""Titles and what each does."""
+_EXTENDING = {
+    Qt.Key.Key_Left: (QTextCursor.MoveOperation.PreviousCharacter, QTextCursor.MoveOperation.PreviousWord),
+    Qt.Key.Key_Right: (QTextCursor.MoveOperation.NextCharacter, QTextCursor.MoveOperation.NextWord),
+    Qt.Key.Key_Up: (QTextCursor.MoveOperation.Up, QTextCursor.MoveOperation.Up),
+    Qt.Key.Key_Down: (QTextCursor.MoveOperation.Down, QTextCursor.MoveOperation.Down),
+    Qt.Key.Key_Home: (QTextCursor.MoveOperation.StartOfLine, QTextCursor.MoveOperation.StartOfLine),
+    Qt.Key.Key_End: (QTextCursor.MoveOperation.EndOfLine, QTextCursor.MoveOperation.EndOfLine),
+}
+"""What Shift with a key does to the end of the selection, and with Ctrl, too."""
+
+
 class Prose(QWidget):
     """Shows the text given to ``set_text``. ``tab_stops`` are the widget and its controls, in order."""
 
     rebuilt = Signal()  # the controls changed
+    entered = Signal()  # Enter was pressed on a selection
 
     def __init__(self, name: str, *, markdown: bool = True, quoted: bool = False) -> None:
         super().__init__()
@@ -69,6 +86,7 @@ class Prose(QWidget):
         self._pressed_link = ""
         self._by_keyboard = False
         self._lent = QRect()
+        self.offers: Offers = ()  # further entries of the menu while something is selected
         self.show_all = button("", tr("Show all"), role="chip", clicked=self._show_whole)
         self.show_all.setParent(self)
         self.show_all.hide()
@@ -256,6 +274,10 @@ class Prose(QWidget):
         """Returns the selected text as it is copied; empty without a selection."""
         return self._selection.text()
 
+    def text_before_selection(self) -> str:
+        """Returns the shown text before the selection, as it is copied."""
+        return self._selection.before()
+
     @Slot()
     def select_all(self) -> None:
         """Selects the whole text, including the part not yet laid out."""
@@ -324,6 +346,12 @@ class Prose(QWidget):
             self.select_all()
         elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and ringed is not None:
             ask_to_open(ringed[1].address, self)
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and not self._selection.is_empty:
+            self.entered.emit()
+        elif event.key() in _EXTENDING and event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            by_words = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
+            self._selection.extend(_EXTENDING[Qt.Key(event.key())][by_words])
+            self.update()
         else:
             super().keyPressEvent(event)
 
@@ -358,6 +386,11 @@ class Prose(QWidget):
         selected = bool(self.selected_text())
         menu.addAction(tr("Copy selection") if selected else tr("Copy all"), self.copy)
         menu.addAction(tr("Select all"), self.select_all)
+        if selected and self.offers:
+            menu.addSeparator()
+            for title, act in self.offers:
+                menu.addAction(title, act)
+            menu.addSeparator()
         address = self._link_at(QPointF(event.pos()))
         if address:
             clipboard = QGuiApplication.clipboard()

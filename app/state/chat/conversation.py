@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.state.chat.attachment import AttachedPicture, Attachment, with_attachments
+from app.state.chat.rewriting import Rewriting
 from app.state.chat.versions import Versions
 from app.state.run.canvas import CanvasState
 from app.state.run.stats import RunFigures, RunStats
@@ -53,6 +54,8 @@ class Answer:
     trace_id: str = ""  # of the trace's file
     following: Versions[Turn] = field(default_factory=Versions)
     id: int | None = None  # in the library
+    rewriting: Rewriting | None = None  # of this session: how it is written, if not by the prompt alone
+    is_reviewed: bool = False  # the changes of a revision were accepted or rejected
 
     def __post_init__(self) -> None:
         self.stats = RunStats(self.config.max_denoising_steps, CanvasState.under(self.config))
@@ -87,6 +90,20 @@ class Answer:
     def is_empty(self) -> bool:
         """True if the run ended by itself without a visible character."""
         return self.status == "done" and not self.text.strip()
+
+    @property
+    def revised(self) -> str:
+        """The text that this one is a revision of, while its changes are to be accepted; else empty."""
+        how = self.rewriting
+        is_open = how is not None and how.noise > 0 and self.status == "done" and not self.is_reviewed
+        return str(how.outline[0]) if is_open and how is not None and self.text.strip() else ""
+
+    def with_text(self, text: str) -> Answer:
+        """Returns a further version with another text, which a person made of this one."""
+        made = Answer(self.model_title, self.seed, self.config, self.model, self.adapter, self.is_text)
+        made.status, made.text, made.kept = "done", text, RunFigures()
+        made.rewriting, made.is_reviewed = self.rewriting, True
+        return made
 
     def fold(self, event: Event, decode: Decode) -> None:
         """Applies one event of the run."""

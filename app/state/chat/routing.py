@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from engine.catalog import EMBEDDED, SIGHT, SKILLS, SUDOKU, TALK, EmbeddedModel, Traits
 from engine.tasks import sudoku, wording
+from engine.text.outline import spans
 
 _BY_ID = {model.id: model for model in EMBEDDED}
 
@@ -57,7 +58,12 @@ def _made_for(text: str, files: Sequence[str] = (), has_pictures: bool = False) 
         return _BY_ID[SIGHT]
     if _is_puzzle(files[0] if len(files) == 1 and not text.strip() else "" if files else text):
         return _BY_ID[SUDOKU]
-    return _BY_ID[SKILLS] if not files and wording.is_taught(text) else None
+    return _BY_ID[SKILLS] if not files and (has_gaps(text) or wording.is_taught(text)) else None
+
+
+def has_gaps(text: str) -> bool:
+    """Returns True if a prompt is a text with gaps to fill in."""
+    return next(spans(text), None) is not None
 
 
 def _is_puzzle(text: str) -> bool:

@@ -52,7 +52,7 @@ class ForeignModel:
         if request.decision is not None:
             yield from self._decide(request, request.decision, check)
             return
-        if request.kind not in ("chat", "puzzle"):
+        if request.kind not in ("chat", "puzzle") or request.outline:
             raise RemoteError("The server at {where} can only chat.", where=self._calls.address.origin)
         if request.output_format is not None and not self.loaded.capabilities.structured:
             where = self._calls.address.origin

@@ -1,6 +1,6 @@
 """A run's request as JSON. ``kind`` says which fields it has; a field that is not of its kind is refused.
 
-    chat           messages, config, seed, think, reserve, tools, output_format, adapter
+    chat           messages, config, seed, think, reserve, tools, output_format, outline, noise, adapter
     puzzle         messages, config, seed, think, reserve, tools, adapter
     completion     text, suffix, path, files, seconds, config, seed, output_format, adapter
     decision       decision, pictures, config, seed, adapter
@@ -11,8 +11,9 @@
 trace's header, as are ``decision`` and ``output_format``, which may be null; ``messages`` and ``tools`` are as chat
 templates take them. A completion that fills a gap has a ``suffix``, and may have the ``path`` of its file, ``files``
 with a path and a text each, and a bound of ``seconds``. ``adapter`` is null for the attached one, an empty text for
-none. ``pictures``, and the images of messages, are digests of pictures that were sent before. The receiver chooses the
-run's id, and if its trace is kept. The end of the connection cancels the run.
+none. ``pictures``, and the images of messages, are digests of pictures that were sent before. ``outline`` is as
+``engine.text.outline`` writes it; it and ``noise`` are left out where there is none. The receiver chooses the run's id,
+and if its trace is kept. The end of the connection cancels the run.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from engine.service.wire.source import (
 from engine.tasks.decisions.forms import decision_from_json, decision_to_json
 from engine.text.gap_markers import MOST_FILES, GapFile
 from engine.text.message import Message, read_images
+from engine.text.outline import MOST_HOLES, Outline, outline_from_json, outline_to_json
 from engine.text.output_format import OutputFormat
 from engine.trace.header import MOST_NAME, read_changes, read_config, read_marks
 
@@ -44,14 +46,14 @@ MOST_CHARACTERS = 2**21  # characters of a message, which a tokenizer reads at o
 _CHAT = ("kind", "messages", "config", "seed", "think", "reserve", "tools", "adapter")
 _GAP = ("suffix", "path", "files", "seconds")
 _FIELDS: dict[RunKind, tuple[str, ...]] = {
-    "chat": (*_CHAT, "output_format"),
+    "chat": (*_CHAT, "output_format", "outline", "noise"),
     "puzzle": _CHAT,
     "completion": ("kind", "text", *_GAP, "config", "seed", "output_format", "adapter"),
     "decision": ("kind", "decision", "pictures", "config", "seed", "adapter"),
     "fork": ("kind", "source", "changes", "adapter"),
     "infill": ("kind", "source", "marks", "seed", "adapter"),
 }
-_OPTIONAL = ("kind", "think", "reserve", "tools", "output_format", "adapter", "pictures", *_GAP)
+_OPTIONAL = ("kind", "think", "reserve", "tools", "output_format", "adapter", "pictures", "outline", "noise", *_GAP)
 _MESSAGE = ("role", "content", "tool_calls", "reasoning_content", "name", "tool_call_id", "images")
 
 
@@ -81,8 +83,10 @@ def request_to_json(request: RunRequest) -> dict[str, Any]:
         "decision": None if request.decision is None else decision_to_json(request.decision),
         "output_format": None if request.output_format is None else request.output_format.to_json(),
         "pictures": [picture.digest for picture in request.pictures],
+        "outline": outline_to_json(request.outline),
+        "noise": request.noise,
     }
-    absent = {name for name in ("pictures", *_GAP) if whole_request[name] in (None, [])}
+    absent = {name for name in ("pictures", "outline", "noise", *_GAP) if whole_request[name] in (None, [], 0.0)}
     absent |= set() if request.path else {"path"}
     return {name: whole_request[name] for name in _FIELDS[request.kind] if name not in absent}
 
@@ -135,6 +139,8 @@ def request_from_json(raw: Any, find: FindPicture = none_sent) -> RunRequest:
         output_format=None if raw.get("output_format") is None else OutputFormat.from_json(raw["output_format"]),
         adapter=adapter,
         pictures=shown_in(messages, find),
+        outline=_outline(raw),
+        noise=real({"noise": 0.0, **raw}, "noise"),
     )
 
 
@@ -148,6 +154,13 @@ def messages_from_json(raw: Any) -> tuple[Message, ...]:
     if not messages:
         raise SafelightError("a conversation needs at least one message")
     return messages
+
+
+def _outline(raw: Any) -> Outline:
+    outline = outline_from_json(items(raw, "outline", 2 * MOST_HOLES + 1))
+    if sum(len(part if isinstance(part, str) else part.like) for part in outline) > MOST_CHARACTERS:
+        raise SafelightError(f"the outline has more than {MOST_CHARACTERS:,} characters; shorten it")
+    return outline
 
 
 def _kind(raw: Any) -> RunKind:

@@ -15,6 +15,7 @@ from app.context import AppContext, ModelChoice
 from engine import BASE, SKILLS, SUDOKU, catalog
 from engine.catalog import AUTO, TALK
 from engine.tasks import sudoku
+from engine.text.outline import Hole
 
 OWN_WORDS = "Write a short poem about the sea."
 TASK = "count from 3 to 9"
@@ -69,6 +70,27 @@ def test_each_prompt_goes_to_its_model_which_is_loaded_for_it(qtbot: QtBot, chat
     assert asked == [OWN_WORDS, OWN_WORDS]  # what the others wrote would lead Talk astray
     assert context.is_auto
     assert not chat.notice.is_asking
+
+
+def test_a_text_with_gaps_goes_to_the_model_that_fills_them(qtbot: QtBot, chat: ChatController, fake: Any) -> None:
+    assert chat._context.choice == ModelChoice(TALK.id)
+    ask(qtbot, chat, "Dear [[…]], the sea is [[2 words]].")
+    assert answered(qtbot, chat, 1) == [SKILLS]
+    request = fake.requests[-1]
+    assert [message["content"] for message in request.messages] == ["Fill in the gap."]
+    assert request.outline == ("Dear ", Hole(), ", the sea is ", Hole(2), ".")
+    ask(qtbot, chat, OWN_WORDS)
+    answered(qtbot, chat, 2)
+    written, chosen = (view.answer for view in chat.page.turns)
+    assert written.revise.isVisibleTo(written)
+    assert not chosen.revise.isVisibleTo(chosen)  # no model that revises wrote it
+    written.changing.open_panel()
+    panel = written.changing.panel
+    assert panel is not None
+    panel.revise.click()
+    assert chat._context.loading is not None  # Skills comes back for that
+    qtbot.waitUntil(lambda: len(written.turn.answers) == 2 and chat._context.session.active is None)
+    assert fake.requests[-1].noise == 0.3
 
 
 def test_what_is_written_while_the_first_model_loads_goes_to_its_own(

@@ -25,7 +25,13 @@ def shown(qtbot: QtBot, prompt: str, text: str, status: str = "done") -> TurnVie
     answer = Answer("A model", 3, GenerationConfig())
     answer.text, answer.status, answer.kept = text, status, RunFigures(12, 1, 0, 1.5, 9.0, 40.0)  # type: ignore[assignment]
     motion.set_reduced(True)
-    view = TurnView(ChatState().ask(prompt, answer), None, OPTIONS, Mock(others=lambda _turn: ()), lambda: None)
+    view = TurnView(
+        ChatState().ask(prompt, answer),
+        None,
+        OPTIONS,
+        Mock(others=lambda _turn: (), can_change=lambda _turn: True),
+        lambda: None,
+    )
     qtbot.addWidget(view)
     view.resize(700, 900)
     view.show()

@@ -76,7 +76,7 @@ def talk(count: int, seed: int = 0) -> ChatState:
 @pytest.fixture
 def page(qtbot: QtBot) -> ChatPage:
     motion.set_reduced(True)
-    made = ChatPage(OPTIONS, Mock(others=lambda _turn: ()))
+    made = ChatPage(OPTIONS, Mock(others=lambda _turn: (), can_change=lambda _turn: True))
     qtbot.addWidget(made)
     made.resize(760, 700)
     made.show()

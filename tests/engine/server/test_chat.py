@@ -237,6 +237,19 @@ def test_a_prediction_is_what_the_canvas_begins_as(served: Served) -> None:
     assert (details["accepted_prediction_tokens"], details["rejected_prediction_tokens"]) == (9, 8)
 
 
+def test_a_prediction_with_noise_is_revised(served: Served) -> None:
+    said = "The dog sat. Down"
+    guess = {"type": "content", "content": said}
+    assert served.chat(prediction=guess, diffusion_noise=0.5, seed=3).status_code == 200
+    (change,) = served.engine.requests[-1].changes
+    assert served.engine.configs[-1].seed_canvas is None
+    assert len(change.edits) == CANVAS - round(len(said) / 2)
+    for place, token in change.edits:
+        assert LetterTokenizer().decode([token]) == said[place : place + 1]
+    assert served.refusal(diffusion_noise=0.5)[:2] == (400, "diffusion_noise")
+    assert served.refusal(diffusion_noise=1.5, prediction=guess)[0] == 400
+
+
 def test_seeds_are_taken_or_made_and_told(served: Served) -> None:
     assert served.chat(seed=2**63 - 1).json()["seed"] == served.engine.seeds[-1] == 2**63 - 1
     assert served.chat().json()["seed"] == served.engine.seeds[-1] != served.chat().json()["seed"]

@@ -1,0 +1,164 @@
+"""Changes of one answer: its panel, the entries of its menu, and the review of a revision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import cast
+
+from PySide6.QtCore import Slot
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.bridge.background import Background
+from app.chat.commands import TurnCommands
+from app.chat.messages.change_panel import ChangePanel, offered
+from app.chat.messages.review import RevisionReview
+from app.chat.prose.widget import Prose
+from app.design.layouts import column_of
+from app.state.chat.conversation import Answer, Turn
+from app.state.chat.differences import Stretch, differences
+from app.state.chat.rewriting import Kind, of_selection, revision, source_span
+from app.system.i18n import tr
+from engine import SafelightError
+
+
+class AnswerChanging(QWidget):
+    """Offers changes of the shown answer of a turn, whose text ``prose`` shows. Its parts are made at first use.
+
+    ``shown`` is called when the review came or went, ``rebuilt`` when there are other controls.
+    """
+
+    def __init__(
+        self,
+        turn: Turn,
+        prose: Prose,
+        commands: TurnCommands,
+        shown: Callable[[], object],
+        rebuilt: Callable[[], object],
+    ) -> None:
+        super().__init__()
+        self._turn, self._prose, self._commands = turn, prose, commands
+        self._shown, self._rebuilt = shown, rebuilt
+        self._can_ask = True
+        self._span: tuple[int, int] | None = None  # of the selection, in the source
+        self._compared: Answer | None = None  # the answer in the review
+        self._comparing: Background | None = None
+        self.panel: ChangePanel | None = None
+        self.review: RevisionReview | None = None
+        self._column = column_of(spacing=8)
+        self.setLayout(self._column)
+        prose.entered.connect(self.open_panel)
+        self.hide()
+
+    @property
+    def is_reviewing(self) -> bool:
+        """True if the changes of the shown answer stand in place of its text."""
+        return self.review is not None and self._compared is self._turn.answer and bool(self._turn.answer.revised)
+
+    def tab_stops(self) -> list[QWidget]:
+        parts = [part for part in (self.review, self.panel) if part is not None]
+        return [stop for part in parts for stop in part.tab_stops()]
+
+    def set_can_ask(self, can_ask: bool) -> None:
+        """Sets whether an answer can be requested now."""
+        self._can_ask = can_ask
+        if self.panel is not None:
+            self.panel.set_can_ask(can_ask)
+
+    def show_answer(self, *, is_seen: bool) -> None:
+        """Follows the shown answer, which ``is_seen`` as text, not as a canvas."""
+        answer = self._turn.answer
+        may_change = is_seen and bool(answer.text.strip()) and self._commands.can_change(self._turn)
+        entries = [(title, partial(self._change_selection, kind)) for title, kind in offered()]
+        further = (tr("Change with a wish…"), self.open_panel)
+        self._prose.offers = (*entries, further) if may_change else ()
+        if self.panel is not None and not may_change:
+            self.panel.hide()
+        if answer.revised and answer is not self._compared:
+            self._compared = answer
+            self._comparing = self._comparing or Background(self, self._review)
+            self._comparing.ask(lambda: differences(answer.revised, answer.text))
+        if self.review is not None:
+            self.review.setVisible(self.is_reviewing and is_seen)
+        self._show()
+
+    def _show(self) -> None:
+        self.setVisible(any(part is not None and not part.isHidden() for part in (self.panel, self.review)))
+
+    @Slot()
+    def open_panel(self) -> None:
+        """Asks how to change the selected part, or without one the whole answer."""
+        if not self._commands.can_change(self._turn) or self._turn.answer.is_active:
+            return
+        part = self._prose.selected_text()
+        if part and not self._find():
+            return
+        if self.panel is None:
+            self.panel = ChangePanel()
+            self.panel.picked.connect(self._change)
+            self.panel.revised.connect(self._revise)
+            self.panel.cancelled.connect(self._close)
+            self.panel.set_can_ask(self._can_ask)
+            self._column.addWidget(self.panel)
+        self.panel.ask_about(part)
+        self._show()
+        self._rebuilt()
+
+    @Slot()
+    def _close(self) -> None:
+        if self.panel is not None:
+            self.panel.hide()
+        self._show()
+        self._prose.setFocus()
+
+    def _find(self) -> bool:
+        """Notes the place of the selection in the source; says so if it is not found there."""
+        self._span = source_span(
+            self._turn.answer.text, self._prose.text_before_selection(), self._prose.selected_text()
+        )
+        if self._span is None:
+            self._commands.say(
+                tr("This part cannot be found in the answer's source. Select whole words of plain text.")
+            )
+        return self._span is not None
+
+    def _change_selection(self, kind: Kind) -> None:
+        if self._find():
+            self._change(kind, "")
+
+    @Slot(str, str)
+    def _change(self, kind: Kind, said: str) -> None:
+        if self._span is not None:
+            self._commands.rewrite(self._turn, of_selection(kind, self._turn.answer.text, *self._span, said))
+
+    @Slot(float, str)
+    def _revise(self, noise: float, said: str) -> None:
+        try:
+            how = revision(self._turn.answer.text, noise, said)
+        except SafelightError as error:
+            self._commands.say(str(error))
+        else:
+            self._commands.rewrite(self._turn, how)
+
+    @Slot(object)
+    def _review(self, found: object) -> None:
+        if self.review is None:
+            self.review = RevisionReview()
+            self.review.used.connect(self._use)
+            self._column.insertWidget(0, self.review)
+        self.review.set_changes(cast(Sequence[Stretch], found))
+        focus, around = QApplication.focusWidget(), self.parentWidget()
+        self._shown()
+        self._rebuilt()
+        if focus is not None and around is not None and around.isAncestorOf(focus) and self.review.isVisible():
+            self.review.changes.setFocus()
+
+    @Slot(str)
+    def _use(self, text: str) -> None:
+        answer = self._turn.answer
+        answer.is_reviewed = True
+        if text == answer.text:
+            self._shown()
+        else:
+            self._commands.put(self._turn, text)
+        self._prose.setFocus()

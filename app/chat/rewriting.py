@@ -1,0 +1,114 @@
+"""Writes parts of answers again, and revises answers and drafts: by the loaded model, or the small one made for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, Slot
+
+from app.chat.page import ChatPage
+from app.context import AppContext
+from app.state.chat.conversation import Turn
+from app.state.chat.rewriting import Rewriting, can_fill, of_draft
+from app.system.i18n import tr
+from app.system.timers import later
+from engine import SKILLS, SafelightError
+
+MORE = 3  # further versions that are written at once
+
+
+class RewritingRuns(QObject):
+    """Begins such runs.
+
+    Args:
+        wait_for: lets an act wait for a model, given by its id; returns False if that is loaded.
+        can_ask: True if an answer can be written now; else the reason is said.
+        attempt: does a work that may be refused, and says why; returns False then.
+    """
+
+    def __init__(
+        self,
+        context: AppContext,
+        page: ChatPage,
+        wait_for: Callable[[str, Callable[[], object]], bool],
+        can_ask: Callable[[], bool],
+        attempt: Callable[[Callable[[], None]], bool],
+    ) -> None:
+        super().__init__(page)
+        self._context, self._page, self._session = context, page, context.session
+        self._wait_for, self._can_ask, self._attempt = wait_for, can_ask, attempt
+        self._wanted: tuple[Turn, int] | None = None  # the turn that is answered again, and how many versions are left
+        self._soon = later(self, self._write_next)
+        self._session.ended.connect(self._soon.start)
+        self._session.path_changed.connect(self._path_changed)
+
+    def can_change(self, turn: Turn) -> bool:
+        """Returns True if a model is here that can write parts of a turn's answer again."""
+        model = self._context.model
+        if self._context.is_auto:
+            return turn.answer.model == SKILLS
+        return model is not None and can_fill(model)
+
+    def rewrite(self, turn: Turn, how: Rewriting) -> None:
+        """Writes the shown answer of a turn again, as another version."""
+        if self._context.is_auto and self._wait_for(SKILLS, lambda: self.rewrite(turn, how)):
+            return
+        model = self._context.model
+        if self._can_ask() and model is not None and any(shown is turn for shown in self._session.chat.turns):
+            self._attempt(lambda: self._session.ask_again(turn, model, how))
+            view = self._page.view_of(turn)
+            if view is not None and turn.answer.is_active:
+                view.answer.stop.setFocus()  # the panel, which had it, is gone
+
+    def write_more(self) -> None:
+        """Answers the last turn ``MORE`` times again, one after the other, until one is stopped or another is shown."""
+        turns = self._session.chat.turns
+        if turns:
+            self._wanted = turns[-1], MORE
+            self._write_next()
+
+    @Slot()
+    def _write_next(self) -> None:
+        if self._wanted is None:
+            return
+        turn, left = self._wanted
+        model, self._wanted = self._context.model, None
+        goes_on = turn.answer.status == "done" or left == MORE
+        if goes_on and self._can_ask() and model is not None:
+            is_begun = self._attempt(lambda: self._session.ask_again(turn, model))
+            self._wanted = (turn, left - 1) if is_begun and left > 1 else None
+
+    @Slot()
+    def _path_changed(self) -> None:
+        if self._wanted is not None and self._session.active is None:
+            self._wanted = None  # a person shows something else
+
+    def put(self, turn: Turn, text: str) -> None:
+        """Makes a text the newest version of a turn's answer."""
+        self._attempt(lambda: self._session.put(turn, text))
+
+    def revise_draft(self) -> None:
+        """Sends the composer's text to be revised; the answer shows what has changed."""
+        composer = self._page.composer
+        try:
+            how = of_draft(composer.text)
+        except SafelightError as error:
+            composer.say(str(error))
+            return
+        if self._context.is_auto and self._wait_for(SKILLS, self.revise_draft):
+            return
+        model, text = self._context.model, composer.text.strip()
+        if not self._can_ask() or model is None:
+            return
+        if not can_fill(model):
+            composer.say(tr("{model} cannot revise a text: it does not write by block diffusion.", model=model.title))
+        elif self._attempt(lambda: self._session.ask(text, (), model, rewriting=how)):
+            composer.edit.history.remember(text)
+            composer.clear()
+
+    def revise_last(self) -> None:
+        """Opens the panel under the last answer: for the part that is selected there, else for all of it."""
+        turns = self._session.chat.turns
+        view = self._page.view_of(turns[-1]) if turns else None
+        if view is not None:
+            view.answer.changing.open_panel()

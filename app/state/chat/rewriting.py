@@ -1,0 +1,127 @@
+"""Answers that are written around given text: a prompt with gaps, a part of an answer written again, a revision.
+
+Knows neither Qt nor tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from app.system.i18n import tr
+from engine import SafelightError
+from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.service import LoadedModel
+from engine.text.message import Message
+from engine.text.outline import INSTRUCTION, REQUEST_END, Hole, Outline, parse
+
+Kind = Literal["rewrite", "shorten", "fill", "continue"]
+LONGER, SHORTER = 125, 50  # percent of the tokens that a part has, for what is written in its place
+LEAST_NOISE, USUAL_NOISE, MOST_NOISE = 0.1, 0.3, 0.8  # share of a text that is revised
+MOST_REVISED = 20_000  # characters; the difference of two texts takes quadratic time
+IMPROVE = "Improve this text:"
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """The manner in which an answer is written.
+
+    Args:
+        outline: the answer with gaps; with ``noise`` the text to revise.
+        said: a person's words on it, or nothing.
+        before: the answer that is changed; empty if the prompt has the gaps itself.
+    """
+
+    outline: Outline
+    said: str = ""
+    before: str = ""
+    noise: float = 0.0
+
+    def messages(self, asked: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Returns the messages of a conversation whose last one is the prompt, for this answer to it."""
+        *earlier, prompt = asked
+        if not self.before:
+            return (*earlier, {**prompt, "content": self.said or INSTRUCTION})
+        if self.noise or self.outline[-1] == Hole():  # the answer to the prompt, begun or revised
+            said = f"{prompt['content']}\n\n{self.said}" if self.said else prompt["content"]
+            return (*earlier, {**prompt, "content": said})
+        answer = {"role": "assistant", "content": self.before}
+        return (*asked, answer, {"role": "user", "content": self.said or INSTRUCTION})
+
+
+def can_fill(model: LoadedModel, config: GenerationConfig | None = None) -> bool:
+    """Returns True if a model fills in gaps and revises, with its own settings or with these."""
+    decoders = model.decoders
+    is_own = config is None and decoders[:1] == (BLOCK_DIFFUSION,)
+    return BLOCK_DIFFUSION in decoders and (is_own or (config is not None and config.is_block_diffusion))
+
+
+def of_prompt(prompt: str) -> Rewriting | None:
+    """Returns how a prompt with gaps is answered; None if it has none.
+
+    Raises:
+        SafelightError: it has too many, or one is too long.
+    """
+    said, outline = parse(prompt)
+    return Rewriting(outline, said) if outline else None
+
+
+def of_selection(kind: Kind, text: str, start: int, stop: int, said: str = "") -> Rewriting:
+    """Returns how an answer is written again from ``start`` to ``stop``, or, to continue, from ``stop`` on."""
+    if kind == "continue":
+        return Rewriting((text[:stop], Hole()), said, text)
+    part = text[start:stop]
+    size = SHORTER if kind == "shorten" else LONGER
+    hole = Hole() if kind == "fill" and len(part) < 12 else Hole(size, "percent", part)
+    return Rewriting(tuple(part for part in (text[:start], hole, text[stop:]) if part), said, text)
+
+
+def revision(text: str, noise: float, said: str = "") -> Rewriting:
+    """Returns how an answer is revised from a share of noise.
+
+    Raises:
+        SafelightError: there is no text, or too much.
+    """
+    if not text.strip():
+        raise SafelightError(tr("There is no text to revise."))
+    if len(text) > MOST_REVISED:
+        most = f"{MOST_REVISED:,}"
+        raise SafelightError(tr("The text has more than {most} characters; revise a part of it.", most=most))
+    return Rewriting((text,), said, text, noise)
+
+
+def of_draft(text: str) -> Rewriting:
+    """Returns how a text that a person wrote is revised; what stands above a line of three dashes is its prompt.
+
+    Raises:
+        SafelightError: as ``revision``.
+    """
+    said, line, draft = text.partition(REQUEST_END)
+    draft = (draft if line else text).strip()
+    return replace(revision(draft, USUAL_NOISE), said=said.strip() if line else f"{IMPROVE}\n\n{draft}", before="")
+
+
+def source_span(source: str, before: str, selected: str) -> tuple[int, int] | None:
+    """Returns the place of a selected text in its Markdown source; None if it is not found.
+
+    Letters and digits are counted, as markup has hardly any.
+
+    Args:
+        before: the shown text before the selection.
+    """
+    letters = [place for place, letter in enumerate(source) if letter.isalnum()]
+    first = sum(map(str.isalnum, before))
+    count = sum(map(str.isalnum, selected))
+    if count and first + count <= len(letters):
+        start, stop = letters[first], letters[first + count - 1] + 1
+        if [one for one in source[start:stop] if one.isalnum()] == [one for one in selected if one.isalnum()]:
+            return start, stop + _behind(source[stop:], selected)
+    place = source.find(selected) if selected.strip() else -1
+    return (place, place + len(selected)) if place >= 0 and source.count(selected) == 1 else None
+
+
+def _behind(rest: str, selected: str) -> int:
+    """Returns how many of the signs at the end of a selection follow in the source."""
+    text = selected.rstrip()
+    last = max((place for place, letter in enumerate(text) if letter.isalnum()), default=-1)
+    return len(text) - last - 1 if rest.startswith(text[last + 1 :]) else 0

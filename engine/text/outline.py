@@ -1,0 +1,118 @@
+"""Texts with holes, as people write them: ``[[…]]`` has no length, ``[[3]]``, ``[[20 words]]``, ``[[12 tokens]]`` have.
+
+Brackets directly behind a letter, a bracket or a backtick are code, and no hole. Knows no tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+from engine.errors import SafelightError, quoted
+
+INSTRUCTION = "Fill in the gap."
+"""The message to a model that gets nothing but a text with holes; the embedded model was trained on these words."""
+REQUEST_END = "\n---\n"
+"""The line that ends what is said to the model; behind it stands the text with holes."""
+MOST_HOLES = 64
+MOST_LENGTH = 2_048  # words or tokens of a hole
+
+_HOLE = re.compile(r"(?<![\w\])`])\[\[ ?(?:…|\.{1,3}|_{1,3}|([0-9]{1,9}) ?(words?|tokens?)?) ?\]\](?![\](`])")
+Unit: TypeAlias = Literal["words", "tokens", "percent"]
+UNITS = get_args(Unit)
+
+
+@dataclass(frozen=True)
+class Hole:
+    """A place in a text where a model writes.
+
+    Args:
+        length: in ``unit``; None if the model chooses it.
+        like: the text whose tokens a length in percent is of.
+
+    Raises:
+        SafelightError: a length outside of its bounds.
+    """
+
+    length: int | None = None
+    unit: Unit = "words"
+    like: str = ""
+
+    def __post_init__(self) -> None:
+        is_whole = isinstance(self.length, int) and not isinstance(self.length, bool)
+        if self.length is not None and not (is_whole and 1 <= self.length <= MOST_LENGTH):
+            raise SafelightError(
+                f"a gap has 1 to {MOST_LENGTH:,} words or tokens, not {quoted(self.length)}; write [[…]] to leave it "
+                "to the model"
+            )
+        if self.unit not in UNITS or not isinstance(self.like, str):
+            raise SafelightError(f"a gap's length is in {', '.join(UNITS)}, not in {quoted(self.unit)}")
+
+
+Outline: TypeAlias = tuple[str | Hole, ...]
+"""A text in parts: what was written, and holes."""
+
+
+def spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yields the start and the end of each hole's brackets."""
+    return (found.span() for found in _HOLE.finditer(text))
+
+
+def parse(text: str) -> tuple[str, Outline]:
+    """Splits what a person wrote into what is said to the model, and the text with holes; no parts if it has no hole.
+
+    Raises:
+        SafelightError: too many holes, or one that is too long.
+    """
+    said, behind = "", text
+    if REQUEST_END in text:
+        before, after = text.split(REQUEST_END, 1)
+        if _HOLE.search(after) and not _HOLE.search(before):
+            said, behind = before.strip(), after
+    parts: list[str | Hole] = []
+    end = 0
+    for found in _HOLE.finditer(behind):
+        unit: Unit = "tokens" if (found[2] or "").startswith("token") else "words"
+        parts += [behind[end : found.start()], Hole(None if found[1] is None else int(found[1]), unit)]
+        end = found.end()
+    if not parts:
+        return "", ()
+    outline = tuple(part for part in (*parts, behind[end:]) if part)
+    check_outline(outline)
+    return said, outline
+
+
+def check_outline(outline: Outline) -> None:
+    """Checks the number of holes.
+
+    Raises:
+        SafelightError: there are too many.
+    """
+    count = sum(isinstance(part, Hole) for part in outline)
+    if count > MOST_HOLES:
+        raise SafelightError(f"the text has {count} gaps, and {MOST_HOLES} are the most; send it in parts")
+
+
+def outline_to_json(outline: Outline) -> list[Any]:
+    """Returns an outline as JSON: a text, or an object with the fields of a hole, for each part."""
+    return [part if isinstance(part, str) else asdict(part) for part in outline]
+
+
+def outline_from_json(raw: Sequence[Any]) -> Outline:
+    """Reads an outline from JSON.
+
+    Raises:
+        SafelightError: it is none.
+    """
+    parts: list[str | Hole] = []
+    for part in raw:
+        if isinstance(part, str):
+            parts.append(part)
+        elif isinstance(part, Mapping) and part.keys() <= {"length", "unit", "like"}:
+            parts.append(Hole(**part))
+        else:
+            raise SafelightError(f"a part of an outline is a text or a gap, not {quoted(part)}")
+    check_outline(tuple(parts))
+    return tuple(parts)

@@ -1,0 +1,190 @@
+"""Texts with holes and texts to revise, laid out on canvases and run by the embedded model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from engine import SKILLS, CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError
+from engine.service import LoadRequest, LocalBackend, ModelLoaded, RunAdvanced, RunEnded, RunRequest, run_alone
+from engine.service.outlining import UNKNOWN, noise_places, outlined
+from engine.text.outline import INSTRUCTION, Hole, Outline, parse
+from engine.text.output_format import OutputFormat
+
+CONFIG = GenerationConfig(max_new_tokens=64, eos_token_ids=(1, 8), pad_token_id=0, max_denoising_steps=6)
+MESSAGES = ({"role": "user", "content": INSTRUCTION},)
+LONG = "Monday, Tuesday, Wednesday, Thursday, and so it goes on until the end of the canvas is "
+
+
+def letters(text: str) -> list[int]:
+    return [ord(letter) for letter in text]
+
+
+def cells(outline: Outline, noise: float = 0.0, canvas: int = 32, room: int = 1_000) -> list[dict[int, int]]:
+    """The given tokens of each canvas by their position; edits, too."""
+    _, changes = outlined(outline, noise, CONFIG, canvas, letters, 5, room)
+    return [dict(change.pinned) | dict(change.edits) for change in changes]
+
+
+def test_a_hole_is_free_and_all_else_is_pinned_with_an_end_that_no_hole_may_write() -> None:
+    config, changes = outlined(("ab", Hole(2, "tokens"), "c"), 0.0, CONFIG, 8, letters, 0, 100)
+    assert [change.pinned for change in changes] == [((0, 97), (1, 98), (4, 99), (5, 1), (6, 1), (7, 1))]
+    assert (config.max_new_tokens, config.banned_tokens) == (8, (1, 8))
+
+
+def test_a_hole_of_unknown_length_at_the_end_leaves_the_answer_open() -> None:
+    config, changes = outlined(("ab", Hole()), 0.0, CONFIG, 8, letters, 0, 100)
+    assert [change.pinned for change in changes] == [((0, 97), (1, 98))]
+    assert (config.max_new_tokens, config.banned_tokens) == (64, ())
+
+
+def test_lengths_are_counted_in_tokens_or_by_the_tokens_of_a_usual_word() -> None:
+    (found,) = cells((Hole(3, "tokens"), "x"))
+    assert min(found) == 3
+    (found,) = cells((Hole(2), "x"))
+    assert min(found) == 10  # letters are tokens here; a word has five with the space behind it
+    (found,) = cells((Hole(50, "percent", "twelve words"), "x"))
+    assert min(found) == 6
+    (found,) = cells((Hole(), "x"))
+    assert min(found) == UNKNOWN
+
+
+def test_a_hole_that_does_not_fit_begins_on_the_next_canvas_with_the_text_behind_it() -> None:
+    first, second = cells(("x" * 20, Hole(), "behind"))
+    assert [first[at] for at in range(20, 32)] == [0] * 12
+    assert min(second) == UNKNOWN
+    first, second = cells(("x" * 20, Hole(40, "tokens"), "yz"))  # larger than a canvas: it is split
+    assert (max(first), min(second)) == (19, 28)
+
+
+def test_what_does_not_fit_is_said_before_anything_runs() -> None:
+    with pytest.raises(SafelightError, match="takes 64 tokens with its gaps, and 40 fit behind the prompt; shorten"):
+        cells(("x" * 40, Hole(), "y"), room=40)
+
+
+def test_a_share_of_a_text_to_revise_is_noise_and_nothing_is_pinned() -> None:
+    config, (change,) = outlined(("x" * 20,), 0.3, CONFIG, 32, letters, 5, 100)
+    assert not change.pinned
+    assert sum(token == ord("x") for _, token in change.edits) == 14
+    assert set(range(20)) - dict(change.edits).keys() == set(noise_places(20, 0.3, 5))
+    assert config.banned_tokens == ()
+    longer = outlined(("x" * 40,), 0.3, CONFIG, 32, letters, 5, 100)
+    assert longer[0].banned_tokens == (1, 8)  # an end in the first canvas would lose the second
+    assert longer[1][1].pinned == tuple((at, 1) for at in range(8, 32))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": "completion", "text": "x"},
+        {"output_format": OutputFormat("json_object")},
+        {"think": True},
+        {"noise": 0.3},
+        {"noise": 2.0, "outline": ("x",)},
+        {"outline": ("no hole",)},
+        {"outline": (), "noise": 0.3},
+    ],
+)
+def test_an_outline_goes_with_nothing_else(changes: dict[str, Any]) -> None:
+    fields = {"kind": "chat", "messages": MESSAGES, "config": CONFIG, "seed": 1, "outline": ("a", Hole())} | changes
+    with pytest.raises(SafelightError):
+        RunRequest(**fields)
+
+
+@pytest.fixture(scope="module")
+def skills() -> LocalBackend:
+    backend = LocalBackend()
+    replies: list[Any] = []
+    backend.load(LoadRequest(SKILLS, "Skills"), replies.append)
+    assert isinstance(replies[-1], ModelLoaded)
+    return backend
+
+
+def events_of(backend: LocalBackend, request: RunRequest) -> tuple[list[Any], str]:
+    replies = list(run_alone(backend, request))
+    assert isinstance(replies[-1], RunEnded)
+    return [reply.event for reply in replies if isinstance(reply, RunAdvanced)], replies[-1].message
+
+
+def text_of(backend: LocalBackend, events: Sequence[Any]) -> str:
+    (end,) = (event for event in events if isinstance(event, GenerationFinished))
+    assert end.reason == "eos"
+    return backend._require_model().tokenizer.decode(end.tokens)
+
+
+def defaults(backend: LocalBackend) -> GenerationConfig:
+    return backend._require_model().generation_defaults
+
+
+def filling(backend: LocalBackend, text: str, seed: int = 1) -> RunRequest:
+    return RunRequest("chat", MESSAGES, defaults(backend), seed, outline=parse(text)[1])
+
+
+@pytest.mark.parametrize(
+    ("before", "hole", "behind"),
+    [
+        ("The early bird catches the ", "[[…]]", "."),
+        ("3 6 9 ", "[[2 tokens]]", " 15 18"),
+        (LONG, "[[…]]", ", as was written."),
+    ],
+)
+def test_the_answer_is_the_text_with_its_gap_filled(skills: LocalBackend, before: str, hole: str, behind: str) -> None:
+    events, message = events_of(skills, filling(skills, before + hole + behind))
+    assert not message
+    text = text_of(skills, events)
+    assert text.startswith(before)
+    assert text.endswith(behind)
+    assert len(text) <= len(before) + len(behind) + UNKNOWN
+    first = next(event for event in events if isinstance(event, CanvasStarted))
+    assert first.pinned_mask.sum() >= min(64 - UNKNOWN, len(before))
+
+
+def test_another_seed_fills_the_gap_with_other_noise_and_the_same_repeats_it(skills: LocalBackend) -> None:
+    one, again, other = (events_of(skills, filling(skills, "The [[8 tokens]] ends.", seed))[0] for seed in (1, 1, 2))
+    starts = [
+        next(event.canvas.tolist() for event in events if isinstance(event, CanvasStarted))
+        for events in (one, again, other)
+    ]
+    assert starts[0] == starts[1] != starts[2]
+    assert text_of(skills, one) == text_of(skills, again)
+
+
+def test_a_text_without_an_end_goes_on(skills: LocalBackend) -> None:
+    asked = ({"role": "user", "content": "Sort 9 4 7 2 6."},)
+    request = RunRequest("chat", asked, defaults(skills), 3, outline=("2 4 ", Hole()))
+    events, message = events_of(skills, request)
+    assert (message, text_of(skills, events)) == ("", "2 4 6 7 9")
+
+
+def test_a_revision_mends_a_text_from_its_noise(skills: LocalBackend) -> None:
+    asked = ({"role": "user", "content": "Sort 9 4 7 2 6."},)
+    request = RunRequest("chat", asked, defaults(skills), 3, outline=("2 4 6 9 7",), noise=0.3)
+    events, message = events_of(skills, request)
+    assert (message, text_of(skills, events)) == ("", "2 4 6 7 9")
+
+
+def test_a_run_of_a_text_with_gaps_is_forked_like_any_other(skills: LocalBackend) -> None:
+    replies = list(run_alone(skills, filling(skills, LONG + "[[…]] end")))
+    trace = next(reply.trace for reply in replies if hasattr(reply, "trace"))
+    from engine import Fork
+
+    fork = RunRequest.fork(trace, (*trace.header.changes, Fork(1, 1)))
+    events, message = events_of(skills, fork)
+    assert not message
+    rows = [event.row.tolist() for event in events if isinstance(event, CanvasCommitted)]
+    assert rows == [event.row.tolist() for event in trace.committed][1:]
+
+
+def test_special_tokens_in_a_text_are_letters(skills: LocalBackend) -> None:
+    events, _ = events_of(skills, filling(skills, "a <eos> b [[2 tokens]] c"))
+    assert text_of(skills, events).startswith("a <eos> b ")
+
+
+def test_a_decoder_without_noise_is_refused_in_one_sentence(skills: LocalBackend) -> None:
+    config = defaults(skills).replace(decoder="autoregressive")
+    request = RunRequest("chat", MESSAGES, config, 1, outline=("a", Hole(), "b"))
+    events, message = events_of(skills, request)
+    assert not events
+    assert "filling in gaps needs the decoder block_diffusion" in message
