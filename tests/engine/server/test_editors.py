@@ -428,7 +428,7 @@ def test_an_editor_that_leaves_ends_its_run(served: Served, engine: GapEngine, p
     engine.gate.release()
     assert within(lambda: served.scheduler.running == 0)
     assert engine.steps_run == 0
-    assert served.server.live.snapshot()[0].state == "cancelled"
+    assert within(lambda: served.server.live.snapshot()[0].state == "cancelled")
 
 
 def leave(served: Served, path: str, body: Any) -> None:
