@@ -478,10 +478,15 @@ def test_a_real_model_fills_a_gap_for_openai_s_client_and_another_says_which_can
         assert asked["suffix"] not in whole.choices[0].text
         with client.completions.create(model=SKILLS, **asked, stream=True) as stream:
             assert "".join(chunk.choices[0].text for chunk in stream) == whole.choices[0].text
+        shown = served.http.post("/api/show", json={"model": SKILLS}).json()
+        assert "insert" in shown["capabilities"]
+        assert ".Suffix" in shown["template"]
+        assert served.http.get("/v1/models").json()["data"][0]["gaps"] is True
         body = {"messages": [{"role": "user", "content": mercury("robot")}], "max_tokens": 32}
         edit = served.http.post("/v1/edit/completions", json=body)
         assert edit.json()["object"] == "edit.completion"
     with serving(LocalBackend(), WEDLM) as served:
+        assert served.http.get("/v1/models").json()["data"][0]["gaps"] is False
         for path, sent in (("/infill", LLAMA_VIM), ("/v1/completions", asked), ("/v1/fim/completions", asked)):
             status, _, said = refused(served.http.post(path, json=sent))
             assert status == 400
