@@ -26,7 +26,7 @@ MOST_REPEATED, LEAST_REPEATED = 50, 4  # lines, and characters
 
 
 @dataclass(frozen=True)
-class Rewriting:
+class RegionEdit:
     """Code that a model is to rewrite, and what it reads for that.
 
     Args:
@@ -47,7 +47,7 @@ class Rewriting:
         parts = [_marked(name, text) for name, text in self.context if text.strip()]
         return "\n".join([self.task, *parts])
 
-    def shorter(self) -> Iterator[Rewriting]:
+    def shorter(self) -> Iterator[RegionEdit]:
         """Yields the same, then with less and less of the context, the code itself always whole."""
         yield self
         kept = self.context
@@ -86,7 +86,7 @@ class Rewriting:
         return text
 
 
-def next_edit(content: str) -> Rewriting:
+def next_edit(content: str) -> RegionEdit:
     """Reads the prompt of a next edit.
 
     Raises:
@@ -98,7 +98,7 @@ def next_edit(content: str) -> Rewriting:
     region = region.removeprefix("\n").removesuffix("\n")
     file = _between(content, FILE) or _marked(REGION, region)
     shown = [(name, _between(content, name) or "") for name in ("recently_viewed_code_snippets", "edit_diff_history")]
-    return Rewriting(
+    return RegionEdit(
         f"Predict the next edit: rewrite the code between <|{REGION}|> and <|/{REGION}|> as the developer will want "
         f"it, who is at {CURSOR}. Answer with that code alone. If nothing is to be changed, repeat it.",
         region.replace(CURSOR, ""),
@@ -107,7 +107,7 @@ def next_edit(content: str) -> Rewriting:
     )
 
 
-def applied_edit(content: str) -> Rewriting:
+def applied_edit(content: str) -> RegionEdit:
     """Reads the prompt of a change to apply.
 
     Raises:
@@ -117,7 +117,7 @@ def applied_edit(content: str) -> Rewriting:
     if code is None or change is None:
         raise _unmarked(ORIGINAL if code is None else UPDATE)
     code = code.removeprefix("\n").removesuffix("\n")
-    return Rewriting(
+    return RegionEdit(
         f'Merge the change of <|{UPDATE}|> into the code of <|{ORIGINAL}|>. Comments such as "existing code" stand '
         "for code that stays. Answer with the whole changed code alone.",
         code,

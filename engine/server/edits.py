@@ -19,7 +19,7 @@ from engine.server.chat import plan_chat
 from engine.server.chunks import ChunkWriter
 from engine.server.completions import EDITOR_MODELS
 from engine.server.context import ServerContext
-from engine.server.edit_request import FENCE, NO_EDIT, Rewriting, applied_edit, next_edit
+from engine.server.edit_request import FENCE, NO_EDIT, RegionEdit, applied_edit, next_edit
 from engine.server.errors import ApiError
 from engine.server.messages import read_content
 from engine.server.planning import RunPlan, take_any_name
@@ -33,7 +33,7 @@ MORE_TOKENS = 128  # by which the rewritten code may be longer
 
 
 def routes(context: ServerContext) -> list[Route]:
-    def route(path: str, read: Callable[[str], Rewriting], *, follows_one: bool) -> Route:
+    def route(path: str, read: Callable[[str], RegionEdit], *, follows_one: bool) -> Route:
         async def answer(request: Request) -> RunResponse:
             body = await read_body(request, context, ChatRequest)
             edit, found = await asyncio.to_thread(_plan, context, body, read)
@@ -46,8 +46,8 @@ def routes(context: ServerContext) -> list[Route]:
 
 
 def _plan(
-    context: ServerContext, body: ChatRequest, read: Callable[[str], Rewriting]
-) -> tuple[Rewriting, tuple[RunPlan, ...]]:
+    context: ServerContext, body: ChatRequest, read: Callable[[str], RegionEdit]
+) -> tuple[RegionEdit, tuple[RunPlan, ...]]:
     """Reads a request and plans its runs, with as much of the context as fits. Slow.
 
     Raises:
@@ -102,7 +102,7 @@ class EditWriter(ChunkWriter):
         is_whole: the code is all of a file, which has no fence, and is no edit to be left out.
     """
 
-    def __init__(self, plans: Sequence[RunPlan], body: ChatRequest, edit: Rewriting, *, is_whole: bool) -> None:
+    def __init__(self, plans: Sequence[RunPlan], body: ChatRequest, edit: RegionEdit, *, is_whole: bool) -> None:
         head = {"id": f"edit-{plans[0].request.run_id}"}
         super().__init__(plans, body, head, {"object": "edit.completion.chunk"}, {"delta": {}})
         self._edit, self._is_whole = edit, is_whole

@@ -76,6 +76,7 @@ def _models(context: ServerContext) -> dict[str, dict[str, Any]]:
             "canvas_length": model.canvas_length,
             "decoders": list(model.decoders),
             "images": model.capabilities.images,
+            "gaps": model.capabilities.gaps,
         }
         for name in names
     }

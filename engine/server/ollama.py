@@ -255,11 +255,12 @@ def _listed(context: ServerContext, model: LoadedModel) -> dict[str, Any]:
 
 
 def _shown(model: LoadedModel) -> dict[str, Any]:
-    able = {"completion": True, "tools": model.reads_tools, "vision": model.capabilities.images}
+    can = model.capabilities
+    able = {"completion": True, "tools": model.reads_tools, "vision": can.images, "insert": can.gaps}
     return {
         "modelfile": "",
         "parameters": "",
-        "template": "",
+        "template": "{{ .Prompt }}{{ .Suffix }}" if can.gaps else "",  # Continue looks for this name
         "details": _details(model),
         "model_info": {
             "general.architecture": "safelight",

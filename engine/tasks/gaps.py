@@ -52,7 +52,7 @@ PHRASES = (
 
 
 @dataclass(frozen=True)
-class Gap:
+class GapExample:
     """A text without one piece. ``kind`` is the name of its maker."""
 
     kind: str
@@ -66,16 +66,16 @@ class Gap:
         return self.prefix + self.answer + self.suffix
 
 
-def _without(kind: str, pieces: Sequence[str], separator: str, rng: random.Random, first: int, last: int) -> Gap:
+def _without(kind: str, pieces: Sequence[str], separator: str, rng: random.Random, first: int, last: int) -> GapExample:
     """Takes one of the pieces ``first`` to ``last`` out of the text that they make."""
     place = rng.randint(first, last)
     before, behind = separator.join(pieces[:place]), separator.join(pieces[place + 1 :])
     before += separator if place else ""
     behind = separator + behind if place + 1 < len(pieces) else ""
-    return Gap(kind, before, pieces[place], behind)
+    return GapExample(kind, before, pieces[place], behind)
 
 
-def _series(rng: random.Random) -> Gap:
+def _series(rng: random.Random) -> GapExample:
     step = rng.choice([*range(1, 13), *range(-9, 0)])
     count = rng.randint(5, 8)
     start = rng.randint(0, 60) + max(0, -step * (count - 1))
@@ -83,54 +83,54 @@ def _series(rng: random.Random) -> Gap:
     return _without("series", terms, rng.choice((" ", ", ")), rng, 1, count - 2)
 
 
-def _table(rng: random.Random) -> Gap:
+def _table(rng: random.Random) -> GapExample:
     factor, first, count = rng.randint(2, 12), rng.randint(1, 7), rng.randint(4, 5)
     lines = [f"{factor} x {row} = {factor * row}" for row in range(first, first + count)]
     return _without("table", lines, "\n", rng, 1, count - 2)
 
 
-def _sum(rng: random.Random) -> Gap:
+def _sum(rng: random.Random) -> GapExample:
     left, right = rng.randint(0, 60), rng.randint(0, 39)
     pieces = [str(left), "+", str(right), "=", str(left + right)]
     place = rng.choice((0, 2, 4))
     return _without("sum", pieces, " ", rng, place, place)
 
 
-def _brackets(rng: random.Random) -> Gap:
+def _brackets(rng: random.Random) -> GapExample:
     kinds = [rng.choice(("()", "[]", "{}")) for _ in range(rng.randint(2, 5))]
     letters = rng.sample("abcdefghijklmnopqrstuvwxyz", 2 * len(kinds) + 1)
     opening = "".join(letters[place] + kind[0] for place, kind in enumerate(kinds)) + letters[-1]
     closing = [kind[1] + letters[len(kinds) + place] for place, kind in enumerate(reversed(kinds))]
     place = rng.randrange(len(closing))
     letter = closing[place][1]
-    return Gap(
+    return GapExample(
         "brackets", opening + "".join(closing[:place]), closing[place][0], letter + "".join(closing[place + 1 :])
     )
 
 
-def _capitals(rng: random.Random) -> Gap:
+def _capitals(rng: random.Random) -> GapExample:
     words = [random_word(rng) for _ in range(rng.randint(3, 4))]
     pieces = [piece for word in words for piece in (word, word.upper())]
     place = rng.randrange(len(pieces))
     return _without("capitals", pieces, " ", rng, place, place)
 
 
-def _calendar(rng: random.Random) -> Gap:
+def _calendar(rng: random.Random) -> GapExample:
     names = rng.choice((DAYS, MONTHS))
     first, count = rng.randrange(len(names)), rng.randint(3, 5)
     pieces = [names[(first + place) % len(names)] for place in range(count)]
     return _without("calendar", pieces, ", ", rng, 1, count - 2)
 
 
-def _phrase(rng: random.Random) -> Gap:
+def _phrase(rng: random.Random) -> GapExample:
     words = rng.choice(PHRASES).rstrip(".").split(" ")
     long = [place for place, word in enumerate(words) if len(word) > 2]
     place = rng.choice(long)
     gap = _without("phrase", words, " ", rng, place, place)
-    return Gap("phrase", gap.prefix, gap.answer, gap.suffix + ".")
+    return GapExample("phrase", gap.prefix, gap.answer, gap.suffix + ".")
 
 
-KINDS: dict[str, tuple[Callable[[random.Random], Gap], int]] = {
+KINDS: dict[str, tuple[Callable[[random.Random], GapExample], int]] = {
     "series": (_series, 3),
     "table": (_table, 2),
     "sum": (_sum, 2),
@@ -142,7 +142,7 @@ KINDS: dict[str, tuple[Callable[[random.Random], Gap], int]] = {
 """The makers of texts with a gap, and how often each is drawn, by the name of what they make."""
 
 
-def sample(rng: random.Random, split: Split, kind: str | None = None) -> Gap:
+def sample(rng: random.Random, split: Split, kind: str | None = None) -> GapExample:
     """Draws a gap of a split, of the given kind or of one drawn by weight."""
     name = kind or rng.choices(list(KINDS), weights=[weight for _, weight in KINDS.values()])[0]
     while True:

@@ -24,7 +24,7 @@ ROWS = (16, 32, 64)  # of canvases
 TIMED = 40  # requests of each
 
 
-def filled(model: Model, gap: gaps.Gap, seed: int, length: int | None, rows: int | None = None) -> str:
+def filled(model: Model, gap: gaps.GapExample, seed: int, length: int | None, rows: int | None = None) -> str:
     config = model.generation_defaults.replace(canvas_length=rows)
     found = infill(
         model,
@@ -39,7 +39,7 @@ def filled(model: Model, gap: gaps.Gap, seed: int, length: int | None, rows: int
     return found[0].text if found else ""
 
 
-def exactness(model: Model, texts: Sequence[gaps.Gap]) -> dict[str, object]:
+def exactness(model: Model, texts: Sequence[gaps.GapExample]) -> dict[str, object]:
     """Returns the share of the texts that are filled exactly, by kind and by length of the gap."""
     right: dict[str, dict[str, list[bool]]] = {"told": defaultdict(list), "unknown": defaultdict(list)}
     for seed, gap in enumerate(texts):
@@ -54,7 +54,7 @@ def exactness(model: Model, texts: Sequence[gaps.Gap]) -> dict[str, object]:
     }
 
 
-def times(model: Model, texts: Sequence[gaps.Gap]) -> dict[int, tuple[float, float]]:
+def times(model: Model, texts: Sequence[gaps.GapExample]) -> dict[int, tuple[float, float]]:
     """Returns milliseconds of a request, median and 95th percentile, by the rows of its canvas."""
     found = dict[int, tuple[float, float]]()
     for rows in ROWS:
@@ -68,7 +68,7 @@ def times(model: Model, texts: Sequence[gaps.Gap]) -> dict[int, tuple[float, flo
     return found
 
 
-def cancelled(model: Model, gap: gaps.Gap) -> float:
+def cancelled(model: Model, gap: gaps.GapExample) -> float:
     """Returns the milliseconds from a cancel to the end of the request."""
     cancel, ended = threading.Event(), list[float]()
 

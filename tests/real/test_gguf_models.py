@@ -141,10 +141,11 @@ def test_a_line_of_a_function_is_filled_in_as_by_transformers(folder: Path, thei
     model = load_model(folder, device="cpu", dtype="float32", quantization="none")
     if markers_of(model.tokenizer) is None:
         pytest.skip("its vocabulary has no markers of gaps")
-    prompts, ours = zip(*(infilling.written(model, task) for task in infilling.tasks(10)), strict=True)
     ends = plan_gap(model, TextGap("", ""), infilling.settings(model)).config.eos_token_ids
     assert model.tokenizer.token_id("<|fim_pad|>") in ends
-    assert infilling.of_transformers(theirs, prompts, ends, model) == list(ours)
+    for task in infilling.tasks(10):
+        prompt, tokens = infilling.written(model, task)
+        assert infilling.is_greedy(theirs, model, prompt, tokens, ends), task.name
 
 
 def test_a_chat_of_three_turns_goes_on_from_its_cache(folder: Path, theirs: PreTrainedModel, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Chat, a stream, generate, tools in a loop, structured output, list, show."""
+"""Chat, a stream, generate, a gap, tools in a loop, structured output, list, show."""
 
 import os
 import subprocess
@@ -35,6 +35,8 @@ parts = list(small.chat("small", ASKED, stream=True))
 assert "".join(part.message.content or "" for part in parts) == "tobor"
 assert parts[-1].done
 assert small.generate("small", "Reverse the word robot.").response == "tobor"
+assert agent.generate("agent", "# Say «number / 2».\nreturn ", suffix="\n\nprint(half(4))").response == "number / 2"
+assert "insert" in small.show("small").capabilities
 formed = small.chat("small", ASKED, format=Person.model_json_schema(), options={"num_predict": 500, "seed": 1})
 Person.model_validate_json(formed.message.content)
 
