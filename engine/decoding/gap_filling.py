@@ -115,8 +115,8 @@ def infill(
         candidates: how many texts are returned, at most; further ones come of further seeds.
         instruction: to a model that answers messages; empty: to fill in the gap.
         max_tokens: of the gap, at most; on a canvas rounded up to the length of a hole.
-        seconds: no step is taken after so many. A text that is written token by token is then cut, and one on a canvas
-            left out.
+        seconds: no step is taken after so many. A text that is written token by token is then cut. If no hole was
+            filled, there is one text at most: the longest beginning of a hole whose tokens the last step accepted.
         seed: of the first candidate.
         cancel: read between steps; then nothing is returned.
         path, files: of the file with the gap, and others, the least important first.
@@ -235,7 +235,7 @@ def _on_noise(run: Run, plan: GapPlan, tries: Sequence[tuple[GapCanvas, int]], *
     done = [filling for filling in fillings if filling.canvas is not None]
     steps = sum(filling.usage.steps for filling in fillings)
     if not done:
-        yield _in_time(finished("cancelled", [], Usage(steps, time.perf_counter() - started)), run)
+        yield from _settled_in_time(run, fillings, Usage(steps, time.perf_counter() - started))
         return
     for filling in done:
         if scores and not run.is_cancelled:
@@ -249,6 +249,19 @@ def _on_noise(run: Run, plan: GapPlan, tries: Sequence[tuple[GapCanvas, int]], *
     yield chosen.committed
     yield GapFilled(best)
     yield finished("eos", [chosen.tokens], Usage(steps, time.perf_counter() - started))
+
+
+def _settled_in_time(run: Run, fillings: Sequence[_Filling], usage: Usage) -> GapDecoding:
+    """Ends a run none of whose holes was filled; if its time was over, with the longest text that has settled."""
+    longest = max(fillings, key=lambda filling: len(filling.settled))
+    tokens, end = longest.settled, _in_time(finished("cancelled", [], usage), run)
+    if end.reason == "length" and longest.last is not None and len(tokens):
+        row, length = _alone(tokens, len(longest.last.next_canvas), run.config)
+        yield from longest.events
+        yield CanvasCommitted(0, row, length, longest.usage.steps, "step_cap")
+        yield GapFilled((GapText(tokens, math.nan, longest.hole, longest.usage.steps, longest.usage.seconds),))
+        end = finished("length", [tokens], usage, LATE)
+    yield end
 
 
 class _Filling:
@@ -270,6 +283,7 @@ class _Filling:
         own = dataclasses.replace(run, config=config, seed=seed, cache=cache)
         self.usage, self.events = Usage(), list[Event]()
         self.canvas: FinishedCanvas | None = None
+        self.last: StepFinished | None = None
         self.score = math.nan
         self.decoding = denoise_block(ForkSchedule(own), 0, self.usage)
 
@@ -278,6 +292,15 @@ class _Filling:
         """The text's tokens."""
         assert self.canvas is not None, "the hole was filled"
         return _before_padding(self.canvas.last.argmax[: self.hole], self.plan)
+
+    @property
+    def settled(self) -> Tokens:
+        """The tokens of the hole that the last step accepted, up to the first that it did not, or to padding."""
+        if self.last is None:
+            return np.empty(0, dtype=np.int32)
+        open_places = np.flatnonzero(~self.last.accepted_mask[: self.hole])
+        end = int(open_places[0]) if len(open_places) else self.hole
+        return _before_padding(self.last.next_canvas[:end], self.plan)
 
     @property
     def text(self) -> GapText:
@@ -304,6 +327,7 @@ def _side_by_side(fillings: Sequence[_Filling], *, is_shown: bool) -> Decoding[N
                     filling.canvas = end.value
                     break
                 if isinstance(item, Event):
+                    filling.last = item if isinstance(item, StepFinished) else filling.last
                     if is_shown:
                         yield item
                     else:

@@ -358,9 +358,39 @@ def test_no_step_is_taken_once_the_time_is_over(name: str, request: pytest.Fixtu
             found.append(item)
     end = found[-1]
     assert (end.reason, end.why) == ("length", gap_filling.LATE)
-    assert len(end.tokens) == (2 if name == "coder" else 0)  # the prompt takes the first pass
-    if name != "coder":
+    if name == "coder":
+        assert len(end.tokens) == 2  # the prompt takes the first pass
+    else:
         assert infill(model, "a", "b", seconds=0.0) == []
+    if name == "masked":
+        assert len(end.tokens) == 0
+
+
+def test_what_the_last_step_accepted_is_there_when_the_time_is_over(skills: Model) -> None:
+    plan = plan_gap(skills, GAP, quick(skills, max_new_tokens=8, entropy_bound=30.0, max_denoising_steps=40))
+    deadline, found, passes = Deadline(None, None), list[Any](), 0
+    for item in decode_gap(run_of(skills, plan, cancel=deadline), plan):
+        if isinstance(item, Pass):
+            perform(skills, item)
+            passes += 1
+            deadline._end = 0.0 if passes == 4 else math.inf
+        else:
+            found.append(item)
+    committed, texts, end = found[-3:]
+    [text] = texts.texts
+    last = [item for item in found if isinstance(item, StepFinished)][-1]
+    settled = last.accepted_mask[: text.hole].tolist()
+    length = len(text.tokens)
+    assert 0 < length <= text.hole
+    assert settled[:length] == [True] * length
+    assert False in settled[length : length + 1] or length == text.hole
+    assert text.tokens.tolist() == last.next_canvas[:length].tolist() == end.tokens.tolist()
+    assert (committed.text_length, committed.reason, end.reason, end.why) == (
+        length,
+        "step_cap",
+        "length",
+        gap_filling.LATE,
+    )
 
 
 def test_a_deadline_is_set_by_time_or_by_its_flag() -> None:
