@@ -84,6 +84,11 @@ def parse(text: str) -> tuple[str, Outline]:
     return said, outline
 
 
+def as_written(outline: Outline) -> str:
+    """Returns an outline in one text, its holes without their lengths."""
+    return "".join(part if isinstance(part, str) else "[[…]]" for part in outline)
+
+
 def check_outline(outline: Outline) -> None:
     """Checks the number of holes.
 
