@@ -23,7 +23,7 @@ from app.session.saving import Saving
 from app.settings.values import SettingsValues
 from app.state.adapters import with_adapter
 from app.state.chat.attachment import AttachedPicture, Attachment
-from app.state.chat.conversation import Answer, ChatState, Turn
+from app.state.chat.conversation import Answer, ChatState, Turn, user_message
 from app.state.chat.prompts import worded
 from app.state.chat.rewriting import Rewriting, can_fill, of_prompt
 from app.state.chat.routing import unread_by
@@ -256,7 +256,10 @@ class Session(QObject):
         self._removed = None
         room = reserve(answer.config, model)
         messages = chat.messages(turn, unread_by(model.path_or_id))
-        messages, pictures = self._shown(messages if how is None else how.messages(messages), model)
+        if how is not None:
+            asked = user_message(how.wording(turn.prompt), turn.attachments, turn.pictures)
+            messages = (*messages[:-1], asked, *how.further())
+        messages, pictures = self._shown(messages, model)
         request = RunRequest(
             "chat",
             messages,

@@ -21,6 +21,7 @@ from engine.service.replies import TraceNotKept
 from engine.service.requests import RunRequest
 from engine.tasks.decisions.layout import Slot
 from engine.text.message import Message
+from engine.text.outline import as_written
 from engine.text.reply import read_reply
 from engine.trace.folder import make_private, prune_traces
 from engine.trace.format import SUFFIX, TraceError
@@ -45,6 +46,13 @@ def reporting_candidates(config: GenerationConfig) -> GenerationConfig:
 def _question(messages: Sequence[Message]) -> str:
     """Returns the user's last message; the last message if the user wrote none."""
     return str(next((each for each in reversed(messages) if each["role"] == "user"), messages[-1])["content"])
+
+
+def _title(request: RunRequest) -> str:
+    """Returns the prompt by which people know a run: a text with holes, else the question."""
+    if request.outline and not request.noise:
+        return as_written(request.outline)
+    return _question(request.messages) if request.messages else request.text
 
 
 def _kept(message: Message) -> Message:
@@ -91,7 +99,7 @@ class Recorder:
         if request.source is None:
             header = TraceHeader(
                 model=self._model or ModelIdentity(""),
-                prompt=_question(messages) if messages else request.text,
+                prompt=_title(request),
                 config=reporting_candidates(request.config),
                 seed=request.seed,
                 messages=tuple(map(_kept, messages)),

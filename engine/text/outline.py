@@ -1,6 +1,6 @@
 """Texts with holes, as people write them: ``[[…]]`` has no length, ``[[3]]``, ``[[20 words]]``, ``[[12 tokens]]`` have.
 
-Brackets directly behind a letter, a bracket or a backtick are code, and no hole. Knows no tokens.
+A number alone directly behind a letter or a bracket is code and no hole; nor is anything in backticks. Knows no tokens.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ REQUEST_END = "\n---\n"
 MOST_HOLES = 64
 MOST_LENGTH = 2_048  # words or tokens of a hole
 
-_HOLE = re.compile(r"(?<![\w\])`])\[\[ ?(?:…|\.{1,3}|_{1,3}|([0-9]{1,9}) ?(words?|tokens?)?) ?\]\](?![\](`])")
+_HOLE = re.compile(
+    r"(?<!`)\[\[ ?(?:…|\.{3}|_{1,3}|([0-9]{1,9}) ?(words?|tokens?)) ?\]\](?!`)"
+    r"|(?<![\w\])`\[])\[\[([0-9]{1,9})\]\](?![\](`])"  # which may be code, too
+)
 Unit: TypeAlias = Literal["words", "tokens", "percent"]
 UNITS = get_args(Unit)
 
@@ -75,13 +78,19 @@ def parse(text: str) -> tuple[str, Outline]:
     end = 0
     for found in _HOLE.finditer(behind):
         unit: Unit = "tokens" if (found[2] or "").startswith("token") else "words"
-        parts += [behind[end : found.start()], Hole(None if found[1] is None else int(found[1]), unit)]
+        length = found[1] or found[3]
+        parts += [behind[end : found.start()], Hole(None if length is None else int(length), unit)]
         end = found.end()
     if not parts:
         return "", ()
     outline = tuple(part for part in (*parts, behind[end:]) if part)
     check_outline(outline)
     return said, outline
+
+
+def as_written(outline: Outline) -> str:
+    """Returns an outline in one text, its holes without their lengths."""
+    return "".join(part if isinstance(part, str) else "[[…]]" for part in outline)
 
 
 def check_outline(outline: Outline) -> None:

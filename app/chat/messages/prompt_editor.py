@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QFrame, QWidget
 
+from app.chat.composer.gaps import GapMarks
 from app.chat.prose.widget import PAD
 from app.design.controls import button, label, restyle
 from app.design.layouts import column_of, row_of
@@ -27,6 +28,7 @@ class EditField(PromptField):
         super().__init__()
         self.setAccessibleName(tr("Edit the prompt"))
         self.setAcceptDrops(False)  # the page takes dropped files
+        self._marks = GapMarks(self.document())
         self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
 
     def event(self, event: QEvent) -> bool:

@@ -40,8 +40,9 @@ class TurnView(QWidget):
 
     @property
     def stays(self) -> bool:
-        """True if deleting the widgets would lose something: an edit, a running answer or a replay."""
-        return self.prompt.is_editing or self.turn.answer.is_active or self.answer.replay.is_on
+        """True if deleting the widgets would lose something: an edit, a change, a running answer or a replay."""
+        is_edited = self.prompt.is_editing or not self.answer.changing.isHidden()
+        return is_edited or self.turn.answer.is_active or self.answer.replay.is_on
 
     def tab_stops(self) -> list[QWidget]:
         stops = [*self.prompt.tab_stops(), *self.answer.tab_stops()]

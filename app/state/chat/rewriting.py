@@ -37,16 +37,19 @@ class Rewriting:
     before: str = ""
     noise: float = 0.0
 
-    def messages(self, asked: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Returns the messages of a conversation whose last one is the prompt, for this answer to it."""
-        *earlier, prompt = asked
+    def wording(self, prompt: str) -> str:
+        """Returns what the model is asked in place of the prompt's text."""
         if not self.before:
-            return (*earlier, {**prompt, "content": self.said or INSTRUCTION})
-        if self.noise or self.outline[-1] == Hole():  # the answer to the prompt, begun or revised
-            said = f"{prompt['content']}\n\n{self.said}" if self.said else prompt["content"]
-            return (*earlier, {**prompt, "content": said})
-        answer = {"role": "assistant", "content": self.before}
-        return (*asked, answer, {"role": "user", "content": self.said or INSTRUCTION})
+            return self.said or INSTRUCTION
+        is_begun = self.noise > 0 or self.outline[-1] == Hole()  # the answer to the prompt, begun or revised
+        return f"{prompt}\n\n{self.said}" if is_begun and self.said else prompt
+
+    def further(self) -> tuple[Message, ...]:
+        """Returns the messages behind the prompt: the answer, and what is to be done with it."""
+        if not self.before or self.noise or self.outline[-1] == Hole():
+            return ()
+        wish = {"role": "user", "content": self.said or INSTRUCTION}
+        return ({"role": "assistant", "content": self.before}, wish)
 
 
 def can_fill(model: LoadedModel, config: GenerationConfig | None = None) -> bool:

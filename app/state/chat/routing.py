@@ -58,7 +58,7 @@ def _made_for(text: str, files: Sequence[str] = (), has_pictures: bool = False) 
         return _BY_ID[SIGHT]
     if _is_puzzle(files[0] if len(files) == 1 and not text.strip() else "" if files else text):
         return _BY_ID[SUDOKU]
-    return _BY_ID[SKILLS] if not files and (has_gaps(text) or wording.is_taught(text)) else None
+    return _BY_ID[SKILLS] if has_gaps(text) or (not files and wording.is_taught(text)) else None
 
 
 def has_gaps(text: str) -> bool:

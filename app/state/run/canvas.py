@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class CellState(enum.IntEnum):
     REMELTED = 3  # accepted at the step before, re-noised at this one, or over masks replaced
     SETTLED = 4  # accepted with an unchanged argmax for two steps or more, or committed
     GIVEN = 5  # pinned by the user, or forced or chosen by the format that the answer must fit
-    PADDING = 6  # behind the block's text, once committed: the end token, or what goes on in the next block
+    PADDING = 6  # behind the block's text, once committed or pinned: end tokens, or what goes on in the next block
     FITTING = 7  # written by the model, and pinned because it fits the format of the answer
     MASKED = 8  # not written yet; the calm view shows the best guess if the pass had one
 
@@ -138,12 +138,16 @@ class BlockState:
     rescue_after: int | None = None  # steps after which the block is rescued; None if it is not
     tries: tuple[TryEnded, ...] = ()  # that have ended without converging
     grows: bool = False  # see ``CanvasState``
+    ends: InitVar[frozenset[int]] = frozenset()  # see ``CanvasState``
+    ending_mask: Mask = field(init=False)  # (C,) pinned end tokens behind everything else
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, ends: frozenset[int]) -> None:
         nothing = np.zeros(self.length, dtype=np.bool_)
         self.accepted_mask = self.remelted_mask = self.settled_mask = self.fitting_mask = nothing
         self.agreed_steps = self.accepted_steps = self.remelts = np.zeros(self.length, dtype=np.int32)
         self.kept = np.full(self.length, NEVER, dtype=np.int32)
+        is_end = self.pinned_mask & np.isin(self.shown, list(ends))
+        self.ending_mask = np.logical_and.accumulate(is_end[::-1])[::-1]
         if self.filler is not None:
             self.accepted_mask = self.shown != self.filler  # written while the previous block was open
             self.kept = np.where(self.accepted_mask, self.shown, NEVER).astype(np.int32)
@@ -243,6 +247,7 @@ class BlockState:
         if self.committed:
             states[:] = CellState.SETTLED
         states[self.pinned_mask] = CellState.GIVEN
+        states[self.ending_mask] = CellState.PADDING
         states[self.fitting_mask] = CellState.FITTING
         if self.committed:
             states[self.text_length :] = CellState.PADDING
@@ -389,12 +394,14 @@ class BlockState:
 class CanvasState:
     """All canvases of one run. Folding its events one by one or in any portions gives the same state.
 
-    Two fields come from the run's settings, as events do not carry them: ``rescue_after``, the steps after which a
-    block is rescued (None if none is), and ``grows``, True if text written over masks grows from left to right.
+    Three fields come from the run's settings, as events do not carry them: ``rescue_after``, the steps after which a
+    block is rescued (None if none is), ``grows``, True if text written over masks grows from left to right, and
+    ``ends``, the tokens that end a text.
     """
 
     rescue_after: int | None = None
     grows: bool = False
+    ends: frozenset[int] = frozenset()
     blocks: list[BlockState] = field(default_factory=list)
     finished: GenerationFinished | None = None
     prompt_tokens: int | None = None
@@ -402,7 +409,8 @@ class CanvasState:
     @staticmethod
     def under(config: GenerationConfig) -> CanvasState:
         """Returns the state before a run with these settings."""
-        return CanvasState(config.max_denoising_steps if config.rescue else None, config.grows)
+        rescue_after = config.max_denoising_steps if config.rescue else None
+        return CanvasState(rescue_after, config.grows, frozenset(config.eos_token_ids))
 
     @staticmethod
     def from_events(events: Iterable[Event], rescue_after: int | None = None) -> CanvasState:
@@ -430,6 +438,7 @@ class CanvasState:
                         filler=event.filler,
                         rescue_after=self.rescue_after,
                         grows=self.grows and event.filler is not None,
+                        ends=self.ends,
                     )
                 )
             case StepFinished():

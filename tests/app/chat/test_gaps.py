@@ -52,6 +52,16 @@ def test_what_stands_above_the_line_is_the_prompt(qtbot: QtBot, open_chat: Any, 
     assert not request.think
 
 
+def test_files_go_with_a_text_with_gaps(qtbot: QtBot, open_chat: Any, fake: Any) -> None:
+    chat = open_chat()
+    chat.page.composer.attach_text("The file says blue.")
+    ask(qtbot, chat, GAPPED)
+    idle(qtbot, chat)
+    content = fake.requests[-1].messages[-1]["content"]
+    assert "The file says blue." in content
+    assert content.endswith("Fill in the gap.")
+
+
 def test_too_long_a_gap_is_said_and_the_draft_stays(qtbot: QtBot, open_chat: Any, fake: Any) -> None:
     chat = open_chat()
     ask(qtbot, chat, "A [[9999 words]] gap.")

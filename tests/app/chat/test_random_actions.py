@@ -44,6 +44,7 @@ class Walk:
             (self.leave_editing, 1),
             (self.version, 6),
             (self.again, 3),
+            (self.change, 5),
             (self.delete, 3),
             (self.delete_version, 2),
             (self.undo, 3),
@@ -124,6 +125,27 @@ class Walk:
             self.click(view.answer.again)
             if self.page.notice.is_asking:  # another model wrote the answer
                 self.click(self.random.choice(self.page.notice.choices))
+
+    def change(self) -> None:
+        """Change a part of an answer or all of it, or decide on the changes of a revision."""
+        view = self.view()
+        if view is None:
+            return
+        changing, prose = view.answer.changing, view.answer.text
+        if changing.review is not None and changing.is_reviewing and self.random.random() < 0.7:
+            QTest.keyClick(changing.review.changes, Qt.Key.Key_Space)
+            self.click(self.random.choice((changing.review.use, changing.review.none, changing.review.all)))
+            return
+        if self.random.random() < 0.5 and prose.isVisible():
+            prose.setFocus()
+            for _ in range(self.random.randint(1, 5)):
+                QTest.keyClick(prose, Qt.Key.Key_Right, Qt.KeyboardModifier.ShiftModifier)
+            QTest.keyClick(prose, Qt.Key.Key_Return)
+        else:
+            self.click(view.answer.revise)
+        panel = changing.panel
+        if panel is not None and panel.isVisible() and self.random.random() < 0.8:
+            self.click(self.random.choice((*panel.kinds, panel.revise, panel.cancel)))
 
     def delete(self) -> None:
         view = self.view()

@@ -321,3 +321,11 @@ def test_only_what_is_newly_accepted_waits_and_the_surest_comes_first() -> None:
     assert seen[2] is block
     state.fold(CanvasCommitted(0, canvas, 4, 2, "converged"))
     assert block.partly(0.0) is block
+
+
+def test_pinned_end_tokens_behind_everything_else_are_padding() -> None:
+    canvas, pinned = np.array([1, 5, 6, 1, 1], np.int32), np.array([True, True, False, True, True])
+    state = CanvasState.under(GenerationConfig(eos_token_ids=(1,)))
+    state.fold(CanvasStarted(0, canvas, pinned))
+    given, noise, padding = CellState.GIVEN, CellState.NOISE, CellState.PADDING
+    assert state.blocks[0].states(calm=True).tolist() == [given, given, noise, padding, padding]

@@ -11,17 +11,17 @@ from app.state.chat.rewriting import MOST_REVISED, of_draft, of_prompt, of_selec
 from engine import SafelightError
 from engine.text.outline import INSTRUCTION, Hole
 
-ASKED = ({"role": "user", "content": "Write a line."},)
+ASKED = "Write a line."
 TEXT = "The sea is grey and cold today."
 
 
 def test_a_prompt_with_gaps_is_the_answer_and_what_stands_above_the_line_is_said() -> None:
     made = of_prompt("Dear [[…]], bye.")
     assert made is not None
-    assert made.messages(ASKED) == ({"role": "user", "content": INSTRUCTION},)
+    assert (made.wording(ASKED), made.further()) == (INSTRUCTION, ())
     made = of_prompt("To my landlord.\n---\nDear [[…]], bye.")
     assert made is not None
-    assert made.messages(ASKED) == ({"role": "user", "content": "To my landlord."},)
+    assert made.wording(ASKED) == "To my landlord."
     assert made.outline == ("Dear ", Hole(), ", bye.")
     assert of_prompt("No gap.") is None
 
@@ -31,22 +31,23 @@ def test_a_selection_is_written_again_between_what_stands_around_it() -> None:
     stop = start + len("grey and cold")
     made = of_selection("rewrite", TEXT, start, stop, "Warmer.")
     assert made.outline == ("The sea is ", Hole(125, "percent", "grey and cold"), " today.")
-    roles = [(message["role"], message["content"]) for message in made.messages(ASKED)]
-    assert roles == [("user", "Write a line."), ("assistant", TEXT), ("user", "Warmer.")]
+    assert made.wording(ASKED) == ASKED
+    roles = [(message["role"], message["content"]) for message in made.further()]
+    assert roles == [("assistant", TEXT), ("user", "Warmer.")]
     assert of_selection("shorten", TEXT, start, stop).outline[1] == Hole(50, "percent", "grey and cold")
     assert of_selection("fill", TEXT, start, start + 4).outline[1] == Hole()
     on = of_selection("continue", TEXT, start, stop, "Longer.")
     assert on.outline == ("The sea is grey and cold", Hole())
-    assert on.messages(ASKED) == ({"role": "user", "content": "Write a line.\n\nLonger."},)
+    assert (on.wording(ASKED), on.further()) == ("Write a line.\n\nLonger.", ())
 
 
 def test_a_revision_answers_the_prompt_and_a_draft_is_its_own_prompt() -> None:
     made = revision(TEXT, 0.4)
-    assert (made.outline, made.noise, made.messages(ASKED)) == ((TEXT,), 0.4, ASKED)
+    assert (made.outline, made.noise, made.wording(ASKED), made.further()) == ((TEXT,), 0.4, ASKED, ())
     drafted = of_draft("Make it warm.\n---\n" + TEXT)
     assert drafted.outline == (TEXT,)
-    assert drafted.messages(ASKED)[-1]["content"] == "Make it warm."
-    assert TEXT in of_draft(TEXT).messages(ASKED)[-1]["content"]
+    assert drafted.wording(ASKED) == "Make it warm."
+    assert TEXT in of_draft(TEXT).wording(ASKED)
     for text in ("", " \n", "x" * (MOST_REVISED + 1)):
         with pytest.raises(SafelightError):
             revision(text, 0.3)

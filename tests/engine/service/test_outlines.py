@@ -170,6 +170,7 @@ def test_a_run_of_a_text_with_gaps_is_forked_like_any_other(skills: LocalBackend
     trace = next(reply.trace for reply in replies if hasattr(reply, "trace"))
     from engine import Fork
 
+    assert trace.header.prompt == LONG + "[[…]] end"
     fork = RunRequest.fork(trace, (*trace.header.changes, Fork(1, 1)))
     events, message = events_of(skills, fork)
     assert not message

@@ -26,8 +26,10 @@ from engine.text.outline import (
         ("a [[3]] b", ("a ", Hole(3), " b")),
         ("a [[20 words]]\n[[1 word]]", ("a ", Hole(20), "\n", Hole(1))),
         ("a [[12 tokens]]", ("a ", Hole(12, "tokens"))),
+        ('["fig", [[…]]]', ('["fig", ', Hole(), "]")),
+        ("f([[…]])[[…]]", ("f(", Hole(), ")", Hole())),
         ("no holes [here] at all", ()),
-        ("x[[3]] of R, [[[1]]], `[[3]]`, [[Page]], [[ -f x ]], [[1, 2]], [[ ]]", ()),
+        ("x[[3]] of R, [[[1]]], `[[3]]`, `[[…]]`, [[Page]], [[ -f x ]], [[1, 2]], [[ ]]", ()),
     ],
 )
 def test_holes_are_found_and_code_is_none(text: str, parts: tuple[str | Hole, ...]) -> None:
