@@ -23,10 +23,10 @@ from engine.errors import SafelightError
 from engine.models.model import Model
 from engine.text.gap_markers import GapFile, GapMarkers, TextGap, markers_of
 from engine.text.message import message_of
+from engine.text.outline import INSTRUCTION
 from engine.text.tags import closed_thought
 from engine.text.tokenizer import Tokenizer
 
-INSTRUCTION = "Fill in the gap."
 READS_WHOLE = "bidirectional"  # the decoder of models that read whole texts
 LENGTHS = (4, 8, 16, 32, 64, 128)  # of the holes that are compared, in tokens
 LEAST_SEEN = 16  # tokens of the text behind a gap that a canvas has, if there are so many

@@ -14,7 +14,6 @@ from typing import Literal, TypeAlias
 from engine.tasks.skills.skill import is_held_out_content
 from engine.tasks.skills.vocabulary import random_word
 
-INSTRUCTION = "Fill in the gap."
 MOST_TEXT = 62  # characters of a text
 Split: TypeAlias = Literal["train", "test"]
 

@@ -131,7 +131,8 @@ def main() -> None:
     network = DiffusionGemma(recipe.model_config())
     averaged = under("average.", tensors)
     network.load_state_dict({name: averaged[name] for name in network.state_dict()})  # a probe is not exported
-    write_checkpoint(network, args.out, GenerationConfig(max_new_tokens=recipe.max_new_tokens))
+    defaults = GenerationConfig(max_new_tokens=recipe.max_new_tokens, gap_padding=recipe.fills_gaps)
+    write_checkpoint(network, args.out, defaults)
 
 
 if __name__ == "__main__":

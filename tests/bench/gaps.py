@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 from engine import Model, infill, load_model
 from engine.tasks import gaps
+from engine.text.outline import INSTRUCTION
 
 SIZES = ((1, 2), (3, 5), (6, 9), (10, 13))  # of gaps, in characters
 ROWS = (16, 32, 64)  # of canvases
@@ -32,7 +33,7 @@ def filled(model: Model, gap: gaps.GapExample, seed: int, length: int | None, ro
         gap.suffix,
         length=length,
         max_tokens=len(gap.answer) if rows is None else rows // 2,
-        instruction=gaps.INSTRUCTION,
+        instruction=INSTRUCTION,
         seed=seed,
         config=config,
     )

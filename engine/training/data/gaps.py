@@ -1,7 +1,7 @@
 """Rows of texts with a gap: the text on a canvas, of which only the gap is to be written, and walks of such canvases.
 
 The text before the gap is in the prompt or on the canvas, too. The gap has the length of its answer, or one of
-``LENGTHS``: what the answer leaves of it is padding.
+``GAP_LENGTHS``: what the answer leaves of it is padding.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from engine.config import GAP_LENGTHS
 from engine.tasks import gaps
+from engine.text.outline import INSTRUCTION
 from engine.training.data.corpus import EOS, PAD, RowStream, build_tokenizer, left_padded, prompt_text
 from engine.training.data.rollout import POOL, Draw, Pool, TrainingBatch, placed
 
-LENGTHS = (8, 16, 32)  # of gaps whose text has an unknown length
 PROMPT_LENGTH = 24 + gaps.MOST_TEXT  # tokens of the question with its turn marks, and of a text
 
 
@@ -29,7 +30,7 @@ class GapSource(RowStream):
     def draw(self, count: int) -> TrainingBatch:
         prompts, targets = list[list[int]](), list[list[int]]()
         slots = torch.zeros(count, self.canvas_length, dtype=torch.bool)
-        question = prompt_text(gaps.INSTRUCTION)
+        question = prompt_text(INSTRUCTION)
         for row in range(count):
             prefix, answer, suffix, length = self._fitting()
             before = prefix if self.rng.random() < 0.5 else ""  # in the prompt
@@ -48,7 +49,7 @@ class GapSource(RowStream):
         """Draws a text whose gap and suffix fit a canvas, and the length of its gap."""
         while True:
             gap = gaps.sample(self.rng, "train")
-            longer = [length for length in LENGTHS if length >= len(gap.answer)]
+            longer = [length for length in GAP_LENGTHS if length >= len(gap.answer)]
             length = len(gap.answer) if self.rng.random() < 0.4 else self.rng.choice(longer)
             if length + len(gap.suffix) <= self.canvas_length:
                 return gap.prefix, gap.answer, gap.suffix, length

@@ -55,6 +55,11 @@ class Recipe(TrainingRecipe):
             feeds += [Feed("sudoku", 3, self.batch // 2)]
         return feeds
 
+    @property
+    def fills_gaps(self) -> bool:
+        """True if the model learns to pad a gap that is longer than its text."""
+        return any(feed.kind == "gaps" for feed in self.mix)
+
     def givens(self, step: int, trained: bool) -> tuple[int, int]:
         """Returns the fewest and the most givens of a Sudoku at a step; a base only learns the form of an answer."""
         if self.name != "sudoku":

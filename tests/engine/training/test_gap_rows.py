@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from engine.tasks import gaps
+from engine.config import GAP_LENGTHS
+from engine.text.outline import INSTRUCTION
 from engine.training.data.corpus import EOS, PAD, left_padded
-from engine.training.data.gaps import LENGTHS, PROMPT_LENGTH, GapPool, GapSource
+from engine.training.data.gaps import PROMPT_LENGTH, GapPool, GapSource
 from engine.training.data.rollout import TrainingBatch
 from engine.training.loss import TAIL, gap_loss
 
@@ -19,14 +20,14 @@ def test_a_row_is_a_text_of_the_task_whose_gap_alone_is_open() -> None:
     for ids, present, target, slots in zip(batch.ids, batch.present, batch.target, batch.slots, strict=True):
         prompt = source.tokenizer.decode(ids[present].tolist(), skip_special_tokens=False)
         head, before = prompt.split("<|turn>model\n")
-        assert gaps.INSTRUCTION in head
+        assert INSTRUCTION in head
         assert len(ids) == PROMPT_LENGTH
         first, last = int(slots.nonzero()[0]), int(slots.nonzero()[-1])
         assert bool(slots[first : last + 1].all())
         filled = target[first : last + 1]
         answer = filled[filled != PAD]
         assert bool((filled[len(answer) :] == PAD).all())  # padding is behind the answer alone
-        assert len(answer) == len(filled) or len(filled) in LENGTHS
+        assert len(answer) == len(filled) or len(filled) in GAP_LENGTHS
         behind = target[last + 1 :]
         assert bool((behind[int((behind == EOS).int().argmax()) :] == EOS).all())
         on_canvas += first > 0
