@@ -9,9 +9,9 @@ from PySide6.QtWidgets import QFrame, QSlider, QWidget
 
 from app.chat.messages.prompt_editor import EditField
 from app.chat.prose.widget import PAD
-from app.design.controls import Elided, button, flow_of, label, restyle
+from app.design.controls import Elided, button, flow_of, group, label, restyle
 from app.design.fonts import px
-from app.design.layouts import STRETCH, column_of, row_of
+from app.design.layouts import column_of
 from app.state.chat.rewriting import LEAST_NOISE, MOST_NOISE, USUAL_NOISE, Kind
 from app.system.i18n import tr
 
@@ -42,7 +42,7 @@ class ChangePanel(QWidget):
         self.about = Elided("caption")
         self.wish = EditField()
         self.wish.setAccessibleName(tr("What should change"))
-        self.wish.setPlaceholderText(tr("What should change? You may leave this empty."))
+        self.wish.setPlaceholderText(tr("What should change? (optional)"))
         self.wish.submitted.connect(self._submit)
         self.wish.cancelled.connect(self.cancelled)
         self.wish.focus_changed.connect(self._mark_focus)
@@ -64,11 +64,10 @@ class ChangePanel(QWidget):
         self.share = label("", "caption")
         self.revise = button(tr("Revise"), tr("Revise with this noise"), role="primary", clicked=self._submit)
         self.cancel = button(tr("Cancel"), tr("Leave the answer as it is"), role="plain", clicked=self.cancelled)
-        self._parts = flow_of(*self.kinds)
-        self._whole = QWidget()
-        self._whole.setLayout(row_of(self.noise, self.share, self.revise, STRETCH, spacing=12))
-        buttons = row_of((self._parts, 1), (self._whole, 1), (self.cancel, 0, Qt.AlignmentFlag.AlignTop), spacing=8)
-        self.setLayout(column_of(self.about, self._frame, buttons, margins=(PAD, 4, PAD, 4), spacing=8))
+        self._share = group(self.noise, self.share)
+        buttons = flow_of(*self.kinds, self.revise, self.cancel)
+        share = (self._share, 0, Qt.AlignmentFlag.AlignLeft)
+        self.setLayout(column_of(self.about, self._frame, share, buttons, margins=(PAD, 4, PAD, 4), spacing=8))
         self.noise.setValue(round(100 * USUAL_NOISE))
 
     def ask_about(self, part: str) -> None:
@@ -76,8 +75,10 @@ class ChangePanel(QWidget):
         self._is_revision = not part
         line = " ".join(part.split())
         self.about.set_whole(tr("Change “{part}”", part=line) if part else tr("Revise the whole answer"))
-        self._parts.setVisible(bool(part))
-        self._whole.setVisible(not part)
+        for one in self.kinds:
+            one.setVisible(bool(part))
+        for other in (self._share, self.revise):
+            other.setVisible(not part)
         self.wish.setPlainText("")
         self.show()
         self.wish.setFocus()
