@@ -103,10 +103,14 @@ def _speed_line(speed: ExpectedSpeed) -> str:
         parts.append(f"{duration(speed.step_seconds)} a step of {speed.rows} tokens")
     if speed.tokens_per_second is not None:
         one_by_one = " word by word" if parts else ""
-        parts.append(f"{speed.tokens_per_second:.3g} tokens a second{one_by_one}")
+        parts.append(f"{_rate(speed.tokens_per_second)} tokens a second{one_by_one}")
     if speed.prefill_tokens_per_second is not None:
-        parts.append(f"{speed.prefill_tokens_per_second:.3g} tokens of a prompt a second")
+        parts.append(f"{_rate(speed.prefill_tokens_per_second)} tokens of a prompt a second")
     return f"Expected {where}: {', '.join(parts)}."
+
+
+def _rate(each_second: float) -> str:
+    return f"{each_second:.0f}" if each_second >= 100 else f"{each_second:.3g}"
 
 
 def duration(seconds: float) -> str:
