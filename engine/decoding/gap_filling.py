@@ -69,12 +69,16 @@ class Deadline:
     """A flag that is set with another one, or once the time is over.
 
     Args:
-        seconds: from now on; None: no end.
+        seconds: from ``begin`` on; None: no end.
     """
 
     def __init__(self, cancel: Cancel | None, seconds: float | None) -> None:
-        self._cancel = cancel
-        self._end = math.inf if seconds is None else time.perf_counter() + seconds
+        self._cancel, self._seconds, self._end = cancel, seconds, math.inf
+
+    def begin(self) -> None:
+        """Counts the time from now on, if it is not counted yet."""
+        if self._seconds is not None and self._end == math.inf:
+            self._end = time.perf_counter() + self._seconds
 
     @property
     def is_cancelled(self) -> bool:
@@ -115,8 +119,9 @@ def infill(
         candidates: how many texts are returned, at most; further ones come of further seeds.
         instruction: to a model that answers messages; empty: to fill in the gap.
         max_tokens: of the gap, at most; on a canvas rounded up to the length of a hole.
-        seconds: no step is taken after so many. A text that is written token by token is then cut. If no hole was
-            filled, there is one text at most: the longest beginning of a hole whose tokens the last step accepted.
+        seconds: no step is taken so many after the prompt was read. A text that is written token by token is then
+            cut. If no hole was filled, there is one text at most: the longest beginning of a hole whose tokens the last
+            step accepted.
         seed: of the first candidate.
         cancel: read between steps; then nothing is returned.
         path, files: of the file with the gap, and others, the least important first.
@@ -185,6 +190,8 @@ def _written_behind(run: Run, plan: GapPlan, candidates: int, *, scores: bool) -
         own = dataclasses.replace(run, config=config, seed=_seed(run, number))
         end: GenerationFinished | None = None
         for item in decode(own):
+            if isinstance(item, PrefillFinished):
+                _begin_time(run)
             if isinstance(item, GenerationFinished):
                 end = _in_time(item, run)
             elif isinstance(item, Event) and candidates > 1:
@@ -208,6 +215,11 @@ def _written_behind(run: Run, plan: GapPlan, candidates: int, *, scores: bool) -
     yield kept[texts.index(best[0])][-1]
 
 
+def _begin_time(run: Run) -> None:
+    if isinstance(run.cancel, Deadline):
+        run.cancel.begin()
+
+
 def _in_time(end: GenerationFinished, run: Run) -> GenerationFinished:
     """Returns the end of a run; one that was ended by a deadline is cut by its length."""
     deadline = run.cancel
@@ -226,6 +238,7 @@ def _on_noise(run: Run, plan: GapPlan, tries: Sequence[tuple[GapCanvas, int]], *
     if not (yield from read_prompt(run, most)):
         yield _in_time(finished("cancelled", [], Usage()), run)
         return
+    _begin_time(run)
     own_caches = len(tries) > 1 and isinstance(run.model, HasStepProgram) and run.model.has_step_program
     fillings = [
         _Filling(run, plan, canvas, seed, run.cache.copy() if own_caches else run.cache) for canvas, seed in tries
@@ -350,6 +363,7 @@ def _in_masks(run: Run, tries: Sequence[tuple[GapCanvas, int]]) -> GapDecoding:
     """Fills the holes one after the other, each as a marked span of a finished text."""
     started, texts, kept = time.perf_counter(), list[GapText](), list[list[Event]]()
     run.cache.truncate(0)
+    _begin_time(run)
     yield PrefillFinished(len(run.prompt), 0, 0.0)
     banned = {*run.config.banned_tokens, *run.config.eos_token_ids, run.config.pad_token_id}
     for canvas, seed in tries:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
@@ -102,9 +101,8 @@ def routes(context: ServerContext) -> list[Route]:
 
 
 def _plan(context: ServerContext, body: InfillRequest) -> tuple[RunPlan, ...]:
-    limit = body.t_max_predict_ms or 0  # the prompt has no limit, and a run's own ``seconds`` would count it
-    found = plan_gap(context, body.as_fim(), body.files)
-    return tuple(dataclasses.replace(plan, seconds=limit / 1000 if limit > 0 else None) for plan in found)
+    found, limit = plan_gap(context, body.as_fim(), body.files), (body.t_max_predict_ms or 0) / 1000
+    return tuple(plan.with_time(limit) for plan in found) if limit > 0 else found
 
 
 class InfillWriter:

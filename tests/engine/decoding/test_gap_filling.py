@@ -397,7 +397,10 @@ def test_a_deadline_is_set_by_time_or_by_its_flag() -> None:
     cancel = threading.Event()
     assert not Deadline(None, None).is_set()
     assert not Deadline(cancel, 60.0).is_set()
-    assert Deadline(cancel, 0.0).is_over
+    late = Deadline(cancel, 0.0)
+    assert not late.is_over  # the prompt is not read yet
+    late.begin()
+    assert late.is_over
     cancel.set()
     assert Deadline(cancel, 60.0).is_cancelled
 
