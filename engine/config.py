@@ -27,6 +27,7 @@ MOST_HEADS, MOST_HEAD_DIM, MOST_EXPERTS = 4_096, 16_384, 4_096
 MOST_TILE = 128  # pixels along a side of a soft token: 1120 of them are 18 megapixels
 MOST_THREADS = 256  # of a processor
 MOST_NAME = 64  # characters of a decoder's name
+MOST_CANDIDATES = 16  # candidates for one gap
 GAP_LENGTHS = (8, 16, 32)  # of a gap's hole, in tokens, in models that were trained to pad it
 SMALLEST_CANVAS = 64  # of answers whose length is asked for, or known from their format; as mlx-vlm has it
 LARGEST_SEED = 2**63 - 1  # of a run; the least is 0

@@ -44,7 +44,7 @@ class FakeTokenizer:
         """A token a word."""
         return [2] * len(text.split())
 
-    encode_prompt = encode_rendered = encode
+    encode_prompt = encode_rendered = encode_inert = encode
 
     def inert(self, text: str) -> str:
         return text

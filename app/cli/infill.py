@@ -9,11 +9,10 @@ import re
 from app.cli import options, running, terminal
 from app.cli.stopping import STOPPED, stopping
 from engine import SKILLS, SafelightError
-from engine.config import MOST_CANVAS
+from engine.config import MOST_CANDIDATES, MOST_CANVAS
 from engine.declared import check_real
 
 GAP = re.compile(r"\[\[\s*(\d{1,5})?\s*\]\]")
-MOST_CANDIDATES = 16  # copied from the engine, for --help without torch
 EPILOG = """\
 The gap is [[ ]] in the text, or stands between two files. [[5]] is a gap of exactly five tokens, where the model writes
 on a canvas. Models of block diffusion can fill gaps, those that read whole texts (LLaDA, Dream), and those with

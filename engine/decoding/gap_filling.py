@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from engine.config import LARGEST_SEED, GenerationConfig
+from engine.config import LARGEST_SEED, MOST_CANDIDATES, GenerationConfig
 from engine.decoding.block_diffusion import FinishedCanvas, Usage, denoise_block, finished
 from engine.decoding.fork_schedule import ForkSchedule
 from engine.decoding.gap_plan import GapCanvas, GapPlan, plan_gap
@@ -46,7 +46,6 @@ from engine.text.gap_markers import GapFile, TextGap
 from engine.types import Cancel, Tokens
 
 SIDE_BY_SIDE = 4  # holes that are filled at once; the memory of as many runs is planned
-MOST_CANDIDATES = 16
 DEFAULT_TOKENS = 128  # the most of a gap
 OTHER_TEMPERATURE = 0.8  # at least, of the second candidate and later ones that are written token by token
 LATE = "the time was over"

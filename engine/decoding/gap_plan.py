@@ -148,7 +148,7 @@ def _on_canvases(
 ) -> GapPlan:
     tokenizer, shape, is_masked = model.tokenizer, model.config, config.decoder == READS_WHOLE
     positions = shape.max_position_embeddings
-    behind = tokenizer.encode_rendered(tokenizer.inert(gap.suffix))
+    behind = tokenizer.encode_inert(gap.suffix)
     most = positions // EXTRA_SHARE if is_masked else config.canvas_length or shape.canvas_length
     pads = config.gap_padding and length is None
     if pads and lengths is None:
@@ -165,7 +165,7 @@ def _on_canvases(
     )
     unseen = behind[max(sizes) - largest :]
     question = _question(model, gap, instruction, unseen, positions // EXTRA_SHARE)
-    before = tokenizer.encode_rendered(tokenizer.inert(gap.prefix))
+    before = tokenizer.encode_inert(gap.prefix)
     room = _room(positions - len(question) - max(sizes), config)
     settings = config.replace(
         canvas_length=max(sizes), smallest_canvas=None if is_masked else config.smallest_canvas or SMALLEST_CANVAS,

@@ -62,7 +62,6 @@ def _plan(
     longest = body.max_completion_tokens if body.max_tokens is None else body.max_tokens
     body.max_tokens = most if longest is None else min(longest, most)
     body.max_completion_tokens = None
-    refusal = _no_room()
     for shorter in edit.shorter():
         body.messages = [ChatMessage.model_validate({"role": "user", "content": shorter.prompt})]
         try:
@@ -73,7 +72,12 @@ def _plan(
             continue
         if found.settings.max_tokens >= min(body.max_tokens, len(code) + 1):
             return edit, tuple(_begun(plan, code) for plan in found.choices(body.n))
-    raise refusal
+    raise ApiError(
+        400,
+        "The code to rewrite is too long for the model's context; mark less of it.",
+        param="messages",
+        code="context_length_exceeded",
+    )
 
 
 def _begun(plan: RunPlan, code: list[int]) -> RunPlan:
@@ -82,15 +86,6 @@ def _begun(plan: RunPlan, code: list[int]) -> RunPlan:
     if not config.is_block_diffusion or not 0 < len(code) < config.canvas(plan.model.canvas_length):
         return plan
     return plan.with_prediction(code, NOISE)
-
-
-def _no_room() -> ApiError:
-    return ApiError(
-        400,
-        "The code to rewrite is too long for the model's context; mark less of it.",
-        param="messages",
-        code="context_length_exceeded",
-    )
 
 
 class EditWriter(ChunkWriter):

@@ -31,6 +31,14 @@ MOST_EXTRA = 1_000
 MOST_FIELDS = 64  # of an answer that a client names
 LONGEST_MS = 3_600_000
 OWN_ENDS = {"stop": "eos", "length": "limit"}
+NOTHING: dict[str, Any] = {
+    "index": 0,
+    "content": "",
+    "tokens": [],
+    "id_slot": 0,
+    "tokens_predicted": 0,
+    "tokens_evaluated": 0,
+}
 
 
 class ExtraFile(Strict):
@@ -92,7 +100,7 @@ def routes(context: ServerContext) -> list[Route]:
         body = await read_body(request, context, InfillRequest)
         if body.n_predict == 0:  # it only warms a cache
             model, _ = context.pick(body.model)
-            return JSONResponse(_selected(_empty(model), body.response_fields))
+            return JSONResponse(_selected(_ended(model), body.response_fields))
         found = await asyncio.to_thread(_plan, context, body)
         writer = InfillWriter(found, body)
         return RunResponse(context, found, writer, PATH, is_streamed=bool(body.stream), follows_one=True)
@@ -139,13 +147,11 @@ class InfillWriter:
 
     def _last(self, content: str, answer: ServedAnswer) -> dict[str, Any]:
         plan = self._plans[answer.index]
-        return _head(answer) | {
+        return _ended(plan.model, plan) | {
+            **_head(answer),
             "content": content,
-            "stop": True,
             "model": plan.name,
-            "generation_settings": _settings(plan.model, plan),
             "has_new_line": "\n" in answer.settled,
-            "truncated": False,
             "stop_type": "word" if answer.stop is not None else OWN_ENDS[answer.finish_reason],
             "stopping_word": answer.stop or "",
             "tokens_cached": answer.prompt_tokens + len(answer.tokens),
@@ -154,33 +160,20 @@ class InfillWriter:
 
 
 def _head(answer: ServedAnswer) -> dict[str, Any]:
+    counts = {"tokens_predicted": len(answer.tokens), "tokens_evaluated": answer.prompt_tokens}
+    return {**NOTHING, "index": answer.index, **counts}
+
+
+def _ended(model: LoadedModel, plan: RunPlan | None = None) -> dict[str, Any]:
+    """Returns the end of an answer without text, which is the whole answer to a request that wants none."""
+    settings: dict[str, Any] = {"n_ctx": model.context}
+    if plan is not None:
+        settings |= {"n_predict": plan.settings.max_tokens, "seed": plan.request.seed}
     return {
-        "index": answer.index,
-        "content": "",
-        "tokens": [],
-        "id_slot": 0,
-        "tokens_predicted": len(answer.tokens),
-        "tokens_evaluated": answer.prompt_tokens,
-    }
-
-
-def _settings(model: LoadedModel, plan: RunPlan | None = None) -> dict[str, Any]:
-    found: dict[str, Any] = {"n_ctx": model.context}
-    return found if plan is None else found | {"n_predict": plan.settings.max_tokens, "seed": plan.request.seed}
-
-
-def _empty(model: LoadedModel) -> dict[str, Any]:
-    """Returns the answer to a request that wants no text."""
-    return {
-        "index": 0,
-        "content": "",
-        "tokens": [],
-        "id_slot": 0,
-        "tokens_predicted": 0,
-        "tokens_evaluated": 0,
+        **NOTHING,
         "stop": True,
         "model": model.name,
-        "generation_settings": _settings(model),
+        "generation_settings": settings,
         "has_new_line": False,
         "truncated": False,
         "stop_type": "limit",

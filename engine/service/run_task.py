@@ -91,16 +91,13 @@ def _with_outline(model: Model, request: RunRequest, prompt: int) -> RunRequest:
     what = "revising a text" if request.noise else "filling in gaps"
     require_diffusion(request.config, model.family.decoders, model.family.default_decoder, what)
 
-    def encode(text: str) -> list[int]:
-        return model.tokenizer.encode_rendered(model.tokenizer.inert(text))
-
     own = model.config
     config, changes = outlined(
         request.outline,
         request.noise,
         request.config,
         own.canvas_length,
-        encode,
+        model.tokenizer.encode_inert,
         request.seed,
         own.max_position_embeddings - prompt,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from engine.tasks.skills.skill import is_held_out_content
@@ -65,12 +65,10 @@ class GapExample:
         return self.prefix + self.answer + self.suffix
 
 
-def _without(kind: str, pieces: Sequence[str], separator: str, rng: random.Random, first: int, last: int) -> GapExample:
-    """Takes one of the pieces ``first`` to ``last`` out of the text that they make."""
-    place = rng.randint(first, last)
-    before, behind = separator.join(pieces[:place]), separator.join(pieces[place + 1 :])
-    before += separator if place else ""
-    behind = separator + behind if place + 1 < len(pieces) else ""
+def _without(kind: str, pieces: Sequence[str], separator: str, place: int) -> GapExample:
+    """Takes one of the pieces out of the text that they make."""
+    before = "".join(piece + separator for piece in pieces[:place])
+    behind = "".join(separator + piece for piece in pieces[place + 1 :])
     return GapExample(kind, before, pieces[place], behind)
 
 
@@ -79,20 +77,19 @@ def _series(rng: random.Random) -> GapExample:
     count = rng.randint(5, 8)
     start = rng.randint(0, 60) + max(0, -step * (count - 1))
     terms = [str(start + step * place) for place in range(count)]
-    return _without("series", terms, rng.choice((" ", ", ")), rng, 1, count - 2)
+    return _without("series", terms, rng.choice((" ", ", ")), rng.randint(1, count - 2))
 
 
 def _table(rng: random.Random) -> GapExample:
     factor, first, count = rng.randint(2, 12), rng.randint(1, 7), rng.randint(4, 5)
     lines = [f"{factor} x {row} = {factor * row}" for row in range(first, first + count)]
-    return _without("table", lines, "\n", rng, 1, count - 2)
+    return _without("table", lines, "\n", rng.randint(1, count - 2))
 
 
 def _sum(rng: random.Random) -> GapExample:
     left, right = rng.randint(0, 60), rng.randint(0, 39)
     pieces = [str(left), "+", str(right), "=", str(left + right)]
-    place = rng.choice((0, 2, 4))
-    return _without("sum", pieces, " ", rng, place, place)
+    return _without("sum", pieces, " ", rng.choice((0, 2, 4)))
 
 
 def _brackets(rng: random.Random) -> GapExample:
@@ -101,32 +98,28 @@ def _brackets(rng: random.Random) -> GapExample:
     opening = "".join(letters[place] + kind[0] for place, kind in enumerate(kinds)) + letters[-1]
     closing = [kind[1] + letters[len(kinds) + place] for place, kind in enumerate(reversed(kinds))]
     place = rng.randrange(len(closing))
-    letter = closing[place][1]
-    return GapExample(
-        "brackets", opening + "".join(closing[:place]), closing[place][0], letter + "".join(closing[place + 1 :])
-    )
+    before, behind = opening + "".join(closing[:place]), "".join(closing[place + 1 :])
+    return GapExample("brackets", before, closing[place][0], closing[place][1] + behind)
 
 
 def _capitals(rng: random.Random) -> GapExample:
     words = [random_word(rng) for _ in range(rng.randint(3, 4))]
     pieces = [piece for word in words for piece in (word, word.upper())]
-    place = rng.randrange(len(pieces))
-    return _without("capitals", pieces, " ", rng, place, place)
+    return _without("capitals", pieces, " ", rng.randrange(len(pieces)))
 
 
 def _calendar(rng: random.Random) -> GapExample:
     names = rng.choice((DAYS, MONTHS))
     first, count = rng.randrange(len(names)), rng.randint(3, 5)
     pieces = [names[(first + place) % len(names)] for place in range(count)]
-    return _without("calendar", pieces, ", ", rng, 1, count - 2)
+    return _without("calendar", pieces, ", ", rng.randint(1, count - 2))
 
 
 def _phrase(rng: random.Random) -> GapExample:
     words = rng.choice(PHRASES).rstrip(".").split(" ")
     long = [place for place, word in enumerate(words) if len(word) > 2]
-    place = rng.choice(long)
-    gap = _without("phrase", words, " ", rng, place, place)
-    return GapExample("phrase", gap.prefix, gap.answer, gap.suffix + ".")
+    gap = _without("phrase", words, " ", rng.choice(long))
+    return replace(gap, suffix=gap.suffix + ".")
 
 
 KINDS: dict[str, tuple[Callable[[random.Random], GapExample], int]] = {

@@ -6,7 +6,7 @@ two. Editors send such prompts as texts. Sources: each row names its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.text.tokenizer import Tokenizer
@@ -214,8 +214,3 @@ def parse(prompt: str) -> TextGap | None:
     prompt = prompt.removeprefix(beginning)
     rows = sorted(MARKERS, key=lambda markers: not (markers.file and markers.file in prompt))
     return next((gap for markers in rows if (gap := markers.parse(prompt)) is not None), None)
-
-
-def render(prefix: str, suffix: str, files: Sequence[GapFile] = (), markers: GapMarkers = MARKERS[0]) -> str:
-    """Returns the prompt of a gap with markers, those of Qwen2.5-Coder by default."""
-    return markers.render(TextGap(prefix, suffix, files=tuple(files)))

@@ -97,6 +97,10 @@ class Tokenizer:
         _require_bounded(text)
         return self._rendered(text)
 
+    def encode_inert(self, text: str) -> list[int]:
+        """Encodes a text from outside, as ``encode``: its special tokens are read as ordinary text."""
+        return self.encode_rendered(self.inert(text))
+
     def count(self, text: str) -> int:
         """Counts the ids of ``encode_rendered`` for a text of any length, to within one per ``MOST_CHARACTERS``."""
         pieces = (text[start : start + MOST_CHARACTERS] for start in range(0, len(text), MOST_CHARACTERS))

@@ -14,7 +14,7 @@ from engine.config import GAP_LENGTHS
 from engine.tasks import gaps
 from engine.text.outline import INSTRUCTION
 from engine.training.data.corpus import EOS, PAD, RowStream, build_tokenizer, left_padded, prompt_text
-from engine.training.data.rollout import POOL, Draw, Pool, TrainingBatch, placed
+from engine.training.data.rollout import POOL, Draw, Pool, TrainingBatch
 
 PROMPT_LENGTH = 24 + gaps.MOST_TEXT  # tokens of the question with its turn marks, and of a text
 
@@ -65,19 +65,8 @@ class GapPool(Pool):
     NAMES = (*POOL, "slots")
 
     def __init__(self, draw: Draw, size: int, vocab_size: int, generator: torch.Generator, ahead: bool = False) -> None:
-        self._fresh: list[Tensor] = []
-        super().__init__(self._drawn(draw), size, vocab_size, generator, ahead)
-        self.slots = self._fresh.pop()
+        super().__init__(draw, size, vocab_size, generator, ahead)
         self._pin()
-
-    def _drawn(self, draw: Draw) -> Draw:
-        def drawn(count: int) -> TrainingBatch:
-            batch = draw(count)
-            assert batch.slots is not None
-            self._fresh = [batch.slots]
-            return batch
-
-        return drawn
 
     def _pin(self) -> None:
         assert self.slots is not None
@@ -90,8 +79,3 @@ class GapPool(Pool):
         right = super().advance(torch.where(self.slots[..., None], logits, certain), retire)
         self._pin()
         return right
-
-    def _renew(self, finished: Tensor, retire: float) -> None:
-        super()._renew(finished, retire)
-        if self._fresh and self.slots is not None:
-            self.slots = placed(self.slots, finished, self._fresh.pop())

@@ -46,7 +46,7 @@ class Pool:
     """
 
     NAMES: tuple[str, ...] = POOL
-    slots: Tensor | None = None  # the whole canvas is written
+    slots: Tensor | None  # None: the whole canvas is written
     looks: Tensor | None = None  # no token has evidence to look up
 
     def __init__(self, draw: Draw, size: int, vocab_size: int, generator: torch.Generator, ahead: bool = False) -> None:
@@ -56,7 +56,7 @@ class Pool:
         self.ahead = ahead
         self.settings = GenerationConfig()
         batch = draw(size)
-        self.ids, self.present, self.target = batch.ids, batch.present, batch.target
+        self.ids, self.present, self.target, self.slots = batch.ids, batch.present, batch.target, batch.slots
         device = batch.ids.device
         steps = range(self.settings.max_denoising_steps)
         self.temperatures = torch.tensor([self.settings.temperature(step) for step in steps], device=device)
@@ -108,6 +108,8 @@ class Pool:
             self.ids = placed(self.ids, finished, fresh.ids)
             self.present = placed(self.present, finished, fresh.present)
             self.target = placed(self.target, finished, fresh.target)
+            if self.slots is not None and fresh.slots is not None:
+                self.slots = placed(self.slots, finished, fresh.slots)
             self.canvas = placed(self.canvas, finished, self._start(fresh.target))
             self.soft = self.soft.masked_fill_(finished[:, None, None], 0.0)
             self.step = self.step.masked_fill_(finished, 0)

@@ -59,7 +59,7 @@ class LetterTokenizer:
     def encode_prompt(self, text: str) -> list[int]:
         return [2, *self.encode(text)]
 
-    encode_rendered = encode
+    encode_rendered = encode_inert = encode
 
     def inert(self, text: str) -> str:
         return text

@@ -7,7 +7,7 @@ import inspect
 import pytest
 from transformers import CodeLlamaTokenizer
 
-from engine.text.gap_markers import MARKERS, GapFile, GapMarkers, TextGap, markers_of, parse, render
+from engine.text.gap_markers import MARKERS, GapFile, GapMarkers, TextGap, markers_of, parse
 from engine.text.tokenizer import Tokenizer
 from tests.engine.gap_models import with_added
 
@@ -60,7 +60,6 @@ def test_files_come_before_the_text_as_qwen_wants_them() -> None:
     assert parse(prompt) == TextGap(GAP.prefix, GAP.suffix, "main.py", whole)
     assert parse(GEMMA.render(gap)) == parse(prompt)
     assert parse(STAR2.render(gap)) == parse(prompt)
-    assert render(GAP.prefix, GAP.suffix, files) == QWEN.render(TextGap(GAP.prefix, GAP.suffix, "", files))
 
 
 def test_files_are_comments_where_a_model_has_no_marker_for_them() -> None:
