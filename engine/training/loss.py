@@ -131,7 +131,7 @@ def gap_loss(logits: Tensor, target: Tensor, slots: Tensor) -> Tensor:
     Padding behind a gap's text counts as end tokens do: the first one in full.
     """
     padding = (target == PAD) & slots
-    tail = padding & (padding.cumsum(dim=1) > 1)
+    tail = padding & F.pad(padding, (1, -1))
     own = slots & ~tail
     share = (own.sum(dim=1, keepdim=True) * target.shape[1]) ** -0.5
     weight = torch.where(own, share, tail * (TAIL / target.shape[1]))

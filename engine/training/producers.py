@@ -58,8 +58,8 @@ def open_source(feed: Feed, recipe: TrainingRecipe, seed: int, puzzles: Path) ->
         assert recipe.vision is not None
         pictures = {"drawings": DrawingSource, "sudokus": SudokuPictureSource, "cells": SudokuPartSource}
         return pictures[feed.kind](recipe.canvas_length, seed, recipe.vision, feed.budget, feed.kind)
-    if feed.kind == "gaps":
-        return GapSource(recipe.canvas_length, seed)
+    if feed.kind == "gap" or feed.kind == "gaps":
+        return GapSource(recipe.canvas_length, seed, several=feed.kind == "gaps")
     assert feed.kind != "text"
     return DecisionSource(feed.kind, recipe.canvas_length, seed)
 

@@ -158,7 +158,7 @@ class Trainer(TrainingLoop):
         draw, size = partial(self.rows.draw, index), self.model.config.vocab_size
         if feed.is_read:
             return Reads(draw, feed.rows, size, self.generator)
-        kind = GapPool if feed.kind == "gaps" else Pool
+        kind = GapPool if feed.has_slots else Pool
         return kind(draw, feed.rows, size, self.generator, self.ahead)
 
     def _begin(self, before: State | None) -> None:

@@ -1,10 +1,13 @@
 """Rows of texts with a gap: the text on a canvas, of which only the gap is to be written, and walks of such canvases.
 
-The text before the gap is in the prompt or on the canvas, too. The gap has the length of its answer, or one of
+A row has one gap, and the text before it may be in the prompt. Or it has as many texts with a gap each as fit a canvas:
+the prompt is short, so these are learnt from at half the cost. A gap has the length of its answer, or one of
 ``GAP_LENGTHS``: what the answer leaves of it is padding.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -16,47 +19,71 @@ from engine.text.outline import INSTRUCTION
 from engine.training.data.corpus import EOS, PAD, RowStream, build_tokenizer, left_padded, prompt_text
 from engine.training.data.rollout import POOL, Draw, Pool, TrainingBatch
 
-PROMPT_LENGTH = 24 + gaps.MOST_TEXT  # tokens of the question with its turn marks, and of a text
+ASKED = 23  # tokens of the question with its turn marks
+PROMPT_LENGTH = ASKED + gaps.MOST_TEXT
+EXACT = 0.5  # share of the gaps that have the length of their answer
+OFTEN = (8, 4, 1)  # how often a gap has each of ``GAP_LENGTHS`` otherwise
+Drawn = tuple[gaps.GapExample, int]
+"""A text with a gap, and the length of the gap on its canvas, in tokens."""
 
 
 class GapSource(RowStream):
-    """Draws texts with a gap."""
+    """Draws texts with a gap. ``several``: as many as fit a canvas, on lines of their own."""
 
-    def __init__(self, canvas_length: int, seed: int) -> None:
-        super().__init__(seed, "gaps")
-        self.canvas_length, self.prompt_length = canvas_length, PROMPT_LENGTH
+    def __init__(self, canvas_length: int, seed: int, several: bool = False) -> None:
+        super().__init__(seed, "several gaps" if several else "gaps")
+        self.canvas_length, self.several = canvas_length, several
+        self.prompt_length = ASKED if several else PROMPT_LENGTH
         self.tokenizer = build_tokenizer()
 
     def draw(self, count: int) -> TrainingBatch:
         prompts, targets = list[list[int]](), list[list[int]]()
         slots = torch.zeros(count, self.canvas_length, dtype=torch.bool)
         question = prompt_text(INSTRUCTION)
-        for row in range(count):
-            prefix, answer, suffix, length = self._fitting()
-            before = prefix if self.rng.random() < 0.5 else ""  # in the prompt
-            given = prefix.removeprefix(before)
-            if len(given) + length + len(suffix) > self.canvas_length:
-                before, given = prefix, ""
+        for row in slots:
+            before, texts = self._texts()
             prompts.append(self.tokenizer.encode(question + before).ids)
-            padding = [PAD] * (length - len(answer))
-            canvas = [*self._ids(given), *self._ids(answer), *padding, *self._ids(suffix)]
+            canvas = list[int]()
+            for gap, length in texts:
+                canvas += self._ids("\n" + gap.prefix if canvas else gap.prefix)
+                row[len(canvas) : len(canvas) + length] = True
+                canvas += [*self._ids(gap.answer), *[PAD] * (length - len(gap.answer)), *self._ids(gap.suffix)]
             targets.append(canvas + [EOS] * (self.canvas_length - len(canvas)))
-            slots[row, len(given) : len(given) + length] = True
         batch = left_padded(prompts, targets, self.prompt_length)
         return TrainingBatch(batch.ids, batch.present, batch.target, slots)
 
-    def _fitting(self) -> tuple[str, str, str, int]:
-        """Draws a text whose gap and suffix fit a canvas, and the length of its gap."""
-        while True:
-            gap = gaps.sample(self.rng, "train")
-            longer = [length for length in GAP_LENGTHS if length >= len(gap.answer)]
-            length = len(gap.answer) if self.rng.random() < 0.4 else self.rng.choice(longer)
-            if length + len(gap.suffix) <= self.canvas_length:
-                return gap.prefix, gap.answer, gap.suffix, length
+    def _texts(self) -> tuple[str, list[Drawn]]:
+        """Draws a row: what stands in the prompt, and the texts on the canvas."""
+        gap, length = self._drawn()
+        if not self.several:
+            while length + len(gap.suffix) > self.canvas_length:
+                gap, length = self._drawn()
+            if self.rng.random() < 0.5 or _size(gap, length) > self.canvas_length:
+                return gap.prefix, [(replace(gap, prefix=""), length)]
+            return "", [(gap, length)]
+        room, texts = self.canvas_length, list[Drawn]()
+        while not texts or _size(gap, length) <= room:
+            if _size(gap, length) <= room:
+                texts.append((gap, length))
+                room -= _size(gap, length) + 1  # a line feed
+            gap, length = self._drawn()
+        return "", texts
+
+    def _drawn(self) -> Drawn:
+        gap = gaps.sample(self.rng, "train")
+        if self.rng.random() < EXACT:
+            return gap, len(gap.answer)
+        fitting = [length for length in GAP_LENGTHS if length >= len(gap.answer)]
+        return gap, self.rng.choices(fitting, OFTEN[-len(fitting) :])[0]
 
     def _ids(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer.encode(text).ids
         return ids
+
+
+def _size(gap: gaps.GapExample, length: int) -> int:
+    """Returns the tokens of a text with a gap of ``length`` tokens."""
+    return len(gap.prefix) + length + len(gap.suffix)
 
 
 class GapPool(Pool):

@@ -29,11 +29,11 @@ class Feed:
     Short and long are the skills: short prompts with the first block of their answer, and the rest. Brief, single, pair
     and joint are decisions: one question in a short prompt or a longer one, and several read from one canvas. Text is
     whole skills, packed for a causal model. Drawings and Sudokus are pictures, each with several questions;
-    cells are Sudokus without questions. Gaps are texts with a gap. ``budget``: maximum soft tokens of a picture.
+    cells are Sudokus without questions. Gap is a text with a gap; gaps are several on a canvas. ``budget``: maximum soft tokens of a picture.
     """
 
     kind: Literal[
-        "sudoku", "short", "long", "brief", "single", "pair", "joint", "text", "drawings", "sudokus", "cells", "gaps"
+        "sudoku", "short", "long", "brief", "single", "pair", "joint", "text", "drawings", "sudokus", "cells", "gap", "gaps"
     ]
     every: int
     rows: int
@@ -47,7 +47,7 @@ class Feed:
     @property
     def has_slots(self) -> bool:
         """True if only some positions of a canvas are to be written, and the others are given."""
-        return self.is_read or self.kind == "gaps"
+        return self.is_read or self.kind in ("gap", "gaps")
 
 
 @dataclass(frozen=True, kw_only=True)
