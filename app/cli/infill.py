@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import argparse
 import math
-import re
 
 from app.cli import options, running, terminal
 from app.cli.stopping import STOPPED, stopping
 from engine import SKILLS, SafelightError
-from engine.config import MOST_CANDIDATES, MOST_CANVAS
+from engine.config import MOST_CANDIDATES
 from engine.declared import check_real
+from engine.text.outline import Hole, parse, spans
 
-GAP = re.compile(r"\[\[\s*(\d{1,5})?\s*\]\]")
 EPILOG = """\
-The gap is [[ ]] in the text, or stands between two files. [[5]] is a gap of exactly five tokens, where the model writes
-on a canvas. Models of block diffusion can fill gaps, those that read whole texts (LLaDA, Dream), and those with
-fill-in-the-middle tokens (Qwen2.5-Coder, StarCoder, CodeGemma).
+The gap is [[...]] in the text, as in the chat, or stands between two files. Where the model writes on a canvas, the gap
+may have a length: [[5 tokens]], [[3 words]]. Models of block diffusion can fill gaps, those that read whole texts
+(LLaDA, Dream), and those with fill-in-the-middle tokens (Qwen2.5-Coder, StarCoder, CodeGemma).
 
 examples:
-  safelight infill "2 4 6 [[ ]] 10 12" --max-new-tokens 8
-  safelight infill "Monday, [[ ]], Wednesday" --max-new-tokens 16 --candidates 3 --json
+  safelight infill "2 4 6 [[...]] 10 12" --max-new-tokens 8
+  safelight infill "Monday, [[...]], Wednesday" --max-new-tokens 16 --candidates 3 --json
   safelight infill --file FILE --model ~/models/qwen2.5-coder.gguf
   safelight infill --prefix-file FILE --suffix-file FILE
 """
@@ -33,7 +32,7 @@ def add(commands: options.Commands) -> None:
         description="Write what stands in the gap of a text, and nothing else.",
         epilog=EPILOG,
     )
-    parser.add_argument("text", metavar="TEXT", nargs="?", help="a text with one gap, written as [[ ]]")
+    parser.add_argument("text", metavar="TEXT", nargs="?", help="a text with one gap, written as [[...]]")
     parser.add_argument("--file", metavar="FILE", help="a file that has the text; - reads it from standard input")
     parser.add_argument("--prefix-file", metavar="FILE", help="a file that has the text before the gap")
     parser.add_argument("--suffix-file", metavar="FILE", help="a file that has the text behind the gap")
@@ -49,13 +48,14 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    prefix, suffix, length = _gap_of(args)
+    prefix, hole, suffix = _gap_of(args)
     changes = options.sampler_changes(args)
     if args.seconds is not None:
         check_real("seconds", args.seconds, 0.0, exclusive=True)
     model = running.load(args, SKILLS)
 
     from engine.decoding.gap_filling import DEFAULT_TOKENS, infill  # torch
+    from engine.service.outlining import hole_tokens
 
     config = options.settings(model.generation_defaults, changes)
     with stopping() as stop:
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             model,
             prefix,
             suffix,
-            length=length,
+            length=hole_tokens(hole, model.tokenizer.encode_inert),
             candidates=args.candidates,
             instruction=args.instruction,
             max_tokens=int(changes.get("max_new_tokens", DEFAULT_TOKENS)),
@@ -93,8 +93,8 @@ def _known(score: float) -> float | None:
     return score if math.isfinite(score) else None
 
 
-def _gap_of(args: argparse.Namespace) -> tuple[str, str, int | None]:
-    """Returns the texts around the gap, and its length in tokens, if that is given.
+def _gap_of(args: argparse.Namespace) -> tuple[str, Hole, str]:
+    """Returns the text before the gap, the gap, and the text behind it.
 
     Raises:
         SafelightError: there is not exactly one gap; a file cannot be read.
@@ -105,12 +105,12 @@ def _gap_of(args: argparse.Namespace) -> tuple[str, str, int | None]:
     if around:
         if args.prefix_file is None or args.suffix_file is None:
             raise SafelightError("give both --prefix-file and --suffix-file; one of them may be an empty file")
-        return options.read_text(args.prefix_file)[0], options.read_text(args.suffix_file)[0], None
+        return options.read_text(args.prefix_file)[0], Hole(), options.read_text(args.suffix_file)[0]
     text = args.text if args.file is None else options.read_text(args.file)[0]
-    gaps = list(GAP.finditer(text))
+    gaps = [*spans(text)]
     if len(gaps) != 1:
-        raise SafelightError(f"the text has {len(gaps)} gaps; write [[ ]] in exactly one place")
-    length = None if gaps[0][1] is None else int(gaps[0][1])
-    if length is not None and not 1 <= length <= MOST_CANVAS:
-        raise SafelightError(f"a gap has at least 1 token, and at most {MOST_CANVAS:,}")
-    return text[: gaps[0].start()], text[gaps[0].end() :], length
+        raise SafelightError(f"the text has {len(gaps)} gaps; write [[...]] in exactly one place")
+    [(start, stop)] = gaps
+    _, (hole,) = parse(text[start:stop])
+    assert isinstance(hole, Hole)
+    return text[:start], hole, text[stop:]

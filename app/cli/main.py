@@ -62,7 +62,7 @@ EPILOG = """\
 examples:
   safelight                                             the window
   safelight generate "Reverse the word robot." --watch  watch an answer develop in the terminal
-  safelight infill "2 4 6 [[ ]] 10 12"                  what stands in the gap of a text
+  safelight infill "2 4 6 [[...]] 10 12"                what stands in the gap of a text
   safelight decide "The number is 51." --yes-no "Is the number even?"    a typed answer, with its probability
   safelight sudoku --make 5 --givens 40-50 > puzzles.txt   fresh puzzles
   safelight sudoku --file puzzles.txt --json            solve them, one JSON object a line

@@ -49,16 +49,19 @@ class PresetEditor(QDialog):
         values: SettingsValues,
         defaults: GenerationConfig,
         current: str = "",
+        outline: str = "",
         parent: QWidget | None = None,
     ) -> None:
         """
         Args:
             values: those that the sampler shows now, over the loaded model's ``defaults``.
             current: the id of the preset in use.
+            outline: the text with gaps that a new preset begins with, instead of that of the one in use.
         """
         super().__init__(parent)
         self.setWindowTitle(tr("Presets"))
-        self._now = store.find(current).with_values(values)
+        now = store.find(current).with_values(values)
+        self._now = now.replace(outline=outline or now.outline)
         self.made = ""  # the id of the last preset that was made of the current values
         self._drafts = PresetDrafts(store, defaults, values.decoders, current)
         self._failure = store.problem

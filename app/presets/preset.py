@@ -16,12 +16,13 @@ from engine.decoding.names import MIXABLE
 
 LONGEST_NAME = 60  # characters
 LONGEST_PROMPT = 200_000
+LONGEST_OUTLINE = 4_000
 DEFAULT = "default"
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A named system prompt with sampler settings.
+    """A named system prompt with a text with gaps, the outline of prompts, and sampler settings.
 
     ``overrides`` are pairs of a sampler setting's name and value, in the order of ``app.settings.spec.SAMPLER``;
     the other settings are the model's defaults. ``think`` lets the model reason before it answers.
@@ -33,6 +34,7 @@ class Preset:
     overrides: tuple[tuple[str, float], ...] = ()
     think: bool = False
     decoding: DecodingChoice = OWN_DECODING
+    outline: str = ""
 
     @property
     def is_built_in(self) -> bool:
@@ -112,6 +114,8 @@ def problem(preset: Preset, taken: Iterable[str], defaults: GenerationConfig) ->
         return tr("There is another preset called “{name}”. Choose another name.", name=name)
     if len(preset.system_prompt) > LONGEST_PROMPT:
         return tr("The system prompt is longer than {count} characters. Shorten it.", count=f"{LONGEST_PROMPT:,}")
+    if len(preset.outline) > LONGEST_OUTLINE:
+        return tr("The text with gaps is longer than {count} characters. Shorten it.", count=f"{LONGEST_OUTLINE:,}")
     decoders = (preset.decoding.decoder or BLOCK_DIFFUSION, *MIXABLE)
     return SettingsValues(dict(preset.overrides), decoding=preset.decoding, decoders=decoders).problem(defaults)
 

@@ -12,7 +12,15 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.presets.preset import BUILT_IN_IDS, LONGEST_NAME, LONGEST_PROMPT, Preset, built_in, overrides_in_order
+from app.presets.preset import (
+    BUILT_IN_IDS,
+    LONGEST_NAME,
+    LONGEST_OUTLINE,
+    LONGEST_PROMPT,
+    Preset,
+    built_in,
+    overrides_in_order,
+)
 from app.settings.decoders import DecodingChoice
 from app.settings.spec import ACCEPTANCE, BLOCK_CACHE, REMASKING, SAMPLER
 from app.system.folders import set_aside, tighten
@@ -22,9 +30,9 @@ from engine import SafelightError
 from engine.files import count_signs, parse_json, private_folder, read_bytes, write_text
 
 FILE = "presets.json"
-VERSION = 6
-"""If a preset chooses a block cache; else 4 if one chooses a remasking, 3 if one mixes decoders, 2 if one names a
-decoder, or 1.
+VERSION = 7
+"""If a preset has an outline; else 6 if one chooses an acceptance, 5 a block cache, 4 a remasking, 3 if one mixes
+decoders, 2 if one names a decoder, or 1.
 """
 MOST = 500  # presets
 MOST_BYTES = 2**21
@@ -79,7 +87,7 @@ class PresetStore:
                 raise SafelightError(
                     tr("There are already {count} presets, the most that are kept. Delete one first.", count=MOST)
                 )
-            version = max((_version(preset.decoding) for preset in merged), default=1)
+            version = max(map(_version, merged), default=1)
             text = json.dumps({"version": version, "presets": [_as_json(preset) for preset in merged]}, indent=2)
             if len(text) >= MOST_BYTES or count_signs(text) > MOST_VALUES:
                 raise SafelightError(tr("The presets are too long to save. Shorten the longest system prompt."))
@@ -185,13 +193,16 @@ def _as_json(preset: Preset) -> dict[str, object]:
         "system_prompt": _encodable(preset.system_prompt),
         "overrides": dict(preset.overrides),
         "think": preset.think,
+        **({"outline": _encodable(preset.outline)} if preset.outline else {}),
     } | preset.decoding.changes
 
 
-def _version(decoding: DecodingChoice) -> int:
-    chosen = decoding.changes.keys()
-    if ACCEPTANCE.name in chosen:
+def _version(preset: Preset) -> int:
+    chosen = preset.decoding.changes.keys()
+    if preset.outline:
         return VERSION
+    if ACCEPTANCE.name in chosen:
+        return 6
     if BLOCK_CACHE.name in chosen:
         return 5
     return 4 if REMASKING.name in chosen else 3 if chosen - {"decoder"} else 2 if chosen else 1
@@ -213,6 +224,7 @@ def _from_json(entry: object) -> Preset | None:
         return None
     prompt, raw, think = entry.get("system_prompt", ""), entry.get("overrides", {}), entry.get("think", False)
     pairs = raw.items() if isinstance(raw, dict) else ()
+    outline = entry.get("outline", "")
     return Preset(
         id,
         name[:LONGEST_NAME],
@@ -220,6 +232,7 @@ def _from_json(entry: object) -> Preset | None:
         overrides_in_order((key, value) for key, value in pairs if _is_in_bounds(key, value)),
         think is True,
         DecodingChoice.read(entry),
+        outline[:LONGEST_OUTLINE] if isinstance(outline, str) else "",
     )
 
 

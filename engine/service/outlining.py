@@ -78,13 +78,12 @@ def noise_places(count: int, noise: float, seed: int) -> list[int]:
 def _cells(outline: Outline, length: int, padding: int, encode: Encode) -> Cells:
     """Returns the tokens of an outline as they stand on canvases of ``length``."""
     tokens = [encode(part) if isinstance(part, str) else () for part in outline]
-    per_word = len(encode(SAMPLE)) / len(SAMPLE.split())
     cells: Cells = []
     for place, part in enumerate(outline):
         if isinstance(part, str):
             cells += tokens[place]
             continue
-        size = _size(part, per_word, encode) or min(UNKNOWN, length)
+        size = hole_tokens(part, encode) or min(UNKNOWN, length)
         behind = len(tokens[place + 1]) if place + 1 < len(tokens) else 0
         left = length - len(cells) % length
         if left < size + min(behind, length // BEHIND) and size <= length and left < length:
@@ -93,11 +92,11 @@ def _cells(outline: Outline, length: int, padding: int, encode: Encode) -> Cells
     return cells
 
 
-def _size(hole: Hole, per_word: float, encode: Encode) -> int | None:
-    """Returns a hole's length in tokens; None if it has none."""
+def hole_tokens(hole: Hole, encode: Encode) -> int | None:
+    """Returns a hole's length in tokens; None if it has none. Words are as long as those of ``SAMPLE``."""
     if hole.length is None or hole.unit == "tokens":
         return hole.length
-    of = per_word if hole.unit == "words" else len(encode(hole.like)) / 100
+    of = len(encode(SAMPLE)) / len(SAMPLE.split()) if hole.unit == "words" else len(encode(hole.like)) / 100
     return max(1, round(hole.length * of))
 
 

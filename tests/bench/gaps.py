@@ -1,8 +1,8 @@
 """Held-out texts with a gap: how often a small model fills them exactly, and how long it takes.
 
 ``python -m tests.bench.gaps [--model safelight-skills] [--count 500] [--json]``. The same texts twice: with the number
-of the gap's tokens given, and without. Then requests are timed on canvases of 16, 32 and 64 rows, and a run that is
-cancelled at its first step.
+of the gap's tokens given, and with a hole of up to 16 tokens for all. Then requests are timed on canvases of 16, 32 and
+64 rows, and a run that is cancelled at its first step.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from engine import Model, infill, load_model
+from engine.service.outlining import UNKNOWN
 from engine.tasks import gaps
 from engine.text.outline import INSTRUCTION
 
@@ -32,7 +33,7 @@ def filled(model: Model, gap: gaps.GapExample, seed: int, length: int | None, ro
         gap.prefix,
         gap.suffix,
         length=length,
-        max_tokens=len(gap.answer) if rows is None else rows // 2,
+        max_tokens=UNKNOWN if rows is None else rows // 2,
         instruction=INSTRUCTION,
         seed=seed,
         config=config,

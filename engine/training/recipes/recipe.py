@@ -6,7 +6,7 @@ import dataclasses
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal, Self, TypeAlias
 
 from engine.config import ModelConfig
 from engine.errors import SafelightError
@@ -22,6 +22,11 @@ def schedule(step: int, done: float, whole: float, warmup_steps: int, decay_shar
     return max(0.0, min((step + 1) / warmup_steps, 1.0, falling))
 
 
+FeedKind: TypeAlias = Literal[
+    "sudoku", "short", "long", "brief", "single", "pair", "joint", "text", "drawings", "sudokus", "cells", "gap", "gaps"
+]
+
+
 @dataclass(frozen=True)
 class Feed:
     """The input of one pool: rows of a kind, ``rows`` at once, used every ``every`` steps.
@@ -29,12 +34,11 @@ class Feed:
     Short and long are the skills: short prompts with the first block of their answer, and the rest. Brief, single, pair
     and joint are decisions: one question in a short prompt or a longer one, and several read from one canvas. Text is
     whole skills, packed for a causal model. Drawings and Sudokus are pictures, each with several questions;
-    cells are Sudokus without questions. Gap is a text with a gap; gaps are several on a canvas. ``budget``: maximum soft tokens of a picture.
+    cells are Sudokus without questions. Gap is a text with a gap; gaps are several on a canvas. ``budget``: maximum
+    soft tokens of a picture.
     """
 
-    kind: Literal[
-        "sudoku", "short", "long", "brief", "single", "pair", "joint", "text", "drawings", "sudokus", "cells", "gap", "gaps"
-    ]
+    kind: FeedKind
     every: int
     rows: int
     budget: int = 70

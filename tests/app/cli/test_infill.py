@@ -28,13 +28,13 @@ def test_the_gap_alone_is_printed(capsys: Capture) -> None:
     model = load_model("safelight-skills")
     config = model.generation_defaults.replace(max_denoising_steps=3)
     [best] = infill(model, "a ", " b", max_tokens=8, config=config)
-    assert run(capsys, "a [[ ]] b", *QUICK)[:2] == (0, best.text + "\n")
+    assert run(capsys, "a [[…]] b", *QUICK)[:2] == (0, best.text + "\n")
     [exact] = infill(model, "a ", " b", length=3, config=config, seed=4)
-    code, out, _ = run(capsys, "a [[3]] b", *QUICK, "--seed", "4", "--json")
+    code, out, _ = run(capsys, "a [[3 tokens]] b", *QUICK, "--seed", "4", "--json")
     read = json.loads(out)
     assert (code, read["prefix"], read["suffix"], read["seed"]) == (0, "a ", " b", 4)
     assert read["texts"] == [{"text": exact.text, "score": exact.score, "tokens": exact.length, "steps": exact.steps}]
-    _, out, _ = run(capsys, "a [[ ]] b", *QUICK, "--candidates", "2", "--json")
+    _, out, _ = run(capsys, "a [[…]] b", *QUICK, "--candidates", "2", "--json")
     assert [one["text"] for one in json.loads(out)["texts"]] == [
         one.text for one in infill(model, "a ", " b", max_tokens=8, config=config, candidates=2)
     ]
@@ -45,7 +45,7 @@ def test_a_file_may_have_the_text_and_a_causal_model_may_write_it(capsys: Captur
     whole, before, behind = (tmp_path / name for name in ("whole", "before", "behind"))
     before.write_text("def f():\n    ", encoding="utf-8")
     behind.write_text("\n\nf()\n", encoding="utf-8")
-    whole.write_text("def f():\n    [[]]\n\nf()\n", encoding="utf-8")
+    whole.write_text("def f():\n    [[...]]\n\nf()\n", encoding="utf-8")
     some = ("--model", str(folder), "--max-new-tokens", "5", "--json")
     first = run(capsys, "--file", str(whole), *some)[1]
     assert first == run(capsys, "--prefix-file", str(before), "--suffix-file", str(behind), *some)[1]
@@ -56,15 +56,16 @@ def test_a_file_may_have_the_text_and_a_causal_model_may_write_it(capsys: Captur
     ("arguments", "said"),
     [
         ((), "give a text with a gap"),
-        (("a [[]]", "--file", "x"), "give a text with a gap"),
+        (("a [[...]]", "--file", "x"), "give a text with a gap"),
         (("no gap",), "the text has 0 gaps"),
-        (("[[]] and [[]]",), "the text has 2 gaps"),
-        (("[[0]]",), "a gap has at least 1 token"),
-        (("[[900]]",), "a gap of this model has 1 to 64 tokens, not 900"),
+        (("[[…]] and [[…]]",), "the text has 2 gaps"),
+        (("[[0]]",), "a gap has 1 to 2,048 words or tokens, not 0"),
+        (("a [[]] b",), "write [[...]] in exactly one place"),
+        (("[[900 tokens]]",), "a gap of this model has 1 to 64 tokens, not 900"),
         (("--prefix-file", "x"), "give both --prefix-file and --suffix-file"),
-        (("[[]]", "--seconds", "0"), "seconds must be"),
-        (("[[]]", "--candidates", "17"), "the number of candidates must be a whole number from 1 to 16"),
-        (("[[]]", "--model", "safelight-masked"), "does not see what stands behind a gap"),
+        (("[[...]]", "--seconds", "0"), "seconds must be"),
+        (("[[...]]", "--candidates", "17"), "the number of candidates must be a whole number from 1 to 16"),
+        (("[[...]]", "--model", "safelight-masked"), "does not see what stands behind a gap"),
     ],
 )
 def test_bad_input_is_one_line(capsys: Capture, arguments: tuple[str, ...], said: str) -> None:
@@ -75,7 +76,7 @@ def test_bad_input_is_one_line(capsys: Capture, arguments: tuple[str, ...], said
 
 
 def test_a_text_that_is_not_ready_in_time_is_none(capsys: Capture) -> None:
-    code, out, err = run(capsys, "a [[ ]] b", "--seconds", "0.000001")
+    code, out, err = run(capsys, "a [[…]] b", "--seconds", "0.000001")
     assert (code, out) == (0, "")
     assert "no text was ready in time" in err
 

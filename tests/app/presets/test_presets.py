@@ -19,7 +19,17 @@ from app.design.text_field import LONGEST_LINE
 from app.presets.drafts import PresetDrafts
 from app.presets.editor import PresetEditor
 from app.presets.picker import EDIT, PresetPicker
-from app.presets.preset import BUILT_IN_IDS, DEFAULT, FOR_DECODER, LONGEST_NAME, Preset, built_in, free_name, problem
+from app.presets.preset import (
+    BUILT_IN_IDS,
+    DEFAULT,
+    FOR_DECODER,
+    LONGEST_NAME,
+    LONGEST_OUTLINE,
+    Preset,
+    built_in,
+    free_name,
+    problem,
+)
 from app.presets.store import FILE, MOST, MOST_BYTES, PresetStore
 from app.settings.decoders import DecodingChoice
 from app.settings.values import SettingsValues
@@ -139,7 +149,7 @@ def test_files_set_aside_do_not_replace_each_other(store: PresetStore, monkeypat
 
 
 def test_a_file_of_a_newer_version_is_left_alone(store: PresetStore) -> None:
-    newer = '{"version": 7, "presets": [], "more": "things"}'
+    newer = '{"version": 8, "presets": [], "more": "things"}'
     store.path.write_text(newer)
     found = again(store)
     assert "newer Safelight" in found.problem
@@ -339,6 +349,15 @@ def test_a_preset_chooses_a_remasking_or_a_cache(store: PresetStore, chosen: Dec
     store.write((POET.replace(decoding=chosen), CLERK))
     assert json.loads(store.path.read_text())["version"] == version
     assert (again(store).problem, again(store).own) == ("", store.own)
+
+
+def test_a_preset_has_a_text_with_gaps(store: PresetStore) -> None:
+    letter = POET.replace(outline="Dear [[…]],\n[[20 words]]")
+    store.write((letter, CLERK))
+    assert json.loads(store.path.read_text())["version"] == 7
+    assert (again(store).problem, again(store).own) == ("", (letter, CLERK))
+    too_long = problem(POET.replace(outline="x" * (LONGEST_OUTLINE + 1)), (), DEFAULTS)
+    assert too_long.endswith(f"longer than {LONGEST_OUTLINE:,} characters. Shorten it.")
 
 
 @pytest.mark.parametrize(
