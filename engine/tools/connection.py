@@ -1,0 +1,221 @@
+"""One tool server: its connection, which is opened and closed in one task, and calls to it.
+
+A server that has ended is started again by the next call; after each failure in a row, the pause before that doubles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import mcp_types as types
+from mcp.client.client import Client
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from engine.errors import SafelightError, Sentence, spoken
+from engine.tools.declared import ToolServer
+from engine.tools.state import ServerState, Status
+from engine.tools.tool import MOST_TOOLS, Tool, ToolResult, read_result, read_tool
+from engine.tools.transports import ErrorLines, Streams, address, program
+
+START_SECONDS = 60.0  # npx and uvx download a server before its first start
+LIST_SECONDS = 30.0
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds after a failure
+MOST_PAGES = 20  # of a list of tools
+LOST = (types.CONNECTION_CLOSED, types.INTERNAL_ERROR, types.INVALID_REQUEST)
+"""Errors that the library gives for an address that does not answer, or no longer knows us."""
+CLIENT = types.Implementation(name="safelight", version="0.1.0")
+"""How we introduce ourselves to servers."""
+
+
+class Connection:
+    """A server's connection. All methods must be called in the event loop's thread.
+
+    Args:
+        changed: called whenever ``state`` has changed.
+    """
+
+    def __init__(self, server: ToolServer, changed: Callable[[], None]) -> None:
+        self.server = server
+        self.state = ServerState(server)
+        self._changed = changed
+        self._client: Client | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()  # the last start has succeeded or failed
+        self._stop = asyncio.Event()  # the connection must be closed, or has ended
+        self._listed = asyncio.Event()  # the list of tools must be read again
+        self._errors = ErrorLines()
+        self._reason = ""
+        self._failures, self._next_try = 0, 0.0
+
+    def start(self) -> None:
+        """Starts the server in a task of its own, unless it runs."""
+        if self._task is None or self._task.done():
+            self._ready, self._stop, self._listed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+            self._errors, self._reason = ErrorLines(), ""
+            self._task = asyncio.get_running_loop().create_task(self._serve(), name=f"tools of {self.server.name}")
+
+    async def close(self) -> None:
+        """Ends the server, and waits until it has ended."""
+        self._stop.set()
+        if self._task is not None:
+            if not self._ready.is_set():
+                self._task.cancel()
+            await asyncio.wait((self._task,))
+
+    async def call(self, tool: str, arguments: dict[str, Any], seconds: float) -> ToolResult:
+        """Calls a tool. A failed call is a result as well, which says why, for the model to read.
+
+        Raises:
+            SafelightError: the server cannot be reached.
+        """
+        client = await self._connected()
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(seconds):
+                raw = await client.call_tool(tool, arguments)
+        except TimeoutError:
+            return ToolResult(f"the tool gave no answer within {seconds:g} seconds", True, seconds)
+        except (MCPError, ValidationError, RuntimeError, httpx2.HTTPError) as error:
+            why = self._why(error)
+            if self.server.url and _is_lost(error):
+                self._reason = why
+                self._stop.set()  # the next call connects again
+            return ToolResult(why, True, time.monotonic() - began)
+        return read_result(raw, time.monotonic() - began)
+
+    async def _connected(self) -> Client:
+        if self._task is None or self._task.done():
+            wait = self._next_try - time.monotonic()
+            if wait > 0:
+                raise SafelightError(f"{self.server.name} {self.state.problem}; it is tried again in {wait:.0f} s")
+            self.start()
+        await self._ready.wait()
+        if self._client is None:
+            raise SafelightError(f"{self.server.name} {self.state.problem or 'has ended'}")
+        return self._client
+
+    async def _serve(self) -> None:
+        """Opens the connection, keeps it until it ends or is closed, and closes it, in this one task."""
+        self._show("starting")
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                async with asyncio.timeout(START_SECONDS):  # no scope of anyio: what is opened here stays open
+                    client = await stack.enter_async_context(
+                        Client(self._open(), client_info=CLIENT, message_handler=self._take)
+                    )
+                    await self._list(client)
+                self._client, self._failures = client, 0
+                self._ready.set()
+                await self._keep(client)
+            self._show("failed" if self._reason else "off", problem=self._reason)
+        except asyncio.CancelledError:
+            self._show("off")
+            raise
+        except BaseException as error:  # groups of exceptions, too: nothing may end the thread of all servers
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
+            self._show("failed", problem=self._why(error))
+        finally:
+            self._client = None
+            if self.state.status == "failed":
+                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures)
+                self._failures, self._next_try = self._failures + 1, time.monotonic() + pause
+            self._ready.set()
+
+    def _open(self) -> contextlib.AbstractAsyncContextManager[Streams]:
+        return address(self.server) if self.server.url else program(self.server, self._errors, self._end)
+
+    def _end(self, reason: str) -> None:
+        """Notes that the program has ended by itself, and why: by the given reason, or by what it wrote last."""
+        last = self._errors.text.rsplit("\n", 1)[-1]
+        self._reason = reason or (f"has ended: {last[:200]}" if last else "has ended")
+        self._stop.set()
+
+    async def _take(self, message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification) or isinstance(
+            getattr(message, "root", None), types.ToolListChangedNotification
+        ):
+            self._listed.set()
+
+    async def _keep(self, client: Client) -> None:
+        """Reads the list of tools again whenever it has changed, until the connection ends."""
+        while not self._stop.is_set():
+            waits = [asyncio.ensure_future(event.wait()) for event in (self._stop, self._listed)]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+            if self._listed.is_set() and not self._stop.is_set():
+                self._listed.clear()
+                async with asyncio.timeout(LIST_SECONDS):
+                    await self._list(client)
+
+    async def _list(self, client: Client) -> None:
+        """Reads the tools of the server, as many as are offered."""
+        tools, left_out, count = list[Tool](), list[str](), 0
+        cursor: str | None = None
+        for _ in range(MOST_PAGES):
+            page = await client.list_tools(cursor=cursor, cache_mode="refresh")
+            for raw in page.tools:
+                count += 1
+                if len(tools) < MOST_TOOLS and len(left_out) < MOST_TOOLS:
+                    try:
+                        tools.append(read_tool(self.server.name, raw))
+                    except SafelightError as error:
+                        left_out.append(str(error))
+            cursor = page.next_cursor
+            if not cursor or count > MOST_TOOLS:
+                break
+        if count > len(tools) + len(left_out) or cursor:
+            left_out.append(f"it has more than the {MOST_TOOLS} tools that are offered")
+        unique = {tool.name: tool for tool in tools}
+        self._show("ready", tuple(unique.values()), left_out=tuple(left_out[:5]))
+
+    def _show(
+        self, status: Status, tools: tuple[Tool, ...] = (), problem: str = "", left_out: tuple[str, ...] = ()
+    ) -> None:
+        self.state = ServerState(self.server, status, tools, problem, self._errors.text, left_out)
+        self._changed()
+
+    def _why(self, error: BaseException) -> str:
+        """Returns the reason of a failure, in words: what the server wrote last is worth more than a number."""
+        if isinstance(error, BaseExceptionGroup):
+            return self._why(error.exceptions[0])
+        if self._reason:
+            return self._reason
+        if isinstance(error, MCPError):
+            if error.code == types.CONNECTION_CLOSED:
+                return "does not answer any more" if self.server.url else "has ended"
+            text = " ".join(error.message.split())
+            return f"answered: {text[:300]}" if text else f"answered with the error {error.code}"
+        if isinstance(error, TimeoutError):
+            return f"gave no answer within {START_SECONDS:.0f} seconds"
+        if isinstance(error, FileNotFoundError | PermissionError):
+            return _not_found(self.server, error)
+        if isinstance(error, ValidationError):
+            return "sent an answer that does not follow the protocol"
+        if isinstance(error, httpx2.HTTPStatusError):
+            status = error.response.status_code
+            return "asks for a key or a sign-in (401)" if status == 401 else f"answered with the status {status}"
+        if isinstance(error, httpx2.HTTPError):
+            return f"cannot be reached: {spoken(OSError(str(error)))}"
+        return spoken(error)
+
+
+def _is_lost(error: Exception) -> bool:
+    return isinstance(error, httpx2.HTTPError) or (isinstance(error, MCPError) and error.code in LOST)
+
+
+def _not_found(server: ToolServer, error: OSError) -> str:
+    return str(
+        Sentence(
+            "cannot be started: {reason}: {command}", reason=(error.strerror or "").lower(), command=server.command
+        )
+    )

@@ -1,0 +1,180 @@
+"""Tool servers as people declare them, in the notation of Claude Desktop and Cursor. Knows no protocol.
+
+``{"mcpServers": {NAME: {"command", "args", "env", "cwd"} or {"url", "headers"}}}``; VS Code writes ``servers``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from engine.errors import SafelightError, quoted
+from engine.files import parse_json, read_text
+
+MOST_SERVERS = 32
+MOST_ENTRIES = 128  # arguments, variables or headers of a server
+LONGEST = 8_192  # characters of one of them
+MOST_BYTES = 2**20  # of a file of declarations
+_LISTS = ("mcpServers", "servers")
+_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,64}")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class ToolServer:
+    """A server of tools: a program on this machine, or an address.
+
+    Args:
+        env: variables that the program gets, besides the few that every program needs.
+        is_on: it is started.
+    """
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Pairs = ()
+    cwd: str = ""
+    url: str = ""
+    headers: Pairs = ()
+    is_on: bool = True
+
+    @property
+    def target(self) -> str:
+        """The command line or the address, as people read it."""
+        return self.url or shlex.join((self.command, *self.args))
+
+    @property
+    def identity(self) -> str:
+        """A digest of all that decides what is run or asked; leave to call tools is bound to it."""
+        parts = [self.command, self.args, self.env, self.cwd, self.url]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    @property
+    def is_remote(self) -> bool:
+        """True if it is on another machine."""
+        if not self.url:
+            return False
+        host = urlsplit(self.url).hostname or ""
+        try:
+            return not ip_address(host).is_loopback
+        except ValueError:
+            return host != "localhost"
+
+
+def read_servers(raw: Any, name: str = "the declaration") -> tuple[tuple[ToolServer, ...], tuple[str, ...]]:
+    """Reads declarations from JSON.
+
+    Args:
+        raw: the whole object, or what stands in ``mcpServers``.
+        name: of the source, for messages.
+
+    Returns:
+        The servers, and a sentence for each entry that is none.
+
+    Raises:
+        SafelightError: there are no declarations, or too many.
+    """
+    found = raw if isinstance(raw, Mapping) else None
+    for key in _LISTS:
+        if found is not None and isinstance(found.get(key), Mapping):
+            found = found[key]
+            break
+    if found is None or not all(isinstance(entry, Mapping) for entry in found.values()):
+        raise SafelightError(f'{name} declares no servers; write {{"mcpServers": {{"NAME": {{"command": "…"}}}}}}')
+    if len(found) > MOST_SERVERS:
+        raise SafelightError(f"{name} declares {len(found)} servers, and {MOST_SERVERS} are the most")
+    servers, problems = list[ToolServer](), list[str]()
+    for own_name, entry in found.items():
+        try:
+            servers.append(_read_server(own_name, entry))
+        except SafelightError as error:
+            problems.append(str(error))
+    return tuple(servers), tuple(problems)
+
+
+def parse_servers(text: str, name: str = "the declaration") -> tuple[tuple[ToolServer, ...], tuple[str, ...]]:
+    """Reads declarations from the text of a JSON file. Returns and raises like ``read_servers``."""
+    if len(text) > MOST_BYTES:
+        raise SafelightError(f"{name} is longer than {MOST_BYTES:,} characters")
+    return read_servers(parse_json(text, name), name)
+
+
+def load_servers(path: Path) -> tuple[tuple[ToolServer, ...], tuple[str, ...]]:
+    """Reads declarations from a file. Returns and raises like ``read_servers``."""
+    return parse_servers(read_text(path, MOST_BYTES), str(path))
+
+
+def servers_to_json(servers: Iterable[ToolServer]) -> dict[str, Any]:
+    """Returns declarations as JSON, in the notation of ``read_servers``."""
+    return {"mcpServers": {server.name: _as_json(server) for server in servers}}
+
+
+def _as_json(server: ToolServer) -> dict[str, Any]:
+    found: dict[str, Any] = {"url": server.url} if server.url else {"command": server.command}
+    found |= {"args": list(server.args)} if server.args else {}
+    found |= {name: dict(pairs) for name, pairs in (("env", server.env), ("headers", server.headers)) if pairs}
+    found |= {"cwd": server.cwd} if server.cwd else {}
+    return found | ({} if server.is_on else {"disabled": True})
+
+
+def _read_server(name: str, entry: Mapping[str, Any]) -> ToolServer:
+    if not _NAME.fullmatch(name):
+        raise SafelightError(f"a server is called {quoted(name)}; give it a name of 1 to 64 characters")
+    command, url = _text(name, entry, "command"), _text(name, entry, "url")
+    if bool(command) == bool(url):
+        raise SafelightError(f"the server {quoted(name)} needs a command or a url, and not both")
+    args = entry.get("args", [])
+    if not isinstance(args, list) or len(args) > MOST_ENTRIES:
+        raise SafelightError(f"the args of {quoted(name)} must be a list of at most {MOST_ENTRIES} texts")
+    headers = _pairs(name, entry, "headers")
+    if any(not _HEADER.fullmatch(key) or not value.isprintable() for key, value in headers):
+        raise SafelightError(f"a header of {quoted(name)} has a sign that no header may have")
+    if url:
+        _check_address(name, url)
+    return ToolServer(
+        name,
+        command,
+        tuple(_checked(name, "args", value) for value in args),
+        _pairs(name, entry, "env"),
+        _text(name, entry, "cwd"),
+        url,
+        headers,
+        entry.get("disabled") is not True,
+    )
+
+
+def _check_address(name: str, url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_one = False
+    if not is_one:
+        raise SafelightError(f"the url of {quoted(name)} is {quoted(url)}; write http://… or https://…")
+
+
+def _pairs(name: str, entry: Mapping[str, Any], field: str) -> Pairs:
+    found = entry.get(field, {})
+    if not isinstance(found, Mapping) or len(found) > MOST_ENTRIES:
+        raise SafelightError(f"the {field} of {quoted(name)} must be an object of at most {MOST_ENTRIES} texts")
+    return tuple((_checked(name, field, key), _checked(name, field, value)) for key, value in found.items())
+
+
+def _text(name: str, entry: Mapping[str, Any], field: str) -> str:
+    return _checked(name, field, entry.get(field, ""))
+
+
+def _checked(name: str, field: str, value: Any) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST or "\0" in value:
+        raise SafelightError(f"the {field} of {quoted(name)} must be text of at most {LONGEST:,} characters")
+    return value

@@ -1,0 +1,147 @@
+"""A tool, and the result of a call, as plain data within bounds."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import SafelightError, quoted
+from engine.files import storable
+
+if TYPE_CHECKING:
+    import mcp_types as types
+
+MOST_TOOLS = 128  # of a server; more would fill a prompt
+LONGEST_DESCRIPTION = 2_000  # characters
+LONGEST_SCHEMA = 32_768  # characters of JSON
+DEEPEST_SCHEMA = 24
+LONGEST_RESULT = 32_000  # characters that a model reads
+_NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
+
+
+@dataclass(frozen=True, eq=False)
+class Tool:
+    """A tool of a server.
+
+    Args:
+        called: its name in prompts and calls, unlike that of all others.
+        parameters: a JSON schema.
+        is_read_only: its server says that it changes nothing.
+    """
+
+    server: str
+    name: str
+    called: str
+    title: str = ""
+    description: str = ""
+    parameters: Mapping[str, Any] | None = None
+    is_read_only: bool = False
+
+    @property
+    def function(self) -> dict[str, Any]:
+        """The tool as chat templates take it."""
+        schema = self.parameters or {"type": "object", "properties": {}}
+        own = {"name": self.called, "description": self.description, "parameters": schema}
+        return {"type": "function", "function": own}
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """The answer of a tool. ``seconds``: how long the call took."""
+
+    text: str
+    is_error: bool = False
+    seconds: float = 0.0
+
+
+def read_tool(server: str, raw: types.Tool) -> Tool:
+    """Reads a tool of a server.
+
+    Raises:
+        SafelightError: its name or its schema is out of bounds.
+    """
+    if not _NAME.fullmatch(raw.name):
+        raise SafelightError(f"{quoted(raw.name)} is left out: a name has letters, digits, ., /, _ and - only")
+    try:
+        written = json.dumps(raw.input_schema)
+    except (ValueError, RecursionError):
+        written = ""
+    if not written or len(written) > LONGEST_SCHEMA or _depth(raw.input_schema) > DEEPEST_SCHEMA:
+        raise SafelightError(f"{quoted(raw.name)} is left out: the schema of its arguments is too large")
+    hints = raw.annotations
+    title = raw.title or (hints.title if hints is not None else None) or ""
+    return Tool(
+        server,
+        raw.name,
+        raw.name,
+        storable(" ".join(title.split()))[:200],
+        storable(raw.description or "")[:LONGEST_DESCRIPTION],
+        raw.input_schema,
+        is_read_only=hints is not None and hints.read_only_hint is True,
+    )
+
+
+def distinct(tools: Iterable[Tool]) -> tuple[Tool, ...]:
+    """Returns tools of which none is called like another: those that would be get their server's name before theirs."""
+    given = list(tools)
+    counts: dict[str, int] = {}
+    for tool in given:
+        counts[tool.name] = counts.get(tool.name, 0) + 1
+    taken = {name for name, count in counts.items() if count == 1}
+    found = []
+    for tool in given:
+        called = tool.name
+        if counts[called] > 1:
+            head = re.sub(r"[^A-Za-z0-9_-]+", "_", tool.server)[:48] or "server"
+            called, number = f"{head}.{tool.name}"[:128], 1
+            while called in taken:
+                number += 1
+                called = f"{head}{number}.{tool.name}"[:128]
+            taken.add(called)
+        found.append(replace(tool, called=called))
+    return tuple(found)
+
+
+def read_result(raw: types.CallToolResult, seconds: float) -> ToolResult:
+    """Reads the result of a call as text: its texts, the names of what is no text, or its JSON if there is neither."""
+    parts = [_part(block) for block in raw.content[:MOST_TOOLS]]
+    if not any(part.strip() for part in parts) and raw.structured_content is not None:
+        parts = [json.dumps(raw.structured_content, ensure_ascii=False)]
+    return ToolResult(cut(storable("\n".join(parts))), bool(raw.is_error), seconds)
+
+
+def cut(text: str) -> str:
+    """Returns the beginning of a text that is too long for a model, and how much is left out."""
+    if len(text) <= LONGEST_RESULT:
+        return text
+    return f"{text[:LONGEST_RESULT]}\n… ({len(text) - LONGEST_RESULT:,} more characters are left out)"
+
+
+def _part(block: types.ContentBlock) -> str:
+    match block.type:
+        case "text":
+            return block.text
+        case "resource":
+            text = getattr(block.resource, "text", None)
+            return text if isinstance(text, str) else f"[{block.resource.uri}]"
+        case "resource_link":
+            return f"[{block.uri}]"
+        case "image" | "audio":
+            return f"[{block.type}, {block.mime_type}, {len(block.data) * 3 // 4:,} bytes]"
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level and depth <= DEEPEST_SCHEMA:
+        depth += 1
+        level = [inner for one in level for inner in _members(one)]
+    return depth
+
+
+def _members(value: Any) -> Sequence[Any]:
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return value if isinstance(value, list) else ()

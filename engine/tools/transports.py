@@ -1,0 +1,295 @@
+"""Connections to tool servers, within bounds: a program's pipes, or Streamable HTTP.
+
+The transport for programs is written here, since the SDK's holds a line of any length in memory. What a server says of
+the form of its results is left out of both: results are read as text, and its patterns could take for ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import mcp_types as types
+from anyio.abc import ByteReceiveStream, Process
+from mcp.client.stdio import get_default_environment
+from mcp.client.streamable_http import streamable_http_client
+from mcp.os.posix.utilities import terminate_posix_process_tree
+from mcp.os.win32.utilities import (
+    close_process_job,
+    create_windows_process,
+    get_windows_executable_command,
+    terminate_windows_process_tree,
+)
+from mcp.shared.message import SessionMessage
+
+from engine.errors import SafelightError
+from engine.tools.declared import ToolServer
+
+MOST_MESSAGE = 8 * 2**20  # bytes
+MOST_LINES, LONGEST_LINE = 40, 500  # of what a program writes to its standard error
+LEAVE_SECONDS = 1.0  # for a program to end by itself once its input is closed
+LAST_WORDS_SECONDS = 0.3  # for what a program writes to its standard error as it ends
+KILL_SECONDS = 1.0  # from asking it to end to ending it
+HTTP_SECONDS = 30.0  # to connect, and between two parts of an answer that is not a stream
+
+GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
+"""What reading from or writing to a program raises once it has ended."""
+PASSED_ON = {
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "LANG", "LC_ALL"),
+    *("NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY"),
+}
+"""Variables that programs get besides those of the library: without them none is downloaded behind a proxy."""
+Streams = tuple[Any, Any]
+
+
+class ErrorLines:
+    """The last lines that a program wrote to its standard error, as plain text."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=MOST_LINES)
+        self._rest = b""
+
+    def add(self, data: bytes) -> None:
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._rest = rest[:LONGEST_LINE]
+        for line in lines[-MOST_LINES:]:
+            self._lines.append(_readable(line))
+
+    @property
+    def text(self) -> str:
+        lines = [*self._lines, _readable(self._rest)]
+        return "\n".join(line for line in lines if line.strip())
+
+
+def _readable(line: bytes) -> str:
+    text = line[:LONGEST_LINE].decode("utf-8", "replace")
+    return "".join(sign if sign.isprintable() or sign == "\t" else " " for sign in text).rstrip()
+
+
+@asynccontextmanager
+async def program(
+    server: ToolServer, errors: ErrorLines, ended: Callable[[str], None]
+) -> AsyncGenerator[Streams, None]:
+    """Runs a program for as long as the context is open.
+
+    Args:
+        ended: called with a reason, or none, when the program has ended by itself or sends no more.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    process, log = await _spawn(server)
+    into, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write_stream, out = anyio.create_memory_object_stream[SessionMessage](0)
+    said = anyio.Event()  # all of the standard error is read
+    is_closing = False
+
+    def end(reason: str) -> None:
+        if not is_closing:
+            ended(reason)
+
+    async def read() -> None:
+        reason = ""
+        async with into:  # closed last: whoever reads it finds the reason
+            try:
+                async for line in _lines(process):
+                    if line.strip():
+                        await into.send(message_of(line))
+            except SafelightError as error:
+                reason = str(error)
+            except GONE:
+                pass
+            if process.stderr is not None:
+                with anyio.move_on_after(LAST_WORDS_SECONDS):
+                    await said.wait()
+            end(reason)
+
+    async def write() -> None:
+        try:
+            async with out:
+                async for message in out:
+                    data = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    await _stream(process.stdin).send(data.encode() + b"\n")
+        except GONE:
+            end("")
+
+    async def read_errors() -> None:
+        with _unless_closed():
+            async for data in _stream(process.stderr):
+                errors.add(data)
+        said.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(read)
+        group.start_soon(write)
+        if process.stderr is not None:
+            group.start_soon(read_errors)
+        try:
+            yield read_stream, write_stream
+        finally:
+            is_closing = True
+            with anyio.CancelScope(shield=True):
+                read_stream.close()
+                write_stream.close()
+                await _end(process)
+                if log is not None:
+                    errors.add(await anyio.to_thread.run_sync(log))
+            group.cancel_scope.cancel()
+
+
+async def _spawn(server: ToolServer) -> tuple[Any, Callable[[], bytes] | None]:
+    """Starts a program; on Windows its standard error goes to a file, and a function returns the end of that."""
+    env = get_default_environment() | {name: value for name, value in os.environ.items() if name.upper() in PASSED_ON}
+    env |= dict(server.env)
+    cwd = Path(server.cwd).expanduser() if server.cwd else None
+    if sys.platform == "win32":  # pragma: no cover
+        log = tempfile.TemporaryFile("w+b")  # noqa: SIM115
+        command = get_windows_executable_command(server.command)  # npx is npx.cmd
+        process = await create_windows_process(command, list(server.args), env, log, cwd)  # type: ignore[arg-type]
+
+        def tail() -> bytes:
+            with log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - MOST_LINES * LONGEST_LINE))
+                return log.read()
+
+        return process, tail
+    command = os.path.expanduser(server.command)
+    return await anyio.open_process([command, *server.args], env=env, cwd=cwd, start_new_session=True), None
+
+
+def _unless_closed() -> contextlib.suppress:
+    return contextlib.suppress(*GONE)
+
+
+def _stream(pipe: Any) -> Any:
+    assert pipe is not None, "programs are started with pipes"
+    return pipe
+
+
+async def _lines(process: Process) -> AsyncIterator[bytes]:
+    """Yields the lines of a program's output.
+
+    Raises:
+        SafelightError: one is longer than ``MOST_MESSAGE``.
+    """
+    held, stdout = bytearray(), _stream(process.stdout)
+    assert isinstance(stdout, ByteReceiveStream)
+    async for data in stdout:
+        start = len(held)
+        held += data
+        while (end := held.find(b"\n", start)) >= 0:
+            yield bytes(held[:end])
+            del held[: end + 1]
+            start = 0
+        if len(held) > MOST_MESSAGE:
+            raise SafelightError(f"it sent a message of more than {MOST_MESSAGE // 2**20} MB")
+
+
+async def _end(process: Any) -> None:
+    """Closes a program's input, and ends it with all its children if it does not end by itself."""
+    with _unless_closed():
+        await _stream(process.stdin).aclose()
+    if not await _has_ended(process, LEAVE_SECONDS):
+        if sys.platform == "win32":  # pragma: no cover
+            await terminate_windows_process_tree(process)
+        else:
+            await terminate_posix_process_tree(process, KILL_SECONDS)
+        await _has_ended(process, KILL_SECONDS)
+    if sys.platform == "win32":  # pragma: no cover
+        close_process_job(process)
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            with _unless_closed():
+                await pipe.aclose()
+    transport = getattr(getattr(process, "_process", None), "_transport", None)
+    if transport is not None:  # else it stays open while a child of the program holds a pipe
+        with contextlib.suppress(PermissionError):
+            transport.close()
+
+
+async def _has_ended(process: Any, seconds: float) -> bool:
+    with anyio.move_on_after(seconds):
+        while process.returncode is None:
+            await anyio.sleep(0.01)
+    return process.returncode is not None
+
+
+def message_of(line: bytes) -> SessionMessage | Exception:
+    """Reads a line as a message; what is none is returned as an error, since many programs write logs there."""
+    try:
+        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError as error:
+        return error
+    return without_output_schemas(SessionMessage(message))
+
+
+def without_output_schemas(message: SessionMessage) -> SessionMessage:
+    """Removes the schemas of results from a list of tools, in place."""
+    result = getattr(message.message, "result", None)
+    tools = result.get("tools") if isinstance(result, dict) else None
+    for tool in tools if isinstance(tools, list) else ():
+        if isinstance(tool, dict):
+            tool.pop("outputSchema", None)
+    return message
+
+
+@asynccontextmanager
+async def address(server: ToolServer, auth: httpx2.Auth | None = None) -> AsyncGenerator[Streams, None]:
+    """Connects to a server by Streamable HTTP for as long as the context is open."""
+    timeout = httpx2.Timeout(HTTP_SECONDS, read=None)  # a call has a time limit of its own
+    async with (
+        httpx2.AsyncClient(
+            headers=dict(server.headers), timeout=timeout, auth=auth, transport=_BoundedTransport()
+        ) as client,
+        streamable_http_client(server.url, http_client=client) as (read_stream, write_stream),
+    ):
+        into, filtered = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+
+        async def read() -> None:
+            async with into:
+                async for message in read_stream:
+                    await into.send(message if isinstance(message, Exception) else without_output_schemas(message))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(read)
+            try:
+                yield filtered, write_stream
+            finally:
+                filtered.close()
+                group.cancel_scope.cancel()
+
+
+class _BoundedTransport(httpx2.AsyncHTTPTransport):
+    """Ends an answer that is longer than a message may be; the SDK bounds the events of a stream."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = _Bounded(response.stream)
+        return response
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for data in self._inner:
+            size += len(data)
+            if size > MOST_MESSAGE:
+                raise httpx2.ReadError(f"it sent a message of more than {MOST_MESSAGE // 2**20} MB")
+            yield data
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

@@ -1,0 +1,92 @@
+"""Declarations of tool servers, as the files of other programs have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import SafelightError
+from engine.tools.declared import MOST_SERVERS, ToolServer, load_servers, parse_servers, read_servers, servers_to_json
+
+TIME = {"command": "uvx", "args": ["mcp-server-time", "--local-timezone", "Europe/Berlin"]}
+
+
+def test_the_notations_of_others_are_read_and_written() -> None:
+    for key in ("mcpServers", "servers"):
+        raw = {key: {"time": TIME, "docs": {"type": "http", "url": "https://x.org/mcp", "headers": {"X-Key": "1"}}}}
+        servers, problems = read_servers(raw)
+        assert problems == ()
+        assert servers == (
+            ToolServer("time", "uvx", tuple(TIME["args"])),
+            ToolServer("docs", url="https://x.org/mcp", headers=(("X-Key", "1"),)),
+        )
+        assert read_servers(servers_to_json(servers)) == (servers, ())
+    off = ToolServer("files", "npx", ("a",), (("K", "v"),), "/tmp", is_on=False)
+    assert read_servers(servers_to_json([off])) == ((off,), ())
+
+
+def test_leave_is_bound_to_what_is_run() -> None:
+    one = ToolServer("time", "uvx", ("a", "b"))
+    assert one.identity == ToolServer("clock", "uvx", ("a", "b"), is_on=False).identity
+    others = [ToolServer("time", "uvx", ("a b",)), ToolServer("time", "uvx", ("a", "b"), (("PATH", "/x"),))]
+    others += [ToolServer("time", "uvx", ("a", "b"), cwd="/x"), ToolServer("time", url="http://uvx")]
+    assert len({one.identity, *(other.identity for other in others)}) == 5
+
+
+@pytest.mark.parametrize(
+    ("url", "is_remote"),
+    [
+        ("http://localhost:3/mcp", False),
+        ("http://127.0.0.9/", False),
+        ("http://[::1]:4/", False),
+        ("http://x.org", True),
+    ],
+)
+def test_loopback_is_this_machine(url: str, is_remote: bool) -> None:
+    assert ToolServer("x", url=url).is_remote is is_remote
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({}, "needs a command or a url"),
+        ({"command": "x", "url": "http://x"}, "and not both"),
+        ({"command": 7}, "must be text"),
+        ({"command": "x", "args": "y"}, "must be a list"),
+        ({"command": "x", "args": ["y"] * 200}, "must be a list of at most"),
+        ({"command": "x\0"}, "must be text"),
+        ({"command": "x", "env": {"A": 1}}, "must be text"),
+        ({"url": "file:///etc"}, "write http://"),
+        ({"url": "http://["}, "write http://"),
+        ({"url": "http://x", "headers": {"A\r\nB": "1"}}, "a sign that no header may have"),
+    ],
+)
+def test_a_wrong_entry_is_said_and_the_others_are_read(entry: dict[str, Any], said: str) -> None:
+    servers, (problem,) = read_servers({"mcpServers": {"bad": entry, "time": TIME}})
+    assert [server.name for server in servers] == ["time"]
+    assert said in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[]", "declares no servers"),
+        ('{"theme": "dark"}', "declares no servers"),
+        ("{", "cannot be read as JSON"),
+        (
+            f'{{"servers": {{{",".join(f"{chr(34)}{n}{chr(34)}: {{}}" for n in range(MOST_SERVERS + 1))}}}}}',
+            "are the most",
+        ),
+    ],
+)
+def test_a_text_without_declarations_is_refused(text: str, said: str) -> None:
+    with pytest.raises(SafelightError, match=said):
+        parse_servers(text)
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "claude_desktop_config.json"
+    path.write_text('{"mcpServers": {"time": {"command": "uvx"}}}', encoding="utf-8")
+    assert load_servers(path)[0] == (ToolServer("time", "uvx"),)
