@@ -7,7 +7,7 @@ answer is the piece that was taken out, so no second program computes it: each m
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -134,9 +134,10 @@ KINDS: dict[str, tuple[Callable[[random.Random], GapExample], int]] = {
 """The makers of texts with a gap, and how often each is drawn, by the name of what they make."""
 
 
-def sample(rng: random.Random, split: Split, kind: str | None = None) -> GapExample:
-    """Draws a gap of a split, of the given kind or of one drawn by weight."""
-    name = kind or rng.choices(list(KINDS), weights=[weight for _, weight in KINDS.values()])[0]
+def sample(rng: random.Random, split: Split, weights: Mapping[str, int] | None = None) -> GapExample:
+    """Draws a gap of a split, of a kind drawn by the given weights or by those of ``KINDS``."""
+    often = weights or {name: weight for name, (_, weight) in KINDS.items()}
+    [name] = rng.choices(list(often), weights=list(often.values()))
     while True:
         gap = KINDS[name][0](rng)
         if len(gap.text) > MOST_TEXT:

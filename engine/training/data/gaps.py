@@ -23,6 +23,8 @@ ASKED = 23  # tokens of the question with its turn marks
 PROMPT_LENGTH = ASKED + gaps.MOST_TEXT
 EXACT = 0.5  # share of the gaps that have the length of their answer
 OFTEN = (8, 4, 1)  # how often a gap has each of ``GAP_LENGTHS`` otherwise
+WEIGHTS = {"series": 5, "sum": 5, "capitals": 3, "table": 3, "phrase": 2, "brackets": 1, "calendar": 1}
+"""How often each kind of text is drawn: those that are learnt last most."""
 Drawn = tuple[gaps.GapExample, int]
 """A text with a gap, and the length of the gap on its canvas, in tokens."""
 
@@ -70,7 +72,7 @@ class GapSource(RowStream):
         return "", texts
 
     def _drawn(self) -> Drawn:
-        gap = gaps.sample(self.rng, "train")
+        gap = gaps.sample(self.rng, "train", WEIGHTS)
         if self.rng.random() < EXACT:
             return gap, len(gap.answer)
         fitting = [length for length in GAP_LENGTHS if length >= len(gap.answer)]

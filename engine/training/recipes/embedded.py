@@ -125,11 +125,11 @@ GAPS = dataclasses.replace(
     SKILLS,
     name="gaps",
     steps=0,
-    minutes=120.0,
+    minutes=125.0,
     batch=44,
     decay_share=0.5,
     retire_late=0.5,
-    mix=(Feed("gaps", 1, 32), Feed("gap", 1, 12), Feed("short", 4, 16), Feed("long", 8, 16)),
+    mix=(Feed("gaps", 1, 32), Feed("gap", 1, 12), Feed("short", 2, 16), Feed("long", 4, 16)),
 )
 # After the skills: drawings, photographed Sudokus, and enough of the skills to keep some. A drawing of 128 x 128 pixels
 # takes 64 soft tokens; a Sudoku is read with 280, so that a cell of its grid is almost two of them wide.
