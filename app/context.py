@@ -27,6 +27,7 @@ from app.settings import store
 from app.state.chat.routing import usual_model
 from app.system.folders import Folders
 from app.system.i18n import tr
+from app.tools.toolbox import Toolbox
 from engine import SKILLS, Recording, catalog
 from engine.memory.machine import Machine, look
 from engine.service import (
@@ -183,6 +184,8 @@ class AppContext(QObject):
         self._endings = contextlib.ExitStack()  # last to first; each is called even if another fails
         self._set_pace()
         backend.threads = self.preferences.threads
+        self.tools = Toolbox(folders.data, is_offline=self.preferences.offline)
+        self.at_end(self.tools.close)
         self.session = Session(library, backend, self.values)
         self.register_busy(self.session)
         self.at_end(self.session.close)
@@ -453,6 +456,7 @@ class AppContext(QObject):
         self.preferences.offline = self.remote.is_offline = offline
         store.write_preference(self.settings, self.preferences, "offline")
         self.server.apply(self.preferences)
+        self.tools.set_offline(offline)
         self.offline_changed.emit()
         used = self.loading.path_or_id if self.loading is not None else self.model and self.model.path_or_id
         if used and not self.remote.reaches(used):
