@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QLocale, QSettings, Qt, Signal, Slot
@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLabel,
+    QLayout,
     QLineEdit,
     QListWidget,
     QScrollArea,
@@ -96,7 +97,13 @@ class SettingsDialog(QDialog):
         parent: QWidget | None = None,
         *,
         ask_folder: Ask = _ask_folder,
+        further: Sequence[tuple[str, QWidget]] = (),
     ) -> None:
+        """
+        Args:
+            further: sections that are not made of preferences: a title and a widget each. Its object name is what
+                ``show_setting`` takes.
+        """
         super().__init__(parent)
         self.setObjectName("preferences")
         self.setWindowTitle(tr("Settings"))
@@ -116,9 +123,14 @@ class SettingsDialog(QDialog):
         self.sections.setFrameShape(QFrame.Shape.NoFrame)
         self.sections.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.pages = QStackedWidget()
-        for section in with_languages(SECTIONS, installed()):
-            self.sections.addItem(tr(section.title))
-            self.pages.addWidget(self._page(section))
+        self._places: dict[str, int] = {}  # of the sections, by the names of their settings
+        *firsts, last = with_languages(SECTIONS, installed())
+        for section in firsts:
+            self._add_preferences(section)
+        for title, widget in further:
+            self._add_section(title, [widget], [widget.objectName()])
+            self.controls[widget.objectName()] = widget
+        self._add_preferences(last)
         self.sections.currentRowChanged.connect(self.pages.setCurrentIndex)
         self.sections.setCurrentRow(0)
         self.done_button = button(tr("Close"), tr("Close the settings"), role="plain", clicked=self.accept)
@@ -154,16 +166,22 @@ class SettingsDialog(QDialog):
         self.sections.doItemsLayout()  # rows measured before the style sheet was applied would overlap
         self.sections.setFocus()
 
-    def _page(self, section: PreferenceSection) -> QScrollArea:
-        title, rows = label(tr(section.title), "title", wrap=True), [self._row(item) for item in section.items]
+    def _add_preferences(self, section: PreferenceSection) -> None:
         self._shown += section.items
+        rows = [self._row(item) for item in section.items]
+        self._add_section(tr(section.title), rows, [item.name for item in section.items])
+
+    def _add_section(self, title: str, parts: Sequence[QWidget | QLayout], names: Sequence[str]) -> None:
         page = QScrollArea()
         page.setWidgetResizable(True)
         page.setFrameShape(QFrame.Shape.NoFrame)
         page.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        page.setAccessibleName(tr(section.title))
-        page.setWidget(boxed(column_of(title, *rows, STRETCH, margins=(24, 24, 24, 24), spacing=24)))
-        return page
+        page.setAccessibleName(title)
+        heading = label(title, "title", wrap=True)
+        page.setWidget(boxed(column_of(heading, *parts, STRETCH, margins=(24, 24, 24, 24), spacing=24)))
+        self._places |= dict.fromkeys(names, self.pages.count())
+        self.sections.addItem(title)
+        self.pages.addWidget(page)
 
     def _row(self, item: Preference) -> QVBoxLayout:
         row = column_of(spacing=4)
@@ -251,10 +269,9 @@ class SettingsDialog(QDialog):
 
     def show_setting(self, name: str) -> None:
         """Shows a setting by its name and focuses it; an unknown one is ignored."""
-        for place, section in enumerate(SECTIONS):
-            if name in {item.name for item in section.items}:
-                self.sections.setCurrentRow(place)
-                self.controls[name].setFocus()
+        if name in self._places:
+            self.sections.setCurrentRow(self._places[name])
+            self.controls[name].setFocus()
 
     def say(self, name: str, text: str, *, is_error: bool = False) -> None:
         """Shows a remark under a setting; an empty text removes it."""

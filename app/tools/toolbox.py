@@ -46,6 +46,11 @@ class Toolbox(QObject):
         return self._store.path
 
     @property
+    def is_offline(self) -> bool:
+        """True while servers on other machines are kept off."""
+        return self._is_offline
+
+    @property
     def servers(self) -> tuple[ToolServer, ...]:
         return self._store.servers
 

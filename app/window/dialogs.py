@@ -52,9 +52,14 @@ class Dialogs(QObject):
 
     def open_setting(self, name: str) -> None:
         from app.settings.dialog import SettingsDialog, style  # not needed at start
+        from app.tools.panel import ToolsPanel
 
         context = self._context
-        opened = SettingsDialog(context.preferences, context.values, context.settings, self._parent)
+        tools = ToolsPanel(context.tools, lambda: context.model)
+        context.model_changed.connect(tools.refresh)
+        opened = SettingsDialog(
+            context.preferences, context.values, context.settings, self._parent, further=[(tr("Tools"), tools)]
+        )
         opened.changed.connect(self._preference_changed)
         opened.act_requested.connect(lambda name: opened.say(name, self.act(name, opened)))
         self._dress(opened, style)
@@ -179,6 +184,7 @@ def _settings(
             yield Action(
                 f"setting {item.name}", tr(item.label), tr("Settings, {section}", section=tr(section.title)), go
             )
+    yield Action("setting tools", tr("Tools"), tr("Settings"), functools.partial(open_setting, "tools"))
     for setting in (*(setting for setting in SAMPLER if setting.name in shown), SEED):
         run = functools.partial(open_sampler, setting.name)
         yield Action(f"sampler {setting.name}", tr(setting.label), tr("Sampler"), run)

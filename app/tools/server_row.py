@@ -1,0 +1,155 @@
+"""The row of one tool server: its target, state, tools, and what it wrote. Shows state and emits requests."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QCheckBox, QFrame, QPlainTextEdit, QPushButton, QWidget
+
+from app.design.controls import Elided, FocusGroup, button, flow_of, label, restyle
+from app.design.fonts import TEXT_SMALL, canvas_font, px
+from app.design.layouts import boxed, column_of, row_of
+from app.system.i18n import tr
+from app.tools.leave import Leave
+from app.tools.tool_row import ToolRow
+from app.tools.words import plain, sentence, starting_tip, state_text, target_tip
+from engine.tools.declared import ToolServer
+from engine.tools.state import ServerState
+from engine.tools.tool import Tool
+
+LOG_HEIGHT = 132  # pixels at 100 %
+
+
+class ToolServerRow(QFrame):
+    """A server; its tools are made when they are first unfolded."""
+
+    switched = Signal(bool)
+    restart_asked = Signal()
+    edit_asked = Signal()
+    remove_asked = Signal()
+    offered = Signal(str, bool)  # a tool's name
+    granted = Signal(str, bool)
+
+    def __init__(self, server: ToolServer) -> None:
+        super().__init__()
+        self.setProperty("role", "model")
+        self.setAccessibleName(plain(server.name))
+        self.tools: dict[str, ToolRow] = {}
+        self._shown: ServerState | None = None
+        self._leave = Leave()
+        self._made_of: tuple[Tool, ...] = ()  # the tools that have rows
+        self._make_controls(server)
+        self._lay_out()
+        self._connect()
+
+    def _make_controls(self, server: ToolServer) -> None:
+        self.title = Elided("model-title")
+        self.title.set_whole(plain(server.name))
+        self.switch = QCheckBox(tr("On"))
+        self.target = Elided("fact")
+        self.state = label("", "fact", wrap=True, selectable=True)
+        self.fold = button(tr("Tools"))
+        self.wrote = button(tr("What it wrote"))
+        for made in (self.fold, self.wrote):
+            made.setCheckable(True)
+        self.restart = button(tr("Restart"), tip=tr("Ends the server and starts it again"))
+        self.edit = button(tr("Edit…"))
+        self.remove = button(tr("Remove"))
+        name = plain(server.name, 80)
+        for act in (self.fold, self.wrote, self.restart, self.edit, self.remove):
+            act.setAccessibleName(f"{act.text().rstrip('…')}: {name}")
+            act.setAutoDefault(False)
+        self.switch.setAccessibleName(tr("Run {server}", server=name))
+        self.left_out = label("", "caption", wrap=True)
+        self.log = QPlainTextEdit()
+        self.log.setReadOnly(True)
+        self.log.setProperty("role", "code")
+        self.log.setAccessibleName(tr("What {server} wrote to its standard error", server=name))
+        self.log.setTabChangesFocus(True)
+        self.log.setFont(canvas_font(TEXT_SMALL))
+        self.log.setFixedHeight(px(LOG_HEIGHT))
+        self._acts = FocusGroup(self.switch, self.fold, self.wrote, self.restart)
+
+    def _lay_out(self) -> None:
+        heading = row_of((self.title, 1), (self.switch, 0, Qt.AlignmentFlag.AlignTop), spacing=16)
+        self._tools = column_of(margins=(0, 4, 0, 0), spacing=6)
+        self._unfolded = boxed(self._tools)
+        self._unfolded.hide()
+        self.log.hide()
+        acts = flow_of(self.fold, self.wrote, self.restart, self.edit, self.remove, gap=16, row_gap=4)
+        parts = (heading, self.target, self.state, acts, self.log, self.left_out, self._unfolded)
+        self.setLayout(column_of(*parts, margins=(16, 12, 16, 12), spacing=4))
+
+    def _connect(self) -> None:
+        self.switch.clicked.connect(self.switched)
+        self.restart.clicked.connect(self.restart_asked)
+        self.edit.clicked.connect(self.edit_asked)
+        self.remove.clicked.connect(self.remove_asked)
+        self.fold.toggled.connect(self._unfold)
+        self.wrote.toggled.connect(self._unfold)
+
+    def show_state(self, state: ServerState, leave: Leave) -> None:
+        """Shows the whole state again."""
+        self._shown, self._leave = state, leave
+        self.target.set_whole(plain(state.server.target, 700))
+        self.target.setToolTip(target_tip(state.server))
+        self.target.setAccessibleDescription(target_tip(state.server))
+        text, has_failed = state_text(state), state.server.is_on and state.status == "failed"
+        self.state.setText(text)
+        self.state.setToolTip(starting_tip() if state.status == "starting" else "")
+        self.setAccessibleDescription(text)
+        role = "fault" if has_failed else "fact"
+        if self.state.property("role") != role:
+            restyle(self.state, "role", role)
+        if self.log.toPlainText() != state.log:
+            self.log.setPlainText(state.log)
+        with self._acts:
+            self.switch.setChecked(state.server.is_on)
+            self.restart.setEnabled(state.server.is_on)
+            self.fold.setVisible(bool(state.tools))
+            self.wrote.setVisible(bool(state.log))
+            self._unfold()
+
+    @Slot()
+    def _unfold(self) -> None:
+        state = self._shown
+        if state is None:
+            return
+        is_open = self.fold.isChecked() and bool(state.tools)
+        if is_open and self._made_of != state.tools:
+            self._make_rows(state.tools)
+        if is_open:
+            for name, row in self.tools.items():
+                row.show_leave(
+                    is_offered=self._leave.is_offered(state.server, name),
+                    is_free=name in self._leave.always.get(state.server.identity, ()),
+                    reads=self._leave.reads,
+                )
+        self._unfolded.setVisible(is_open)
+        left_out = " ".join(sentence(plain(one)) for one in state.left_out)
+        self.left_out.setText(left_out)
+        self.left_out.setVisible(bool(left_out) and is_open)
+        self.log.setVisible(self.wrote.isChecked() and bool(state.log))
+
+    def _make_rows(self, tools: tuple[Tool, ...]) -> None:
+        focused = next((name for name, row in self.tools.items() if row.isAncestorOf(_focus(self))), "")
+        for row in self.tools.values():
+            row.hide()
+            row.deleteLater()
+        self._made_of, self.tools = tools, {}
+        for tool in tools:
+            self.tools[tool.name] = row = ToolRow(tool)
+            row.offered.connect(lambda is_on, name=tool.name: self.offered.emit(name, is_on))
+            row.granted.connect(lambda is_on, name=tool.name: self.granted.emit(name, is_on))
+            self._tools.addWidget(row)
+        if focused in self.tools:
+            self.tools[focused].offer.setFocus()
+
+    def tab_order(self) -> tuple[QWidget, ...]:
+        """Returns the focusable widgets, in order."""
+        acts: tuple[QPushButton, ...] = (self.fold, self.wrote, self.restart, self.edit, self.remove)
+        rows = [widget for row in self.tools.values() for widget in row.tab_order()]
+        return (self.switch, *acts, self.log, *rows)
+
+
+def _focus(within: QWidget) -> QWidget:
+    return within.window().focusWidget() or within

@@ -1,0 +1,95 @@
+"""The editor of all tool servers as text, in the notation of other programs."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Slot
+from PySide6.QtGui import QTextCursor
+from PySide6.QtWidgets import QDialog, QWidget
+
+from app.design.controls import button, label, restyle
+from app.design.fonts import TEXT_BODY, canvas_font, px
+from app.design.layouts import STRETCH, column_of, row_of
+from app.design.text_field import TextField, refusal
+from app.system.i18n import tr
+from app.tools.pasted import read_pasted, text_of
+from app.tools.words import plain, sentence
+from engine import SafelightError
+from engine.tools.declared import ToolServer
+
+WIDTH, HEIGHT = 640, 520  # pixels at 100 %
+
+
+class ToolTextDialog(QDialog):
+    """Edits the servers as text; ``made`` is what the text declares, None while it is wrong."""
+
+    def __init__(self, servers: tuple[ToolServer, ...], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Tool servers as text"))
+        self.setAccessibleName(tr("Tool servers as text"))
+        self.made: tuple[ToolServer, ...] | None = servers
+        self._servers = servers
+        self.text = TextField()
+        self.text.setAccessibleName(tr("The servers as JSON"))
+        self.text.setFont(canvas_font(TEXT_BODY))
+        self.text.setTabChangesFocus(True)
+        self.text.setPlaceholderText('{"mcpServers": {"files": {"command": "npx", "args": ["-y", "…"]}}}')
+        self.state = label("", "caption", wrap=True)
+        self.state.setAccessibleName(tr("What the text declares"))
+        self.cancel = button(tr("Cancel"), role="plain", clicked=self.reject)
+        self.save = button(tr("Save"), role="primary", clicked=self.accept)
+        self.cancel.setAutoDefault(False)
+        hint = tr(
+            "The notation of Claude Desktop, Cursor and VS Code. Paste what a server's guide shows, below or in place of "
+            "the text. Saving starts the programs that are new. Keys in it are kept in a file that only you can read."
+        )
+        bottom = row_of(STRETCH, self.cancel, self.save, spacing=8)
+        parts = (label(tr("Tool servers as text"), "title", wrap=True), label(hint, "caption", wrap=True))
+        self.setLayout(
+            column_of(*parts, (self.text, 1), self.state, bottom, margins=(24, 24, 24, 24), spacing=12)
+        )  # fmt: skip
+        room = self.screen().availableSize()
+        self.resize(min(px(WIDTH), room.width() - 32), min(px(HEIGHT), room.height() - 64))
+        if servers:
+            self.text.setPlainText(text_of(servers))
+            self.text.moveCursor(QTextCursor.MoveOperation.End)
+        self.text.textChanged.connect(self.check)
+        self.text.overlong.connect(self._refuse)
+        self.check()
+        self.text.setFocus()
+
+    @Slot()
+    def check(self) -> None:
+        """Shows what is wrong with the text, or what saving it would change."""
+        try:
+            self.made = read_pasted(self.text.toPlainText())
+        except SafelightError as error:
+            self.made = None
+            self._say(sentence(str(error)), is_error=True)
+        else:
+            self._say(changes(self._servers, self.made))
+        self.save.setEnabled(self.made is not None)
+
+    @Slot(str)
+    def _refuse(self, _text: str) -> None:
+        self._say(refusal(), is_error=True)
+
+    def _say(self, text: str, *, is_error: bool = False) -> None:
+        restyle(self.state, "role", "error" if is_error else "caption")
+        self.state.setText(text)
+
+    @Slot()
+    def accept(self) -> None:
+        if self.made is not None:
+            super().accept()
+
+
+def changes(before: tuple[ToolServer, ...], after: tuple[ToolServer, ...]) -> str:
+    """Returns what is different, by the names of the servers."""
+    old, new = ({server.name: server for server in servers} for servers in (before, after))
+    kinds = (
+        (tr("Adds {names}."), [name for name in new if name not in old]),
+        (tr("Changes {names}."), [name for name in new if name in old and old[name] != new[name]]),
+        (tr("Removes {names}."), [name for name in old if name not in new]),
+    )
+    said = [text.replace("{names}", plain(", ".join(names), 120)) for text, names in kinds if names]
+    return " ".join(said) or tr("Nothing is changed.")

@@ -1,0 +1,110 @@
+"""What the tools' section of the settings says. Knows no widgets."""
+
+from __future__ import annotations
+
+from app.design.controls import folded
+from app.system.i18n import tr, trn
+from engine.tools.declared import ToolServer
+from engine.tools.state import ServerState
+from engine.tools.tool import Tool
+
+LONGEST_TIP = 700  # characters
+LONGEST_LINE = 300
+
+
+def about_tools() -> str:
+    return tr(
+        "A tool server (MCP) gives a model things to do: read files, search, ask a database. It is a program that runs "
+        "on this computer with your rights, or an address. Add only servers you trust. Safelight asks before each call."
+    )
+
+
+def plain(text: str, most: int = LONGEST_LINE) -> str:
+    """Returns a text from outside in one line, without signs that are not printed or that turn the direction."""
+    shown = " ".join("".join(sign if sign.isprintable() else " " for sign in text[: 4 * most]).split())
+    return shown if len(shown) <= most else f"{shown[:most]}…"
+
+
+def sentence(fault: str) -> str:
+    """Returns a fault as a sentence."""
+    said = tr(fault).strip()
+    return said if not said or said.endswith((".", "…", "?", "!")) else f"{said[:1].upper()}{said[1:]}."
+
+
+def target_tip(server: ToolServer) -> str:
+    """Returns the whole target, and the names of variables and headers; their values may be secrets."""
+    lines = [plain(server.target, LONGEST_TIP)]
+    if server.cwd:
+        lines.append(tr("Folder: {folder}", folder=plain(server.cwd)))
+    if server.env:
+        lines.append(tr("Variables: {names}", names=plain(", ".join(name for name, _ in server.env))))
+    if server.headers:
+        lines.append(tr("Headers: {names}", names=plain(", ".join(name for name, _ in server.headers))))
+    return folded(*lines)
+
+
+def state_text(state: ServerState) -> str:
+    """Returns a server's state in plain words, with a dot that is filled while it runs."""
+    if not state.server.is_on:
+        return tr("○ Off")
+    match state.status:
+        case "ready":
+            return trn("● Ready · {count} tool", "● Ready · {count} tools", len(state.tools))
+        case "failed":
+            return f"✕ {sentence(plain(tr(state.problem)) or tr('has ended'))}"
+        case "off" if state.problem:
+            return tr("○ Off: Safelight is offline, and this server is on another machine.")
+    return tr("○ Starting…")
+
+
+def starting_tip() -> str:
+    return tr("The first start can take a minute, while the program is downloaded.")
+
+
+def tool_text(tool: Tool) -> str:
+    """Returns a tool's title and description in one line."""
+    parts = (plain(tool.title, 100), plain(tool.description))
+    return " · ".join(part for part in parts if part)
+
+
+def tool_tip(tool: Tool) -> str:
+    parts = (tool.name, plain(tool.title, 100), plain(tool.description, LONGEST_TIP))
+    return folded(*(part for part in parts if part))
+
+
+def sum_text(count: int, tokens: int | None, unable: str = "") -> str:
+    """Returns how many tools are offered.
+
+    Args:
+        tokens: what they take of a prompt; None if that is not known.
+        unable: the title of the loaded model, if it cannot use tools.
+    """
+    if unable:
+        said = trn("{count} tool is offered.", "{count} tools are offered.", count)
+        return f"{said} {tr('{model}, which is loaded, cannot use tools.', model=unable)}"
+    if tokens is None:
+        return trn("{count} tool is offered.", "{count} tools are offered.", count)
+    about = round(tokens, -1) if tokens >= 100 else tokens
+    return trn(
+        "{count} tool, about {tokens} tokens of every prompt.",
+        "{count} tools, about {tokens} tokens of every prompt.",
+        count,
+        tokens=f"{about:,}",
+    )
+
+
+def reads_remark() -> str:
+    return tr("The server itself says which of its tools only read. Safelight cannot check that.")
+
+
+def offline_note() -> str:
+    return tr(
+        "Offline is on: servers on other machines are off. Programs on this computer run, and may use the network."
+    )
+
+
+def no_servers() -> str:
+    return tr(
+        "There is no server yet. Add one by its command or its address, paste what its guide shows under Edit as text, "
+        "or import what another program declares."
+    )
