@@ -25,7 +25,7 @@ from app.tools.pasted import text_of
 from app.tools.server_row import ToolServerRow
 from app.tools.text_dialog import ToolTextDialog
 from app.tools.toolbox import Toolbox
-from app.tools.words import about_tools, no_servers, offline_note, plain, reads_remark, sum_text
+from app.tools.words import about_tools, no_servers, offline_note, plain, reads_remark, sentence, sum_text
 from engine import SafelightError
 from engine.service import LoadedModel
 from engine.tools.declared import ToolServer
@@ -146,7 +146,7 @@ class ToolsPanel(QWidget):
         chain_tabs(self.reads, [*rows, *message, self.add, self.text, self.import_from])
 
     def _show_problem(self) -> None:
-        problem, path = self._toolbox.problem, str(self._toolbox.path)
+        problem, path = sentence(self._toolbox.problem), str(self._toolbox.path)
         if problem and path not in problem:
             problem = tr("{problem} The file: {path}", problem=problem, path=path)
         self.problem.setText(problem)

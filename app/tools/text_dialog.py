@@ -39,8 +39,8 @@ class ToolTextDialog(QDialog):
         self.save = button(tr("Save"), role="primary", clicked=self.accept)
         self.cancel.setAutoDefault(False)
         hint = tr(
-            "The notation of Claude Desktop, Cursor and VS Code. Paste what a server's guide shows, below or in place of "
-            "the text. Saving starts the programs that are new. Keys in it are kept in a file that only you can read."
+            "This is the notation of Claude Desktop and Cursor. Paste what a server's guide shows, below the text or "
+            "in its place. Saving starts the programs that are new. Keys are kept in a file that only you can read."
         )
         bottom = row_of(STRETCH, self.cancel, self.save, spacing=8)
         parts = (label(tr("Tool servers as text"), "title", wrap=True), label(hint, "caption", wrap=True))

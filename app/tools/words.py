@@ -28,7 +28,8 @@ def plain(text: str, most: int = LONGEST_LINE) -> str:
 def sentence(fault: str) -> str:
     """Returns a fault as a sentence."""
     said = tr(fault).strip()
-    return said if not said or said.endswith((".", "…", "?", "!")) else f"{said[:1].upper()}{said[1:]}."
+    stop = "" if not said or said.endswith((".", "…", "?", "!")) else "."
+    return f"{said[:1].upper()}{said[1:]}{stop}"
 
 
 def target_tip(server: ToolServer) -> str:

@@ -83,7 +83,7 @@ def test_a_server_is_added_by_the_form(qtbot: QtBot, panel: ToolsPanel, box: Too
     form.kind.setCurrentIndex(1)
     assert (form.command.isVisible(), form.url.isVisible()) == (False, True)
     qtbot.keyClicks(form.url, "ftp://x")
-    assert form.problem.text() == "The url of 'far' is 'ftp://x'; write http://… or https://…."
+    assert form.problem.text() == "The url of 'far' is 'ftp://x'; write http://… or https://…"
     assert not form.save.isEnabled()
     form.url.setText("http://127.0.0.1:9/mcp")
     form.headers.setPlainText("Authorization: Bearer 123")
@@ -192,11 +192,11 @@ def test_a_server_is_shown_switched_and_removed(qtbot: QtBot, box: Toolbox, tmp_
     assert box.offered == ()
     assert panel.sum.text().startswith("0 tools are offered.")
 
-    process = psutil.Process(int((tmp_path / "pid").read_text()))
+    process = int((tmp_path / "pid").read_text())
     row.switch.click()
     assert not box.servers[0].is_on
     qtbot.waitUntil(lambda: row.state.text() == "○ Off", timeout=SOON)
-    process.wait(10)
+    qtbot.waitUntil(lambda: not psutil.pid_exists(process), timeout=SOON)
     row.remove.click()
     assert (box.servers, panel.rows) == ((), {})
     panel.notice.undo.click()
@@ -222,8 +222,8 @@ def test_what_a_server_says_is_plain_text(qtbot: QtBot) -> None:
     row, tool_row = ToolServerRow(server), ToolRow(tool)
     for made in (row, tool_row):
         qtbot.addWidget(made)
-    row.resize(2000, 400)
-    tool_row.resize(2000, 100)
+        made.resize(2000, 400)
+        made.show()
     left_out = ("<i>bad</i> is left out",)
     row.show_state(ServerState(server, "ready", (tool,), left_out=left_out), Leave())
     row.fold.setChecked(True)
