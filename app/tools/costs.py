@@ -1,4 +1,4 @@
-"""How many tokens of a prompt the offered tools take, counted in a thread."""
+"""The tokens of a prompt that the offered tools take, counted in a thread."""
 
 from __future__ import annotations
 

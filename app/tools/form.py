@@ -16,7 +16,7 @@ from engine.tools.declared import ToolServer, read_servers
 
 @dataclass(frozen=True)
 class ServerFields:
-    """What stands in the form.
+    """The texts of the form.
 
     Args:
         is_address: the form is that of an address, and not of a program.

@@ -106,7 +106,7 @@ class ToolServerDialog(QDialog):
 
     @property
     def fields(self) -> ServerFields:
-        """What stands in the form now."""
+        """The present texts of the form."""
         return ServerFields(
             self.name.text(),
             self.kind.currentData(),

@@ -14,7 +14,7 @@ from engine.tools.declared import ToolServer, load_servers
 
 @dataclass(frozen=True)
 class FoundFile:
-    """What a file declares.
+    """A file with declarations, as it was read.
 
     Args:
         program: whose file it is; empty for one that the user chose.

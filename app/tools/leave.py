@@ -17,7 +17,7 @@ Names = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True)
 class Leave:
-    """Which tools are offered, and which may be called without a question.
+    """The tools that are offered, and those that may be called without a question.
 
     Args:
         off: tools that models are not offered.

@@ -1,4 +1,4 @@
-"""What the tools' section of the settings says. Knows no widgets."""
+"""Texts of the tools' section of the settings. Knows no widgets."""
 
 from __future__ import annotations
 
