@@ -50,7 +50,10 @@ def known_files(home: Path, platform: str = sys.platform, roaming: str = "") -> 
 
 def find_all(home: Path | None = None) -> tuple[FoundFile, ...]:
     """Reads the files of other programs that exist."""
-    own = Path.home() if home is None else home
+    try:
+        own = Path.home() if home is None else home
+    except RuntimeError:  # the user has no folder
+        return ()
     return read_files(known_files(own, roaming=os.environ.get("APPDATA", "")), must_exist=False)
 
 

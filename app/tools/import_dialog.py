@@ -132,7 +132,7 @@ class ToolImportDialog(QDialog):
         self._count()
 
     def _row(self, server: ToolServer) -> QVBoxLayout:
-        box = QCheckBox(plain(server.name, 64).replace("&", "&&"))
+        box = QCheckBox(plain(server.name, 48).replace("&", "&&"))
         is_here = server.identity in self._known
         box.setEnabled(not is_here)
         box.setAccessibleName(plain(server.name, 64))

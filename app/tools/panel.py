@@ -124,6 +124,7 @@ class ToolsPanel(QWidget):
             rows[server.name] = row = self.rows.get(server.name) or self._row(server)
             if self._rows.indexOf(row) != place:
                 self._rows.insertWidget(place, row)
+                row.show()  # Qt would show it later, and until then it takes no focus
         self.rows = rows
         return True
 

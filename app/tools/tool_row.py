@@ -12,6 +12,7 @@ from app.tools.words import plain, tool_text, tool_tip
 from engine.tools.tool import Tool
 
 INDENT = 26  # pixels: below the words of a check box
+LONGEST_NAME = 48  # characters that are shown; the tip has the whole name
 
 
 class ToolRow(QWidget):
@@ -24,19 +25,19 @@ class ToolRow(QWidget):
         super().__init__()
         name = plain(tool.name, 128)
         self._is_read_only = tool.is_read_only
-        self.offer = QCheckBox(name.replace("&", "&&"))
+        self.offer = QCheckBox(plain(name, LONGEST_NAME))
         self.offer.setAccessibleName(tr("Offer {tool} to models", tool=name))
         self.offer.setToolTip(tool_tip(tool))
         self.reads = label(tr("only reads"), "caption")
-        self.reads.setVisible(tool.is_read_only)
+        if not tool.is_read_only:  # shown with its row: shown before it has a parent, it would be a window
+            self.reads.hide()
         self.about = Elided("caption")
         self.about.set_whole(tool_text(tool))
         self.about.setToolTip(tool_tip(tool))
-        self.about.setVisible(bool(tool_text(tool)))
         self.free = QCheckBox(tr("Without a question"))
         self.free.setAccessibleName(tr("Call {tool} without a question", tool=name))
-        head = row_of((self.offer, 0, Qt.AlignmentFlag.AlignLeft), self.reads, STRETCH, self.free, spacing=8)
-        self.setLayout(column_of(head, row_of(Gap(INDENT), (self.about, 1), spacing=0), spacing=0))
+        head = row_of((self.offer, 0, Qt.AlignmentFlag.AlignLeft), self.reads, STRETCH, spacing=8)
+        self.setLayout(column_of(head, row_of(Gap(INDENT), (self.about, 1), Gap(12), self.free, spacing=0), spacing=0))
         self.offer.clicked.connect(self.offered)
         self.free.clicked.connect(self.granted)
 
