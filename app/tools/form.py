@@ -1,4 +1,4 @@
-"""The fields of a server's form, as plain data: what is wrong with them, and the server they declare. Knows no Qt."""
+"""The fields of a server's form, as plain data: what is wrong with them, and the server they declare."""
 
 from __future__ import annotations
 
