@@ -69,7 +69,7 @@ def _parts(text: str, name: str) -> list[Any]:
 def _ends(text: str) -> tuple[int, ...]:
     """Returns where each of several objects ends; none if the text is not all objects."""
     decoder, ends, place = json.JSONDecoder(), list[int](), 0
-    while place < len(text) and len(ends) <= MOST_PARTS:
+    while len(ends) <= MOST_PARTS:
         start = len(text) - len(text[place:].lstrip(" \t\r\n,"))
         if start == len(text):
             return tuple(ends)

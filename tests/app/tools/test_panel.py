@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TypeVar
@@ -75,6 +76,7 @@ def running(tmp_path: Path) -> ToolServer:
 
 def test_a_server_is_added_by_the_form(qtbot: QtBot, panel: ToolsPanel, box: Toolbox) -> None:
     assert "no server yet" in panel.sum.text()
+    box.set_offline(True)  # so that nothing is asked
     panel.add.click()
     form = opened(panel, ToolServerDialog)
     assert not form.save.isEnabled()
@@ -85,11 +87,11 @@ def test_a_server_is_added_by_the_form(qtbot: QtBot, panel: ToolsPanel, box: Too
     qtbot.keyClicks(form.url, "ftp://x")
     assert form.problem.text() == "The url of 'far' is 'ftp://x'; write http://… or https://…"
     assert not form.save.isEnabled()
-    form.url.setText("http://127.0.0.1:9/mcp")
+    form.url.setText("https://tools.example/mcp")
     form.headers.setPlainText("Authorization: Bearer 123")
     assert form.problem.text() == ""
     form.save.click()
-    assert box.servers == (ToolServer("far", url="http://127.0.0.1:9/mcp", headers=(("Authorization", "Bearer 123"),)),)
+    assert box.servers == (replace(FAR, is_on=True),)
     assert list(panel.rows) == ["far"]
     assert "123" not in panel.rows["far"].target.toolTip()
     assert "Authorization" in panel.rows["far"].target.toolTip()
