@@ -29,6 +29,7 @@ from app.presets.preset import Preset
 from app.presets.store import PresetStore
 from app.session.session import cannot_see, reserve, visible
 from app.state.chat.attachment import AttachedPicture, Attachment
+from app.state.chat.calls import Decision, ToolCall
 from app.state.chat.conversation import Turn, user_message
 from app.state.chat.counting import PromptCount
 from app.state.chat.prompts import (
@@ -103,6 +104,7 @@ class ChatController(QObject):
             say=lambda reason: self.say(reason),
             delete=self.delete,
             delete_answer=self.delete_answer,
+            decide=self.decide,
             choose_answer=session.choose_answer,
             choose_prompt=session.choose_prompt,
             inspect=self.inspect,
@@ -251,6 +253,11 @@ class ChatController(QObject):
     @Slot()
     def _show_models(self) -> None:
         self._context.show_page(MODELS)
+
+    def decide(self, call: ToolCall, decision: Decision) -> None:
+        """Takes the user's decision about a call of a tool."""
+        self._try(lambda: self._session.decide(call, decision))
+        self.page.composer.edit.setFocus()
 
     def again_last(self) -> None:
         turns = self._session.chat.turns
