@@ -164,7 +164,7 @@ class ServedRun:
 
     @property
     def id(self) -> str:
-        """Its name in the list of live requests; empty before it is entered."""
+        """The name of the request in the list of live ones; empty before the context is entered."""
         return "" if self._live is None else self._live.id
 
     def watch(self, receive: Receive) -> None:

@@ -19,7 +19,7 @@ Seed = Annotated[int, Field(ge=0, le=MOST_EXACT)]
 
 
 class GenerateArguments(Strict):
-    """What to answer."""
+    """A prompt, and what is asked of the answer to it."""
 
     prompt: Annotated[str, Field(min_length=1, description="The request, as one message of a person.")]
     system: Annotated[str | None, Field(description="Instructions before the prompt.")] = None

@@ -41,7 +41,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class ToolReply:
-    """What a tool answers: a text for the client's model, the same as data, and a note on the run."""
+    """The answer of a tool: a text for the client's model, the same as data, and a note on the run."""
 
     text: str
     data: dict[str, Any] = field(default_factory=dict)
@@ -68,9 +68,10 @@ class WrittenText:
 
     @property
     def note(self) -> str:
-        """The same in words, since many clients show their model no data."""
+        """The facts in words, since many clients show their model no data."""
         cut = ", cut at the most tokens" if self.answer.finish_reason == "length" else ""
-        return f"run_id {self.run_id}: {_count(self.answer.steps, 'step')}, {_count(len(self.answer.tokens), 'token')}{cut}"
+        steps, tokens = _count(self.answer.steps, "step"), _count(len(self.answer.tokens), "token")
+        return f"run_id {self.run_id}: {steps}, {tokens}{cut}"
 
 
 async def written(call: ToolCall, plan: RunPlan) -> WrittenText:

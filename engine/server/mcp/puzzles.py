@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from engine.catalog import ADAPTERS, SUDOKU
 from engine.server.context import ServerContext, adapters_of
@@ -36,7 +37,7 @@ async def sudoku(call: ToolCall, asked: SudokuArguments) -> ToolReply:
 
 def _plan(context: ServerContext, puzzle: str) -> RunPlan:
     model = context.model
-    fields: dict[str, object] = {"seed": 0}
+    fields: dict[str, Any] = {"seed": 0}
     known = [one.id for one in ADAPTERS if one.id in adapters_of(model) and one.traits.prompt_format == "sudoku"]
     if not _is_made_for_it(model) and known:
         fields["model"] = f"{model.name}:{known[0]}"

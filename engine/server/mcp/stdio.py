@@ -31,7 +31,7 @@ def own_streams() -> Iterator[tuple[int, int]]:
     source, sink, nothing = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDONLY)
     try:
         if sys.platform == "win32":
-            import msvcrt
+            import msvcrt  # there alone
 
             for descriptor in (source, sink):
                 msvcrt.setmode(descriptor, os.O_BINARY)
