@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.adapter is not None:
         catalog.resolve_adapter(args.adapter)
+    if sys.stdin is not None and sys.stdin.isatty():
+        terminal.say("this command is for programs, which start it themselves (see safelight mcp --help)")
     ended = threading.Event()
     with stopping() as stop, own_streams() as (source, sink):
 

@@ -33,7 +33,7 @@ from engine.text.reply import Reply
 from engine.trace.draft import Draft
 from engine.trace.recording import Recording
 
-MOST_ROWS = 200  # steps of a run that are listed; the middle ones of more are left out
+MOST_ROWS = 60  # steps of a run that are listed; the middle ones of more are left out
 MOST_TEXT = 8_000  # characters of a draft
 MOST_DOUBTED = 16  # positions of a step
 MOST_PIECE = 40  # characters of a token

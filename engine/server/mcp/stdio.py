@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
+from engine.errors import SafelightError
 from engine.server.context import ServerContext
 from engine.server.mcp.lines import LineStream
 from engine.server.mcp.tools import ServedTools
@@ -27,8 +28,14 @@ def own_streams() -> Iterator[tuple[int, int]]:
     """Yields the descriptors of standard input and output; meanwhile others read nothing and write to standard error.
 
     Only messages may stand on standard output, whatever a library prints.
+
+    Raises:
+        SafelightError: one of them is closed.
     """
-    source, sink, nothing = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDONLY)
+    try:
+        source, sink, nothing = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDONLY)
+    except OSError:
+        raise SafelightError("standard input or output is closed; let another program start this") from None
     try:
         if sys.platform == "win32":
             import msvcrt  # there alone

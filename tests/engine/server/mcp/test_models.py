@@ -39,6 +39,7 @@ def test_skills_answer_a_prompt_and_fit_a_schema() -> None:
     )
     assert "schema" in refusal(bad)
     assert texts(plain)[0] == "tobor"
+    assert "very small model" in texts(plain)[1]
     assert texts(fitted)[0].startswith('{"n": ')
 
 
