@@ -41,11 +41,25 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class ToolReply:
-    """The answer of a tool: a text for the client's model, the same as data, and a note on the run."""
+    """The answer of a tool, twice: some clients show their model the texts, others the data alone.
+
+    Args:
+        note: the facts about the run, which are among the data.
+        caution: why the answer may be of no use; empty if nothing is known against it.
+    """
 
     text: str
-    data: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
     note: str = ""
+    caution: str = ""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.text, *(said for said in (self.note, self.caution) if said))
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return self.facts | ({"caution": self.caution} if self.caution else {})
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +82,7 @@ class WrittenText:
 
     @property
     def note(self) -> str:
-        """The facts in words, since many clients show their model no data."""
+        """The facts in words."""
         cut = ", cut at the most tokens" if self.answer.finish_reason == "length" else ""
         steps, tokens = _count(self.answer.steps, "step"), _count(len(self.answer.tokens), "token")
         return f"run_id {self.run_id}: {steps}, {tokens}{cut}"

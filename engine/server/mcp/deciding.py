@@ -13,7 +13,7 @@ from engine.server.mcp.calls import PATH, ToolCall, ToolReply
 from engine.tasks.decisions.answers import TypedAnswer
 
 DIGITS = 4  # of a probability
-DOUBTED_MASS = 0.5  # of all options together, under which an answer is said to be doubtful
+DOUBTED_MASS = 0.5  # of all options together, under which an answer comes with a caution
 
 
 async def decide(call: ToolCall, asked: DecideArguments) -> ToolReply:
@@ -32,13 +32,14 @@ async def decide(call: ToolCall, asked: DecideArguments) -> ToolReply:
     text = f"{data['answer']} ({shares})"
     if asked.kind == "score":
         text = f"{text}; mean level {data['score']:.2f}, from 0"
-    note = f"run_id {run_id}"
-    if answer.label_mass < DOUBTED_MASS:
-        note += (
-            f"; do not rely on this answer: the model gave only {answer.label_mass:.1%} of its probability to any of "
-            "these options"
-        )
-    return ToolReply(text, data, note)
+    return ToolReply(text, data, f"run_id {run_id}", _caution(answer))
+
+
+def _caution(answer: TypedAnswer) -> str:
+    if answer.label_mass >= DOUBTED_MASS:
+        return ""
+    share = f"{answer.label_mass:.1%}"
+    return f"Do not rely on this answer: the model gave only {share} of its probability to any of these options."
 
 
 def _plan(context: ServerContext, asked: DecideArguments) -> DecisionPlan:

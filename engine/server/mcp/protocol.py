@@ -33,8 +33,7 @@ def build_server(tools: ServedTools) -> Server[Any]:
             reply = await tools.call(params.name, params.arguments or {}, _call(tools, context))
         except ApiError as error:
             return types.CallToolResult(content=[_text(error.message)], is_error=True)
-        texts = [reply.text, reply.note] if reply.note else [reply.text]
-        return types.CallToolResult(content=[_text(text) for text in texts], structured_content=reply.data)
+        return types.CallToolResult(content=[_text(text) for text in reply.texts], structured_content=reply.data)
 
     server: Server[Any] = Server(
         "safelight",

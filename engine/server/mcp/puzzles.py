@@ -29,10 +29,11 @@ async def sudoku(call: ToolCall, asked: SudokuArguments) -> ToolReply:
     grid = rules.read_answer(found.text)
     verdict = rules.judge(puzzle, grid)
     said = "This solves the puzzle." if verdict.valid else _fault(grid, verdict)
+    caution = ""
     if not verdict.valid and plan.request.adapter is None and not _is_made_for_it(plan.model):
-        said += f" The model {plan.model.name} was not made for Sudokus; {SUDOKU} was."
+        caution = f"The model {plan.model.name} was not made for Sudokus; {SUDOKU} was."
     data = {"grid": grid, "valid": verdict.valid, "givens_kept": verdict.givens_kept, **found.data}
-    return ToolReply(f"{rules.rows(grid)}\n{said}", data, found.note)
+    return ToolReply(f"{rules.rows(grid)}\n{said}", data, found.note, caution)
 
 
 def _plan(context: ServerContext, puzzle: str) -> RunPlan:

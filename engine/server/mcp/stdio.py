@@ -81,7 +81,7 @@ class StdioServer:
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Begins to read messages."""
+        """Begins to read messages; returns once they are answered, so that what is imported next delays none."""
         self._thread.start()
         self._runs.wait()
 
@@ -114,7 +114,6 @@ class StdioServer:
 
     async def _main(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        self._runs.set()
         lines = LineStream(self._source, self._sink, self._context.options.body_bytes)
         try:
             await self._exchange(lines)
@@ -129,5 +128,6 @@ class StdioServer:
 
         tools = ServedTools(self._context, lambda: not self._loaded.is_set(), lambda: self._problem)
         server = build_server(tools)
+        self._runs.set()
         async with stdio_server(cast(Any, lines), cast(Any, lines)) as (read, write):
             await server.run(read, write, server.create_initialization_options())

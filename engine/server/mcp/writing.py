@@ -21,24 +21,23 @@ async def generate(call: ToolCall, asked: GenerateArguments) -> ToolReply:
     """Answers a prompt."""
     plan = await asyncio.to_thread(_plan_answer, call.context, asked)
     found = await written(call, plan)
-    return ToolReply(
-        found.text, {"text": found.text, "seed": plan.request.seed, **found.data}, found.note + _limit(plan.model)
-    )
+    data = {"text": found.text, "seed": plan.request.seed, **found.data}
+    return ToolReply(found.text, data, found.note, _limit(plan.model))
 
 
 async def infill(call: ToolCall, asked: InfillArguments) -> ToolReply:
     """Writes the text of a gap."""
     plan = await asyncio.to_thread(_plan_gap, call.context, asked)
     found = await written(call, plan)
-    return ToolReply(found.text, {"text": found.text, **found.data}, found.note + _limit(plan.model))
+    return ToolReply(found.text, {"text": found.text, **found.data}, found.note, _limit(plan.model))
 
 
 def _limit(model: LoadedModel) -> str:
-    """Returns what a very small model was made for, as an end of the note; empty if it takes any prompt."""
+    """Returns what a very small model was made for; empty if it takes any prompt."""
     purpose = next((one.purpose for one in KNOWN if one.id == model.name), "")
     if model.traits.taught == "anything" or not purpose:
         return ""
-    return f"; {model.name} is a very small model, of no use for anything else than this: {purpose}"
+    return f"{model.name} is a very small model, of no use for anything else than this: {purpose}."
 
 
 def _plan_answer(context: ServerContext, asked: GenerateArguments) -> RunPlan:

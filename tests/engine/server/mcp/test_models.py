@@ -39,7 +39,8 @@ def test_skills_answer_a_prompt_and_fit_a_schema() -> None:
     )
     assert "schema" in refusal(bad)
     assert texts(plain)[0] == "tobor"
-    assert "very small model" in texts(plain)[1]
+    assert texts(plain)[2] == plain.structured_content["caution"]
+    assert "very small model" in texts(plain)[2]
     assert texts(fitted)[0].startswith('{"n": ')
 
 
