@@ -106,8 +106,7 @@ class LineStream:
     def _put(self, line: str | None) -> None:
         if line is not None and line != _REFUSED and not line.strip():
             return
-        while not self._room.acquire(timeout=LOOK_SECONDS):
-            if self._is_closed:
-                return
+        while not self._is_closed and not self._room.acquire(timeout=LOOK_SECONDS):
+            pass
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._lines.put_nowait, line)

@@ -104,10 +104,10 @@ class StdioServer:
     def _serve(self) -> None:
         try:
             asyncio.run(self._main())
-        except asyncio.CancelledError:
+        except* (asyncio.CancelledError, OSError):  # stopped, or the other program is gone
             pass
-        except Exception as error:  # mostly that the other program is gone
-            log.info("the session ended: %s", type(error).__name__)
+        except* Exception as group:
+            log.error("the session failed: %s", type(group.exceptions[0]).__name__)
         finally:
             self._runs.set()
             self._on_end()

@@ -31,8 +31,8 @@ from engine.server.strict import Strict
 
 LOOK_SECONDS = 0.1  # between two looks whether the model is loaded
 INSTRUCTIONS = (
-    "Safelight runs a language model on this computer. It is a diffusion model: it writes a block of text at once, as a "
-    "draft that becomes surer step by step. Nothing is sent anywhere, and nothing on the computer is changed. "
+    "Safelight runs a language model on this computer. It is a diffusion model: it writes a block of text at once, as "
+    "a draft that becomes surer step by step. Nothing is sent anywhere, and nothing on the computer is changed. "
     "inspect_run shows how an answer of another tool came about."
 )
 log = logging.getLogger("safelight.server")

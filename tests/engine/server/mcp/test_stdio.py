@@ -140,6 +140,26 @@ def test_a_stop_ends_a_read_that_waits() -> None:
         assert other.ended.is_set()
 
 
+def test_a_client_that_reads_no_more_ends_the_server_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:
+    with piped() as other:
+        other.initialize()
+        with open(os.devnull) as nothing:
+            os.dup2(nothing.fileno(), other._from)  # closes the end that it read from
+        other.send("tools/list", 1)
+        assert other.ended.wait(20)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_client_that_reads_nothing_does_not_hold_up_the_stop() -> None:
+    with piped() as other:
+        other.initialize()
+        for id in range(1, 60):  # more than a pipe holds
+            other.send("tools/list", id)
+        assert within(lambda: not select.select([], [other._descriptors[2]], [], 0)[1])
+        other.server.stop()
+        assert not other.server.is_running
+
+
 def test_a_line_that_is_too_long_is_refused_and_the_next_is_read() -> None:
     with piped() as other:
         other.initialize()
