@@ -17,14 +17,14 @@ from engine.text.output_parts import ContentPart, OutputPart, joined_text
 from engine.trace.draft import Draft
 
 PATH = "/mcp"
-LEFT = "mcp_left"  # of an HTTP request's state: the ``receive`` of its ``ToolCall``
+LEFT = "mcp_left"  # of an HTTP request's state: the ``receive`` of its ``ServedCall``
 MOST_SHOWN = 200  # characters of a draft in a report of progress
 Report: TypeAlias = Callable[[int, str], Awaitable[None]]
 """Reports progress: the steps so far, and a sentence."""
 
 
 @dataclass(frozen=True, eq=False)
-class ToolCall:
+class ServedCall:
     """A call, without its arguments.
 
     Args:
@@ -88,7 +88,7 @@ class WrittenText:
         return f"run_id {self.run_id}: {steps}, {tokens}{cut}"
 
 
-async def written(call: ToolCall, plan: RunPlan) -> WrittenText:
+async def written(call: ServedCall, plan: RunPlan) -> WrittenText:
     """Runs a plan to its end.
 
     Raises:

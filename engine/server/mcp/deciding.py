@@ -9,14 +9,14 @@ from engine.server.context import ServerContext
 from engine.server.decisions import DecisionAnswering, DecisionPlan, plan_decision
 from engine.server.decisions_request import DecisionsRequest, read_decisions
 from engine.server.mcp.arguments import DecideArguments
-from engine.server.mcp.calls import PATH, ToolCall, ToolReply
+from engine.server.mcp.calls import PATH, ServedCall, ToolReply
 from engine.tasks.decisions.answers import TypedAnswer
 
 DIGITS = 4  # of a probability
 DOUBTED_MASS = 0.5  # of all options together, under which an answer comes with a caution
 
 
-async def decide(call: ToolCall, asked: DecideArguments) -> ToolReply:
+async def decide(call: ServedCall, asked: DecideArguments) -> ToolReply:
     """Answers a question with given answers."""
     plan = await asyncio.to_thread(_plan, call.context, asked)
     answering = DecisionAnswering(call.context, plan)

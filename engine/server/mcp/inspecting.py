@@ -28,7 +28,7 @@ from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.live import LiveRequest
 from engine.server.mcp.arguments import InspectArguments
-from engine.server.mcp.calls import ToolCall, ToolReply, shown
+from engine.server.mcp.calls import ServedCall, ToolReply, shown
 from engine.text.reply import Reply
 from engine.trace.draft import Draft
 from engine.trace.recording import Recording
@@ -40,7 +40,7 @@ MOST_PIECE = 40  # characters of a token
 DIGITS = 4  # of an entropy
 
 
-async def inspect_run(call: ToolCall, asked: InspectArguments) -> ToolReply:
+async def inspect_run(call: ServedCall, asked: InspectArguments) -> ToolReply:
     """Describes a run."""
     request = _found(call.context, asked.run_id)
     return await asyncio.to_thread(_described, call.context, request, asked.step)

@@ -12,7 +12,7 @@ from mcp.server.context import ServerRequestContext
 from starlette.requests import Request
 
 from engine.server.errors import ApiError
-from engine.server.mcp.calls import LEFT, Report, ToolCall
+from engine.server.mcp.calls import LEFT, Report, ServedCall
 from engine.server.mcp.tools import INSTRUCTIONS, TOOLS, ServedTool, ServedTools
 from engine.server.runs import client_of
 
@@ -47,13 +47,13 @@ def build_server(tools: ServedTools) -> Server[Any]:
     return server
 
 
-def _call(tools: ServedTools, context: CallContext) -> ToolCall:
+def _call(tools: ServedTools, context: CallContext) -> ServedCall:
     request, report = context.request, None
     if context.meta is not None and context.meta.get("progress_token") is not None:
         report = _report_to(context)
     if not isinstance(request, Request):
-        return ToolCall(tools.context, STDIO, report=report)
-    return ToolCall(tools.context, client_of(request.scope), request.scope["state"].get(LEFT), report)
+        return ServedCall(tools.context, STDIO, report=report)
+    return ServedCall(tools.context, client_of(request.scope), request.scope["state"].get(LEFT), report)
 
 
 def _report_to(context: CallContext) -> Report:

@@ -9,7 +9,7 @@ from engine.catalog import ADAPTERS, SUDOKU
 from engine.server.context import ServerContext, adapters_of
 from engine.server.errors import ApiError
 from engine.server.mcp.arguments import SudokuArguments
-from engine.server.mcp.calls import ToolCall, ToolReply, written
+from engine.server.mcp.calls import ServedCall, ToolReply, written
 from engine.server.mcp.writing import plan_message
 from engine.server.planning import RunPlan
 from engine.service import LoadedModel
@@ -18,7 +18,7 @@ from engine.tasks import sudoku as rules
 MOST_TOKENS = 256  # of the answer of a model that was not made for puzzles
 
 
-async def sudoku(call: ToolCall, asked: SudokuArguments) -> ToolReply:
+async def sudoku(call: ServedCall, asked: SudokuArguments) -> ToolReply:
     """Solves a puzzle."""
     try:
         puzzle = rules.parse(asked.puzzle)

@@ -22,7 +22,7 @@ from engine.server.mcp.arguments import (
     read_arguments,
     schema_of,
 )
-from engine.server.mcp.calls import ToolCall, ToolReply
+from engine.server.mcp.calls import ServedCall, ToolReply
 from engine.server.mcp.deciding import decide
 from engine.server.mcp.inspecting import inspect_run
 from engine.server.mcp.puzzles import sudoku
@@ -46,7 +46,7 @@ class ServedTool:
     title: str
     description: str
     arguments: type[Strict]
-    run: Callable[[ToolCall, Any], Awaitable[ToolReply]]
+    run: Callable[[ServedCall, Any], Awaitable[ToolReply]]
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class ServedTools:
         self._is_expected = is_expected or (lambda: context.scheduler.loading is not None)
         self._problem = problem
 
-    async def call(self, name: str, arguments: dict[str, Any], call: ToolCall) -> ToolReply:
+    async def call(self, name: str, arguments: dict[str, Any], call: ServedCall) -> ToolReply:
         """Calls a tool.
 
         Raises:
@@ -137,7 +137,7 @@ class ServedTools:
             log.error("a tool failed: %s in %s:%d", kind, Path(place.filename).name, place.lineno)
             raise ApiError(500, f"Something went wrong in the server ({kind}).") from None
 
-    async def _loaded(self, call: ToolCall) -> None:
+    async def _loaded(self, call: ServedCall) -> None:
         """Waits for the model.
 
         Raises:

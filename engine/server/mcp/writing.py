@@ -11,13 +11,13 @@ from engine.server.completions import plan_gap
 from engine.server.context import ServerContext
 from engine.server.errors import unsupported
 from engine.server.mcp.arguments import GenerateArguments, InfillArguments
-from engine.server.mcp.calls import ToolCall, ToolReply, written
+from engine.server.mcp.calls import ServedCall, ToolReply, written
 from engine.server.planning import RunPlan
 from engine.server.schemas import ChatRequest, FimRequest
 from engine.service import LoadedModel
 
 
-async def generate(call: ToolCall, asked: GenerateArguments) -> ToolReply:
+async def generate(call: ServedCall, asked: GenerateArguments) -> ToolReply:
     """Answers a prompt."""
     plan = await asyncio.to_thread(_plan_answer, call.context, asked)
     found = await written(call, plan)
@@ -25,7 +25,7 @@ async def generate(call: ToolCall, asked: GenerateArguments) -> ToolReply:
     return ToolReply(found.text, data, found.note, _limit(plan.model))
 
 
-async def infill(call: ToolCall, asked: InfillArguments) -> ToolReply:
+async def infill(call: ServedCall, asked: InfillArguments) -> ToolReply:
     """Writes the text of a gap."""
     plan = await asyncio.to_thread(_plan_gap, call.context, asked)
     found = await written(call, plan)
