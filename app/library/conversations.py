@@ -13,6 +13,7 @@ from typing import Any
 
 from app.library import Library, LibraryError, NewMessage, StoredMessage, Summary, Whole, title_of
 from app.library.records import LONGEST_DETAILS, details_of
+from app.library.records import Status as StoredStatus
 from app.settings.decoders import OWN_DECODING, DecodingChoice
 from app.settings.values import SETTING_NAMES
 from app.state.chat.calls import rounds_from_json, rounds_to_json
@@ -113,7 +114,7 @@ class ConversationStore:
             answer.id,
             content=text,
             thinking=thinking,
-            status="developing" if answer.status == "calling" else answer.status,
+            status=_status(answer),
             error=answer.error,
             figures=answer.figures.to_json(),
             settings=_settings(answer),
@@ -150,6 +151,10 @@ class ConversationStore:
                 summary = self.library.conversation(chat.id)
         summary = replace(summary, system_prompt=chat.system_prompt, preset=chat.preset)
         return Whole(summary, messages, self.library.pictures.of(messages))
+
+
+def _status(answer: Answer) -> StoredStatus:
+    return "developing" if answer.status == "calling" else answer.status
 
 
 def _settings(answer: Answer) -> str:
@@ -190,7 +195,7 @@ def _row(parent: int, answer: Answer) -> NewMessage:
         "assistant",
         answer.text,
         answer.thinking,
-        answer.status,
+        _status(answer),
         answer.model_title,
         answer.seed,
         _settings(answer),

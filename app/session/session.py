@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Signal, Slot
 
 from app.bridge.background import Background
 from app.bridge.engine_thread import EngineLink
@@ -24,7 +24,7 @@ from app.session.saving import Saving
 from app.settings.values import SettingsValues
 from app.state.adapters import with_adapter
 from app.state.chat.attachment import AttachedPicture, Attachment
-from app.state.chat.calls import MOST_ROUNDS, Decision, ToolCall, read_round
+from app.state.chat.calls import Decision, ToolCall
 from app.state.chat.conversation import Answer, ChatState, Turn, user_message
 from app.state.chat.prompts import worded
 from app.state.chat.rewriting import Rewriting, can_fill, of_prompt
@@ -35,7 +35,6 @@ from app.tools.toolbox import Toolbox
 from engine import GenerationConfig, SafelightError
 from engine.pictures import Picture
 from engine.service import LoadedModel, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
-from engine.service.requests import is_remote
 from engine.text.message import Message, with_images
 from engine.tools.tool import Tool
 
@@ -104,8 +103,9 @@ class Session(QObject):
         self, library: Library, link: EngineLink, values: SettingsValues, toolbox: Toolbox | None = None
     ) -> None:
         super().__init__()
-        self._toolbox = toolbox
-        self._calling: Calling | None = None
+        self._calls = Calling(toolbox)
+        self._calls.changed.connect(self._show_calls)
+        self._calls.ended.connect(self._go_on)
         self.library = library
         self.chat = ChatState(preset=DEFAULT)
         self.think = False
@@ -266,7 +266,7 @@ class Session(QObject):
             raise SafelightError(problem)
         self._removed = None
         room = reserve(answer.config, model)
-        tools = self._offered(model) if how is None else ()
+        tools = self._calls.offered(model) if how is None else ()
         messages = chat.messages(turn, unread_by(model.path_or_id), with_tools=model.reads_tools)
         if how is not None:
             asked = user_message(how.wording(turn.prompt), turn.attachments, turn.pictures)
@@ -290,11 +290,6 @@ class Session(QObject):
         self._link.run(request)
         self.path_changed.emit()
         self.listed.emit()
-
-    def _offered(self, model: LoadedModel) -> tuple[Tool, ...]:
-        """Returns the tools that a model is offered: none if its template does not write them, or it is far away."""
-        can = model.reads_tools and model.capabilities.steps and not is_remote(model.path_or_id)
-        return self._toolbox.offered if can and self._toolbox is not None else ()
 
     def _shown(
         self, messages: tuple[Message, ...], model: LoadedModel
@@ -336,12 +331,11 @@ class Session(QObject):
     @Slot()
     def stop(self) -> None:
         """Stops the current answer within one denoising step, or its call; its text so far stays."""
-        calling, run = self._calling, self._run
-        if calling is None or run is None:
+        run = self._run
+        if run is None or run.answer.status != "calling":
             self._link.stop()
             return
-        self._calling = None
-        calling.stop()
+        self._calls.stop()
         run.answer.stop(run.model.decode)
         self._progress(run)
 
@@ -351,8 +345,7 @@ class Session(QObject):
         Raises:
             SafelightError: leave for always cannot be stored.
         """
-        if self._calling is not None:
-            self._calling.decide(call, decision)
+        self._calls.decide(call, decision)
 
     def take(self, replies: list[ServiceReply]) -> None:
         """Applies and stores the replies of the current run, and emits ``progressed`` once."""
@@ -374,7 +367,8 @@ class Session(QObject):
             is_of_run = True
         if not is_of_run:
             return
-        self._begin_calls(run)
+        if run.tools and self._calls.begin(run.answer, run.model, run.tools):
+            self._run = replace(run, id="")  # what else comes of that run is no longer of interest
         self._progress(run)
         if refused is not None:
             self.returned.emit(*refused)
@@ -390,22 +384,6 @@ class Session(QObject):
             self.ended.emit()
             self.listed.emit()
 
-    def _begin_calls(self, run: _Run) -> None:
-        """Begins the calls with which a run has ended, if there are any."""
-        answer = run.answer
-        if not run.tools or self._toolbox is None or answer.status != "done" or len(answer.rounds) >= MOST_ROUNDS:
-            return
-        schemas = {tool.called: tool.parameters or {} for tool in run.tools}
-        made = read_round(run.model.write(answer.tokens), schemas, len(answer.rounds))
-        if made is None:
-            return
-        answer.begin_calls(made)
-        self._run = replace(run, id="")  # what else comes of that run is no longer of interest
-        self._calling = calling = Calling(made.calls, run.tools, self._toolbox)
-        calling.changed.connect(self._show_calls)
-        calling.ended.connect(self._go_on)
-        QTimer.singleShot(0, calling.go_on)  # once the end of this run is shown
-
     @Slot()
     def _show_calls(self) -> None:
         if self._run is not None:
@@ -414,7 +392,7 @@ class Session(QObject):
     @Slot()
     def _go_on(self) -> None:
         """Begins the next run of an answer, behind the results of its calls."""
-        run, self._calling = self._run, None
+        run = self._run
         if run is None or run.answer.status != "calling":
             return
         further = [message for made in run.answer.rounds for message in made.messages]
@@ -517,9 +495,7 @@ class Session(QObject):
         self._is_closed = True
         self._fetching.drop()
         run, self._run = self._run, None
-        calling, self._calling = self._calling, None
-        if calling is not None:
-            calling.stop()
+        self._calls.stop()
         if run is not None:
             run.answer.stop(run.model.decode)
             self._keep("answer", run.answer, run.chat, lambda: self._stored.keep(run.answer, run.model.decode))

@@ -29,6 +29,8 @@ def line_of(call: ToolCall) -> str:
 def state_of(call: ToolCall) -> str:
     """Returns the state of a call in words."""
     match call.status:
+        case "waiting":
+            return tr("comes next")
         case "asking":
             return tr("waits for your decision")
         case "running":
@@ -51,8 +53,7 @@ class CallView(QWidget):
         self.fold = button("", "")
         self.fold.setCheckable(True)
         self.fold.toggled.connect(self._toggle)
-        self.line = Elided("")
-        self.line.setProperty("role", "setting")
+        self.line = Elided("setting")
         self.state = label("", "caption")
         self.arguments = Prose(tr("Arguments of the call"), markdown=False, quoted=True)
         self.result = Prose(tr("Result of the call"), markdown=False, quoted=True)
@@ -76,7 +77,8 @@ class CallView(QWidget):
     def refresh(self) -> None:
         """Shows the present state of the call; one that waits for leave is unfolded."""
         call, asks = self.call, self.call.status == "asking"
-        self.line.setText(line_of(call))
+        self.line.set_whole(line_of(call))
+        self.line.setToolTip("")  # a model's text could be markup there
         self.state.setText(state_of(call))
         said = tr("The model wants to call {name} with these arguments.", name=call.called)
         self.question.setText(said)
@@ -131,7 +133,9 @@ class CallsView(QWidget):
         self.setVisible(bool(rounds))
 
     def tab_stops(self) -> list[QWidget]:
-        return [stop for view in (*self.texts, *self.calls) for stop in view.tab_stops()]
+        return [stop for text in self.texts for stop in text.tab_stops()] + [
+            stop for view in self.calls for stop in view.tab_stops()
+        ]
 
     def _add(self, made: ToolRound) -> None:
         self._drawn.append(made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from engine import Recording
 from engine.errors import SafelightError
@@ -19,7 +19,7 @@ MOST_ROUNDS = 8  # of one answer
 MOST_CALLS = 16  # of one round; a model that repeats itself writes more
 STORED = (8_000, 1_000, 100)  # characters of a text that the library keeps, by the room that there is
 
-CallStatus = Literal["asking", "running", "done", "failed", "refused"]
+CallStatus = Literal["waiting", "asking", "running", "done", "failed", "refused"]
 Decision = Literal["once", "always", "no"]
 """The user's decision about a call."""
 ENDED: tuple[CallStatus, ...] = ("done", "failed", "refused")
@@ -38,7 +38,7 @@ class ToolCall:
     id: str
     called: str
     arguments: dict[str, Any]
-    status: CallStatus = "asking"
+    status: CallStatus = "waiting"
     result: str = ""
     seconds: float = 0.0
 
@@ -152,12 +152,11 @@ def rounds_from_json(raw: Any) -> list[ToolRound]:
 def _call_from_json(raw: Any) -> ToolCall | None:
     if not isinstance(raw, dict) or not _text(raw, "name"):
         return None
-    status = raw.get("status") if raw.get("status") in get_args(CallStatus) else "refused"
-    seconds = raw.get("seconds")
+    status, seconds = raw.get("status"), raw.get("seconds")
+    made = ToolCall(_text(raw, "id"), _text(raw, "name"), _object(_text(raw, "arguments")) or {})
     is_time = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < 10**6
-    arguments = _object(_text(raw, "arguments")) or {}
-    made = ToolCall(_text(raw, "id"), _text(raw, "name"), arguments, status, _text(raw, "result"))
-    made.seconds = float(seconds) if is_time else 0.0
+    known: CallStatus = next((one for one in ENDED if one == status), "refused")
+    made.end(known, _text(raw, "result"), float(seconds) if is_time else 0.0)  # type: ignore[arg-type]
     return made
 
 
