@@ -11,19 +11,24 @@ from shiboken6 import isValid
 
 from app.chat.prose.widget import PAD, Prose
 from app.design.controls import Elided, button, flow_of, label
-from app.design.layouts import column_of, row_of
+from app.design.layouts import boxed, column_of, row_of
 from app.state.chat.calls import Decision, ToolCall, ToolRound
 from app.system.i18n import tr
 
-LONGEST_SHOWN = 120  # characters of the arguments in a call's line
+LONGEST_SHOWN = 100  # characters of the arguments, and of the result, in a call's line
 Decide = Callable[[ToolCall, Decision], object]
 
 
 def line_of(call: ToolCall) -> str:
-    """Returns a call in one line, ``add(first: 2, second: 40)``."""
+    """Returns a call with its result in one line, ``add(first: 2, second: 40) → 42``."""
     parts = (f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in call.arguments.items())
-    inner = " ".join(", ".join(parts).split())
-    return f"{call.called}({inner[:LONGEST_SHOWN]}{'…' if len(inner) > LONGEST_SHOWN else ''})"
+    inner = ", ".join(parts)
+    return f"{call.called}({_short(inner)})" + (f" → {_short(call.result)}" if call.status == "done" else "")
+
+
+def _short(text: str) -> str:
+    line = " ".join(text[: 2 * LONGEST_SHOWN].split())
+    return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}…"
 
 
 def state_of(call: ToolCall) -> str:
@@ -64,11 +69,10 @@ class CallView(QWidget):
         self.refuse = button(
             tr("Don't run"), tr("Do not run the call"), role="plain", clicked=lambda: decide(call, "no")
         )
-        self.asked = QWidget()
-        buttons = flow_of(self.once, self.always, self.refuse)
-        self.asked.setLayout(column_of(self.question, buttons, margins=(PAD, 0, PAD, 0), spacing=4))
+        self.asked = boxed(column_of(flow_of(self.once, self.always, self.refuse), margins=(PAD, 0, PAD, 0)))
+        asked = column_of(self.question, margins=(PAD, 0, PAD, 0))
         head = row_of(self.fold, (self.line, 1), self.state, margins=(PAD, 0, PAD, 0), spacing=8)
-        self.setLayout(column_of(head, self.arguments, self.asked, self.result, spacing=4))
+        self.setLayout(column_of(head, asked, self.arguments, self.asked, self.result, spacing=4))
         for prose in (self.arguments, self.result):
             prose.hide()
             prose.rebuilt.connect(rebuilt)
@@ -87,6 +91,7 @@ class CallView(QWidget):
         elif not asks and not self.asked.isHidden():
             self.fold.setChecked(False)
         self.asked.setVisible(asks)
+        self.question.setVisible(asks)
         self._toggle()
 
     def tab_stops(self) -> list[QWidget]:

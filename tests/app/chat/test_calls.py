@@ -102,6 +102,7 @@ def test_a_call_waits_for_leave_and_the_answer_goes_on_from_its_result(
     assert called["tool_calls"][0]["function"] == {"name": "add", "arguments": {"first": 2, "second": 40}}
     assert (result["role"], result["name"], result["content"]) == ("tool", "add", "42")
     assert not view.asked.isVisible()
+    assert view.line.text() == "add(first: 2, second: 40) → 42"
     view.fold.click()
     assert view.result.isVisible()
 
