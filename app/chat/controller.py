@@ -29,7 +29,7 @@ from app.presets.preset import Preset
 from app.presets.store import PresetStore
 from app.session.session import cannot_see, reserve, visible
 from app.state.chat.attachment import AttachedPicture, Attachment
-from app.state.chat.calls import Decision, ToolCall
+from app.state.chat.calls import Decision, ToolCall, ToolRound
 from app.state.chat.conversation import Turn, user_message
 from app.state.chat.counting import PromptCount
 from app.state.chat.prompts import (
@@ -105,6 +105,7 @@ class ChatController(QObject):
             delete=self.delete,
             delete_answer=self.delete_answer,
             decide=self.decide,
+            inspect_call=self.inspect_call,
             choose_answer=session.choose_answer,
             choose_prompt=session.choose_prompt,
             inspect=self.inspect,
@@ -283,6 +284,12 @@ class ChatController(QObject):
             replay = self.page.replay_of(turn, turn.answer)
             place = 0 if replay is None else replay.place
             self._context.inspect(run, is_live=turn.answer.is_active, place=place)
+
+    def inspect_call(self, made: ToolRound) -> None:
+        """Opens the run of a round of calls in the inspector, at its first step."""
+        run = run_of(made, self._context.folders.traces)
+        if run is not None:
+            self._context.inspect(run)
 
     def edit(self, turn: Turn, text: str) -> None:
         """Sends another version of a prompt."""

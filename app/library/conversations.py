@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from app.library import Library, LibraryError, NewMessage, StoredMessage, Summary, Whole, title_of
-from app.library.records import LONGEST_DETAILS, details_of
+from app.library.records import LONGEST_DETAILS, ROUNDS, details_of
 from app.library.records import Status as StoredStatus
 from app.settings.decoders import OWN_DECODING, DecodingChoice
 from app.settings.values import SETTING_NAMES
@@ -23,7 +23,7 @@ from app.state.run.stats import RunFigures
 from engine import GenerationConfig, SafelightError
 from engine.files import is_bare_name
 
-TRACE, MODEL, ADAPTER, ROUNDS = "trace", "model", "adapter", "rounds"  # keys in a message's settings
+TRACE, MODEL, ADAPTER = "trace", "model", "adapter"  # keys in a message's settings
 LONGEST_PLACE = 4096  # characters of a path
 TurnPath = Sequence[tuple[Turn, Answer]]
 """Turns from the first on, each with the answer that the next turn follows."""

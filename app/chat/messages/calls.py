@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from PySide6.QtCore import Slot
 from PySide6.QtWidgets import QWidget
@@ -11,12 +12,19 @@ from shiboken6 import isValid
 
 from app.chat.prose.widget import PAD, Prose
 from app.design.controls import Elided, button, flow_of, label
-from app.design.layouts import boxed, column_of, row_of
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.state.chat.calls import Decision, ToolCall, ToolRound
 from app.system.i18n import tr
 
 LONGEST_SHOWN = 100  # characters of the arguments, and of the result, in a call's line
-Decide = Callable[[ToolCall, Decision], object]
+
+
+@dataclass(frozen=True)
+class CallCommands:
+    """Carries out what a person asks of a call."""
+
+    decide: Callable[[ToolCall, Decision], object]
+    inspect: Callable[[ToolRound], object]
 
 
 def line_of(call: ToolCall) -> str:
@@ -51,9 +59,10 @@ def state_of(call: ToolCall) -> str:
 class CallView(QWidget):
     """One call: a line that unfolds to its arguments and its result, and three buttons while it waits for leave."""
 
-    def __init__(self, call: ToolCall, decide: Decide, rebuilt: Callable[[], object]) -> None:
+    def __init__(self, call: ToolCall, made: ToolRound, commands: CallCommands, rebuilt: Callable[[], object]) -> None:
         super().__init__()
         self.call = call
+        self._made, decide = made, commands.decide
         self._rebuilt = rebuilt
         self.fold = button("", "")
         self.fold.setCheckable(True)
@@ -69,10 +78,14 @@ class CallView(QWidget):
         self.refuse = button(
             tr("Don't run"), tr("Do not run the call"), role="plain", clicked=lambda: decide(call, "no")
         )
+        self.inspect = button(
+            tr("Inspect"), tr("Inspect how the call came about"), clicked=lambda: commands.inspect(made)
+        )
         self.asked = boxed(column_of(flow_of(self.once, self.always, self.refuse), margins=(PAD, 0, PAD, 0)))
         asked = column_of(self.question, margins=(PAD, 0, PAD, 0))
+        foot = row_of(self.inspect, STRETCH, margins=(PAD, 0, PAD, 0))
         head = row_of(self.fold, (self.line, 1), self.state, margins=(PAD, 0, PAD, 0), spacing=8)
-        self.setLayout(column_of(head, asked, self.arguments, self.asked, self.result, spacing=4))
+        self.setLayout(column_of(head, asked, self.arguments, self.asked, self.result, foot, spacing=4))
         for prose in (self.arguments, self.result):
             prose.hide()
             prose.rebuilt.connect(rebuilt)
@@ -96,7 +109,7 @@ class CallView(QWidget):
 
     def tab_stops(self) -> list[QWidget]:
         stops: list[QWidget] = [self.fold, *self.arguments.tab_stops(), self.once, self.always, self.refuse]
-        return [*stops, *self.result.tab_stops()]
+        return [*stops, *self.result.tab_stops(), self.inspect]
 
     @Slot()
     def _toggle(self) -> None:
@@ -106,10 +119,11 @@ class CallView(QWidget):
         self.fold.setAccessibleName(name.format(call=line_of(call), state=state_of(call)))
         result = call.result.strip()
         if is_open:
-            self.arguments.set_text(json.dumps(call.arguments, indent=2, ensure_ascii=False))
+            self.arguments.set_text(call.written)
             self.result.set_text(result)
         self.arguments.setVisible(is_open)
         self.result.setVisible(is_open and bool(result))
+        self.inspect.setVisible(is_open and self._made.has_trace and not self.asked.isVisibleTo(self))
         self.updateGeometry()
         self._rebuilt()
 
@@ -117,9 +131,9 @@ class CallView(QWidget):
 class CallsView(QWidget):
     """The rounds of an answer before its text, hidden without any."""
 
-    def __init__(self, decide: Decide, rebuilt: Callable[[], object]) -> None:
+    def __init__(self, commands: CallCommands, rebuilt: Callable[[], object]) -> None:
         super().__init__()
-        self._decide, self._rebuilt = decide, rebuilt
+        self._commands, self._rebuilt = commands, rebuilt
         self._drawn: list[ToolRound] = []
         self.texts: list[Prose] = []
         self.calls: list[CallView] = []
@@ -151,7 +165,7 @@ class CallsView(QWidget):
             self.texts.append(text)
             self._column.addWidget(text)
         for call in made.calls:
-            view = CallView(call, self._decide, self._rebuilt)
+            view = CallView(call, made, self._commands, self._rebuilt)
             self.calls.append(view)
             self._column.addWidget(view)
         self._rebuilt()

@@ -46,6 +46,11 @@ class ToolCall:
     def has_ended(self) -> bool:
         return self.status in ENDED
 
+    @property
+    def written(self) -> str:
+        """The arguments as people read them."""
+        return json.dumps(self.arguments, indent=2, ensure_ascii=False)
+
     def end(self, status: CallStatus, result: str, seconds: float = 0.0) -> None:
         self.status, self.result, self.seconds = status, result, seconds
 
@@ -59,6 +64,11 @@ class ToolRound:
     calls: list[ToolCall]
     trace: Recording | None = None  # of a run of this session
     trace_id: str = field(default="")  # of the trace's file
+
+    @property
+    def has_trace(self) -> bool:
+        """True if its run was recorded, so that it can be inspected."""
+        return self.trace is not None or bool(self.trace_id)
 
     @property
     def messages(self) -> tuple[Message, ...]:

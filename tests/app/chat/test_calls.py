@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.controller import ChatController, build
 from app.chat.messages.calls import CallView
 from app.context import AppContext
+from app.library.pages import to_html, to_markdown
 from app.state.chat.calls import MOST_ROUNDS, REFUSED
 from engine.tools.declared import ToolServer
 from tests.fake_engine import END, LENGTH, FakeEngine, FakeTokenizer
@@ -105,6 +106,9 @@ def test_a_call_waits_for_leave_and_the_answer_goes_on_from_its_result(
     assert view.line.text() == "add(first: 2, second: 40) → 42"
     view.fold.click()
     assert view.result.isVisible()
+    with qtbot.waitSignal(chat._context.inspect_asked) as asked_for:
+        view.inspect.click()
+    assert asked_for.args[0] is made.trace
 
     ask(qtbot, chat, "Thanks.")
     qtbot.waitUntil(lambda: len(chat._context.session.chat.turns) == 2)
@@ -177,6 +181,10 @@ def test_calls_are_stored_and_shown_again(qtbot: QtBot, chat: ChatController, sa
     ended(qtbot, chat)
     session = chat._context.session
     opened = session._stored.open(session.conversation)
+    whole = session._stored.whole(opened)
+    for page in (to_markdown(whole), to_html(whole)):
+        assert "Call of a tool: add" in page
+        assert page.index("First.") < page.index("42") < page.index("It is 42.")
     [made] = opened.turns[0].answer.rounds
     [one] = made.calls
     assert (made.text, one.called, one.arguments, one.result, one.status) == (
