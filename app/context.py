@@ -186,7 +186,7 @@ class AppContext(QObject):
         backend.threads = self.preferences.threads
         self.tools = Toolbox(folders.data, is_offline=self.preferences.offline)
         self.at_end(self.tools.close)
-        self.session = Session(library, backend, self.values)
+        self.session = Session(library, backend, self.values, self.tools)
         self.register_busy(self.session)
         self.at_end(self.session.close)
         self.at_end(backend.shutdown)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from app.state.chat.calls import Decision, ToolCall, ToolRound
 from app.state.chat.conversation import Turn
 from app.state.chat.rewriting import Rewriting
 from engine.catalog import EmbeddedModel
@@ -25,6 +26,8 @@ class TurnCommands:
     say: Callable[[str], object]  # why something cannot be done
     delete: Callable[[Turn], object]
     delete_answer: Callable[[Turn, int], object]  # the index of a version
+    decide: Callable[[ToolCall, Decision], object]  # about a call that waits for leave
+    inspect_call: Callable[[ToolRound], object]  # the run that made calls
     choose_answer: Callable[[Turn, int], object]
     choose_prompt: Callable[[Turn, int], object]
     inspect: Callable[[Turn], object]

@@ -29,6 +29,7 @@ from app.presets.preset import Preset
 from app.presets.store import PresetStore
 from app.session.session import cannot_see, reserve, visible
 from app.state.chat.attachment import AttachedPicture, Attachment
+from app.state.chat.calls import Decision, ToolCall, ToolRound
 from app.state.chat.conversation import Turn, user_message
 from app.state.chat.counting import PromptCount
 from app.state.chat.prompts import (
@@ -103,6 +104,8 @@ class ChatController(QObject):
             say=lambda reason: self.say(reason),
             delete=self.delete,
             delete_answer=self.delete_answer,
+            decide=self.decide,
+            inspect_call=self.inspect_call,
             choose_answer=session.choose_answer,
             choose_prompt=session.choose_prompt,
             inspect=self.inspect,
@@ -252,6 +255,11 @@ class ChatController(QObject):
     def _show_models(self) -> None:
         self._context.show_page(MODELS)
 
+    def decide(self, call: ToolCall, decision: Decision) -> None:
+        """Takes the user's decision about a call of a tool."""
+        self._try(lambda: self._session.decide(call, decision))
+        self.page.composer.edit.setFocus()
+
     def again_last(self) -> None:
         turns = self._session.chat.turns
         if turns:
@@ -276,6 +284,12 @@ class ChatController(QObject):
             replay = self.page.replay_of(turn, turn.answer)
             place = 0 if replay is None else replay.place
             self._context.inspect(run, is_live=turn.answer.is_active, place=place)
+
+    def inspect_call(self, made: ToolRound) -> None:
+        """Opens the run of a round of calls in the inspector, at its first step."""
+        run = run_of(made, self._context.folders.traces)
+        if run is not None:
+            self._context.inspect(run)
 
     def edit(self, turn: Turn, text: str) -> None:
         """Sends another version of a prompt."""

@@ -11,6 +11,7 @@ from app.bridge.background import Background
 from app.chat.page import ChatPage
 from app.chat.reading import read_run
 from app.context import AppContext
+from app.state.chat.calls import ToolRound
 from app.state.chat.conversation import Answer, Turn
 from app.state.run.replay import Replay
 from app.system import logs
@@ -20,8 +21,8 @@ from engine import Recording, SafelightError
 from engine.files import is_bare_name
 
 
-def run_of(answer: Answer, folder: Path) -> Recording | Path | None:
-    """Returns an answer's run, in memory or as its file in the folder of traces; None if none was kept."""
+def run_of(answer: Answer | ToolRound, folder: Path) -> Recording | Path | None:
+    """Returns the run of an answer, or of a round of its calls, in memory or as its file; None if none was kept."""
     if answer.trace is not None:
         return answer.trace
     return folder / f"{answer.trace_id}{engine.TRACE_SUFFIX}" if is_bare_name(answer.trace_id) else None

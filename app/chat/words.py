@@ -22,6 +22,9 @@ def status_line(answer: Answer, share: float = 1.0) -> str:
     """Returns the progress or result of a run in plain words; ``share`` of its latest step is shown (0 to 1)."""
     if answer.status == "waiting":
         return tr("Reading the prompt")
+    if answer.status == "calling":
+        asks = any(call.status == "asking" for call in answer.rounds[-1].calls)
+        return tr("A call waits for your decision") if asks else tr("A tool is running")
     return _progress(answer, share) if answer.status == "developing" else _result(answer)
 
 

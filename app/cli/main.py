@@ -23,6 +23,7 @@ from app.cli import (
     export,
     generate,
     infill,
+    mcp,
     plan,
     quantize,
     race,
@@ -48,6 +49,7 @@ COMMANDS = (
     race,
     tune,
     serve,
+    mcp,
     train,
     plan,
     quantize,
@@ -71,6 +73,7 @@ examples:
   safelight race "Reverse the word robot." --model safelight-masked    the same prompt by several decoders
   safelight tune --skills                               the fewest steps without losing right answers
   safelight serve                                       an OpenAI-compatible server on this machine
+  safelight mcp                                         tools of Claude Desktop, Codex, Cursor
   safelight train sudoku --out runs/adapter             teach a model Sudoku
   safelight plan 26b-a4b                                how much memory a model takes
   safelight quantize safelight-skills packed            pack a model into 4 bits

@@ -12,9 +12,11 @@ from functools import lru_cache
 from typing import Any
 
 from app.library import Library, LibraryError, NewMessage, StoredMessage, Summary, Whole, title_of
-from app.library.records import details_of
+from app.library.records import LONGEST_DETAILS, ROUNDS, details_of
+from app.library.records import Status as StoredStatus
 from app.settings.decoders import OWN_DECODING, DecodingChoice
 from app.settings.values import SETTING_NAMES
+from app.state.chat.calls import rounds_from_json, rounds_to_json
 from app.state.chat.conversation import Answer, ChatState, Decode, Status, Turn
 from app.state.chat.versions import Versions
 from app.state.run.stats import RunFigures
@@ -112,7 +114,7 @@ class ConversationStore:
             answer.id,
             content=text,
             thinking=thinking,
-            status=answer.status,
+            status=_status(answer),
             error=answer.error,
             figures=answer.figures.to_json(),
             settings=_settings(answer),
@@ -151,11 +153,16 @@ class ConversationStore:
         return Whole(summary, messages, self.library.pictures.of(messages))
 
 
+def _status(answer: Answer) -> StoredStatus:
+    return "developing" if answer.status == "calling" else answer.status
+
+
 def _settings(answer: Answer) -> str:
     """Returns a run's settings, its model and adapter, and the id of its trace, as JSON."""
     names = (*SETTING_NAMES, *asdict(OWN_DECODING))
     settings: dict[str, object] = {name: getattr(answer.config, name) for name in names}
-    return json.dumps(settings | {TRACE: answer.trace_id, MODEL: answer.model, ADAPTER: answer.adapter})
+    rounds = {ROUNDS: rounds_to_json(answer.rounds, LONGEST_DETAILS // 2)} if answer.rounds else {}
+    return json.dumps(settings | {TRACE: answer.trace_id, MODEL: answer.model, ADAPTER: answer.adapter} | rounds)
 
 
 def _messages(chat: ChatState, now: float) -> Iterator[StoredMessage]:
@@ -188,7 +195,7 @@ def _row(parent: int, answer: Answer) -> NewMessage:
         "assistant",
         answer.text,
         answer.thinking,
-        answer.status,
+        _status(answer),
         answer.model_title,
         answer.seed,
         _settings(answer),
@@ -205,6 +212,7 @@ def _answer(row: StoredMessage) -> Answer:
     trace_id, model, adapter = stored.get(TRACE), _place(stored.get(MODEL)), _place(stored.get(ADAPTER))
     answer = Answer(row.model, row.seed or 0, _read_config(stored), model=model, adapter=adapter or None, id=row.id)
     answer.trace_id = trace_id if is_bare_name(trace_id) else ""
+    answer.rounds = rounds_from_json(stored.get(ROUNDS))
     answer.status = STATUSES.get(row.status, "stopped")
     answer.text, answer.thinking, answer.error = row.content, row.thinking, row.error
     answer.kept = RunFigures.from_json(row.figures)

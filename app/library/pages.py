@@ -9,8 +9,9 @@ from contextlib import suppress
 from datetime import datetime
 from string import Template
 
-from app.library.records import StoredMessage, Whole
+from app.library.records import ROUNDS, StoredMessage, Whole, details_of
 from app.state.chat.attachment import AttachedPicture, with_attachments
+from app.state.chat.calls import ToolCall, ToolRound, rounds_from_json
 from app.state.sudoku.placing import answered, is_puzzle, puzzle_in
 from app.state.sudoku.solve_frame import ShownCell, SolveFrame, entered, settled
 from app.system.i18n import tr
@@ -42,6 +43,11 @@ def to_markdown(whole: Whole) -> str:
         for file in message.attachments:
             parts += [f"**{' '.join(file.name.split())}**", _fenced(file.text)]
         parts += [f"*{_named(picture)}*" for picture in message.pictures]
+        for made in rounds_of(message):
+            parts += [_quoted(made.thinking)] if made.thinking else []
+            parts += [made.text] if made.text else []
+            for call in made.calls:
+                parts += [f"**{_called(call)}**", _fenced(call.written), _fenced(call.result)]
         if message.thinking:
             parts += [f"**{tr('Thinking')}**", _quoted(message.thinking)]
         parts += [message.content] if message.content else []
@@ -60,12 +66,28 @@ def to_html(whole: Whole) -> str:
         inner = [f'<h2 dir="auto">{_shown(_speaker(message))}</h2>']
         inner += [_folded(tr("File: {name}", name=file.name), file.text) for file in message.attachments]
         inner += [_pictured(shown, pictures.get(shown.digest)) for shown in message.pictures]
+        for made in rounds_of(message):
+            inner += [_folded(tr("Thinking"), made.thinking)] if made.thinking else []
+            inner += [f'<div class="said" dir="auto">{_shown(made.text)}</div>'] if made.text else []
+            inner += [_folded(_called(call), f"{call.written}\n\n{call.result}") for call in made.calls]
         inner += [_folded(tr("Thinking"), message.thinking)] if message.thinking else []
         inner += _board_of(message, asked) or _plain(message)
         asked = with_attachments(message.content, message.attachments) if message.role == "user" else asked
         inner += [f'<p class="faint" dir="auto">{_shown(remark)}</p>' for remark in _remarks(message)]
         parts.append(f'<section class="{message.role}">\n' + "\n".join(inner) + "\n</section>")
     return _PAGE.substitute(title=title, body="\n".join(parts))
+
+
+def rounds_of(message: StoredMessage) -> list[ToolRound]:
+    """Returns the rounds of tool calls before an answer's text."""
+    try:
+        return rounds_from_json(details_of(message.settings, "settings").get(ROUNDS))
+    except SafelightError:
+        return []
+
+
+def _called(call: ToolCall) -> str:
+    return tr("Call of a tool: {name}", name=call.called)
 
 
 def _named(shown: AttachedPicture) -> str:

@@ -7,7 +7,7 @@ written now, as another program locks the library or the disk is full, are queue
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +19,24 @@ from app.library import Library, LibraryError
 from app.library.conversations import ConversationStore
 from app.presets.preset import DEFAULT
 from app.session import rescue
+from app.session.calling import Calling
 from app.session.saving import Saving
 from app.settings.values import SettingsValues
 from app.state.adapters import with_adapter
 from app.state.chat.attachment import AttachedPicture, Attachment
+from app.state.chat.calls import Decision, ToolCall
 from app.state.chat.conversation import Answer, ChatState, Turn, user_message
 from app.state.chat.prompts import worded
 from app.state.chat.rewriting import Rewriting, can_fill, of_prompt
 from app.state.chat.routing import unread_by
 from app.state.chat.versions import Versions
 from app.system.i18n import tr
+from app.tools.toolbox import Toolbox
 from engine import GenerationConfig, SafelightError
 from engine.pictures import Picture
 from engine.service import LoadedModel, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 from engine.text.message import Message, with_images
+from engine.tools.tool import Tool
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class _Run:
     answer: Answer
     model: LoadedModel
     is_first: bool  # it began its conversation
+    request: RunRequest
+    tools: tuple[Tool, ...] = ()  # that the model was offered
 
 
 @dataclass(frozen=True)
@@ -93,8 +99,13 @@ class Session(QObject):
     returned = Signal(object, str)  # a turn that failed before it began, for the composer; why, or "" if reported
     failed = Signal(str, str)  # a sentence, and details
 
-    def __init__(self, library: Library, link: EngineLink, values: SettingsValues) -> None:
+    def __init__(
+        self, library: Library, link: EngineLink, values: SettingsValues, toolbox: Toolbox | None = None
+    ) -> None:
         super().__init__()
+        self._calls = Calling(toolbox)
+        self._calls.changed.connect(self._show_calls)
+        self._calls.ended.connect(self._go_on)
         self.library = library
         self.chat = ChatState(preset=DEFAULT)
         self.think = False
@@ -255,7 +266,8 @@ class Session(QObject):
             raise SafelightError(problem)
         self._removed = None
         room = reserve(answer.config, model)
-        messages = chat.messages(turn, unread_by(model.path_or_id))
+        tools = self._calls.offered(model) if how is None else ()
+        messages = chat.messages(turn, unread_by(model.path_or_id), with_tools=model.reads_tools)
         if how is not None:
             asked = user_message(how.wording(turn.prompt), turn.attachments, turn.pictures)
             messages = (*messages[:-1], asked, *how.further())
@@ -268,10 +280,11 @@ class Session(QObject):
             self.think and how is None,
             room,
             pictures=pictures,
+            tools=tuple(tool.function for tool in tools),
             outline=() if how is None else how.outline,
             noise=0.0 if how is None else how.noise,
         )
-        self._run = _Run(request.run_id, chat, turn, answer, model, is_first=chat.id is None)
+        self._run = _Run(request.run_id, chat, turn, answer, model, chat.id is None, request, tools)
         path = self._path_to(turn)
         self._keep("ask", answer, chat, lambda: self._store(chat, path, model))
         self._link.run(request)
@@ -317,8 +330,22 @@ class Session(QObject):
 
     @Slot()
     def stop(self) -> None:
-        """Stops the current answer within one denoising step; its text so far stays."""
-        self._link.stop()
+        """Stops the current answer within one denoising step, or its call; its text so far stays."""
+        run = self._run
+        if run is None or run.answer.status != "calling":
+            self._link.stop()
+            return
+        self._calls.stop()
+        run.answer.stop(run.model.decode)
+        self._progress(run)
+
+    def decide(self, call: ToolCall, decision: Decision) -> None:
+        """Takes the user's decision about a call that waits for it.
+
+        Raises:
+            SafelightError: leave for always cannot be stored.
+        """
+        self._calls.decide(call, decision)
 
     def take(self, replies: list[ServiceReply]) -> None:
         """Applies and stores the replies of the current run, and emits ``progressed`` once."""
@@ -340,6 +367,14 @@ class Session(QObject):
             is_of_run = True
         if not is_of_run:
             return
+        if run.tools and self._calls.begin(run.answer, run.model, run.tools):
+            self._run = replace(run, id="")  # what else comes of that run is no longer of interest
+        self._progress(run)
+        if refused is not None:
+            self.returned.emit(*refused)
+
+    def _progress(self, run: _Run) -> None:
+        """Stores and shows an answer's progress, and its end."""
         self._keep("answer", run.answer, run.chat, lambda: self._stored.keep(run.answer, run.model.decode))
         if run.chat is self.chat:
             self.progressed.emit()
@@ -348,8 +383,28 @@ class Session(QObject):
             self._keep("release", run.chat, run.chat, lambda: self._release(run.chat))
             self.ended.emit()
             self.listed.emit()
-            if refused is not None:
-                self.returned.emit(*refused)
+
+    @Slot()
+    def _show_calls(self) -> None:
+        if self._run is not None:
+            self._progress(self._run)
+
+    @Slot()
+    def _go_on(self) -> None:
+        """Begins the next run of an answer, behind the results of its calls."""
+        run = self._run
+        if run is None or run.answer.status != "calling":
+            return
+        further = [message for made in run.answer.rounds for message in made.messages]
+        first = run.request
+        request = RunRequest(
+            "chat", (*first.messages, *further), first.config, first.seed, first.think, first.reserve,
+            pictures=first.pictures, tools=first.tools,
+        )  # fmt: skip
+        self._run = replace(run, id=request.run_id)
+        run.answer.status = "developing"  # what went before stays, even if this run fails at once
+        self._link.run(request)
+        self._progress(self._run)
 
     def _end(self, run: _Run, problem: str, details: str) -> tuple[Turn, str] | None:
         """Handles the end of a run, which usually follows its last event. Returns the arguments of ``returned``."""
@@ -440,6 +495,7 @@ class Session(QObject):
         self._is_closed = True
         self._fetching.drop()
         run, self._run = self._run, None
+        self._calls.stop()
         if run is not None:
             run.answer.stop(run.model.decode)
             self._keep("answer", run.answer, run.chat, lambda: self._stored.keep(run.answer, run.model.decode))

@@ -32,6 +32,7 @@ from engine.server import (
 )
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
+from engine.server.mcp import endpoint as mcp
 from engine.server.security import Gate
 from engine.server.strict import Ignored
 
@@ -48,6 +49,7 @@ ROUTES = (
     decisions.routes,
     tokens.routes,
     dialect.routes,
+    mcp.routes,
     page.routes,
 )
 SENTENCES = {

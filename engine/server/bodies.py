@@ -63,6 +63,13 @@ async def read_object(request: Request, context: ServerContext, most: int, value
     return _parsed(await _read(request, context, most), values)
 
 
+async def read_json(request: Request, context: ServerContext) -> bytes:
+    """Reads the body of a JSON object as it was sent; raises as ``read_object``."""
+    data = await _read(request, context, context.options.body_bytes)
+    _parsed(data, JSON_VALUES)
+    return data
+
+
 @asynccontextmanager
 async def read_file(request: Request, context: ServerContext, most: int) -> AsyncIterator[bytes]:
     """Reads a body that is a file; held as in ``large_body``, and raises as ``read_object``."""

@@ -59,18 +59,21 @@ def plan_completions(context: ServerContext, body: CompletionRequest) -> tuple[R
     return tuple(plan for prompt in body.prompts for plan in _plan(context, body, prompt).choices(body.n))
 
 
-def plan_gap(context: ServerContext, body: FimRequest, files: tuple[GapFile, ...]) -> tuple[RunPlan, ...]:
+def plan_gap(
+    context: ServerContext, body: FimRequest, files: tuple[GapFile, ...], length: int | None = None
+) -> tuple[RunPlan, ...]:
     """Plans the runs that fill one gap, which may be at the end of its text. Slow.
 
     Args:
         files: others that the model may read, the least important first.
+        length: exactly so many tokens; None: not known.
 
     Raises:
         ApiError: they cannot be run as requested.
     """
     take_any_name(body, *EDITOR_MODELS)
     [prompt] = body.prompts
-    return _plan(context, body, prompt, files).choices(body.n)
+    return _plan(context, body, prompt, files, length).choices(body.n)
 
 
 def _plan(
@@ -78,6 +81,7 @@ def _plan(
     body: CompletionRequest,
     prompt: str | list[int],
     files: tuple[GapFile, ...] | None = None,
+    length: int | None = None,
 ) -> RunPlan:
     """Plans the run of one prompt, which has a gap if ``files`` are given, be they none."""
 
@@ -89,7 +93,7 @@ def _plan(
         if gap is not None:
             if scores is not None:
                 raise contradicting("echo", "suffix")
-            fields |= {"path": gap.path, "files": gap.files if files is None else files}
+            fields |= {"path": gap.path, "files": gap.files if files is None else files, "gap_length": length}
             return RunRequest("completion", (), text=gap.prefix, suffix=gap.suffix, **fields)
         if isinstance(prompt, str):
             return RunRequest("completion", (), text=prompt, prompt_scores=scores, **fields)

@@ -134,29 +134,48 @@ class DecisionResponse:
         endpoint: str,
         write: Callable[[DecisionPlan, Decided], dict[str, Any]],
     ) -> None:
-        self._context, self._plan, self._endpoint, self._write = context, plan, endpoint, write
+        self._answering = DecisionAnswering(context, plan)
+        self._plan, self._endpoint, self._write = plan, endpoint, write
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._answering.run(self._endpoint, client_of(scope)) as run:
+            run.watch(receive)
+            decided = await self._answering.decided(run)
+            await JSONResponse(self._write(self._plan, decided))(scope, receive, send)
+        self._answering.count(decided)
+
+
+class DecisionAnswering:
+    """The answers to a plan, read from its runs. Knows no HTTP."""
+
+    def __init__(self, context: ServerContext, plan: DecisionPlan) -> None:
+        self._context, self._plan = context, plan
         self._reads = {
             request.run_id: DecisionReads(request.decision) for request in plan.requests if request.decision is not None
         }
         self._canvases: dict[str, ReadCanvas] = {}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def run(self, endpoint: str, client: str) -> ServedRun:
+        """Returns the runs, which begin once the context is entered."""
         plan = self._plan
-        async with ServedRun(
-            self._context, plan.requests, self._endpoint, plan.name, client=client_of(scope), is_patient=True
-        ) as run:
-            run.watch(receive)
-            async for reply in run.replies():
-                if isinstance(reply, RunAdvanced):
-                    self._reads[reply.run_id].add(reply)
-                elif isinstance(reply, RunStarted):
-                    self._note_start(reply)
-            if run.failure is not None:
-                raise run.failure
-            decided = self._decided()
-            run.note_tokens(decided.usage.answer_tokens)
-            await JSONResponse(self._write(plan, decided))(scope, receive, send)
-        self._count(decided)
+        return ServedRun(self._context, plan.requests, endpoint, plan.name, client=client, is_patient=True)
+
+    async def decided(self, run: ServedRun) -> Decided:
+        """Waits for all answers.
+
+        Raises:
+            ApiError: a run has failed, or another model was loaded.
+        """
+        async for reply in run.replies():
+            if isinstance(reply, RunAdvanced):
+                self._reads[reply.run_id].add(reply)
+            elif isinstance(reply, RunStarted):
+                self._note_start(reply)
+        if run.failure is not None:
+            raise run.failure
+        found = self._decided()
+        run.note_tokens(found.usage.answer_tokens)
+        return found
 
     def _note_start(self, reply: RunStarted) -> None:
         header = reply.trace.header
@@ -180,7 +199,8 @@ class DecisionResponse:
         )
         return Decided(tuple(answers), usage, tuple(self._canvases[run] for run in self._reads))
 
-    def _count(self, decided: Decided) -> None:
+    def count(self, decided: Decided) -> None:
+        """Adds the answers to the server's counters."""
         add, usage = self._context.metrics.add, decided.usage
         add("decisions_total", len(decided.answers))
         add("prompt_tokens_total", usage.prompt_tokens)

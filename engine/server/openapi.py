@@ -33,12 +33,17 @@ NEEDED = " · needed"
 
 @dataclass(frozen=True)
 class Documented:
-    """A route; ``body`` is the model of its request's body."""
+    """A route; ``body`` is the model of its request's body, if that is described here."""
 
     path: str
     summary: str
     body: type[BaseModel] | None = None
     needs_key: bool = True
+    takes_body: bool = False
+
+    @property
+    def method(self) -> str:
+        return "get" if self.body is None and not self.takes_body else "post"
 
 
 ROUTES = (
@@ -62,6 +67,7 @@ ROUTES = (
     Documented("/api/tags", "Ollama's list of models"),
     Documented("/api/ps", "Ollama's list of loaded models"),
     Documented("/api/version", "The version of Ollama whose routes these are"),
+    Documented("/mcp", "The Model Context Protocol: the model as tools of other programs", takes_body=True),
     Documented("/health", "Answers once a model is loaded", needs_key=False),
     Documented("/metrics", "Counters in Prometheus' format"),
 )
@@ -85,7 +91,7 @@ def openapi() -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Safelight", "version": version("safelight")},
-        "paths": {route.path: {"get" if route.body is None else "post": _operation(route)} for route in ROUTES},
+        "paths": {route.path: {route.method: _operation(route)} for route in ROUTES},
         "components": {
             "schemas": schemas["$defs"],
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
@@ -120,8 +126,7 @@ def _page() -> str:
     ]
     schemas = openapi()["components"]["schemas"]
     for route in ROUTES:
-        method = "GET" if route.body is None else "POST"
-        parts.append(f"<h2><code>{method} {route.path}</code></h2><p>{escape(route.summary)}</p>")
+        parts.append(f"<h2><code>{route.method.upper()} {route.path}</code></h2><p>{escape(route.summary)}</p>")
         if route.body is not None:
             parts.append(_table(schemas[route.body.__name__]))
     return "".join([*parts, "</main></body></html>"])

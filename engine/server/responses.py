@@ -21,7 +21,7 @@ from engine.server.chunks import usage_of_items
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError
 from engine.server.planning import RunPlan
-from engine.server.responses_request import ResponsesRequest, chat_of, renamed
+from engine.server.responses_request import ResponsesRequest, ResponseTool, chat_of, renamed
 from engine.server.serving import Choice, RunResponse
 from engine.server.sse import ALIVE, EVENTS, event
 from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
@@ -39,8 +39,8 @@ _PARTS: dict[ItemKind, str] = {"reasoning": "reasoning_text", "message": "output
 class GrowingItem:
     """One item of the output, from its first piece to its end; ``text`` also holds a call's arguments."""
 
-    def __init__(self, kind: ItemKind, index: int, name: str = "") -> None:
-        self.kind, self.index, self._name = kind, index, name
+    def __init__(self, kind: ItemKind, index: int, name: str = "", namespace: str | None = None) -> None:
+        self.kind, self.index, self._name, self._namespace = kind, index, name, namespace
         self._id = f"{_PREFIXES[kind]}_{secrets.token_hex(16)}"
         self._call_id = f"call_{secrets.token_hex(12)}"
         self._texts: list[str] = []
@@ -56,7 +56,8 @@ class GrowingItem:
         is_begun = status != "in_progress"
         if self.kind == "function_call":
             arguments = (self.text or "{}") if is_begun else ""
-            return {**base, "call_id": self._call_id, "name": self._name, "arguments": arguments}
+            space = {} if self._namespace is None else {"namespace": self._namespace}
+            return {**base, "call_id": self._call_id, "name": self._name, **space, "arguments": arguments}
         own: dict[str, Any] = {"role": "assistant"} if self.kind == "message" else {"summary": []}
         return {**base, **own, "content": [self._part(self.text)] if is_begun else []}
 
@@ -216,7 +217,9 @@ class ResponsesWriter:
     def _open(self, kind: ItemKind, name: str = "") -> Iterator[ItemEvent]:
         if self._items:
             yield from self._items[-1].end()
-        self._items.append(GrowingItem(kind, len(self._items), name))
+        tool = next((tool for tool in self._body.tools or () if tool.name == name), None)
+        own = (name, None) if tool is None else (tool.own_name, tool.namespace)
+        self._items.append(GrowingItem(kind, len(self._items), *own))
         yield from self._items[-1].begin()
 
     def _all(self, events: Iterable[ItemEvent]) -> Iterator[bytes]:
@@ -253,7 +256,7 @@ class ResponsesWriter:
             "temperature": body.temperature,
             "text": {"format": _format(body)},
             "tool_choice": body.tool_choice or "auto",
-            "tools": [tool.model_dump() for tool in body.tools or ()],
+            "tools": [_shown(tool) for tool in body.tools or ()],
             "top_p": 1.0 if body.top_p is None else body.top_p,
             "top_logprobs": body.top_logprobs,
             "truncation": "disabled",
@@ -261,6 +264,11 @@ class ResponsesWriter:
             "seed": self._plan.request.seed,  # our own field: repeats the answer
             "usage": None if answer is None else _usage(answer),
         }
+
+
+def _shown(tool: ResponseTool) -> dict[str, Any]:
+    space = set() if tool.namespace is not None else {"namespace"}
+    return {**tool.model_dump(exclude=space), "name": tool.own_name}
 
 
 def _usage(answer: ServedAnswer) -> dict[str, Any]:

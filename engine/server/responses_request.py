@@ -35,14 +35,22 @@ _ANNOTATED = {"type", "text", "annotations", "logprobs"}  # an answer's part as 
 
 
 class ResponseTool(Strict):
-    """A function that the model may call."""
+    """A function that the model may call.
+
+    Those of a namespace, as Codex sends the tools of each MCP server, are called by one name; ``own_name`` has none.
+    """
 
     PLACE = "tools."
     type: Literal["function"]
     name: str
+    namespace: str | None = None
     description: str | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
+
+    @property
+    def own_name(self) -> str:
+        return self.name if self.namespace is None else self.name.removeprefix(in_namespace(self.namespace, ""))
 
 
 class ReasoningOptions(Strict):
@@ -125,13 +133,35 @@ class ResponsesRequest(NeutralFields):
     @field_validator("tools", mode="before")
     @classmethod
     def _drop_tools_of_others(cls, tools: Any, info: ValidationInfo) -> Any:
-        """Passes over tools that are no functions, such as a search on OpenAI's servers."""
-        return own_tools(tools, info, lambda tool: tool["type"] == "function")
+        """Takes tools out of their namespaces; passes over those that are no functions, such as a search by OpenAI."""
+        return own_tools(_without_namespaces(tools), info, lambda tool: tool["type"] == "function")
 
     @property
     def has_logprobs(self) -> bool:
         """True if the probabilities of the answer's tokens are to be sent."""
         return self.top_logprobs is not None or _LOGPROBS in (self.include or ())
+
+
+def in_namespace(namespace: str, name: str) -> str:
+    """Returns the name by which the model calls a tool of a namespace."""
+    return f"{namespace}{name}" if namespace.endswith(("_", ".", "/", "-")) else f"{namespace}__{name}"
+
+
+def _without_namespaces(tools: Any) -> Any:
+    """Returns tools, with those of namespaces in the place of these; what is malformed stays, to be refused."""
+    found = list[Any]()
+    for tool in tools if isinstance(tools, list) else ():
+        inner = tool.get("tools") if isinstance(tool, dict) and tool.get("type") == "namespace" else None
+        name = tool.get("name") if inner is not None else None
+        if not isinstance(name, str) or not isinstance(inner, list) or not all(map(_is_function, inner)):
+            found.append(tool)
+            continue
+        found += [{**one, "name": in_namespace(name, one["name"]), "namespace": name} for one in inner]
+    return found if isinstance(tools, list) else tools
+
+
+def _is_function(tool: Any) -> bool:
+    return isinstance(tool, dict) and tool.get("type") == "function" and isinstance(tool.get("name"), str)
 
 
 def chat_of(body: ResponsesRequest) -> ChatRequest:
@@ -211,7 +241,7 @@ def _tool_choice(choice: Any) -> Any:
 
 
 def _tool(tool: ResponseTool) -> dict[str, Any]:
-    function = tool.model_dump(exclude={"type"}, exclude_none=True)
+    function = tool.model_dump(exclude={"type", "namespace"}, exclude_none=True)
     return {"type": "function", "function": function}
 
 
@@ -285,7 +315,10 @@ def _is_image(part: Any) -> bool:
 
 
 def _call(item: dict[str, Any], where: str) -> dict[str, Any]:
-    function = {"name": _text(item, "name", where), "arguments": _text(item, "arguments", where)}
+    name = _text(item, "name", where)
+    if item.get("namespace") is not None:
+        name = in_namespace(_text(item, "namespace", where), name)
+    function = {"name": name, "arguments": _text(item, "arguments", where)}
     call = {"id": _text(item, "call_id", where), "type": "function", "function": function}
     return {"role": "assistant", "tool_calls": [call]}
 

@@ -162,6 +162,11 @@ class ServedRun:
         self._context.metrics.add("request_seconds_count")
         self._context.metrics.add("request_seconds_sum", asyncio.get_running_loop().time() - self._started)
 
+    @property
+    def id(self) -> str:
+        """The name of the request in the list of live ones; empty before the context is entered."""
+        return "" if self._live is None else self._live.id
+
     def watch(self, receive: Receive) -> None:
         """Ends the run when the client leaves."""
         self._watcher = asyncio.create_task(self._watch(receive))

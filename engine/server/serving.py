@@ -48,57 +48,35 @@ class AnswerWriter(Protocol):
         """Returns the body of answers that are not streamed."""
 
 
-class RunResponse:
-    """An ASGI application that runs the plans of one request and writes their answers, one of each.
+class Answering:
+    """The answers to the plans of one request, one of each, as their runs advance. Knows no HTTP."""
 
-    Args:
-        follows_one: it ends an earlier request of the same client to such a route, unless that asked for the same.
-    """
-
-    def __init__(
-        self,
-        context: ServerContext,
-        plans: Sequence[RunPlan],
-        writer: AnswerWriter,
-        endpoint: str,
-        *,
-        is_streamed: bool,
-        follows_one: bool = False,
-    ) -> None:
-        self._context, self._plans, self._writer = context, plans, writer
-        self._endpoint, self._is_streamed, self._follows_one = endpoint, is_streamed, follows_one
+    def __init__(self, context: ServerContext, plans: Sequence[RunPlan]) -> None:
+        self._context, self._plans = context, plans
         self._since: dict[int, float] = {}  # when the prompt of an answer was read, in seconds
         self._answers = {
             plan.request.run_id: ServedAnswer(plan.model, plan.settings, index) for index, plan in enumerate(plans)
         }
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        plan, requests = self._plans[0], [plan.request for plan in self._plans]
-        async with ServedRun(
-            self._context,
-            requests,
-            self._endpoint,
-            plan.name,
-            plan.format_field,
-            client=client_of(scope),
-            ignored=plan.ignored,
-        ) as run:
-            run.watch(receive)
-            asked = (requests[0].text, requests[0].suffix, requests[0].messages)
-            takes_over = self._context.newest.taking_over(client_of(scope), asked, run.give_up)
-            with takes_over if self._follows_one else nullcontext():
-                try:
-                    if self._is_streamed:
-                        await send_stream(self._stream(run), send, self._writer.content_type)
-                    else:
-                        await JSONResponse(await self._whole(run))(scope, receive, send)
-                finally:
-                    self._count()
+    @property
+    def answers(self) -> tuple[ServedAnswer, ...]:
+        return tuple(self._answers.values())
 
-    async def _advance(
+    def run(self, endpoint: str, client: str) -> ServedRun:
+        """Returns the runs, which begin once the context is entered."""
+        plan, requests = self._plans[0], [plan.request for plan in self._plans]
+        return ServedRun(
+            self._context, requests, endpoint, plan.name, plan.format_field, client=client, ignored=plan.ignored
+        )
+
+    async def advance(
         self, run: ServedRun, patience: float | None
     ) -> AsyncIterator[tuple[ServedAnswer, Event | None, list[OutputPart]] | None]:
-        """Yields each event with its answer and the parts that it adds; None when a run starts or nothing is new."""
+        """Yields each event with its answer and the parts that it adds; None when a run starts or nothing is new.
+
+        Raises:
+            ApiError: the answers are incomplete, or another model was loaded.
+        """
         answers = self._answers.values()
         if self._plans[0].seconds is not None:
             patience = LOOK_SECONDS
@@ -140,23 +118,69 @@ class RunResponse:
             if passed > LAST or (passed > 1 and "\n" in answer.settled):
                 yield answer
 
+    def count(self) -> None:
+        """Adds the answers to the server's counters."""
+        metrics = self._context.metrics
+        for answer in self._answers.values():
+            metrics.add("prompt_tokens_total", answer.prompt_tokens)
+            metrics.add("cached_tokens_total", answer.cached_tokens)
+            metrics.add("generated_tokens_total", len(answer.tokens))
+            metrics.add("denoising_steps_total", answer.steps)
+            metrics.add("canvas_positions_total", answer.positions)
+
+
+class RunResponse:
+    """An ASGI application that runs the plans of one request and writes their answers, one of each.
+
+    Args:
+        follows_one: it ends an earlier request of the same client to such a route, unless that asked for the same.
+    """
+
+    def __init__(
+        self,
+        context: ServerContext,
+        plans: Sequence[RunPlan],
+        writer: AnswerWriter,
+        endpoint: str,
+        *,
+        is_streamed: bool,
+        follows_one: bool = False,
+    ) -> None:
+        self._context, self._plans, self._writer = context, plans, writer
+        self._endpoint, self._is_streamed, self._follows_one = endpoint, is_streamed, follows_one
+        self._answering = Answering(context, plans)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request, client = self._plans[0].request, client_of(scope)
+        async with self._answering.run(self._endpoint, client) as run:
+            run.watch(receive)
+            asked = (request.text, request.suffix, request.messages)
+            takes_over = self._context.newest.taking_over(client, asked, run.give_up)
+            with takes_over if self._follows_one else nullcontext():
+                try:
+                    if self._is_streamed:
+                        await send_stream(self._stream(run), send, self._writer.content_type)
+                    else:
+                        await JSONResponse(await self._whole(run))(scope, receive, send)
+                finally:
+                    self._answering.count()
+
     async def _whole(self, run: ServedRun) -> dict[str, Any] | list[dict[str, Any]]:
-        parts: list[list[OutputPart]] = [[] for _ in self._answers]
-        async for news in self._advance(run, None):
+        answers = self._answering.answers
+        parts: list[list[OutputPart]] = [[] for _ in answers]
+        async for news in self._answering.advance(run, None):
             if news is not None:
                 answer, _, found = news
                 parts[answer.index] += found
-        return self._writer.whole(
-            [(joined(own), answer) for own, answer in zip(parts, self._answers.values(), strict=True)]
-        )
+        return self._writer.whole([(joined(own), answer) for own, answer in zip(parts, answers, strict=True)])
 
     async def _stream(self, run: ServedRun) -> AsyncGenerator[bytes, None]:
-        writer, answers, is_begun = self._writer, list(self._answers.values()), False
+        writer, answers, is_begun = self._writer, self._answering.answers, False
         frames = [
             CanvasFrames(plan.model, plan.request.config.max_denoising_steps) for plan in self._plans if plan.has_frames
         ]
         try:
-            async for news in self._advance(run, self._context.options.comment_seconds):
+            async for news in self._answering.advance(run, self._context.options.comment_seconds):
                 if not is_begun:
                     is_begun = True
                     yield b"".join(writer.begin(answers))
@@ -174,12 +198,3 @@ class RunResponse:
             if not is_begun:
                 raise
             yield b"".join(writer.fail(error))
-
-    def _count(self) -> None:
-        metrics = self._context.metrics
-        for answer in self._answers.values():
-            metrics.add("prompt_tokens_total", answer.prompt_tokens)
-            metrics.add("cached_tokens_total", answer.cached_tokens)
-            metrics.add("generated_tokens_total", len(answer.tokens))
-            metrics.add("denoising_steps_total", answer.steps)
-            metrics.add("canvas_positions_total", answer.positions)

@@ -72,6 +72,7 @@ class RunRequest:
     suffix: str | None = None  # of a completion: the text behind the gap; None: the text goes on
     path: str = ""  # of the file that has the gap
     files: tuple[GapFile, ...] = ()  # of a gap: others that the model may read, the least important first
+    gap_length: int | None = None  # of a gap, on a canvas: exactly so many tokens; None: not known
     seconds: float | None = None  # of a gap: no step is taken after so many; None: no bound
     ids: tuple[int, ...] = ()  # of a completion: the prompt as tokens, to which none is added; none: made of the text
     prompt_scores: int | None = None  # score the prompt, with so many of the likeliest tokens in each place

@@ -130,7 +130,7 @@ def _gap_task(model: Model, request: RunRequest, gap: TextGap) -> RunTask:
 
     if request.output_format is not None:
         raise SafelightError("a gap cannot be filled in a format; leave out one of the two")
-    plan = plan_gap(model, gap, request.config)
+    plan = plan_gap(model, gap, request.config, length=request.gap_length)
     return RunTask(dataclasses.replace(request, config=plan.config), plan.prompt, gap=plan)
 
 

@@ -5,7 +5,8 @@ output. Deviations from the grammar are handled so:
 
 - A thought that is never closed lasts to the end. ``thought\\n`` at the very beginning opens one, too.
 - ``<think>`` and ``</think>`` are letters, which people also write about: they count at the beginning of a line, and
-  ``</think>`` anywhere in a thought that ``<think>`` opened.
+  ``</think>`` anywhere in a thought that ``<think>`` opened. So are ``<tool_call>``, which counts at the beginning of a
+  line, and ``</tool_call>``, which ends that call; a call that is no whole JSON object is content.
 - A tag that closes nothing, or opens a thought within a thought, is left out. ``<|"|>`` in a text is a quotation mark.
 - Text after ``<|tool_call>`` that is no call is content. So is a call after ``MOST_CALLS`` others.
 - Any tag but ``<|"|>`` ends a call and completes its arguments. What follows the arguments belongs to the call if
@@ -21,7 +22,21 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, joined, joined_text
-from engine.text.tags import CALL, CALL_END, CLOSE, ENDS, MARK, OPEN, THINK, THINK_END, THOUGHT, TagSplitter, beginning
+from engine.text.tags import (
+    CALL,
+    CALL_END,
+    CLOSE,
+    ENDS,
+    JSON_CALL,
+    JSON_CALL_END,
+    MARK,
+    OPEN,
+    THINK,
+    THINK_END,
+    THOUGHT,
+    TagSplitter,
+    beginning,
+)
 from engine.text.tool_call import ToolCallReader
 
 Schemas = Mapping[str, Mapping[str, Any]]
@@ -104,7 +119,7 @@ class OutputParser:
         return text
 
     def _take_tag(self, tag: str) -> None:
-        if tag in (THINK, THINK_END) and not self._counts(tag):
+        if tag in (THINK, THINK_END, JSON_CALL, JSON_CALL_END) and not self._counts(tag):
             self._take(tag)
         elif tag == MARK:
             self._take_mark()
@@ -115,15 +130,21 @@ class OutputParser:
             self._content.cut()
             if tag in (OPEN, THINK):
                 self._begin_thought(named=tag == OPEN, takes_think_end=tag == THINK)
-            elif tag == CALL and not self._call.is_full:
-                self._call.begin()
+            elif tag in (CALL, JSON_CALL) and not self._call.is_full:
+                self._call.begin(is_json=tag == JSON_CALL)
                 self._state = "call"
             elif tag in ENDS:
                 self._state = "ended"
 
     def _counts(self, tag: str) -> bool:
-        """Returns True if ``<think>`` or ``</think>`` is a tag here, not text."""
+        """Returns True if a tag in letters is one here, not text."""
+        if tag == JSON_CALL_END:
+            return self._state == "call" and self._call.is_json
         match self._state:
+            case "content" | "start" if tag == JSON_CALL:
+                return self._content.is_at_line_start and not self._start.strip()
+            case _ if tag == JSON_CALL:
+                return False
             case "start":
                 return not self._start.strip()
             case "content":
@@ -160,7 +181,7 @@ class OutputParser:
         elif self._state == "thought":
             self._give(ThoughtPart(self._thought.end()))
         elif self._state == "call":
-            self._back_to_content(self._call.end(by_its_tag=tag == CALL_END))
+            self._back_to_content(self._call.end(by_its_tag=tag in (CALL_END, JSON_CALL_END)))
         if self._state != "ended":
             self._state = "content"
 

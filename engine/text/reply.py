@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine.text.output import OutputParser
 from engine.text.output_parts import ContentPart, ThoughtPart, ToolCallArguments, ToolCallStarted, joined
-from engine.text.tags import CALL, CALL_END, CLOSE, MARK, OPEN, THINK, THINK_END
+from engine.text.tags import (
+    CALL,
+    CALL_END,
+    CLOSE,
+    JSON_CALL,
+    JSON_CALL_END,
+    MARK,
+    OPEN,
+    THINK,
+    THINK_END,
+)
 
 if TYPE_CHECKING:
     from engine.text.tokenizer import Tokenizer
 
-_IN_LETTERS = re.compile(r"\A\s*thought\n|</?think>")  # a thought written in letters, not by special tokens
+_IN_LETTERS = re.compile(r"\A\s*thought\n|</?think>|<tool_call>")  # a thought or a call in letters
 
 
 class Reply(NamedTuple):
@@ -30,7 +40,7 @@ def read_reply(tokenizer: Tokenizer, ids: Iterable[int]) -> Reply:
     the prompt opened is recognised by the token that ends it, and is text until then.
     """
     tokens = [int(token) for token in ids]
-    tags = {tokenizer.token_id(tag) for tag in (OPEN, CLOSE, CALL, CALL_END, MARK)}
+    tags = {tokenizer.token_id(tag) for tag in (OPEN, CLOSE, CALL, CALL_END, MARK, JSON_CALL, JSON_CALL_END)}
     if tags.isdisjoint(tokens):
         written = tokenizer.decode(tokens)
         if not _IN_LETTERS.search(written):  # true of most answers, which are read at each repaint

@@ -1,8 +1,8 @@
 """The tags in a model's output, and a splitter that cuts arriving text at them.
 
 A tag is one token, written out: ``<|channel>thought\\n…<channel|>`` is a thought,
-``<|tool_call>call:NAME{…}<tool_call|>`` a tool call, ``<|"|>`` a string's mark in it. ``<think>…</think>`` is a thought
-in letters, as other models write it.
+``<|tool_call>call:NAME{…}<tool_call|>`` a tool call, ``<|"|>`` a string's mark in it. Other models write a thought as
+``<think>…</think>``, and a call as ``<tool_call>{"name": …, "arguments": …}</tool_call>`` (Qwen, Hermes).
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ THINK_ASKED = "<|think|>"
 """The tag with which a prompt asks for a thought."""
 CALL, CALL_END = "<|tool_call>", "<tool_call|>"
 MARK = '<|"|>'
+JSON_CALL, JSON_CALL_END = "<tool_call>", "</tool_call>"
 ENDS = frozenset(("<|turn>", "<turn|>", "<|tool_response>"))
 """Tags that end generation: text after them is no output."""
-TAGS = (OPEN, CLOSE, THINK, THINK_END, CALL, CALL_END, MARK, *sorted(ENDS),
+TAGS = (OPEN, CLOSE, THINK, THINK_END, CALL, CALL_END, MARK, JSON_CALL, JSON_CALL_END, *sorted(ENDS),
         "<tool_response|>", "<|tool>", "<tool|>", THINK_ASKED)  # fmt: skip
 
 CUT_SHORT = 4

@@ -1,13 +1,20 @@
-"""Reads tool calls from after ``<|tool_call>``: ``call:NAME{``, the arguments, and the rest up to the end."""
+"""Reads tool calls from after ``<|tool_call>``: ``call:NAME{``, the arguments, and the rest up to the end.
+
+After ``<tool_call>`` a call is one JSON object, ``{"name": …, "arguments": …}``, which is read once it is whole.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from engine.errors import SafelightError
+from engine.files import parse_json
 from engine.text.coercion import ToolSchema
 from engine.text.output_parts import OutputPart, ToolCallArguments, ToolCallStarted
+from engine.text.tags import JSON_CALL, THINK, THINK_END
 from engine.text.tool_arguments import ToolArguments
 
 MOST_CALLS = 128
@@ -35,7 +42,7 @@ class ToolCallReader:
         self.cut: set[int] = set()  # calls, by index, whose arguments are only the beginning of an object
         self._schemas = schemas
         self._calls = 0
-        self._state: Literal["head", "arguments", "behind", "cut"] = "head"
+        self._state: Literal["head", "arguments", "behind", "cut", "json"] = "head"
         self._held: list[str] = []  # a head, or text after the arguments
         self._room = 0  # characters that may still be held, or that the arguments may still have
         self._arguments = ToolArguments("{", ToolSchema(None))
@@ -49,16 +56,21 @@ class ToolCallReader:
     @property
     def is_in_arguments(self) -> bool:
         """True if the next text belongs to a call's arguments."""
-        return self._state in ("arguments", "cut")
+        return self._state in ("arguments", "cut", "json")
 
     def take(self) -> list[OutputPart]:
         """Returns the parts read since the last time."""
         taken, self._parts = self._parts, []
         return taken
 
-    def begin(self) -> None:
+    @property
+    def is_json(self) -> bool:
+        """True while a call in JSON is being read."""
+        return self._state == "json" and not self.is_over
+
+    def begin(self, *, is_json: bool = False) -> None:
         self.is_over = False
-        self._wait("head", _MOST_HEAD)
+        self._wait("json" if is_json else "head", MOST_CALL if is_json else _MOST_HEAD)
 
     def add(self, text: str) -> str:
         """Reads on; returns the content that follows if the call is over, or if there was none."""
@@ -72,6 +84,10 @@ class ToolCallReader:
                     text = self._add_behind(text)
                 case "cut":
                     return ""
+                case "json":
+                    self._hold(text)
+                    self.is_over = self._room < 0
+                    return self._held_text() if self.is_over else ""
         return text
 
     def mark(self) -> str:
@@ -85,6 +101,8 @@ class ToolCallReader:
     def end(self, *, by_its_tag: bool) -> str:
         """Ends the call at a tag, its own or another; returns the content before that tag."""
         self.is_over = True
+        if self._state == "json":
+            return self._end_json()
         name = self._name() if self._state == "head" else ""
         if name:
             self._begin_arguments(name, "{")
@@ -98,11 +116,31 @@ class ToolCallReader:
     def finish(self) -> str:
         """Ends the text; returns the content at its end."""
         self.is_over = True
+        if self._state == "json":
+            return self._end_json()
         if self._state == "arguments":
             self.cut.add(self._calls - 1)
         elif self._state == "head":
             return "" if _HALF_HEAD.fullmatch(self._held_text()) else self._held_text()
         return self._left_behind() if self._state == "behind" else ""
+
+    def _end_json(self) -> str:
+        """Reads a call in JSON; returns it as content, without tags, if it is none."""
+        held = self._held_text()
+        content = re.sub("|".join(map(re.escape, (THINK, THINK_END, JSON_CALL))), "", held)
+        try:
+            found = parse_json(held, "a call")
+            name, arguments = found["name"], found.get("arguments", found.get("parameters", {}))
+            if isinstance(arguments, str):  # as JSON in a string
+                arguments = parse_json(arguments or "{}", "the arguments")
+        except (SafelightError, KeyError, TypeError, AttributeError):
+            return content
+        if not (isinstance(name, str) and re.fullmatch(_NAME, name) and isinstance(arguments, dict)):
+            return content
+        written = json.dumps(arguments, ensure_ascii=False)
+        self._parts += [ToolCallStarted(self._calls, name), ToolCallArguments(self._calls, written)]
+        self._calls += 1
+        return ""
 
     def _add_head(self, text: str) -> str:
         found = re.search(r"[{(]", text)
@@ -139,7 +177,7 @@ class ToolCallReader:
         self.is_over = len(text) > room
         return self._left_behind() + text[room:] if self.is_over else ""
 
-    def _wait(self, state: Literal["head", "arguments", "behind"], room: int) -> None:
+    def _wait(self, state: Literal["head", "arguments", "behind", "json"], room: int) -> None:
         self._state, self._room = state, room
         self._held.clear()
 

@@ -1,9 +1,9 @@
 """Installs clients that others wrote, uses each of them, and prints a table: ``python -m tests.clients [NAME …]``.
 
 A client is a folder with ``requirements.txt`` (Python) or ``package.json`` (Node), and ``use.py``, ``use.mjs`` or
-``use.sh``, whose first line says what is tried. The script gets the addresses ``SMALL`` and ``AGENT``, ``KEY``, and the
-small model's folder ``WEIGHTS`` from its environment, runs in an empty folder, and fails by its exit status. Installed
-clients are kept in ``--cache``.
+``use.sh``, whose first line says what is tried. The script gets the addresses ``SMALL`` and ``AGENT``, ``KEY``, the
+small model's folder ``WEIGHTS``, and ``PYTHON``, which can import ``app``, from its environment, runs in an empty
+folder, and fails by its exit status. Installed clients are kept in ``--cache``.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         weights = Path(name) / "small"
         with small(weights) as one, agent() as other:
-            environment = {"SMALL": one, "AGENT": other, "KEY": KEY, "WEIGHTS": str(weights)}
+            environment = {"SMALL": one, "AGENT": other, "KEY": KEY, "WEIGHTS": str(weights), "PYTHON": sys.executable}
             for path in chosen:
                 row, problem = _tried(Client(path, options.cache / path.name), environment)
                 table.append(row)

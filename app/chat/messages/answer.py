@@ -15,6 +15,7 @@ from app.canvas.view import CanvasView
 from app.chat.commands import TurnCommands
 from app.chat.messages.action_row import ActionRow
 from app.chat.messages.board import AnswerBoard
+from app.chat.messages.calls import CallCommands, CallsView
 from app.chat.messages.changing import AnswerChanging
 from app.chat.messages.figures import FiguresLine
 from app.chat.messages.gliding import Gliding, Leaving
@@ -65,6 +66,7 @@ class AnswerView(QWidget):
         self._is_last = True
         self.canvases: list[CanvasView] = []
         self._settled = 0  # number of canvases that have become text
+        self._rounds = 0  # of tool calls, when the canvases were drawn
         self._leaving: list[Leaving] = []  # canvases that have just become text
         self._gliding: Gliding | None = None
 
@@ -73,6 +75,12 @@ class AnswerView(QWidget):
             tr("Earlier version of the answer"),
             tr("Later version of the answer"),
             lambda index: commands.choose_answer(turn, index),
+        )
+        self.calls = CallsView(
+            CallCommands(
+                lambda call, decision: commands.decide(call, decision), lambda made: commands.inspect_call(made)
+            ),
+            rebuilt,
         )
         self.thinking = Thinking(rebuilt)
         self.board = AnswerBoard(rebuilt)
@@ -135,6 +143,7 @@ class AnswerView(QWidget):
         self.setLayout(
             column_of(
                 head,
+                self.calls,
                 self.thinking,
                 self.board,
                 self.text,
@@ -178,6 +187,7 @@ class AnswerView(QWidget):
         return [
             self.versions.before,
             self.versions.after,
+            *self.calls.tab_stops(),
             *self.thinking.tab_stops(),
             *self.board.tab_stops(),
             *self.text.tab_stops(),
@@ -236,6 +246,10 @@ class AnswerView(QWidget):
             self._drawn = answer
             self.board.is_on = False
             self.replay.forget()
+        self.calls.show_rounds(answer.rounds)
+        if len(answer.rounds) != self._rounds:  # the canvases were those of a run that has ended
+            self._rounds = len(answer.rounds)
+            self._drop_canvases()
         has_settled = self._settle_blocks(answer)
         blocks = answer.canvas.blocks if self._model is not None else []
         first = max(0, len(self.canvases) - 1)  # earlier ones are committed and do not change

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.state.chat.attachment import AttachedPicture, Attachment, with_attachments
+from app.state.chat.calls import ToolRound
 from app.state.chat.rewriting import Rewriting
 from app.state.chat.versions import Versions
 from app.state.run.canvas import CanvasState
@@ -29,7 +30,7 @@ from engine import (
 from engine.text.message import Message
 from engine.trace import Draft
 
-Status = Literal["waiting", "developing", "done", "stopped", "failed"]
+Status = Literal["waiting", "developing", "calling", "done", "stopped", "failed"]
 Decode = Callable[[Iterable[int]], Reply]
 
 
@@ -56,10 +57,22 @@ class Answer:
     id: int | None = None  # in the library
     rewriting: Rewriting | None = None  # of this session: how it is written, if not by the prompt alone
     is_reviewed: bool = False  # the changes of a revision were accepted or rejected
+    rounds: list[ToolRound] = field(default_factory=list)  # of tool calls, before the text
 
     def __post_init__(self) -> None:
+        self._begin_run()
+
+    def _begin_run(self) -> None:
         self.stats = RunStats(self.config.max_denoising_steps, CanvasState.under(self.config))
         self._draft = Draft(self.config.eos_token_ids)
+
+    def begin_calls(self, made: ToolRound) -> None:
+        """Turns the finished run into a round of calls; the next run goes on behind their results."""
+        made.trace, made.trace_id = self.trace, self.trace_id
+        self.rounds.append(made)
+        self.settled, self.text, self.thinking, self.trace, self.trace_id = [], "", "", None, ""
+        self.status = "calling"
+        self._begin_run()
 
     @property
     def canvas(self) -> CanvasState:
@@ -84,7 +97,7 @@ class Answer:
 
     @property
     def is_active(self) -> bool:
-        return self.status in ("waiting", "developing")
+        return self.status in ("waiting", "developing", "calling")
 
     @property
     def is_empty(self) -> bool:
@@ -130,6 +143,11 @@ class Answer:
 
     def _read(self, reply: Reply) -> None:
         self.text, self.thinking = reply
+
+    @property
+    def tokens(self) -> list[int]:
+        """The tokens of the run so far; none if it came as text."""
+        return self._draft.tokens()
 
     @property
     def so_far(self) -> Reply:
@@ -315,20 +333,23 @@ class ChatState:
         asked.branch.remove(asked.turn)
         return asked.turn
 
-    def messages(self, turn: Turn, unread: Collection[str] = ()) -> tuple[Message, ...]:
+    def messages(self, turn: Turn, unread: Collection[str] = (), *, with_tools: bool = False) -> tuple[Message, ...]:
         """Returns the model's messages for a turn on the path: all turns before it, then its prompt.
 
-        Turns that models with the ids ``unread`` answered are left out.
+        Turns that models with the ids ``unread`` answered are left out, and so are calls of tools, unless
+        ``with_tools``: not every template writes them.
         """
         turns = self.turns
         place = next(index for index, other in enumerate(turns) if other is turn)
-        return self._history(turns[:place], turn.message, unread)
+        return self._history(turns[:place], turn.message, unread, with_tools)
 
     def messages_with(self, message: Message, unread: Collection[str] = ()) -> tuple[Message, ...]:
         """Returns the model's messages if this message is asked next; ``unread`` as in ``messages``."""
         return self._history(self.turns, message, unread)
 
-    def _history(self, earlier: list[Turn], asked: Message, unread: Collection[str]) -> tuple[Message, ...]:
+    def _history(
+        self, earlier: list[Turn], asked: Message, unread: Collection[str], with_tools: bool = False
+    ) -> tuple[Message, ...]:
         """Returns the system prompt, the earlier turns, and the message to answer.
 
         Turns with an empty answer are left out, as templates require alternating roles. Thinking is not included.
@@ -339,6 +360,8 @@ class ChatState:
         for turn in earlier:
             if turn.answer.text.strip() and turn.answer.model not in unread:
                 messages.append(turn.message)
+                if with_tools:
+                    messages += (message for made in turn.answer.rounds for message in made.messages)
                 messages.append({"role": "assistant", "content": turn.answer.text})
         return (*messages, asked)
 

@@ -16,7 +16,8 @@ from engine import SafelightError
 from engine.tools.declared import ToolServer
 from engine.tools.tool import Tool
 
-SUMS = ToolServer("sums", sys.executable, (str(Path(__file__).parents[2] / "engine" / "tools" / "sdk_server.py"),))
+PLAIN = Path(__file__).parents[2] / "engine" / "tools" / "plain_server.py"
+SUMS = ToolServer("sums", sys.executable, ("-S", "-E", str(PLAIN)))
 FAR = ToolServer("far", url="https://tools.example/mcp")
 ADD = Tool("sums", "add", "add", is_read_only=True)
 

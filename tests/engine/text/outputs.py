@@ -18,7 +18,7 @@ from engine.text.output_parts import (
     ToolCallStarted,
     joined_text,
 )
-from engine.text.tags import CALL, CALL_END, CLOSE, MARK, OPEN, TAGS, THINK, THINK_END
+from engine.text.tags import CALL, CALL_END, CLOSE, JSON_CALL, JSON_CALL_END, MARK, OPEN, TAGS, THINK, THINK_END
 
 SCHEMAS: dict[str, dict[str, Any]] = {
     "weather": {
@@ -34,7 +34,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "$defs": {"none": {"type": "null"}},
     }
 }
-LETTER_TAGS = (THINK, THINK_END)
+LETTER_TAGS = (THINK, THINK_END, JSON_CALL, JSON_CALL_END)
 WORDS = (
     "the ", "city", " of ", "Zürich", "漢字", "👩‍👩‍👧", "\n", "\n\n", "  ", "\t", "thought", "thought\n", "call",
     "call:", ":", ",", "{", "}", "[", "]", "(", ")", "=", '"', "'", "\\", "\\n", "\\u00e9", "1", "-2.", "3e9", "0",

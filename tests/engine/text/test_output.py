@@ -197,6 +197,34 @@ def test_calls(text: str, expected: Output) -> None:
     assert problem(text, list(text)) == ""
 
 
+SUNNY = ToolCall("weather", '{"city": "Oslo", "days": 2}')
+QWEN = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo", "days": 2}}\n</tool_call>'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (QWEN, Output("", "", (SUNNY,))),
+        (f"I look.\n{QWEN}\n{QWEN}", Output("I look.\n", "", (SUNNY, SUNNY))),
+        (f"<think>\nhm\n</think>\n\n{QWEN}", Output("", "hm", (SUNNY,))),
+        (QWEN.removesuffix("</tool_call>"), Output("", "", (SUNNY,))),
+        ('<tool_call>{"name": "f", "parameters": {}}</tool_call>', Output("", "", (ToolCall("f", "{}"),))),
+        ('<tool_call>{"name": "f", "arguments": "{\\"a\\": 1}"}</tool_call>',
+         Output("", "", (ToolCall("f", '{"a": 1}'),))),
+        ('<tool_call>{"name": "f"}</tool_call>ok', Output("ok", "", (ToolCall("f", "{}"),))),
+        ('<tool_call>{"name": "f", "arguments": {"a": "</think> <think>"}}</tool_call>',
+         Output("", "", (ToolCall("f", '{"a": "</think> <think>"}'),))),
+        ("Write <tool_call> and </tool_call>.", Output("Write <tool_call> and </tool_call>.")),
+        ("<tool_call>no call</tool_call>", Output("no call")),
+        ('<tool_call>{"name": "f", "arguments": [1]}</tool_call>', Output('{"name": "f", "arguments": [1]}')),
+        ('<tool_call>{"name": "f", "argu', Output('{"name": "f", "argu')),
+    ],
+)  # fmt: skip
+def test_calls_in_json_as_qwen_writes_them(text: str, expected: Output) -> None:
+    assert parse_output(text, schemas=SCHEMAS) == expected
+    assert problem(text, list(text)) == ""
+
+
 def test_arguments_come_as_they_are_written() -> None:
     parser = OutputParser(schemas=SCHEMAS)
     assert parser.feed("<|tool_call>call:weather{") == [ToolCallStarted(0, "weather"), ToolCallArguments(0, "{")]

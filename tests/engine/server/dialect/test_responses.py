@@ -92,7 +92,7 @@ def test_what_clients_always_send_is_passed_over(client: openai.OpenAI) -> None:
     )
     assert set(said.headers["x-safelight-ignored"].split(", ")) == {
         "truncation", "reasoning.summary", "text.verbosity", "client_metadata",
-        "tools.web_search", "tools.namespace", "tools.custom",
+        "tools.web_search", "tools.custom",
     }  # fmt: skip
     answer = said.parse()
     assert answer.store is True
@@ -158,6 +158,36 @@ def test_thoughts_texts_and_calls_come_through_the_server() -> None:
         assert text.content[0].text == "One moment."
         assert (call.name, call.arguments) == ("weather", '{"city": "Bonn"}')
     assert failed[-1].type == "response.failed"
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_tools_of_namespaces_are_called_and_given_back_with_their_namespace(is_streamed: bool) -> None:
+    """As Codex sends the tools of MCP servers: a call without its namespace reaches none of them."""
+    engine = ScriptedEngine()
+    engine.says = "<|tool_call>call:mcp__time__now{}<tool_call|>"
+    now: Any = {"type": "function", "name": "now", "parameters": {"type": "object"}, "strict": False}
+    tools: Any = [{"type": "namespace", "name": "mcp__time", "tools": [now]}, {"type": "namespace", "name": 7}]
+    with (
+        serving(engine) as served,
+        openai.OpenAI(base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0) as client,
+    ):
+        asked: Any = {"model": "scripted", "tools": tools}
+        found = client.responses.create(input="What time is it?", **asked, stream=is_streamed)
+        [call] = (list(found)[-1].response if is_streamed else found).output  # type: ignore[union-attr, list-item]
+        assert (call.type, call.name, call.model_extra or {"namespace": call.namespace}) == (
+            *("function_call", "now", {"namespace": "mcp__time"}),
+        )
+        engine.says = "Noon."
+        back: Any = [
+            {"role": "user", "content": "What time is it?"},
+            {"type": "function_call", "call_id": "c", "name": "now", "namespace": "mcp__time", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c", "output": "12:00"},
+        ]
+        client.responses.create(input=back, **asked)
+    last = engine.requests[-1]
+    assert [tool["function"]["name"] for tool in last.tools] == ["mcp__time__now"]
+    assert last.messages[1]["tool_calls"][0]["function"]["name"] == "mcp__time__now"
+    assert last.messages[2]["name"] == "mcp__time__now"
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])

@@ -1,0 +1,179 @@
+"""The tool calls of an answer: what the model asked for, the user's leave, and what came back. All of it plain text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import Slot
+from PySide6.QtWidgets import QWidget
+from shiboken6 import isValid
+
+from app.chat.prose.widget import PAD, Prose
+from app.design.controls import Elided, button, flow_of, label
+from app.design.layouts import STRETCH, boxed, column_of, row_of
+from app.state.chat.calls import Decision, ToolCall, ToolRound
+from app.system.i18n import tr
+
+LONGEST_SHOWN = 100  # characters of the arguments, and of the result, in a call's line
+
+
+@dataclass(frozen=True)
+class CallCommands:
+    """Carries out what a person asks of a call."""
+
+    decide: Callable[[ToolCall, Decision], object]
+    inspect: Callable[[ToolRound], object]
+
+
+def line_of(call: ToolCall) -> str:
+    """Returns a call with its result in one line, ``add(first: 2, second: 40) → 42``."""
+    parts = (f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in call.arguments.items())
+    inner = ", ".join(parts)
+    return f"{call.called}({_short(inner)})" + (f" → {_short(call.result)}" if call.status == "done" else "")
+
+
+def _short(text: str) -> str:
+    line = " ".join(text[: 2 * LONGEST_SHOWN].split())
+    return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}…"
+
+
+def state_of(call: ToolCall) -> str:
+    """Returns the state of a call in words."""
+    match call.status:
+        case "waiting":
+            return tr("comes next")
+        case "asking":
+            return tr("waits for your decision")
+        case "running":
+            return tr("is running")
+        case "refused":
+            return tr("not run")
+        case "failed":
+            return tr("failed")
+        case "done":
+            return tr("{seconds} s", seconds=f"{call.seconds:.1f}" if call.seconds >= 0.1 else "< 0.1")
+
+
+class CallView(QWidget):
+    """One call: a line that unfolds to its arguments and its result, and three buttons while it waits for leave."""
+
+    def __init__(self, call: ToolCall, made: ToolRound, commands: CallCommands, rebuilt: Callable[[], object]) -> None:
+        super().__init__()
+        self.call = call
+        self._made, decide = made, commands.decide
+        self._rebuilt = rebuilt
+        self.fold = button("", "")
+        self.fold.setCheckable(True)
+        self.fold.toggled.connect(self._toggle)
+        self.line = Elided("setting")
+        self.state = label("", "caption")
+        self.arguments = Prose(tr("Arguments of the call"), markdown=False, quoted=True)
+        self.result = Prose(tr("Result of the call"), markdown=False, quoted=True)
+        self.question = label("", "remark", wrap=True)
+        self.once = button(tr("Run once"), role="primary", clicked=lambda: decide(call, "once"))
+        self.always = button(tr("Always run it"), role="plain", clicked=lambda: decide(call, "always"))
+        self.always.setToolTip(tr("Without a question from now on; Settings, Tools takes it back"))
+        self.refuse = button(
+            tr("Don't run"), tr("Do not run the call"), role="plain", clicked=lambda: decide(call, "no")
+        )
+        self.inspect = button(
+            tr("Inspect"), tr("Inspect how the call came about"), clicked=lambda: commands.inspect(made)
+        )
+        self.asked = boxed(column_of(flow_of(self.once, self.always, self.refuse), margins=(PAD, 0, PAD, 0)))
+        asked = column_of(self.question, margins=(PAD, 0, PAD, 0))
+        foot = row_of(self.inspect, STRETCH, margins=(PAD, 0, PAD, 0))
+        head = row_of(self.fold, (self.line, 1), self.state, margins=(PAD, 0, PAD, 0), spacing=8)
+        self.setLayout(column_of(head, asked, self.arguments, self.asked, self.result, foot, spacing=4))
+        for prose in (self.arguments, self.result):
+            prose.hide()
+            prose.rebuilt.connect(rebuilt)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Shows the present state of the call; one that waits for leave is unfolded."""
+        call, asks = self.call, self.call.status == "asking"
+        self.line.set_whole(line_of(call))
+        self.line.setToolTip("")  # a model's text could be markup there
+        self.state.setText(state_of(call))
+        said = tr("The model wants to call {name} with these arguments.", name=call.called)
+        self.question.setText(said)
+        if asks and self.asked.isHidden():
+            self.fold.setChecked(True)
+        elif not asks and not self.asked.isHidden():
+            self.fold.setChecked(False)
+        self.asked.setVisible(asks)
+        self.question.setVisible(asks)
+        self._toggle()
+
+    def tab_stops(self) -> list[QWidget]:
+        stops: list[QWidget] = [self.fold, *self.arguments.tab_stops(), self.once, self.always, self.refuse]
+        return [*stops, *self.result.tab_stops(), self.inspect]
+
+    @Slot()
+    def _toggle(self) -> None:
+        is_open, call = self.fold.isChecked(), self.call
+        self.fold.setText("▾" if is_open else "▸")
+        name = tr("Fold the call {call}, {state}") if is_open else tr("Show the call {call}, {state}")
+        self.fold.setAccessibleName(name.format(call=line_of(call), state=state_of(call)))
+        result = call.result.strip()
+        if is_open:
+            self.arguments.set_text(call.written)
+            self.result.set_text(result)
+        self.arguments.setVisible(is_open)
+        self.result.setVisible(is_open and bool(result))
+        self.inspect.setVisible(is_open and self._made.has_trace and not self.asked.isVisibleTo(self))
+        self.updateGeometry()
+        self._rebuilt()
+
+
+class CallsView(QWidget):
+    """The rounds of an answer before its text, hidden without any."""
+
+    def __init__(self, commands: CallCommands, rebuilt: Callable[[], object]) -> None:
+        super().__init__()
+        self._commands, self._rebuilt = commands, rebuilt
+        self._drawn: list[ToolRound] = []
+        self.texts: list[Prose] = []
+        self.calls: list[CallView] = []
+        self._column = column_of(spacing=8)
+        self.setLayout(self._column)
+        self.hide()
+
+    def show_rounds(self, rounds: Sequence[ToolRound]) -> None:
+        """Shows rounds; those that are drawn already are only brought up to date."""
+        if self._drawn != list(rounds[: len(self._drawn)]):
+            self._clear()
+        for made in rounds[len(self._drawn) :]:
+            self._add(made)
+        for view in self.calls:
+            view.refresh()
+        self.setVisible(bool(rounds))
+
+    def tab_stops(self) -> list[QWidget]:
+        return [stop for text in self.texts for stop in text.tab_stops()] + [
+            stop for view in self.calls for stop in view.tab_stops()
+        ]
+
+    def _add(self, made: ToolRound) -> None:
+        self._drawn.append(made)
+        if made.text:
+            text = Prose(tr("Text before a call"))
+            text.rebuilt.connect(self._rebuilt)
+            text.set_text(made.text)
+            self.texts.append(text)
+            self._column.addWidget(text)
+        for call in made.calls:
+            view = CallView(call, made, self._commands, self._rebuilt)
+            self.calls.append(view)
+            self._column.addWidget(view)
+        self._rebuilt()
+
+    def _clear(self) -> None:
+        for view in (*self.texts, *self.calls):
+            if isValid(view):
+                self._column.removeWidget(view)
+                view.hide()
+                view.deleteLater()
+        self.texts, self.calls, self._drawn = [], [], []

@@ -1,0 +1,136 @@
+"""Offers tools to the model of an answer, and runs the calls that its runs end with, with the user's leave."""
+
+from __future__ import annotations
+
+from concurrent.futures import CancelledError, Future
+
+from PySide6.QtCore import QObject, QTimer, Signal, Slot
+
+from app.state.chat.calls import MOST_ROUNDS, REFUSED, Decision, ToolCall, read_round
+from app.state.chat.conversation import Answer
+from app.system.i18n import tr
+from app.tools.toolbox import Toolbox
+from engine import SafelightError
+from engine.service import LoadedModel
+from engine.service.requests import is_remote
+from engine.tools.fitting import misfit
+from engine.tools.tool import Tool, ToolResult
+
+
+class Calling(QObject):
+    """Runs the calls of one round at a time, one after the other.
+
+    ``changed`` is emitted at each change of a call, and ``ended`` once all of a round have a result. Without a toolbox
+    no tools are offered.
+    """
+
+    changed = Signal()
+    ended = Signal()
+    _returned = Signal(object)  # a Future, in the thread of the servers
+
+    def __init__(self, toolbox: Toolbox | None) -> None:
+        super().__init__()
+        self._toolbox = toolbox
+        self._calls: list[ToolCall] = []
+        self._tools: dict[str, Tool] = {}  # by the names that the model was offered
+        self._future: Future[ToolResult] | None = None
+        self._returned.connect(self._take)
+
+    def offered(self, model: LoadedModel) -> tuple[Tool, ...]:
+        """Returns the tools that a model is offered: none if its template writes none, or it is far away."""
+        can = model.reads_tools and model.capabilities.steps and not is_remote(model.path_or_id)
+        return self._toolbox.offered if can and self._toolbox is not None else ()
+
+    @property
+    def is_on(self) -> bool:
+        """True while a round has calls without a result."""
+        return self._current is not None
+
+    @property
+    def _current(self) -> ToolCall | None:
+        return next((call for call in self._calls if not call.has_ended), None)
+
+    def begin(self, answer: Answer, model: LoadedModel, tools: tuple[Tool, ...]) -> bool:
+        """Turns an answer's finished run into a round of the calls that it ends with, and begins to run them.
+
+        Returns False if it ends with none, or if there have been too many rounds.
+        """
+        if answer.status != "done" or len(answer.rounds) >= MOST_ROUNDS:
+            return False
+        schemas = {tool.called: tool.parameters or {} for tool in tools}
+        made = read_round(model.write(answer.tokens), schemas, len(answer.rounds))
+        if made is None:
+            return False
+        answer.begin_calls(made)
+        self._calls, self._tools = made.calls, {tool.called: tool for tool in tools}
+        QTimer.singleShot(0, self._go_on)  # once the end of the run is shown
+        return True
+
+    def decide(self, call: ToolCall, decision: Decision) -> None:
+        """Takes the user's decision about the call that waits for it.
+
+        Raises:
+            SafelightError: leave for always cannot be stored.
+        """
+        tool = self._tools.get(call.called)
+        if call is not self._current or call.status != "asking" or tool is None:
+            return
+        if decision == "no":
+            call.end("refused", REFUSED)
+            self._go_on()
+            return
+        if decision == "always" and self._toolbox is not None:
+            self._toolbox.grant(tool)
+        self._run(call, tool)
+
+    def stop(self) -> None:
+        """Ends the running call; those without a result get none."""
+        future, self._future = self._future, None
+        if future is not None:
+            future.cancel()
+        for call in self._calls:
+            if not call.has_ended:
+                call.end("refused", tr("The answer was stopped."))
+        self._calls = []
+
+    @Slot()
+    def _go_on(self) -> None:
+        """Goes on with the next call: runs it, or waits for the user's leave."""
+        while (call := self._current) is not None:
+            tool = self._tools.get(call.called)
+            if tool is None:
+                call.end("failed", f"There is no tool called {call.called}.")
+            elif problem := misfit(call.arguments, tool.parameters):
+                call.end("failed", f"The arguments do not fit: {problem}")
+            elif self._toolbox is None or self._toolbox.needs_leave(tool):
+                call.status = "asking"
+                self.changed.emit()
+                return
+            else:
+                self._run(call, tool)
+                return
+        if self._calls:
+            self._calls = []
+            self.changed.emit()
+            self.ended.emit()
+
+    def _run(self, call: ToolCall, tool: Tool) -> None:
+        assert self._toolbox is not None, "only its tools are offered"
+        call.status = "running"
+        self._future = self._toolbox.call(tool, call.arguments)
+        self.changed.emit()
+        self._future.add_done_callback(self._returned.emit)
+
+    @Slot(object)
+    def _take(self, future: Future[ToolResult]) -> None:
+        call = self._current
+        if future is not self._future or call is None:
+            return
+        self._future = None
+        try:
+            result = future.result(0)
+        except (SafelightError, CancelledError) as error:
+            call.end("failed", str(error) or "The call was cancelled.")
+        else:
+            call.end("failed" if result.is_error else "done", result.text, result.seconds)
+        self._go_on()

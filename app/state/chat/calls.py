@@ -1,0 +1,175 @@
+"""Tool calls within an answer, in rounds of text and calls before its last text. Knows neither Qt nor torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from engine import Recording
+from engine.errors import SafelightError
+from engine.files import parse_json, storable
+from engine.text.message import Message
+from engine.text.output import OutputParser
+from engine.text.output_parts import ContentPart, ThoughtPart, ToolCallArguments, ToolCallStarted, joined
+from engine.text.tags import THINK, THINK_END
+
+MOST_ROUNDS = 8  # of one answer
+MOST_CALLS = 16  # of one round; a model that repeats itself writes more
+STORED = (8_000, 1_000, 100)  # characters of a text that the library keeps, by the room that there is
+
+CallStatus = Literal["waiting", "asking", "running", "done", "failed", "refused"]
+Decision = Literal["once", "always", "no"]
+"""The user's decision about a call."""
+ENDED: tuple[CallStatus, ...] = ("done", "failed", "refused")
+REFUSED = "The user did not allow this call."
+"""The result of a call that the user did not allow, for the model to read."""
+
+
+@dataclass(eq=False)
+class ToolCall:
+    """A call as the model wrote it, and its result, for the model and for people to read.
+
+    Args:
+        called: the name by which the model was offered the tool.
+    """
+
+    id: str
+    called: str
+    arguments: dict[str, Any]
+    status: CallStatus = "waiting"
+    result: str = ""
+    seconds: float = 0.0
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in ENDED
+
+    @property
+    def written(self) -> str:
+        """The arguments as people read them."""
+        return json.dumps(self.arguments, indent=2, ensure_ascii=False)
+
+    def end(self, status: CallStatus, result: str, seconds: float = 0.0) -> None:
+        self.status, self.result, self.seconds = status, result, seconds
+
+
+@dataclass(eq=False, repr=False)
+class ToolRound:
+    """What a model wrote up to its calls, the calls, and the run that wrote both."""
+
+    text: str
+    thinking: str
+    calls: list[ToolCall]
+    trace: Recording | None = None  # of a run of this session
+    trace_id: str = field(default="")  # of the trace's file
+
+    @property
+    def has_trace(self) -> bool:
+        """True if its run was recorded, so that it can be inspected."""
+        return self.trace is not None or bool(self.trace_id)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The round as messages for the model: the calls, and their results."""
+        made = [
+            {"id": call.id, "type": "function", "function": {"name": call.called, "arguments": call.arguments}}
+            for call in self.calls
+        ]
+        results = (
+            {"role": "tool", "name": call.called, "tool_call_id": call.id, "content": call.result}
+            for call in self.calls
+        )
+        return ({"role": "assistant", "content": self.text, "tool_calls": made}, *results)
+
+
+def read_round(written: str, schemas: Mapping[str, Mapping[str, Any]], number: int) -> ToolRound | None:
+    """Reads the calls of an output; None if it has no whole one.
+
+    Args:
+        written: the output with its tags.
+        schemas: of the parameters of the tools, by the names that the model was offered.
+        number: of the round, for the ids of its calls.
+    """
+    end = written.find(THINK_END)
+    parser = OutputParser(starts_in_thought=end >= 0 and THINK not in written[:end], schemas=schemas)
+    text, thinking, names, arguments = list[str](), list[str](), dict[int, str](), dict[int, str]()
+    for part in joined([*parser.feed(written), *parser.finish()]):
+        match part:
+            case ContentPart(piece):
+                text += [] if names else [piece]
+            case ThoughtPart(piece):
+                thinking.append(piece)
+            case ToolCallStarted(index, name):
+                names[index] = name
+            case ToolCallArguments(index, piece):
+                arguments[index] = arguments.get(index, "") + piece
+    calls = [
+        ToolCall(f"call_{number}_{index}", names[index], found)
+        for index in sorted(names.keys() - parser.cut_calls)[:MOST_CALLS]
+        if (found := _object(arguments.get(index, "{}"))) is not None
+    ]
+    return ToolRound(storable("".join(text)).strip(), "".join(thinking), calls) if calls else None
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        found = parse_json(text or "{}", "the arguments")
+    except SafelightError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def rounds_to_json(rounds: Sequence[ToolRound], room: int) -> list[Any]:
+    """Returns rounds as JSON, for the library, of at most ``room`` characters; long texts are cut."""
+    for most in STORED:
+        found = [_round_json(one, most) for one in rounds]
+        if len(json.dumps(found)) <= room:
+            return found
+    return []
+
+
+def _round_json(one: ToolRound, most: int) -> dict[str, Any]:
+    calls = [
+        {
+            "id": call.id,
+            "name": call.called,
+            "arguments": json.dumps(call.arguments)[:most],
+            "status": call.status if call.has_ended else "refused",
+            "result": call.result[:most],
+            "seconds": call.seconds,
+        }
+        for call in one.calls
+    ]
+    return {"text": one.text[:most], "thinking": one.thinking[:most], "trace": one.trace_id, "calls": calls}
+
+
+def rounds_from_json(raw: Any) -> list[ToolRound]:
+    """Reads rounds from the library; what cannot be read is left out."""
+    found = []
+    for one in raw[:MOST_ROUNDS] if isinstance(raw, list) else ():
+        if not isinstance(one, dict) or not isinstance(one.get("calls"), list):
+            continue
+        calls = [call for entry in one["calls"][:MOST_CALLS] if (call := _call_from_json(entry)) is not None]
+        if calls:
+            made = ToolRound(_text(one, "text"), _text(one, "thinking"), calls)
+            made.trace_id = _text(one, "trace")
+            found.append(made)
+    return found
+
+
+def _call_from_json(raw: Any) -> ToolCall | None:
+    if not isinstance(raw, dict) or not _text(raw, "name"):
+        return None
+    status, seconds = raw.get("status"), raw.get("seconds")
+    made = ToolCall(_text(raw, "id"), _text(raw, "name"), _object(_text(raw, "arguments")) or {})
+    is_time = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < 10**6
+    known: CallStatus = next((one for one in ENDED if one == status), "refused")
+    made.end(known, _text(raw, "result"), float(seconds) if is_time else 0.0)  # type: ignore[arg-type]
+    return made
+
+
+def _text(raw: Mapping[str, Any], name: str) -> str:
+    found = raw.get(name)
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,203 @@
+"""Tool calls in the chat: asked for, run, and answered from, with a stand-in engine and a real server of tools."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from app.chat.controller import ChatController, build
+from app.chat.messages.calls import CallView
+from app.context import AppContext
+from app.library.pages import to_html, to_markdown
+from app.state.chat.calls import MOST_ROUNDS, REFUSED
+from engine.tools.declared import ToolServer
+from tests.fake_engine import END, LENGTH, FakeEngine, FakeTokenizer
+from tests.written import written_run
+
+PLAIN = Path(__file__).parents[2] / "engine" / "tools" / "plain_server.py"
+SUMS = ToolServer("sums", sys.executable, ("-S", "-E", str(PLAIN)))
+FIRST_SAID = 40  # tokens from here on stand for whole texts
+
+
+def call(name: str, **arguments: int) -> str:
+    inner = ",".join(f"{key}:{value}" for key, value in arguments.items())
+    return f"<|tool_call>call:{name}{{{inner}}}<tool_call|>"
+
+
+@pytest.fixture
+def said(fake: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the model writes in its runs, one text a run; the last one again and again."""
+    texts: list[str] = []
+    piece = FakeTokenizer.piece
+
+    def generate(*_args: Any) -> Iterator[Any]:
+        place = min(len(fake.seeds), len(texts) - 1)
+        fake.seeds.append(0)
+        yield from written_run([FIRST_SAID + place, END], LENGTH)
+
+    def written(self: FakeTokenizer, token: int) -> str:
+        return texts[token - FIRST_SAID] if FIRST_SAID <= token < FIRST_SAID + len(texts) else piece(self, token)
+
+    monkeypatch.setattr(fake, "generate", generate)
+    monkeypatch.setattr(FakeTokenizer, "piece", written)
+    return texts
+
+
+@pytest.fixture
+def chat(qtbot: QtBot, open_context: Callable[..., AppContext]) -> ChatController:
+    context = open_context()
+    context.tools.set_servers((SUMS,))
+    qtbot.waitUntil(lambda: context.tools.states[0].status == "ready", timeout=20_000)
+    controller = build(context)
+    qtbot.addWidget(controller.widget)
+    controller.widget.resize(1000, 700)
+    controller.widget.show()
+    return controller
+
+
+def ask(qtbot: QtBot, chat: ChatController, text: str) -> None:
+    chat.page.composer.edit.set_text(text)
+    qtbot.keyClick(chat.page.composer.edit, Qt.Key.Key_Return)
+
+
+def ended(qtbot: QtBot, chat: ChatController) -> Any:
+    session = chat._context.session
+    qtbot.waitUntil(lambda: bool(session.chat.turns) and session.active is None, timeout=20_000)
+    return session.chat.turns[-1].answer
+
+
+def asking(qtbot: QtBot, chat: ChatController) -> CallView:
+    """The call that waits for a decision."""
+
+    def waiting() -> Iterable[CallView]:
+        return [view for view in chat.page.findChildren(CallView) if view.call.status == "asking" and view.isVisible()]
+
+    qtbot.waitUntil(lambda: bool(waiting()), timeout=20_000)
+    return next(iter(waiting()))
+
+
+def test_a_call_waits_for_leave_and_the_answer_goes_on_from_its_result(
+    qtbot: QtBot, chat: ChatController, fake: FakeEngine, said: list[str]
+) -> None:
+    said += ["Let me add. " + call("add", first=2, second=40), "It is 42."]
+    ask(qtbot, chat, "What is 2 + 40?")
+    view = asking(qtbot, chat)
+    assert view.line.text() == "add(first: 2, second: 40)"
+    assert view.state.text() == "waits for your decision"
+    assert {tool["function"]["name"] for tool in fake.requests[0].tools} >= {"add", "fail"}
+    view.once.click()
+    answer = ended(qtbot, chat)
+    assert (answer.text, answer.status) == ("It is 42.", "done")
+    [made] = answer.rounds
+    assert (made.text, made.calls[0].result, made.calls[0].status) == ("Let me add.", "42", "done")
+    assert made.trace is not None
+    assert answer.trace is not None
+    asked, called, result = fake.requests[1].messages
+    assert asked["content"] == "What is 2 + 40?"
+    assert called["tool_calls"][0]["function"] == {"name": "add", "arguments": {"first": 2, "second": 40}}
+    assert (result["role"], result["name"], result["content"]) == ("tool", "add", "42")
+    assert not view.asked.isVisible()
+    assert view.line.text() == "add(first: 2, second: 40) → 42"
+    view.fold.click()
+    assert view.result.isVisible()
+    with qtbot.waitSignal(chat._context.inspect_asked) as asked_for:
+        view.inspect.click()
+    assert asked_for.args[0] is made.trace
+
+    ask(qtbot, chat, "Thanks.")
+    qtbot.waitUntil(lambda: len(chat._context.session.chat.turns) == 2)
+    ended(qtbot, chat)
+    assert [message["role"] for message in fake.requests[-1].messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+    ]
+
+
+def test_leave_for_always_is_kept_and_a_refusal_is_told_to_the_model(
+    qtbot: QtBot, chat: ChatController, said: list[str]
+) -> None:
+    said += [call("add", first=1, second=2) + call("fail"), call("add", first=3, second=4), "Done."]
+    ask(qtbot, chat, "Add.")
+    asking(qtbot, chat).always.click()
+    qtbot.waitUntil(lambda: asking(qtbot, chat).call.called == "fail")
+    asking(qtbot, chat).refuse.click()
+    answer = ended(qtbot, chat)
+    first, second = answer.rounds
+    assert [(one.called, one.status, one.result) for one in first.calls] == [
+        ("add", "done", "3"),
+        ("fail", "refused", REFUSED),
+    ]
+    assert second.calls[0].result == "7"  # without a question
+    assert chat._context.tools.leave.always == {SUMS.identity: frozenset({"add"})}
+
+
+def test_wrong_calls_are_told_to_the_model_and_run_nothing(qtbot: QtBot, chat: ChatController, said: list[str]) -> None:
+    said += [call("add", first=1) + call("remove_all"), "I see."]
+    ask(qtbot, chat, "Add.")
+    answer = ended(qtbot, chat)
+    assert [(one.status, one.result) for one in answer.rounds[0].calls] == [
+        ("failed", "The arguments do not fit: 'second' is a required property"),
+        ("failed", "There is no tool called remove_all."),
+    ]
+    assert answer.text == "I see."
+
+
+def test_a_model_that_never_stops_calling_is_stopped(qtbot: QtBot, chat: ChatController, said: list[str]) -> None:
+    said.append(call("none"))
+    ask(qtbot, chat, "Add.")
+    answer = ended(qtbot, chat)
+    assert len(answer.rounds) == MOST_ROUNDS
+    assert answer.status == "done"
+
+
+@pytest.mark.parametrize("is_running", [False, True], ids=["asking", "running"])
+def test_stop_ends_a_call(qtbot: QtBot, chat: ChatController, said: list[str], is_running: bool) -> None:
+    said += [call("wait", seconds=30), "Never."]
+    ask(qtbot, chat, "Wait.")
+    view = asking(qtbot, chat)
+    if is_running:
+        view.once.click()
+        assert view.state.text() == "is running"
+    chat.stop()
+    answer = ended(qtbot, chat)
+    assert answer.status == "stopped"
+    assert answer.rounds[0].calls[0].status == "refused"
+    assert not view.asked.isVisible()
+
+
+def test_calls_are_stored_and_shown_again(qtbot: QtBot, chat: ChatController, said: list[str]) -> None:
+    said += ["First. " + call("add", first=2, second=40), "It is 42."]
+    ask(qtbot, chat, "What is 2 + 40?")
+    asking(qtbot, chat).once.click()
+    ended(qtbot, chat)
+    session = chat._context.session
+    opened = session._stored.open(session.conversation)
+    whole = session._stored.whole(opened)
+    for page in (to_markdown(whole), to_html(whole)):
+        assert "Call of a tool: add" in page
+        assert page.index("First.") < page.index("42") < page.index("It is 42.")
+    [made] = opened.turns[0].answer.rounds
+    [one] = made.calls
+    assert (made.text, one.called, one.arguments, one.result, one.status) == (
+        *("First.", "add", {"first": 2, "second": 40}, "42", "done"),
+    )
+
+
+def test_a_model_whose_template_writes_no_tools_is_offered_none(
+    qtbot: QtBot, chat: ChatController, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.fake_engine.written", lambda messages, *_, **__: messages[-1]["content"])
+    chat._context.load(chat._context.answering)
+    qtbot.waitUntil(lambda: chat._context.loading is None)
+    ask(qtbot, chat, "Hello.")
+    ended(qtbot, chat)
+    assert fake.requests[-1].tools == ()

@@ -1,0 +1,149 @@
+"""``/mcp`` as the protocol's own client speaks it: what it lists and answers, how it is cancelled, who may come in."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx2
+import pytest
+
+from engine.server.mcp import endpoint
+from engine.service import Capabilities
+from tests.engine.server.mcp.asking import asking, refusal, texts
+from tests.engine.server.served import ScriptedEngine, Served, serving, within
+
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_its_tools_are_listed_and_a_text_comes_with_its_run(mode: str) -> None:
+    async def ask(served: Served) -> None:
+        reports: list[tuple[float, str | None]] = []
+
+        async def note(progress: float, _total: float | None, message: str | None) -> None:
+            reports.append((progress, message))
+
+        async with asking(served, mode) as client:
+            tools = (await client.list_tools()).tools
+            assert [tool.name for tool in tools] == ["generate", "decide", "infill", "sudoku", "inspect_run"]
+            for tool in tools:
+                assert tool.annotations is not None
+                assert tool.annotations.read_only_hint is True
+                assert tool.annotations.open_world_hint is False
+            found = await client.call_tool("generate", {"prompt": "Hi", "seed": 7}, progress_callback=note)
+        assert texts(found)[0] == "Hello there."
+        assert found.structured_content is not None
+        assert found.structured_content["seed"] == 7
+        assert found.structured_content["tokens"] == 12
+        assert found.structured_content["steps"] == served.engine.steps == len(reports)
+        assert found.structured_content["run_id"] == served.server.live.snapshot()[0].id
+        assert [progress for progress, _ in reports] == [1, 2, 3]
+        assert reports[-1][1] == "Hello there."
+        assert served.engine.seeds == [7]
+
+    with serving(ScriptedEngine()) as served:
+        asyncio.run(ask(served))
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_call_that_is_cancelled_ends_its_run_within_a_step(mode: str) -> None:
+    async def ask(served: Served) -> None:
+        async with asking(served, mode) as client:
+            call = asyncio.create_task(client.call_tool("generate", {"prompt": "Hi"}))
+            assert await asyncio.to_thread(within, lambda: served.scheduler.running > 0)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            [live] = served.server.live.snapshot()
+            assert await asyncio.to_thread(within, live.cancel.is_set)
+            served.engine.gate.release()
+            assert await asyncio.to_thread(within, lambda: served.scheduler.running == 0)
+        assert served.server.live.snapshot()[0].state == "cancelled"
+        assert served.engine.steps_run <= 1
+
+    engine = ScriptedEngine()
+    engine.hold = True
+    with serving(engine) as served:
+        asyncio.run(ask(served))
+
+
+def test_a_client_that_leaves_ends_the_run_of_its_session() -> None:
+    engine = ScriptedEngine()
+    engine.hold = True
+    with serving(engine) as served:
+        start = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
+        opened = served.http.post("/mcp", json={**CALL, "method": "initialize", "params": start}, headers=ACCEPT)
+        session = {**ACCEPT, "mcp-session-id": opened.headers["mcp-session-id"], "mcp-protocol-version": "2025-06-18"}
+        served.http.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
+        params = {"name": "generate", "arguments": {"prompt": "Hi"}}
+        call = {**CALL, "method": "tools/call", "params": params}
+        with served.http.stream("POST", "/mcp", json=call, headers=session):
+            assert within(lambda: served.scheduler.running > 0)
+        [live] = served.server.live.snapshot()
+        assert within(live.cancel.is_set)
+
+
+def test_bad_arguments_are_one_line() -> None:
+    async def ask(served: Served) -> None:
+        async with asking(served) as client:
+
+            async def refused(tool: str, **arguments: Any) -> str:
+                return refusal(await client.call_tool(tool, arguments))
+
+            assert await refused("generate") == "The field 'prompt' is missing."
+            assert "'promt' is not known" in await refused("generate", prompt="Hi", promt="Hi")
+            assert "greater than or equal to 1" in await refused("generate", prompt="Hi", max_tokens=0)
+            assert "choice needs them" in await refused("decide", question="What?", kind="choice")
+            assert "yes_no has none" in await refused("decide", question="So?", kind="yes_no", options=["a", "b"])
+            assert "cannot decide" in await refused("decide", question="So?", kind="yes_no")
+            assert "81" in await refused("sudoku", puzzle="5")
+            assert "no run" in await refused("inspect_run", run_id="nobody's\n")
+            assert "use generate, decide" in await refused("write")
+
+    engine = ScriptedEngine()
+    engine.able = Capabilities()
+    with serving(engine) as served:
+        asyncio.run(ask(served))
+        assert not served.server.live.snapshot()
+
+
+def test_a_failure_is_one_line_and_the_next_call_is_answered() -> None:
+    async def ask(served: Served) -> None:
+        async with asking(served) as client:
+            served.engine.fail_at = 0
+            assert "Something went wrong" in refusal(await client.call_tool("generate", {"prompt": "Hi"}))
+            served.engine.fail_at = None
+            assert texts(await client.call_tool("generate", {"prompt": "Hi"}))[0] == "Hello there."
+
+    engine = ScriptedEngine()
+    with serving(engine) as served:
+        asyncio.run(ask(served))
+
+
+def test_without_a_model_a_call_says_so() -> None:
+    async def ask(served: Served) -> None:
+        async with asking(served) as client:
+            assert "No model is loaded" in refusal(await client.call_tool("generate", {"prompt": "Hi"}))
+
+    with serving(ScriptedEngine(), "") as served:
+        asyncio.run(ask(served))
+
+
+def test_the_gate_and_the_bounds_are_those_of_the_other_routes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "MOST_SESSIONS", 1)
+    with serving(ScriptedEngine(), body_bytes=2_000) as served:
+        url = f"{served.server.url}/mcp"
+        stranger = httpx2.post(url, json=CALL, headers=ACCEPT)
+        assert stranger.status_code == 401
+        assert stranger.headers["www-authenticate"] == "Bearer"
+        assert served.http.post("/mcp", json=CALL, headers={"Origin": "http://elsewhere.example"}).status_code == 403
+        assert served.http.post("/mcp", json=CALL, headers={"Host": "elsewhere.example"}).status_code == 403
+        assert served.http.get("/mcp", headers=ACCEPT).status_code == 405
+        assert served.http.post("/mcp", content=b"[", headers={"Content-Type": "application/json"}).status_code == 400
+        assert served.http.post("/mcp", json={"text": "x" * 2_000}).status_code == 413
+        start = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
+        opening = {**CALL, "method": "initialize", "params": start}
+        statuses = [served.http.post("/mcp", json=opening, headers=ACCEPT).status_code for _ in range(2)]
+        assert statuses == [200, 503]

@@ -1,0 +1,72 @@
+"""The tools with the embedded models that were made for them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from engine.catalog import DECIDER, SKILLS, SUDOKU
+from engine.service import LocalBackend
+from tests.engine.server.mcp.asking import asking, refusal, texts
+from tests.engine.server.served import Served, serving
+
+PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
+EASY = "534678912672195348198342567859761423426853791713924856961537284287419635345286100"
+
+
+def asked(model: str, tool: str, *calls: dict[str, Any]) -> list[Any]:
+    """The results of calls of a tool."""
+
+    async def ask(served: Served) -> list[Any]:
+        async with asking(served) as client:
+            return [await client.call_tool(tool, arguments) for arguments in calls]
+
+    with serving(LocalBackend(), model) as served:
+        return asyncio.run(ask(served))
+
+
+def test_skills_answer_a_prompt_and_fit_a_schema() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    prompt = "Reverse the word robot."
+    plain, fitted, bad = asked(
+        SKILLS,
+        "generate",
+        {"prompt": prompt, "seed": 1},
+        {"prompt": prompt, "schema": schema},
+        {"prompt": prompt, "schema": {"type": "nothing"}},
+    )
+    assert "schema" in refusal(bad)
+    assert texts(plain)[0] == "tobor"
+    assert texts(plain)[2] == plain.structured_content["caution"]
+    assert "very small model" in texts(plain)[2]
+    assert texts(fitted)[0].startswith('{"n": ')
+
+
+def test_a_gap_may_have_a_length() -> None:
+    [found] = asked(SKILLS, "infill", {"prefix": "2 4 6 ", "suffix": " 10 12", "length": 2})
+    assert found.structured_content["tokens"] <= 2
+    assert texts(found)[0] == found.structured_content["text"]
+
+
+def test_a_grid_is_judged_by_the_rules() -> None:
+    [found] = asked(SUDOKU, "sudoku", {"puzzle": EASY})
+    grid = found.structured_content["grid"]
+    assert len(grid) == 81
+    assert found.structured_content["valid"] is True
+    assert grid.endswith("179")
+    assert texts(found)[0].endswith("This solves the puzzle.")
+
+
+def test_a_decision_has_its_probabilities() -> None:
+    even = {"question": "Is the number even?", "kind": "yes_no", "text": "The number is 52."}
+    colour = {"question": "Which is it?", "kind": "choice", "options": ["red", "blue"], "text": "The colour: red."}
+    size = {"question": "How large is it?", "kind": "score", "options": ["small", "large"], "text": "It is large."}
+    results = asked(DECIDER, "decide", even, colour, size)
+    for found, best in zip(results, ("yes", "red", "large"), strict=True):
+        shares = found.structured_content["probabilities"]
+        assert sum(shares.values()) == pytest.approx(1, abs=1e-3)
+        assert found.structured_content["answer"] == max(shares, key=shares.get) == best
+        assert texts(found)[0].startswith(best)
+    assert results[2].structured_content["score"] == pytest.approx(shares["large"], abs=1e-3)
