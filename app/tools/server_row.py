@@ -13,7 +13,7 @@ from app.tools.leave import Leave
 from app.tools.tool_row import ToolRow
 from app.tools.words import plain, sentence, starting_tip, state_text, target_tip
 from engine.tools.declared import ToolServer
-from engine.tools.state import ServerState
+from engine.tools.state import ToolServerState
 from engine.tools.tool import Tool
 
 LOG_HEIGHT = 132  # pixels at 100 %
@@ -34,7 +34,7 @@ class ToolServerRow(QFrame):
         self.setProperty("role", "model")
         self.setAccessibleName(plain(server.name))
         self.tools: dict[str, ToolRow] = {}
-        self._shown: ServerState | None = None
+        self._shown: ToolServerState | None = None
         self._leave = Leave()
         self._made_of: tuple[Tool, ...] = ()  # the tools that have rows
         self._make_controls(server)
@@ -87,7 +87,7 @@ class ToolServerRow(QFrame):
         self.fold.toggled.connect(self._unfold)
         self.wrote.toggled.connect(self._unfold)
 
-    def show_state(self, state: ServerState, leave: Leave) -> None:
+    def show_state(self, state: ToolServerState, leave: Leave) -> None:
         """Shows the whole state again."""
         self._shown, self._leave = state, leave
         self.target.set_whole(plain(state.server.target, 700))

@@ -14,7 +14,7 @@ from app.tools.store import ToolStore
 from engine import SafelightError
 from engine.tools.declared import ToolServer
 from engine.tools.host import CALL_SECONDS, ToolHost
-from engine.tools.state import ServerState
+from engine.tools.state import ToolServerState
 from engine.tools.tool import Tool, ToolResult
 
 
@@ -59,14 +59,14 @@ class Toolbox(QObject):
         return self._store.leave
 
     @property
-    def states(self) -> tuple[ServerState, ...]:
+    def states(self) -> tuple[ToolServerState, ...]:
         """The state of each declared server; those on other machines are off while the window is offline."""
         found = {state.server.name: state for state in self._host.states}
         off = tr("is on another machine; Safelight is offline")
         return tuple(
-            ServerState(server, problem=off)
+            ToolServerState(server, problem=off)
             if server.is_on and self._is_kept_off(server)
-            else found.get(server.name, ServerState(server))
+            else found.get(server.name, ToolServerState(server))
             for server in self.servers
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.design.controls import folded
 from app.system.i18n import tr, trn
 from engine.tools.declared import ToolServer
-from engine.tools.state import ServerState
+from engine.tools.state import ToolServerState
 from engine.tools.tool import Tool
 
 LONGEST_TIP = 700  # characters
@@ -44,7 +44,7 @@ def target_tip(server: ToolServer) -> str:
     return folded(*lines)
 
 
-def state_text(state: ServerState) -> str:
+def state_text(state: ToolServerState) -> str:
     """Returns a server's state in plain words, with a dot that is filled while it runs."""
     if not state.server.is_on:
         return tr("○ Off")

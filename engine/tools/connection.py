@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from engine.errors import SafelightError, Sentence, spoken
 from engine.tools.declared import ToolServer
-from engine.tools.state import ServerState, Status
+from engine.tools.state import Status, ToolServerState
 from engine.tools.tool import MOST_TOOLS, Tool, ToolResult, read_result, read_tool
 from engine.tools.transports import ErrorLines, Streams, address, program
 
@@ -42,7 +42,7 @@ class Connection:
 
     def __init__(self, server: ToolServer, changed: Callable[[], None]) -> None:
         self.server = server
-        self.state = ServerState(server)
+        self.state = ToolServerState(server)
         self._changed = changed
         self._client: Client | None = None
         self._task: asyncio.Task[None] | None = None
@@ -181,7 +181,7 @@ class Connection:
     def _show(
         self, status: Status, tools: tuple[Tool, ...] = (), problem: str = "", left_out: tuple[str, ...] = ()
     ) -> None:
-        self.state = ServerState(self.server, status, tools, problem, self._errors.text, left_out)
+        self.state = ToolServerState(self.server, status, tools, problem, self._errors.text, left_out)
         self._changed()
 
     def _why(self, error: BaseException) -> str:

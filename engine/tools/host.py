@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import SafelightError
 from engine.tools.declared import ToolServer
-from engine.tools.state import ServerState
+from engine.tools.state import ToolServerState
 from engine.tools.tool import Tool, ToolResult, distinct
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class ToolHost:
         self._thread: threading.Thread | None = None
         self._connections: dict[str, Connection] = {}  # by name; touched in the thread alone
         self._leaving: set[Connection] = set()  # those that are being closed
-        self._states: dict[str, ServerState] = {}
+        self._states: dict[str, ToolServerState] = {}
         self._declared: tuple[ToolServer, ...] = ()
         self._is_closed = False
 
@@ -53,10 +53,10 @@ class ToolHost:
         asyncio.run_coroutine_threadsafe(self._follow(tuple(servers)), loop)
 
     @property
-    def states(self) -> tuple[ServerState, ...]:
+    def states(self) -> tuple[ToolServerState, ...]:
         """The present state of each declared server, in their order."""
         with self._lock:
-            return tuple(self._states.get(server.name) or ServerState(server) for server in self._declared)
+            return tuple(self._states.get(server.name) or ToolServerState(server) for server in self._declared)
 
     @property
     def tools(self) -> tuple[Tool, ...]:

@@ -12,7 +12,7 @@ Status = Literal["off", "starting", "ready", "failed"]
 
 
 @dataclass(frozen=True, eq=False)
-class ServerState:
+class ToolServerState:
     """The state of a server, at one time.
 
     Args:

@@ -35,7 +35,7 @@ from app.tools.tool_row import ToolRow
 from app.tools.toolbox import Toolbox
 from engine import SafelightError
 from engine.tools.declared import ToolServer
-from engine.tools.state import ServerState
+from engine.tools.state import ToolServerState
 from engine.tools.tool import Tool
 
 SOON = 20_000  # milliseconds
@@ -227,7 +227,7 @@ def test_what_a_server_says_is_plain_text(qtbot: QtBot) -> None:
         made.resize(2000, 400)
         made.show()
     left_out = ("<i>bad</i> is left out",)
-    row.show_state(ServerState(server, "ready", (tool,), left_out=left_out), Leave())
+    row.show_state(ToolServerState(server, "ready", (tool,), left_out=left_out), Leave())
     row.fold.setChecked(True)
     labels = [*row.findChildren(QLabel), *tool_row.findChildren(QLabel)]
     assert {label.textFormat() for label in labels} == {Qt.TextFormat.PlainText}

@@ -16,7 +16,7 @@ from engine.errors import SafelightError
 from engine.tools import connection
 from engine.tools.declared import ToolServer
 from engine.tools.host import ToolHost
-from engine.tools.state import ServerState, Status
+from engine.tools.state import Status, ToolServerState
 from engine.tools.tool import LONGEST_DESCRIPTION, LONGEST_RESULT, MOST_TOOLS, Tool
 
 HERE = Path(__file__).parent
@@ -43,7 +43,7 @@ def open_host() -> Iterator[Open]:
     assert not any(thread.name == "safelight-tools" for thread in threading.enumerate())
 
 
-def reached(host: ToolHost, status: Status = "ready", seconds: float = 20.0, place: int = 0) -> ServerState:
+def reached(host: ToolHost, status: Status = "ready", seconds: float = 20.0, place: int = 0) -> ToolServerState:
     deadline = time.monotonic() + seconds
     while host.states[place].status != status:
         assert time.monotonic() < deadline, host.states[place]
