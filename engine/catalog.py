@@ -136,6 +136,11 @@ _SKILLS = Traits(
     introduction="A very small model for small text tasks.",
     placeholder="A small task",
 )
+_GAPS = Traits(
+    taught="skills",
+    introduction="A very small model that fills in the gaps of small texts, and does small text tasks.",
+    placeholder="Monday, [[…]], Wednesday",
+)
 _PUZZLES = Traits(
     prompt_format="sudoku",
     taught="puzzles",
@@ -156,6 +161,7 @@ _SIGHT = Traits(
 )
 EMBEDDED = (
     EmbeddedModel("safelight-skills", "Safelight Skills", "small text tasks and small talk", _SKILLS),
+    EmbeddedModel("safelight-gaps", "Safelight Gaps", "fills in the gaps of small texts; text skills, too", _GAPS),
     EmbeddedModel("safelight-sudoku", "Safelight Sudoku", "solves Sudoku puzzles", _PUZZLES),
     EmbeddedModel(
         "safelight-base",
@@ -437,7 +443,7 @@ AUTOREGRESSIVE = (
 """The ``model_type`` of families that write one token at a time. All others were trained to write several at once."""
 LOADABLE_GGUF = ("llama", "smollm3", "mistral3", "qwen2", "qwen3", "gemma3", "llada", "llada-moe", "dream")
 """The ``general.architecture`` of GGUF files that load without an import."""
-SKILLS, SUDOKU, BASE, DECIDER, WEDLM, MASKED, SIGHT = (model.id for model in EMBEDDED)
+SKILLS, GAPS, SUDOKU, BASE, DECIDER, WEDLM, MASKED, SIGHT = (model.id for model in EMBEDDED)
 
 
 def is_embedded(path_or_id: str) -> bool:

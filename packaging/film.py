@@ -22,7 +22,7 @@ from app.chat.first_run import FirstRun
 from app.export.gif import as_pillow
 from app.state.race.lanes import LaneSpec
 from app.window.main_window import MainWindow
-from engine import BASE, DECIDER, SKILLS, WEDLM
+from engine import BASE, DECIDER, GAPS, SKILLS, WEDLM
 from engine.catalog import AUTO
 
 FRAME_MS = 80
@@ -111,7 +111,7 @@ def talk(window: MainWindow, film: Film, _prompt: str) -> None:
 
 def gaps(window: MainWindow, film: Film, prompt: str) -> None:
     """A text with a gap, typed and filled in: what was typed stands, and the gap develops."""
-    load(window, SKILLS)
+    load(window, GAPS)
     settle()
     edit, session = window.pages.chat().page.composer.edit, window.context.session
     for letter in prompt:

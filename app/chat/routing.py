@@ -54,7 +54,7 @@ class Routing(QObject):
             choices.append((title, lambda: self._send(composer.text, anyway=True)))
         if composer.pictures.pictures:
             said = cannot_see(title_of(model))
-        elif has_gaps(text):
+        elif has_gaps(text) and not self._can_fill(model):
             said = tr("{model} cannot fill in gaps: it does not write by block diffusion.", model=title_of(model))
         else:
             said = tr("{model} was not made for this: what it writes would be a guess.", model=title_of(model))
@@ -67,10 +67,14 @@ class Routing(QObject):
         if pictures and text.strip() and not model.capabilities.images:
             return model_for(text, has_pictures=True)
         if not pictures and has_gaps(text):
-            values, own = self._context.values, model.defaults
-            fits = bool(values.problem(own)) or can_fill(model, values.config(own))  # a problem is said when it is sent
-            return None if fits else model_for(text)
+            is_taught = model.defaults.gap_padding or not model.traits.wants_wording
+            return None if self._can_fill(model) and is_taught else model_for(text)
         return None if pictures or self._composer.attachments else better_model(model.traits, text)
+
+    def _can_fill(self, model: LoadedModel) -> bool:
+        """Returns True if a model can fill in gaps, or if its settings have a problem, which is said at sending."""
+        values, own = self._context.values, model.defaults
+        return bool(values.problem(own)) or can_fill(model, values.config(own))
 
     def _ask_other(self, path_or_id: str) -> None:
         """Loads another model for the draft, which is sent once it is there."""

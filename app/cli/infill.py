@@ -7,7 +7,7 @@ import math
 
 from app.cli import options, running, terminal
 from app.cli.stopping import STOPPED, stopping
-from engine import SKILLS, SafelightError
+from engine import GAPS, SafelightError
 from engine.config import MOST_CANDIDATES
 from engine.declared import check_real
 from engine.text.outline import Hole, parse, spans
@@ -41,7 +41,7 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("--seconds", type=float, metavar="X", help="take no step after so many seconds")
     parser.add_argument("--instruction", default="", metavar="TEXT", help="what to write, to a model that chats")
     parser.add_argument("--json", action="store_true", help="print one JSON object with the texts and their scores")
-    options.add_model(parser, SKILLS)
+    options.add_model(parser, GAPS)
     options.add_decoding(parser)
     options.add_sampler(parser)
     parser.set_defaults(run=run)
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     changes = options.sampler_changes(args)
     if args.seconds is not None:
         check_real("seconds", args.seconds, 0.0, exclusive=True)
-    model = running.load(args, SKILLS)
+    model = running.load(args, GAPS)
 
     from engine.decoding.gap_filling import DEFAULT_TOKENS, infill  # torch
     from engine.service.outlining import hole_tokens

@@ -1,4 +1,4 @@
-"""Whether the arguments of a call fit the schema of its tool.
+"""Checks whether the arguments of a call fit the schema of its tool.
 
 Patterns are left out: a server's regular expression may take for ever on a text, and none decides what is run.
 """

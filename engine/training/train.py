@@ -18,6 +18,11 @@ questions about each. It may start from its own weights, too:
     python -m engine.training.train sight --out runs/sight --device cpu --compile --threads 1 \
         --start assets/models/safelight-skills
 
+And so does a model that fills the gaps of texts, some of them several on one canvas:
+
+    python -m engine.training.train gaps --out runs/gaps --device cpu --compile \
+        --start assets/models/safelight-skills
+
 Small causal models on the same skills (``recipes.causal``). A masked one may begin with a WeDLM's weights; the draft
 starts from the masked run:
 

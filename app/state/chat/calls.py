@@ -57,7 +57,7 @@ class ToolCall:
 
 @dataclass(eq=False, repr=False)
 class ToolRound:
-    """What a model wrote up to its calls, the calls, and the run that wrote both."""
+    """The text of a model up to its calls, the calls, and the run that wrote both."""
 
     text: str
     thinking: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.catalog import EMBEDDED, SIGHT, SKILLS, SUDOKU, TALK, EmbeddedModel, Traits
+from engine.catalog import EMBEDDED, GAPS, SIGHT, SKILLS, SUDOKU, TALK, EmbeddedModel, Traits
 from engine.tasks import sudoku, wording
 from engine.text.outline import spans
 
@@ -58,7 +58,9 @@ def _made_for(text: str, files: Sequence[str] = (), has_pictures: bool = False) 
         return _BY_ID[SIGHT]
     if _is_puzzle(files[0] if len(files) == 1 and not text.strip() else "" if files else text):
         return _BY_ID[SUDOKU]
-    return _BY_ID[SKILLS] if has_gaps(text) or (not files and wording.is_taught(text)) else None
+    if has_gaps(text):
+        return _BY_ID[GAPS]
+    return _BY_ID[SKILLS] if not files and wording.is_taught(text) else None
 
 
 def has_gaps(text: str) -> bool:
