@@ -12,7 +12,7 @@ from app.state.chat.conversation import Turn
 from app.state.chat.rewriting import Rewriting, can_fill, of_draft
 from app.system.i18n import tr
 from app.system.timers import later
-from engine import SKILLS, SafelightError
+from engine import GAPS, SKILLS, SafelightError
 
 MORE = 3  # further versions that are written at once
 
@@ -46,12 +46,12 @@ class RewritingRuns(QObject):
         """Returns True if a model is here that can write parts of a turn's answer again."""
         model = self._context.model
         if self._context.is_auto:
-            return turn.answer.model == SKILLS
+            return turn.answer.model in (GAPS, SKILLS)
         return model is not None and can_fill(model)
 
     def rewrite(self, turn: Turn, how: Rewriting) -> None:
         """Writes the shown answer of a turn again, as another version."""
-        if self._context.is_auto and self._wait_for(SKILLS, lambda: self.rewrite(turn, how)):
+        if self._context.is_auto and self._wait_for(GAPS, lambda: self.rewrite(turn, how)):
             return
         model = self._context.model
         if self._can_ask() and model is not None and any(shown is turn for shown in self._session.chat.turns):
@@ -95,7 +95,7 @@ class RewritingRuns(QObject):
         except SafelightError as error:
             composer.say(str(error))
             return
-        if self._context.is_auto and self._wait_for(SKILLS, self.revise_draft):
+        if self._context.is_auto and self._wait_for(GAPS, self.revise_draft):
             return
         model, text = self._context.model, composer.text.strip()
         if not self._can_ask() or model is None:

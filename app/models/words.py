@@ -283,7 +283,7 @@ def place_title(place: Place) -> str:
 
 def small_title(count: int) -> str:
     """Returns the text of the row that stands for the models that come with the app."""
-    number = {7: tr("Seven"), 8: tr("Eight")}.get(count, f"{count}")
+    number = {8: tr("Eight"), 9: tr("Nine")}.get(count, f"{count}")
     return trn("{number} small model", "{number} small models", count, number=number)
 
 

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.messages.answer import AnswerView
 from app.state.run.canvas import CellState
 from app.window.main_window import MainWindow
-from engine import SKILLS
+from engine import GAPS
 
 RUN_MS = 120_000
 CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
@@ -22,7 +22,7 @@ Key = Qt.Key
 
 @pytest.fixture
 def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
-    window = window_with(SKILLS)
+    window = window_with(GAPS)
     window.activateWindow()
     return window
 

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.controller import ChatController, build
 from app.context import AppContext, ModelChoice
-from engine import BASE, SKILLS, SUDOKU, catalog
+from engine import BASE, GAPS, SKILLS, SUDOKU, catalog
 from engine.catalog import AUTO, TALK
 from engine.tasks import sudoku
 from engine.text.outline import Hole
@@ -75,7 +75,7 @@ def test_each_prompt_goes_to_its_model_which_is_loaded_for_it(qtbot: QtBot, chat
 def test_a_text_with_gaps_goes_to_the_model_that_fills_them(qtbot: QtBot, chat: ChatController, fake: Any) -> None:
     assert chat._context.choice == ModelChoice(TALK.id)
     ask(qtbot, chat, "Dear [[…]], the sea is [[2 words]].")
-    assert answered(qtbot, chat, 1) == [SKILLS]
+    assert answered(qtbot, chat, 1) == [GAPS]
     request = fake.requests[-1]
     assert [message["content"] for message in request.messages] == ["Fill in the gap."]
     assert request.outline == ("Dear ", Hole(), ", the sea is ", Hole(2), ".")
@@ -88,7 +88,7 @@ def test_a_text_with_gaps_goes_to_the_model_that_fills_them(qtbot: QtBot, chat: 
     panel = written.changing.panel
     assert panel is not None
     panel.revise.click()
-    assert chat._context.loading is not None  # Skills comes back for that
+    assert chat._context.loading is not None  # Gaps comes back for that
     qtbot.waitUntil(lambda: len(written.turn.answers) == 2 and chat._context.session.active is None)
     assert fake.requests[-1].noise == 0.3
 

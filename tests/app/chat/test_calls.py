@@ -184,7 +184,7 @@ def test_calls_are_stored_and_shown_again(qtbot: QtBot, chat: ChatController, sa
     whole = session._stored.whole(opened)
     for page in (to_markdown(whole), to_html(whole)):
         assert "Call of a tool: add" in page
-        assert page.index("First.") < page.index("42") < page.index("It is 42.")
+        assert page.index("First.") < page.index("Call of a tool") < page.index("It is 42.")
     [made] = opened.turns[0].answer.rounds
     [one] = made.calls
     assert (made.text, one.called, one.arguments, one.result, one.status) == (

@@ -20,7 +20,9 @@ GAPPED = "The sea is [[…]] today."
 
 
 @pytest.fixture
-def open_chat(qtbot: QtBot, open_context: Callable[..., AppContext]) -> Callable[[], ChatController]:
+def open_chat(qtbot: QtBot, fake: Any, open_context: Callable[..., AppContext]) -> Callable[[], ChatController]:
+    fake.defaults = fake.defaults.replace(gap_padding=True)
+
     def open_one() -> ChatController:
         controller = build(open_context())
         qtbot.addWidget(controller.widget)

@@ -25,7 +25,7 @@ def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
 
 
 def test_the_gap_alone_is_printed(capsys: Capture) -> None:
-    model = load_model("safelight-skills")
+    model = load_model("safelight-gaps")
     config = model.generation_defaults.replace(max_denoising_steps=3)
     [best] = infill(model, "a ", " b", max_tokens=8, config=config)
     assert run(capsys, "a [[…]] b", *QUICK)[:2] == (0, best.text + "\n")

@@ -28,7 +28,7 @@ from app.models.controller import ModelsController
 from app.models.entries import Action
 from app.models.rows import ModelRow
 from app.system.secret import HUB_TOKEN, Secret
-from engine import EMBEDDED, SKILLS, PublishedModel
+from engine import EMBEDDED, SKILLS, SUDOKU, PublishedModel
 from engine.catalog import resolve
 from engine.hub.client import Patience
 from engine.hub.progress import ByteCounter
@@ -596,12 +596,12 @@ def test_a_search_and_a_filter_leave_some_rows_and_small_models_are_folded(
     bar, small = models.page.bar, models.page.small
     models.page.show()
     assert listed(models) == [REPO, GATED]
-    assert small.fold.text() == "▸ Seven small models"
+    assert small.fold.text() == "▸ Eight small models"
     qtbot.mouseClick(small.fold, Qt.MouseButton.LeftButton)
     assert listed(models) == [*(model.id for model in EMBEDDED), REPO, GATED]
     qtbot.mouseClick(small.fold, Qt.MouseButton.LeftButton)
     qtbot.keyClicks(bar.search, "SUDOKU solve")  # among the small ones, which open by themselves
-    assert listed(models) == [EMBEDDED[1].id]
+    assert listed(models) == [SUDOKU]
     qtbot.keyClicks(bar.search, " no such model")
     assert listed(models) == []
     assert models.page._none.isVisible()

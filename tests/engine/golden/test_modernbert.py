@@ -43,7 +43,8 @@ def test_logits_are_those_of_transformers(tmp_path: Path, changes: dict[str, Any
         wanted = reference(input_ids=ids[None]).logits[0]
     found = network.decode(ids, network.new_cache(), 0, is_causal=False)
     assert (found - wanted).abs().max() < 2e-4
-    assert torch.equal(network.decode(ids, network.new_cache(), 0, 20, is_causal=False), found[20:])
+    some = network.decode(ids, network.new_cache(), 0, 20, is_causal=False)
+    assert (some - found[20:]).abs().max() < 1e-5  # fewer rows may be summed in another order
 
 
 def test_rows_may_stand_in_any_order(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import EMBEDDED, SIGHT, GenerationConfig, Model, SafelightError, load_model
+from engine import EMBEDDED, GAPS, SIGHT, GenerationConfig, Model, SafelightError, load_model
 from engine.service import RunRequest
 from engine.service.description import prompt_ids
 from engine.text.chat_template import ChatTemplate, Message
@@ -26,8 +26,10 @@ def embedded(request: pytest.FixtureRequest) -> Model:
 def test_embedded_models_are_what_the_catalog_says(embedded: Model) -> None:
     assert embedded.name in {model.id for model in EMBEDDED}
     assert embedded.generation_defaults.eos_token_ids == (1, 8)
-    sampler = embedded.generation_defaults.replace(eos_token_ids=(1, 106, 50), max_new_tokens=256, image_tokens=280)
+    own = embedded.generation_defaults
+    sampler = own.replace(eos_token_ids=(1, 106, 50), max_new_tokens=256, image_tokens=280, gap_padding=False)
     assert sampler == GenerationConfig()
+    assert own.gap_padding is (embedded.name == GAPS)
     assert embedded.tokenizer.vocab_size == embedded.config.vocab_size == (131 if embedded.name == SIGHT else 128)
     assert embedded.generation_defaults.image_tokens == (70 if embedded.name == SIGHT else 280)
 
