@@ -110,7 +110,18 @@ def read_round(written: str, schemas: Mapping[str, Mapping[str, Any]], number: i
         for index in sorted(names.keys() - parser.cut_calls)[:MOST_CALLS]
         if (found := _object(arguments.get(index, "{}"))) is not None
     ]
-    return ToolRound(storable("".join(text)).strip(), "".join(thinking), calls) if calls else None
+    said = storable("".join(text)).strip()
+    if not calls and (bare := _bare_call(said, schemas)) is not None:
+        calls, said = [ToolCall(f"call_{number}_0", *bare)], ""
+    return ToolRound(said, "".join(thinking), calls) if calls else None
+
+
+def _bare_call(text: str, schemas: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """Returns the call that a text is as a whole, without its tags, as small models write it; None if it is none."""
+    found = _object(text.removeprefix("```json").removeprefix("```").removesuffix("```").strip()) or {}
+    name, arguments = found.get("name"), found.get("arguments")
+    is_one = isinstance(name, str) and name in schemas and isinstance(arguments, dict)
+    return (name, arguments) if is_one else None
 
 
 def _object(text: str) -> dict[str, Any] | None:

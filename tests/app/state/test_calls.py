@@ -1,0 +1,72 @@
+"""Rounds of tool calls: read from what a model wrote, and stored within bounds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from app.state.chat.calls import MOST_CALLS, ToolCall, ToolRound, read_round, rounds_from_json, rounds_to_json
+
+SCHEMAS: dict[str, Any] = {"add": {"type": "object", "properties": {"first": {"type": "integer"}}}}
+ONE = '{"name": "add", "arguments": {"first": 1}}'
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "<|tool_call>call:add{first:1}<tool_call|>",
+        f"<tool_call>\n{ONE}\n</tool_call>",
+        ONE,  # as Qwen2.5-Coder 0.5B writes it
+        f"```json\n{ONE}\n```",
+    ],
+)
+def test_a_call_is_read_in_each_form(written: str) -> None:
+    made = read_round(written, SCHEMAS, 3)
+    assert made is not None
+    [call] = made.calls
+    assert (made.text, call.called, call.arguments, call.id) == ("", "add", {"first": 1}, "call_3_0")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "It is 3.",
+        "[]",
+        '{"name": "other", "arguments": {}}',  # no tool that was offered
+        '{"name": "add", "arguments": "x"}',
+        f"{ONE}\n{ONE}",
+        f"Write {ONE}",
+        "<|tool_call>call:add{first:",  # cut short: nobody acts on half of it
+        '{"name": ["add"], "arguments": {}}',
+    ],
+)
+def test_what_is_no_whole_call_is_text(written: str) -> None:
+    assert read_round(written, SCHEMAS, 0) is None
+
+
+def test_text_and_thought_before_calls_are_kept_and_calls_are_bounded() -> None:
+    calls = "<|tool_call>call:add{first:2}<tool_call|>" * (MOST_CALLS + 5)
+    made = read_round(f"<|channel>thought\nhm<channel|>I add. {calls} And then?", SCHEMAS, 0)
+    assert made is not None
+    assert (made.text, made.thinking, len(made.calls)) == ("I add.", "hm", MOST_CALLS)
+
+
+def test_long_results_are_cut_to_the_room_of_the_library() -> None:
+    made = ToolRound("Look.", "", [ToolCall("1", "add", {"first": 1}) for _ in range(MOST_CALLS)])
+    for call in made.calls:
+        call.end("done", "x" * 50_000, 1.5)
+    stored = rounds_to_json([made], 40_000)
+    assert len(json.dumps(stored)) <= 40_000
+    [read] = rounds_from_json(stored)
+    assert (read.text, read.calls[0].arguments, read.calls[0].seconds) == ("Look.", {"first": 1}, 1.5)
+    assert set(read.calls[0].result) == {"x"}
+    assert rounds_to_json([made], 10) == []
+
+
+@pytest.mark.parametrize(
+    "raw", [None, "x", [3], [{}], [{"calls": "x"}], [{"calls": [{}, 7]}], [{"calls": [{"name": 3}]}]]
+)
+def test_damaged_rounds_are_left_out(raw: Any) -> None:
+    assert rounds_from_json(raw) == []
