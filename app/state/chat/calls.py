@@ -120,8 +120,9 @@ def _bare_call(text: str, schemas: Mapping[str, Any]) -> tuple[str, dict[str, An
     """Returns the call that a text is as a whole, without its tags, as small models write it; None if it is none."""
     found = _object(text.removeprefix("```json").removeprefix("```").removesuffix("```").strip()) or {}
     name, arguments = found.get("name"), found.get("arguments")
-    is_one = isinstance(name, str) and name in schemas and isinstance(arguments, dict)
-    return (name, arguments) if is_one else None
+    if isinstance(name, str) and name in schemas and isinstance(arguments, dict):
+        return name, arguments
+    return None
 
 
 def _object(text: str) -> dict[str, Any] | None:
