@@ -97,7 +97,7 @@ def open_page(qtbot: QtBot, hub: Hub, tmp_path: Path, settings: QSettings) -> It
     hub.gate.set()
     for models in opened:
         models._context.close()
-        assert not models.jobs.is_alive
+        qtbot.waitUntil(lambda: not models.jobs.is_alive, timeout=30_000)  # noqa: B023 - it may build a library in C
 
 
 @pytest.fixture
