@@ -13,7 +13,6 @@ from app.tools.toolbox import Toolbox
 from engine import SafelightError
 from engine.service import LoadedModel
 from engine.service.requests import is_remote
-from engine.tools.fitting import misfit
 from engine.tools.tool import Tool, ToolResult
 
 
@@ -27,6 +26,7 @@ class Calling(QObject):
     changed = Signal()
     ended = Signal()
     _returned = Signal(object)  # a Future, in the thread of the servers
+    _checked = Signal(object)
 
     def __init__(self, toolbox: Toolbox | None) -> None:
         super().__init__()
@@ -34,7 +34,9 @@ class Calling(QObject):
         self._calls: list[ToolCall] = []
         self._tools: dict[str, Tool] = {}  # by the names that the model was offered
         self._future: Future[ToolResult] | None = None
+        self._check: Future[str] | None = None
         self._returned.connect(self._take)
+        self._checked.connect(self._take_check)
 
     def offered(self, model: LoadedModel) -> tuple[Tool, ...]:
         """Returns the tools that a model is offered: none if its template writes none, or it is far away."""
@@ -85,7 +87,7 @@ class Calling(QObject):
 
     def stop(self) -> None:
         """Ends the running call; those without a result get none."""
-        future, self._future = self._future, None
+        future, self._future, self._check = self._future, None, None
         if future is not None:
             future.cancel()
         for call in self._calls:
@@ -95,24 +97,41 @@ class Calling(QObject):
 
     @Slot()
     def _go_on(self) -> None:
-        """Goes on with the next call: runs it, or waits for the user's leave."""
+        """Goes on with the next call: has its arguments checked first."""
         while (call := self._current) is not None:
             tool = self._tools.get(call.called)
             if tool is None:
                 call.end("failed", f"There is no tool called {call.called}.")
-            elif problem := misfit(call.arguments, tool.parameters):
-                call.end("failed", f"The arguments do not fit: {problem}")
-            elif self._toolbox is None or self._toolbox.needs_leave(tool):
-                call.status = "asking"
-                self.changed.emit()
-                return
             else:
-                self._run(call, tool)
+                assert self._toolbox is not None, "only its tools are offered"
+                self._check = self._toolbox.check(tool, call.arguments)
+                self._check.add_done_callback(self._checked.emit)
                 return
         if self._calls:
             self._calls = []
             self.changed.emit()
             self.ended.emit()
+
+    @Slot(object)
+    def _take_check(self, check: Future[str]) -> None:
+        """Runs a call whose arguments fit, or waits for the user's leave."""
+        call = self._current
+        if check is not self._check or call is None or self._toolbox is None:
+            return
+        self._check, tool = None, self._tools[call.called]
+        try:
+            problem = check.result(0)
+            said = f"The arguments do not fit: {problem}" if problem else ""
+        except (SafelightError, CancelledError) as error:
+            said = str(error) or "The call was cancelled."
+        if said:
+            call.end("failed", said)
+            self._go_on()
+        elif self._toolbox.needs_leave(tool):
+            call.status = "asking"
+            self.changed.emit()
+        else:
+            self._run(call, tool)
 
     def _run(self, call: ToolCall, tool: Tool) -> None:
         assert self._toolbox is not None, "only its tools are offered"

@@ -95,6 +95,10 @@ class Toolbox(QObject):
         if server is not None:
             self.set_leave(self.leave.granting(server, tool.name, always=True))
 
+    def check(self, tool: Tool, arguments: dict[str, Any]) -> Future[str]:
+        """Checks whether arguments fit a tool's schema; see ``ToolHost.check``."""
+        return self._host.check(tool, arguments)
+
     def call(self, tool: Tool, arguments: dict[str, Any], seconds: float = CALL_SECONDS) -> Future[ToolResult]:
         """Calls a tool that is offered; see ``ToolHost.call``. The caller has the user's leave."""
         server = self._server_of(tool)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.errors import SafelightError
 from engine.tools.declared import ToolServer
+from engine.tools.fitting import misfit
 from engine.tools.state import ToolServerState
 from engine.tools.tool import Tool, ToolResult, distinct
 
 if TYPE_CHECKING:
     from engine.tools.connection import Connection
 
+T = TypeVar("T")
 CALL_SECONDS = 120.0  # that a tool may take
 CLOSE_SECONDS = 10.0
 
@@ -70,13 +72,24 @@ class ToolHost:
 
         The future raises ``SafelightError`` if the server is not declared or cannot be reached.
         """
+        return self._submitted(tool, lambda: self._call(tool, arguments, seconds))
+
+    def check(self, tool: Tool, arguments: dict[str, Any]) -> Future[str]:
+        """Checks whether arguments fit a tool's schema, in another thread; see ``misfit``.
+
+        The future raises ``SafelightError`` if no server is running.
+        """
+        return self._submitted(tool, lambda: asyncio.to_thread(misfit, arguments, tool.parameters))
+
+    def _submitted(self, tool: Tool, begin: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+        """Starts work in the thread of the servers."""
         with self._lock:
             loop = None if self._is_closed else self._loop
         if loop is None:
-            failed = Future[ToolResult]()
+            failed = Future[T]()
             failed.set_exception(SafelightError(f"{tool.server} is not running"))
             return failed
-        return asyncio.run_coroutine_threadsafe(self._call(tool, arguments, seconds), loop)
+        return asyncio.run_coroutine_threadsafe(begin(), loop)
 
     def close(self) -> None:
         """Ends all servers and the thread."""
