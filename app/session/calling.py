@@ -44,11 +44,6 @@ class Calling(QObject):
         return self._toolbox.offered if can and self._toolbox is not None else ()
 
     @property
-    def is_on(self) -> bool:
-        """True while a round has calls without a result."""
-        return self._current is not None
-
-    @property
     def _current(self) -> ToolCall | None:
         return next((call for call in self._calls if not call.has_ended), None)
 
@@ -97,7 +92,7 @@ class Calling(QObject):
 
     @Slot()
     def _go_on(self) -> None:
-        """Goes on with the next call: has its arguments checked first."""
+        """Has the arguments of the next call checked; ends the round once there is none."""
         while (call := self._current) is not None:
             tool = self._tools.get(call.called)
             if tool is None:

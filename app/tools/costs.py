@@ -27,10 +27,6 @@ class ToolCosts(QObject):
         self._counting = Background(self, self._take)
         self._counting.failed.connect(self._give_none)
 
-    @property
-    def is_counting(self) -> bool:
-        return self._counting.is_busy
-
     def follow(self, tools: Sequence[Tool], model: LoadedModel | None) -> None:
         """Counts the tokens of these tools for this model; none are counted for one that cannot use them."""
         wanted = (model, *tools)

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 import httpx2
@@ -17,7 +18,7 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from engine.errors import SafelightError, Sentence, spoken
+from engine.errors import SafelightError, spoken
 from engine.tools.declared import ToolServer
 from engine.tools.state import Status, ToolServerState
 from engine.tools.tool import MOST_TOOLS, Tool, ToolResult, read_result, read_tool
@@ -29,7 +30,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds after a failure
 MOST_PAGES = 20  # of a list of tools
 LOST = (types.CONNECTION_CLOSED, types.INTERNAL_ERROR, types.INVALID_REQUEST)
 """Errors that the library gives for an address that does not answer, or no longer knows us."""
-CLIENT = types.Implementation(name="safelight", version="0.1.0")
+CLIENT = types.Implementation(name="safelight", version=version("safelight"))
 """How we introduce ourselves to servers."""
 
 
@@ -138,9 +139,7 @@ class Connection:
         self._stop.set()
 
     async def _take(self, message: Any) -> None:
-        if isinstance(message, types.ToolListChangedNotification) or isinstance(
-            getattr(message, "root", None), types.ToolListChangedNotification
-        ):
+        if isinstance(message, types.ToolListChangedNotification):
             self._listed.set()
 
     async def _keep(self, client: Client) -> None:
@@ -198,7 +197,7 @@ class Connection:
         if isinstance(error, TimeoutError):
             return f"gave no answer within {START_SECONDS:.0f} seconds"
         if isinstance(error, FileNotFoundError | PermissionError):
-            return _not_found(self.server, error)
+            return f"cannot be started: {(error.strerror or '').lower()}: {self.server.command}"
         if isinstance(error, ValidationError):
             return "sent an answer that does not follow the protocol"
         if isinstance(error, httpx2.HTTPStatusError):
@@ -211,11 +210,3 @@ class Connection:
 
 def _is_lost(error: Exception) -> bool:
     return isinstance(error, httpx2.HTTPError) or (isinstance(error, MCPError) and error.code in LOST)
-
-
-def _not_found(server: ToolServer, error: OSError) -> str:
-    return str(
-        Sentence(
-            "cannot be started: {reason}: {command}", reason=(error.strerror or "").lower(), command=server.command
-        )
-    )

@@ -39,7 +39,7 @@ MOST_LINES, LONGEST_LINE = 40, 500  # of what a program writes to its standard e
 LEAVE_SECONDS = 1.0  # for a program to end by itself once its input is closed
 LAST_WORDS_SECONDS = 0.3  # for what a program writes to its standard error as it ends
 KILL_SECONDS = 1.0  # from asking it to end to ending it
-HTTP_SECONDS = 30.0  # to connect, and between two parts of an answer that is not a stream
+HTTP_SECONDS = 30.0  # to connect, and to send a part of a request
 
 GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
 """What reading from or writing to a program raises once it has ended."""
@@ -243,13 +243,11 @@ def without_output_schemas(message: SessionMessage) -> SessionMessage:
 
 
 @asynccontextmanager
-async def address(server: ToolServer, auth: httpx2.Auth | None = None) -> AsyncGenerator[Streams, None]:
+async def address(server: ToolServer) -> AsyncGenerator[Streams, None]:
     """Connects to a server by Streamable HTTP for as long as the context is open."""
     timeout = httpx2.Timeout(HTTP_SECONDS, read=None)  # a call has a time limit of its own
     async with (
-        httpx2.AsyncClient(
-            headers=dict(server.headers), timeout=timeout, auth=auth, transport=_BoundedTransport()
-        ) as client,
+        httpx2.AsyncClient(headers=dict(server.headers), timeout=timeout, transport=_BoundedTransport()) as client,
         streamable_http_client(server.url, http_client=client) as (read_stream, write_stream),
     ):
         into, filtered = anyio.create_memory_object_stream[SessionMessage | Exception](0)

@@ -115,8 +115,9 @@ class CallView(QWidget):
     def _toggle(self) -> None:
         is_open, call = self.fold.isChecked(), self.call
         self.fold.setText("▾" if is_open else "▸")
-        name = tr("Fold the call {call}, {state}") if is_open else tr("Show the call {call}, {state}")
-        self.fold.setAccessibleName(name.format(call=line_of(call), state=state_of(call)))
+        said = {"call": line_of(call), "state": state_of(call)}
+        name = tr("Fold the call {call}, {state}", **said) if is_open else tr("Show the call {call}, {state}", **said)
+        self.fold.setAccessibleName(name)
         result = call.result.strip()
         if is_open:
             self.arguments.set_text(call.written)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from engine import Recording
@@ -63,7 +63,7 @@ class ToolRound:
     thinking: str
     calls: list[ToolCall]
     trace: Recording | None = None  # of a run of this session
-    trace_id: str = field(default="")  # of the trace's file
+    trace_id: str = ""  # of the trace's file
 
     @property
     def has_trace(self) -> bool:
@@ -165,9 +165,7 @@ def rounds_from_json(raw: Any) -> list[ToolRound]:
             continue
         calls = [call for entry in one["calls"][:MOST_CALLS] if (call := _call_from_json(entry)) is not None]
         if calls:
-            made = ToolRound(_text(one, "text"), _text(one, "thinking"), calls)
-            made.trace_id = _text(one, "trace")
-            found.append(made)
+            found.append(ToolRound(_text(one, "text"), _text(one, "thinking"), calls, trace_id=_text(one, "trace")))
     return found
 
 
@@ -176,9 +174,10 @@ def _call_from_json(raw: Any) -> ToolCall | None:
         return None
     status, seconds = raw.get("status"), raw.get("seconds")
     made = ToolCall(_text(raw, "id"), _text(raw, "name"), _object(_text(raw, "arguments")) or {})
-    is_time = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < 10**6
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 <= seconds < 10**6:
+        seconds = 0.0
     known: CallStatus = next((one for one in ENDED if one == status), "refused")
-    made.end(known, _text(raw, "result"), float(seconds) if is_time else 0.0)  # type: ignore[arg-type]
+    made.end(known, _text(raw, "result"), float(seconds))
     return made
 
 
