@@ -142,7 +142,7 @@ class GoingOn(QObject):
     def _never(self, *, is_fork: bool) -> str:
         """Returns why the open run can never be forked, or its spans rewritten; empty if it can."""
         trace = self._player.trace
-        if trace is not None and trace.header.output_format is not None:
+        if trace is not None and trace.is_held:
             return tr("This answer had to fit a format; with a change it would not. Ask again instead.")
         if trace is not None and is_fork and trace.header.config.rescue:
             return tr("This run rescues blocks and cannot be changed. Ask again with rescue off.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from concurrent.futures import CancelledError, Future
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
@@ -13,6 +14,7 @@ from app.tools.toolbox import Toolbox
 from engine import SafelightError
 from engine.service import LoadedModel
 from engine.service.requests import is_remote
+from engine.text.output_format import OutputFormat
 from engine.tools.tool import Tool, ToolResult
 
 
@@ -42,6 +44,14 @@ class Calling(QObject):
         """Returns the tools that a model is offered: none if its template writes none, or it is far away."""
         can = model.reads_tools and model.capabilities.steps and not is_remote(model.path_or_id)
         return self._toolbox.offered if can and self._toolbox is not None else ()
+
+    @staticmethod
+    def held(tools: tuple[Tool, ...]) -> OutputFormat | None:
+        """Returns the format in which every call fits its schema; None if there are no tools, or too large ones."""
+        functions = tuple(tool.function["function"] for tool in tools)
+        with contextlib.suppress(SafelightError):
+            return OutputFormat("text_or_calls", tools=functions)
+        return None
 
     @property
     def _current(self) -> ToolCall | None:

@@ -281,6 +281,7 @@ class Session(QObject):
             room,
             pictures=pictures,
             tools=tuple(tool.function for tool in tools),
+            output_format=self._calls.held(tools),
             outline=() if how is None else how.outline,
             noise=0.0 if how is None else how.noise,
         )
@@ -399,7 +400,7 @@ class Session(QObject):
         first = run.request
         request = RunRequest(
             "chat", (*first.messages, *further), first.config, first.seed, first.think, first.reserve,
-            pictures=first.pictures, tools=first.tools,
+            pictures=first.pictures, tools=first.tools, output_format=first.output_format,
         )  # fmt: skip
         self._run = replace(run, id=request.run_id)
         run.answer.status = "developing"  # what went before stays, even if this run fails at once

@@ -19,6 +19,8 @@ DECIDING = (BLOCK_DIFFUSION, "bidirectional", "block_causal")
 """The decoders whose models answer from a canvas, in one step."""
 FORMATTING = (BLOCK_DIFFUSION, "autoregressive", "bidirectional", "block_causal", "sub_blocks")
 """The decoders that can hold an answer to a format."""
+FREE_UP_TO_CALLS = (BLOCK_DIFFUSION, "autoregressive")
+"""Those of them that write a text in front of a call no slower than without the format."""
 
 BOUNDING = ("autoregressive", "masked_diffusion", "self_speculation", "drafting", "block_causal", "sub_blocks")
 """The decoders that can bound a thought."""

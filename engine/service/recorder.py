@@ -121,6 +121,7 @@ class Recorder:
             parent=Parent(before.id, block, departure.step if departure is not None else 0),
             changes=request.changes,
             marks=request.marks,
+            output_format=None,
             **TraceHeader.fresh(),
         )
         record = self._of_model(header, tokenizer, request)

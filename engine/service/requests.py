@@ -17,7 +17,7 @@ from engine.text.gap_markers import GapFile, TextGap
 from engine.text.message import Message, image_digests
 from engine.text.outline import Outline
 from engine.text.output_format import OutputFormat
-from engine.trace.header import TraceHeader, new_id
+from engine.trace.header import new_id
 from engine.trace.recording import Recording
 
 SCHEMES = ("http://", "https://")
@@ -95,7 +95,7 @@ class RunRequest:
         if self.outline or self.noise:
             _check_outline(self)
         if self.source is not None:
-            _check_source(self.source.header)
+            _check_source(self.source)
         if not set(image_digests(self.messages)) <= {picture.digest for picture in self.pictures}:
             raise SafelightError("a picture of this conversation is missing or damaged; remove it, or add it again")
 
@@ -129,15 +129,15 @@ def _going_on(kind: RunKind, source: Recording, seed: int, **more: Any) -> RunRe
     )
 
 
-def _check_source(header: TraceHeader) -> None:
-    """Checks that a run can be continued, by its header.
+def _check_source(source: Recording) -> None:
+    """Checks that a run can be continued.
 
     Raises:
         SafelightError: it cannot.
     """
-    if header.decision is not None:
+    if source.header.decision is not None:
         raise SafelightError("a decision has no text to fork or rewrite; ask again instead")
-    if header.output_format is not None:
+    if source.is_held:
         raise SafelightError("an answer in a format cannot be forked or rewritten; ask again instead")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.config import BLOCK_DIFFUSION
-from engine.decoding.names import FORKING, INFILLING, formatting, names_of, require_diffusion
+from engine.decoding.names import FORKING, FREE_UP_TO_CALLS, INFILLING, formatting, names_of, require_diffusion
 from engine.errors import SafelightError
 from engine.events import Event, GapFilled, PromptScores
 from engine.service.deciding import NO_INSTRUCTIONS, Deciding, reading_config
@@ -160,21 +160,24 @@ def with_decoder(model: Model, task: RunTask) -> RunTask:
     if request.source is not None:
         can = INFILLING if request.kind == "infill" else FORKING
         require_diffusion(request.source.header.config, known, own, "going on from a recorded run", can)
-    elif request.output_format is not None:
+    elif request.output_format is not None and not request.output_format.may_be_text:
         decoder = formatting(request.config, known, own)
         if decoder != BLOCK_DIFFUSION:
             named = request.config.replace(decoder=decoder, thought_decoder="", answer_decoder="")
             return task.with_request(config=named)
     elif request.decision is None:
-        names_of(request.config, known, own)
+        thought, answer = names_of(request.config, known, own)
         named = request.config.replace(decoder=request.config.decoder or own)
         if not named.is_block_diffusion:
-            return task.with_request(config=named)
+            task = task.with_request(config=named)
+        is_changed = thought != answer or named.rescue or named.verify
+        if request.output_format is not None and (is_changed or answer not in FREE_UP_TO_CALLS):
+            task = task.with_request(output_format=None)  # calls may then be wrong, as without a format
     return task
 
 
 def answer_of_task(model: Model, task: RunTask) -> Generator[PassWanted, None, FormattedAnswer | None]:
-    """Makes the answer that a run must write; returns None where it has no format.
+    """Makes the answer that a run must write; returns None where it has no format, or may do without.
 
     Raises:
         SafelightError: no answer can be held to the format.
@@ -190,6 +193,8 @@ def answer_of_task(model: Model, task: RunTask) -> Generator[PassWanted, None, F
     except SafelightError:
         if request.cancel.is_set():
             raise RunRefusedError("") from None
+        if request.output_format.may_be_text:
+            return None
         raise
 
 

@@ -1,4 +1,4 @@
-"""Reads a run's tokens under the format of its answer; a thought before the answer is free."""
+"""Reads a run's tokens under the format of its answer; a thought before the answer is free, and so is its text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from engine.text.grammar import GrammarState
 from engine.text.grammar_tokens import GrammarTokens
 from engine.text.output_format import OutputFormat
-from engine.text.tags import CLOSE, OPEN, THINK, THINK_END, starts_in_thought
+from engine.text.tags import CALL, CLOSE, JSON_CALL, OPEN, THINK, THINK_END, starts_in_thought
 from engine.text.tokenizer import Tokenizer
 from engine.types import Cancel
 
@@ -19,10 +19,12 @@ class FormattedAnswer:
     """The progress of a run under its format. ``close`` frees its resources.
 
     A thought is opened and closed by tags that are one token each. It is free except for its end: an end token in it
-    closes the thought and not the text. The format begins after it, or at once if there is none.
+    closes the thought and not the text. The format begins after it, or at once if there is none. If the answer may be
+    text, that is free up to the tag of a call.
 
     Args:
         opens, closes: the tags' tokens.
+        calls: tokens that begin a call, if the answer may be text; else None.
         in_thought: the prompt ends inside one. may_think: the answer may begin with one.
     """
 
@@ -32,6 +34,7 @@ class FormattedAnswer:
         opens: Sequence[int],
         closes: Sequence[int],
         ends: Sequence[int],
+        calls: Sequence[int] | None,
         *,
         in_thought: bool,
         may_think: bool,
@@ -41,6 +44,8 @@ class FormattedAnswer:
         self._in_thought = in_thought and bool(closes)
         self._may_think = may_think and bool(opens) and bool(closes)  # nothing was taken yet
         self._closes_now = False
+        self._calls = calls
+        self._in_text, self._text_ended = calls is not None, False
 
     @staticmethod
     def for_prompt(
@@ -66,8 +71,16 @@ class FormattedAnswer:
         in_thought = starts_in_thought(tokenizer.decode(prompt, skip_special=False))
         may_think = not (in_thought or (prompt and int(prompt[-1]) in closes))
         tokens = GrammarTokens.from_tokenizer(tokenizer, size, ends)
-        state = GrammarState(format, tokens, cancel)
-        return FormattedAnswer(state, opens, closes, tokens.ends, in_thought=in_thought, may_think=may_think)
+        calls = [token for tag in (CALL, JSON_CALL) if (token := tokens.token_id(tag)) is not None]
+        return FormattedAnswer(
+            GrammarState(format, tokens, cancel),
+            opens,
+            closes,
+            tokens.ends,
+            calls if format.may_be_text else None,
+            in_thought=in_thought,
+            may_think=may_think,
+        )
 
     def close(self) -> None:
         """Frees its resources; see ``GrammarState.close``."""
@@ -86,13 +99,21 @@ class FormattedAnswer:
                 return taken
             self._in_thought = False
             taken += 1
+        if self._in_text:
+            marks = (*(self._calls or ()), *self._ends)
+            taken = next((place for place in range(taken, len(ids)) if ids[place] in marks), len(ids))
+            if taken == len(ids):
+                return taken
+            self._in_text, self._text_ended = False, ids[taken] in self._ends
+            if self._text_ended:
+                return taken + 1
         return taken + self._state.take(ids[taken:])
 
     def forced(self) -> list[int]:
         """Returns the tokens that must come next, not taken yet; empty if there is a choice."""
         if self._in_thought:
             return [self._closes[0]] if self._closes_now else []
-        return [] if self._may_think else self._state.forced()
+        return [] if self._may_think or self._in_text or self._text_ended else self._state.forced()
 
     def allowed(self) -> NDArray[np.bool_]:
         """Returns the mask (V,) of tokens that may come next, if there is a choice."""
@@ -108,12 +129,12 @@ class FormattedAnswer:
     @property
     def has_called(self) -> bool:
         """True if the answer is a whole call, or several."""
-        return not self._in_thought and self._state.has_called
+        return not (self._in_thought or self._in_text) and self._state.has_called
 
     @property
     def is_free(self) -> bool:
-        """True if any token may come next: inside a thought."""
-        return self._in_thought and not self._closes_now
+        """True if any token may come next: inside a thought or a text."""
+        return (self._in_thought and not self._closes_now) or (self._in_text and not self._in_thought)
 
     @property
     def failure(self) -> str:
@@ -123,9 +144,9 @@ class FormattedAnswer:
     @property
     def has_ended(self) -> bool:
         """True if the end token was taken."""
-        return self._state.has_ended
+        return self._text_ended or self._state.has_ended
 
     @property
     def must_end(self) -> bool:
         """True if the answer is complete, and nothing can follow."""
-        return not self._in_thought and self._state.must_end
+        return not (self._in_thought or self._in_text) and self._state.must_end

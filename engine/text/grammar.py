@@ -78,7 +78,7 @@ class GrammarState:
         self.has_ended = False  # an end token was taken
         self.failure = ""
         self._json = tokens.json_signs if format.is_json else None
-        self._calls = tokens.json_signs if format.kind == "tool_calls" else None
+        self._calls = tokens.json_signs if format.tools else None
         self._place = _Place()
         self._closings = 0  # since the last string or value that was brought to its end
         process = tokens.processes.lend(cancel)
@@ -230,11 +230,16 @@ def matchers_of(format: OutputFormat, tokens: GrammarTokens, process: MatcherPro
         case "choices":
             source = _choices_source(format.choices, tokens)
             refused = "no answer can be one of these choices"
-        case "tool_calls":
-            source = tool_grammar(format.tools, tokens.token_id, tokens.written.lacks, tokens.writable)
+        case "tool_calls" | "text_or_calls":
+            source = tool_grammar(
+                format.tools, tokens.token_id, tokens.written.lacks, tokens.writable, is_strict=not format.may_be_text
+            )
             refused = "calls of these tools cannot be checked"
     made = process.make("lark", source)
     problem = _problem(made, tokens)
+    if problem and format.may_be_text:
+        made = process.make("lark", tool_grammar([], tokens.token_id, tokens.written.lacks, tokens.writable))
+        problem = _problem(made, tokens)
     if problem:
         for tool in format.tools:
             _check_parameters(tool.get("function", tool), tokens, process)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.errors import SafelightError
 from engine.text.matching import MatcherPool
-from engine.text.tags import CALL, CALL_END, MARK
+from engine.text.tags import CALL, CALL_END, JSON_CALL, JSON_CALL_END, MARK
 from engine.text.token_bytes import TokenBytes
 from engine.text.tokenizer import Tokenizer
 
@@ -32,7 +32,7 @@ class GrammarTokens:
         if not self.ends:
             raise SafelightError("this model has no token that ends a text; so it cannot follow a format")
         self.written = TokenBytes(tokenizer, size)
-        self._tags = {tag: tokenizer.token_id(tag) for tag in (CALL, CALL_END, MARK)}
+        self._tags = {tag: tokenizer.token_id(tag) for tag in (CALL, CALL_END, MARK, JSON_CALL, JSON_CALL_END)}
         special = sorted(self.written.special | set(self.ends))
         self.processes = MatcherPool(self.written.with_bytes, special, self.ends, self.written.encode)
 

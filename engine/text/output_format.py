@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from engine.errors import SafelightError, quoted
 
-FormatKind = Literal["json_schema", "json_object", "regex", "choices", "tool_calls"]
+FormatKind = Literal["json_schema", "json_object", "regex", "choices", "tool_calls", "text_or_calls"]
 KINDS: tuple[FormatKind, ...] = get_args(FormatKind)
 MOST_SCHEMA = 64 * 2**10  # characters of a schema's JSON, and of all tools'
 MOST_PATTERN = 4_096  # characters of a regular expression
@@ -22,7 +22,8 @@ class OutputFormat:
 
     Args:
         schema: of json_schema. pattern: of regex, which the whole answer matches. choices: the texts to choose from.
-        tools: of tool_calls, each with ``name`` and ``parameters``, a JSON schema; at least one is called.
+        tools: each with ``name`` and ``parameters``, a JSON schema. tool_calls calls at least one. text_or_calls is any
+            text up to the first call, and from there on calls alone.
 
     Raises:
         SafelightError: a part that its kind needs is missing or too large.
@@ -50,7 +51,7 @@ class OutputFormat:
                 if not all(1 <= len(choice) <= MOST_CHOICE for choice in self.choices):
                     raise SafelightError(f"each choice must have 1 to {MOST_CHOICE} characters")
                 check_unicode("a choice", "".join(self.choices))
-            case "tool_calls":
+            case "tool_calls" | "text_or_calls":
                 if not self.tools:
                     raise SafelightError("tool calls need at least one tool")
                 _check_size("the tools", list(self.tools))
@@ -59,6 +60,11 @@ class OutputFormat:
     def is_json(self) -> bool:
         """True if the answer is JSON."""
         return self.kind in ("json_schema", "json_object")
+
+    @property
+    def may_be_text(self) -> bool:
+        """True if the answer may be any text."""
+        return self.kind == "text_or_calls"
 
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON that ``from_json`` reads."""

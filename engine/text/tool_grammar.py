@@ -1,5 +1,7 @@
 """Tool calls as the model writes them, ``<|tool_call>call:NAME{key:VALUE,…}<tool_call|>``, as a Lark grammar.
 
+A model whose tokenizer has ``<tool_call>`` in its place writes ``{"name": …, "arguments": …}`` there.
+
 ``engine.text.tool_arguments`` defines VALUE. What a grammar of these values cannot hold (a text's ``format``, members
 without names, ``allOf``) is JSON in their place, under the same rules as an answer of JSON.
 """
@@ -15,7 +17,7 @@ from typing import Any
 from engine.errors import SafelightError, quoted
 from engine.text.schema_check import Lacks, checked_schema
 from engine.text.schema_parts import changed, found_at, references_in
-from engine.text.tags import CALL, CALL_END, MARK
+from engine.text.tags import CALL, CALL_END, JSON_CALL, JSON_CALL_END, MARK
 
 MOST_AT_ONCE = 32  # calls in one answer
 _NAME = re.compile(r"[\w./-]{1,128}", re.ASCII)
@@ -25,25 +27,34 @@ _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multi
 _HELD = frozenset((*_NUMBERS, "type", "$defs", "properties", "required", "additionalProperties", "items", "minItems",
                    "maxItems", "minLength", "maxLength", "pattern"))  # fmt: skip
 _STYLE = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}  # of JSON in a call
+_JSON_STYLE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}  # of a call in JSON
 _ALL = ("string", "number", "boolean", "null")
 
 
 def tool_grammar(
-    tools: Sequence[Mapping[str, Any]], token_id: Callable[[str], int | None], lacks: Lacks, only: str | None
+    tools: Sequence[Mapping[str, Any]],
+    token_id: Callable[[str], int | None],
+    lacks: Lacks,
+    only: str | None,
+    *,
+    is_strict: bool = True,
 ) -> str:
     """Returns a grammar of one or more calls.
 
     Args:
-        tools: each with ``name`` and ``parameters``, a JSON schema, or with both in ``function``.
+        tools: each with ``name`` and ``parameters``, a JSON schema, or with both in ``function``. Without any, any call
+            fits.
         token_id: of a tag; None if the tokenizer has none, and it is written in letters.
         lacks, only: as in ``checked_schema``; ``only`` without anchors.
+        is_strict: refuse tools whose arguments cannot be held to their schema; else theirs are free.
 
     Raises:
         SafelightError: an invalid name, or an unsupported schema; names the tool.
     """
     made = _Rules(token_id, lacks, only)
-    calls = [made.call(tool) for tool in tools]
-    return "\n".join((f"start: call{{1,{MOST_AT_ONCE}}}", f"call: {' | '.join(calls)}", *made.rules, ""))
+    calls = [made.call(tool, is_strict=is_strict) for tool in tools] or [made.any_call()]
+    more = f'("\\n"? call){{0,{MOST_AT_ONCE - 1}}}' if made.is_json else f"call{{0,{MOST_AT_ONCE - 1}}}"
+    return "\n".join((f"start: call {more}", f"call: {' | '.join(calls)}", *made.rules, ""))
 
 
 class _NothingError(SafelightError):
@@ -59,9 +70,26 @@ class _Rules:
         self._root: Mapping[str, Any] = {}
         self._referred: dict[str, str | None] = {}  # the rules of references of this tool; None: no value is allowed
         self._tool = ""
+        self.is_json = token_id(CALL) is None and token_id(JSON_CALL) is not None
 
-    def call(self, tool: Mapping[str, Any]) -> str:
-        """Returns the rule of a tool's call."""
+    def call(self, tool: Mapping[str, Any], *, is_strict: bool = True) -> str:
+        """Returns the rule of a tool's call; see ``tool_grammar``."""
+        try:
+            return self._call(tool)
+        except SafelightError:
+            if is_strict:
+                raise
+            return self.any_call()
+
+    def any_call(self) -> str:
+        """Returns the rule of a call of anything."""
+        tags = (JSON_CALL, JSON_CALL_END) if self.is_json else (CALL, CALL_END)
+        tokens = [self._token_id(tag) for tag in tags]
+        if None in tokens:  # the tags are letters, and so the text may hold them
+            return self._rule(f"{json.dumps(tags[0])} /(?s:.*)/")
+        return self._rule(f"<[{tokens[0]}]> <[^{tokens[0]},{tokens[1]}]>* <[{tokens[1]}]>")
+
+    def _call(self, tool: Mapping[str, Any]) -> str:
         function = tool.get("function", tool)
         name = function.get("name") if isinstance(function, Mapping) else None
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -74,6 +102,14 @@ class _Rules:
             self._root = checked_schema(schema, self._lacks)
         except SafelightError as error:
             raise SafelightError(f"{self._tool}: {error}") from None
+        if self.is_json:
+            members = {
+                "name": {"const": name},
+                "arguments": {key: one for key, one in self._as_object().items() if key != "$defs"},
+            }
+            whole = {"type": "object", "properties": members, "required": [*members], "additionalProperties": False}
+            written = self._json(whole, _JSON_STYLE)
+            return self._rule(f'{self._tag(JSON_CALL)} "\\n" {written} "\\n" {self._tag(JSON_CALL_END)}')
         rule = self._value(self._as_object(), "")
         return self._rule(f"{self._tag(CALL)} {json.dumps(f'call:{name}')} {rule} {self._tag(CALL_END)}")
 
@@ -148,7 +184,7 @@ class _Rules:
             raise self._nothing(place)
         return found
 
-    def _json(self, schema: Mapping[str, Any]) -> str:
+    def _json(self, schema: Mapping[str, Any], style: Mapping[str, Any] = _STYLE) -> str:
         """Returns the rule of a value as JSON."""
         shared, waiting = dict[str, Any](), list(references_in(schema))
         while waiting:
@@ -156,7 +192,7 @@ class _Rules:
             if name not in shared:
                 shared[name] = self._root["$defs"][name]
                 waiting += references_in(shared[name])
-        whole = {"x-guidance": _STYLE, **self._writable(schema), "$defs": {}}
+        whole = {"x-guidance": style, **self._writable(schema), "$defs": {}}
         whole["$defs"] = {name: self._writable(one) for name, one in shared.items()}
         return self._rule(f"%json {json.dumps(whole)}")
 
@@ -167,7 +203,11 @@ class _Rules:
         found = changed(schema, self._writable)
         if "pattern" in schema and self._only is not None:
             found["allOf"] = [*found.get("allOf", ()), {"pattern": f"^{self._only}$"}]
-        elif schema.get("type") == "string" and not schema.keys() & {"pattern", "format", "enum", "const"}:
+        elif (
+            not self.is_json
+            and schema.get("type") == "string"
+            and not schema.keys() & {"pattern", "format", "enum", "const"}
+        ):
             found["pattern"] = "^[^<]*$"
         return found
 

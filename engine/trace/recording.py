@@ -71,6 +71,12 @@ class Recording(ABC):
     def entries(self) -> Sequence[Entry]:
         """The kinds and places of all events, in order; reads no file."""
 
+    @property
+    def is_held(self) -> bool:
+        """True if a format decided what was written, so that the run cannot be repeated with a change."""
+        wanted = self.header.output_format
+        return wanted is not None and (not wanted.may_be_text or any(entry.kind == "pins" for entry in self.entries))
+
     @abstractmethod
     def event(self, index: int) -> Event:
         """Returns the event of ``entries[index]``; negative ones count from the end.

@@ -25,6 +25,7 @@ def kind_words(header: TraceHeader) -> str:
         "regex": tr("Fits a pattern"),
         "choices": tr("One of some texts"),
         "tool_calls": tr("Calls tools"),
+        "text_or_calls": tr("May call tools"),
     }[header.output_format.kind]
 
 
@@ -71,6 +72,8 @@ def _format_text(format: OutputFormat) -> str:
             said, shown = tr("The whole answer had to match this regular expression:"), format.pattern
         case "choices":
             said, shown = tr("The answer had to be one of these:"), "\n".join(format.choices)
+        case "text_or_calls":
+            said, shown = tr("The answer could be text, or call these tools:"), _pretty(list(format.tools))
         case "tool_calls":
             said, shown = tr("The answer had to call one of these tools:"), _pretty(list(format.tools))
     return f"{said}\n\n{shown if len(shown) <= MOST_SHOWN else shown[:MOST_SHOWN] + '…'}"

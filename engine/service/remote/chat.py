@@ -127,6 +127,8 @@ def _format_fields(asked: OutputFormat, kind: ServerKind, tools: Sequence[Mappin
             return {"response_format": {"type": "json_schema", "json_schema": named}}
         case "json_object":
             return {"response_format": {"type": "json_object"}}
+        case "text_or_calls":
+            return {}  # the tools are offered as they are
         case "tool_calls":
             wanted = [tool["name"] for tool in asked.tools]
             offered = [tool for tool in tools if tool["function"]["name"] in wanted]

@@ -91,6 +91,10 @@ def test_a_call_waits_for_leave_and_the_answer_goes_on_from_its_result(
     assert view.line.text() == "add(first: 2, second: 40)"
     assert view.state.text() == "waits for your decision"
     assert {tool["function"]["name"] for tool in fake.requests[0].tools} >= {"add", "fail"}
+    for request in fake.requests:
+        assert request.output_format is not None
+        assert request.output_format.may_be_text
+        assert {tool["name"] for tool in request.output_format.tools} >= {"add", "fail"}
     view.once.click()
     answer = ended(qtbot, chat)
     assert (answer.text, answer.status) == ("It is 42.", "done")

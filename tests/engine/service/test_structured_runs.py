@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 from collections.abc import Iterator
@@ -159,3 +160,29 @@ def test_runs_of_formats_among_others_are_what_each_is_alone(backend: Watched, s
     assert max(backend.together) == 4
     assert [ear.end.message for _, ear in together] == [""] * 4
     assert [told(ear) for _, ear in together] == [told(ear) for _, ear in alone]
+
+
+ADD = {"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}}
+MAY_CALL = OutputFormat("text_or_calls", tools=(ADD,))
+
+
+def test_a_text_that_may_have_calls_is_written_as_without_and_can_be_changed(tmp_path: Path) -> None:
+    backend = LocalBackend(tmp_path)
+    backend.load(LoadRequest(SKILLS, "Skills"), lambda _: None)
+    free = trace_of(list(run_alone(backend, dataclasses.replace(asked(FORMAT), output_format=None))))
+    held = trace_of(list(run_alone(backend, asked(MAY_CALL))))
+    assert held.header.output_format == MAY_CALL
+    assert held.text == free.text == "19"
+    assert [entry.kind for entry in held.entries] == [entry.kind for entry in free.entries]
+    assert not held.is_held
+    changed = trace_of(list(run_alone(backend, RunRequest.infill(held, (Mark(0, 0, 1),), 1))))
+    assert changed.header.output_format is None
+
+
+def test_a_decoder_that_would_write_token_by_token_has_no_such_format() -> None:
+    backend = LocalBackend()
+    backend.load(LoadRequest(WEDLM, "WeDLM"), lambda _: None)
+    free = trace_of(list(run_alone(backend, dataclasses.replace(asked(FORMAT), output_format=None))))
+    held = trace_of(list(run_alone(backend, asked(MAY_CALL))))
+    assert held.header.output_format is None
+    assert (held.text, held.header.config.decoder) == (free.text, free.header.config.decoder)
