@@ -66,6 +66,7 @@ SAID = re.compile(  # of texts that people read
 TAUGHT = (  # what models are asked and taught
     "engine/benchmarks/generation.py",
     "engine/tasks/skills/small_talk.py",
+    "engine/tasks/tool_questions.py",
     "engine/training/data/prompts.py",
 )
 NODES = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import Slot
-from PySide6.QtWidgets import QCheckBox, QDialog, QWidget
+from PySide6.QtWidgets import QCheckBox, QDialog, QPushButton, QWidget
 
 from app.design.controls import button, chain_tabs, flow_of, focus_in_view, label
 from app.design.layouts import column_of
@@ -28,7 +28,7 @@ from app.tools.toolbox import Toolbox
 from app.tools.words import about_tools, no_servers, offline_note, plain, reads_remark, sentence, sum_text
 from engine import SafelightError
 from engine.service import LoadedModel
-from engine.tools.declared import ToolServer
+from engine.tools.declared import EXAMPLES, ToolServer
 
 REFRESH_MS = 30  # servers may report many changes at once
 
@@ -77,12 +77,18 @@ class ToolsPanel(QWidget):
         self.text.clicked.connect(self._edit_text)
         self.import_from = button(tr("Import…"), tr("Import the tool servers of another program"), role="plain")
         self.import_from.clicked.connect(self._import)
-        for made in (self.add, self.text, self.import_from):
+        said = tr("Add the calculator, clock, word counter and table that come with Safelight")
+        self.examples = button(tr("Add the example tools"), said, role="plain", clicked=self._add_examples)
+        for made in self._acts:
             made.setAutoDefault(False)
+
+    @property
+    def _acts(self) -> tuple[QPushButton, ...]:
+        return self.add, self.text, self.import_from, self.examples
 
     def _lay_out(self) -> None:
         self._rows = column_of(spacing=8)
-        acts = flow_of(self.add, self.text, self.import_from)
+        acts = flow_of(*self._acts)
         reads = column_of(self.reads, label(reads_remark(), "caption", wrap=True), spacing=4)
         listed = column_of(self.sum, self._rows, self.notice, acts, spacing=12)
         parts = (label(about_tools(), "setting", wrap=True), self.problem, reads, self.offline, listed)
@@ -103,6 +109,7 @@ class ToolsPanel(QWidget):
             row.show_state(states[name], box.leave)
         self.reads.setChecked(box.leave.reads)
         self._show_problem()
+        self.examples.setVisible(all(server.command != EXAMPLES for server in box.servers))
         self.offline.setVisible(box.is_offline and any(server.is_remote for server in box.servers))
         self.costs.follow(box.offered, self._model())
         self._show_sum()
@@ -144,7 +151,7 @@ class ToolsPanel(QWidget):
         """Sets the order of the Tab key."""
         rows = [widget for row in self.rows.values() for widget in row.tab_order()]
         message = (self.notice.message, self.notice.undo, self.notice.details, self.notice.dismiss)
-        chain_tabs(self.reads, [*rows, *message, self.add, self.text, self.import_from])
+        chain_tabs(self.reads, [*rows, *message, *self._acts])
 
     def _show_problem(self) -> None:
         problem, path = sentence(self._toolbox.problem), str(self._toolbox.path)
@@ -152,7 +159,7 @@ class ToolsPanel(QWidget):
             problem = tr("{problem} The file: {path}", problem=problem, path=path)
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
-        for made in (self.add, self.text, self.import_from):
+        for made in self._acts:
             made.setEnabled(not problem)
 
     @Slot()
@@ -227,6 +234,13 @@ class ToolsPanel(QWidget):
     def _take_added(self, made: ToolServer | None) -> None:
         if made is not None and self._store((*self._toolbox.servers, made)):
             focus_in_view(self.rows[made.name].switch)
+
+    @Slot()
+    def _add_examples(self) -> None:
+        names, number, name = {server.name for server in self._toolbox.servers}, 1, tr("Example tools")
+        while name in names:
+            number, name = number + 1, f"{tr('Example tools')} {number + 1}"
+        self._take_added(ToolServer(name, EXAMPLES))
 
     def _edit(self, name: str) -> None:
         server = self._server(name)

@@ -27,6 +27,8 @@ _LISTS = ("mcpServers", "servers")
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,64}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 
+EXAMPLES = "safelight-examples"
+"""The command that stands for the server of the example tools, wherever Safelight is installed."""
 Pairs = tuple[tuple[str, str], ...]
 
 

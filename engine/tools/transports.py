@@ -32,7 +32,7 @@ from mcp.os.win32.utilities import (
 from mcp.shared.message import SessionMessage
 
 from engine.errors import SafelightError
-from engine.tools.declared import ToolServer
+from engine.tools.declared import EXAMPLES, ToolServer
 
 MOST_MESSAGE = 8 * 2**20  # bytes
 MOST_LINES, LONGEST_LINE = 40, 500  # of what a program writes to its standard error
@@ -49,6 +49,8 @@ PASSED_ON = {
 }
 """Variables that programs get besides those of the library: without them none is downloaded behind a proxy."""
 Streams = tuple[Any, Any]
+EXAMPLES_OPTION = "--example-tools"
+"""The option with which a bundle starts the server of the example tools."""
 
 
 class ErrorLines:
@@ -151,10 +153,11 @@ async def _spawn(server: ToolServer) -> tuple[Any, Callable[[], bytes] | None]:
     env = get_default_environment() | {name: value for name, value in os.environ.items() if name.upper() in PASSED_ON}
     env |= dict(server.env)
     cwd = Path(server.cwd).expanduser() if server.cwd else None
+    command, *args = example_server() if server.command == EXAMPLES else (server.command, *server.args)
     if sys.platform == "win32":  # pragma: no cover
         log = tempfile.TemporaryFile("w+b")  # noqa: SIM115
-        command = get_windows_executable_command(server.command)  # npx is npx.cmd
-        process = await create_windows_process(command, list(server.args), env, log, cwd)  # type: ignore[arg-type]
+        command = get_windows_executable_command(command)  # npx is npx.cmd
+        process = await create_windows_process(command, args, env, log, cwd)  # type: ignore[arg-type]
 
         def tail() -> bytes:
             with log:
@@ -162,8 +165,15 @@ async def _spawn(server: ToolServer) -> tuple[Any, Callable[[], bytes] | None]:
                 return log.read()
 
         return process, tail
-    command = os.path.expanduser(server.command)
-    return await anyio.open_process([command, *server.args], env=env, cwd=cwd, start_new_session=True), None
+    command = os.path.expanduser(command)
+    return await anyio.open_process([command, *args], env=env, cwd=cwd, start_new_session=True), None
+
+
+def example_server() -> list[str]:
+    """Returns the command of the server of the example tools: Python, or in a bundle the program itself."""
+    if getattr(sys, "frozen", False):
+        return [sys.executable, EXAMPLES_OPTION]
+    return [sys.executable, "-P", "-m", "engine.tools.example_server"]
 
 
 def _unless_closed() -> contextlib.suppress:

@@ -28,9 +28,9 @@ from engine.models.registry import FAMILIES
 from engine.store_files import DRAFT_FOLDER
 from engine.training.causal_trainer import BASE, add_draft
 from engine.training.checkpointing import read_state, under
-from engine.training.data.corpus import EOS, PAD, write_tokenizer
+from engine.training.data.corpus import CALLING_TEMPLATE, EOS, PAD, SEEING_TEMPLATE, write_tokenizer
 from engine.training.recipes.causal import CAUSAL_RECIPES, CausalRecipe
-from engine.training.recipes.embedded import IMAGE_MARKS, RECIPES
+from engine.training.recipes.embedded import IMAGE_MARKS, RECIPES, TEXT_TOKENS, TOOL_MARKS
 from engine.weights.saving import save_whole
 
 ENDS = [EOS, 8]  # <eos> and <turn|>
@@ -115,7 +115,12 @@ def write_checkpoint(network: DiffusionGemma, folder: Path, defaults: Generation
     save_whole(folder / "model.safetensors", tensors, {"format": "pt"})
     write_json(folder / "config.json", config_dict(network.config))
     write_json(folder / "generation_config.json", generation_dict(defaults, ENDS))
-    write_tokenizer(folder, () if network.config.vision is None else IMAGE_MARKS)
+    if network.config.vision is not None:
+        write_tokenizer(folder, IMAGE_MARKS, SEEING_TEMPLATE)
+    elif network.config.vocab_size == TEXT_TOKENS + len(TOOL_MARKS):
+        write_tokenizer(folder, TOOL_MARKS, CALLING_TEMPLATE)
+    else:
+        write_tokenizer(folder)
 
 
 def main() -> None:

@@ -33,6 +33,7 @@ from engine.training.data.pictures import PictureRows
 from engine.training.data.rollout import TrainingBatch
 from engine.training.data.text_rows import TextRows
 from engine.training.data.text_source import TextSource
+from engine.training.data.tool_rows import ToolSource
 from engine.training.minimal import minimal_puzzles
 from engine.training.recipes.causal import CausalRecipe
 from engine.training.recipes.embedded import Recipe
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext  # the first does not exist on Windows
 
 
-Source = SudokuSource | SkillSource | GapSource | DecisionSource | DrawingSource | TextSource
+Source = SudokuSource | SkillSource | GapSource | ToolSource | DecisionSource | DrawingSource | TextSource
 
 
 def open_source(feed: Feed, recipe: TrainingRecipe, seed: int, puzzles: Path) -> Source:
@@ -60,6 +61,8 @@ def open_source(feed: Feed, recipe: TrainingRecipe, seed: int, puzzles: Path) ->
         return pictures[feed.kind](recipe.canvas_length, seed, recipe.vision, feed.budget, feed.kind)
     if feed.kind == "gap" or feed.kind == "gaps":
         return GapSource(recipe.canvas_length, seed, several=feed.kind == "gaps")
+    if feed.kind == "calls" or feed.kind == "results":
+        return ToolSource(recipe.canvas_length, seed, results=feed.kind == "results")
     assert feed.kind != "text"
     return DecisionSource(feed.kind, recipe.canvas_length, seed)
 

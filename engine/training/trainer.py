@@ -45,7 +45,7 @@ class Trainer(TrainingLoop):
     """A run of a DiffusionGemma.
 
     Args:
-        compiled: compile the passes, which takes a minute or two for each kind of row; of a mix, only the reads.
+        compiled: compile the passes, which takes a minute or two for each kind of row.
         start: checkpoint folder to take the first weights from. A trained model has learnt the easy part: it gets hard
             puzzles, long walks, half the rates.
     """
@@ -129,12 +129,12 @@ class Trainer(TrainingLoop):
         looks: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         read, written = list[Tensor](), list[Tensor]()  # the layers' outputs, for slots that should look
-        run_layer = through_layer if slots is None else self.run_layer  # few of a mix's rows have none
         padded = present if self.recipe.name != "sudoku" else None
         # without gradients a third of the time is saved; a trained model has learnt to read prompts
         with torch.set_grad_enabled(not self.trained or bool(self.recipe.mix)):
-            _, prefix = encode(self.model, ids, padded, run_layer=run_layer, outputs=None if looks is None else read)
-        logits = predict(self.model, canvas, soft, prefix, padded, run_layer, None if looks is None else written)
+            outputs = None if looks is None else read
+            _, prefix = encode(self.model, ids, padded, run_layer=self.run_layer, outputs=outputs)
+        logits = predict(self.model, canvas, soft, prefix, padded, self.run_layer, None if looks is None else written)
         if slots is None:
             return canvas_loss(logits, target), logits
         if looks is None:

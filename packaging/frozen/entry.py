@@ -34,6 +34,11 @@ if __name__ == "__main__":
 
         matcher_process.main()
         sys.exit(0)
+    if sys.argv[1:] == ["--example-tools"]:  # see engine/tools/transports.py
+        from engine.tools import example_server
+
+        example_server.main()
+        sys.exit(0)
     import bundle_fixes
 
     bundle_fixes.install()

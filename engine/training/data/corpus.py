@@ -36,6 +36,26 @@ SEEING_TEMPLATE = CHAT_TEMPLATE.replace(
     "{{ last if last is string else last | map(attribute='text', default='') | join }}",
 )
 
+# from the last message of the user on: the names of the tools, the question, and the calls so far with their results
+CALLING_TEMPLATE = (
+    "{#- This small model was trained on single questions with a few tools: it reads the last one. -#}"
+    "{%- set last = namespace(user=0) -%}"
+    "{%- for message in messages -%}"
+    "{%- if message['role'] == 'user' -%}{%- set last.user = loop.index0 -%}{%- endif -%}{%- endfor -%}"
+    "{{ bos_token }}"
+    "{%- if tools -%}{{ '<|turn>system\\n' }}"
+    "{%- for tool in tools -%}<|tool>{{ tool['function']['name'] }}{%- endfor -%}{{ '<turn|>\\n' }}{%- endif -%}"
+    "{{ '<|turn>user\\n' + messages[last.user]['content'] + '<turn|>\\n<|turn>model\\n' }}"
+    "{%- for message in messages[last.user + 1:] -%}"
+    "{%- if message['role'] == 'tool' -%}{{ '<|tool_response>' + message['content'] + '<tool_response|>' }}"
+    "{%- else -%}{{ message['content'] }}{%- for call in message['tool_calls'] or [] -%}"
+    "{{ '<|tool_call>call:' + call['function']['name'] + '{' }}"
+    "{%- for name, value in call['function']['arguments'] | items -%}"
+    "{{ name + ':' }}{%- if value is string -%}{{ '<|\"|>' + value + '<|\"|>' }}{%- else -%}{{ value | tojson }}"
+    "{%- endif -%}{%- if not loop.last -%},{%- endif -%}{%- endfor -%}{{ '}<tool_call|>' }}"
+    "{%- endfor -%}{%- endif -%}{%- endfor -%}"
+)
+
 
 def build_tokenizer(more: Sequence[str] = ()) -> Tokenizer:
     """Builds a tokenizer of 128 tokens: 9 special ones, then the characters; ``more`` special ones follow them."""
@@ -47,11 +67,12 @@ def build_tokenizer(more: Sequence[str] = ()) -> Tokenizer:
     return tokenizer
 
 
-def write_tokenizer(folder: Path, more: Sequence[str] = ()) -> None:
+def write_tokenizer(folder: Path, more: Sequence[str] = (), template: str = CHAT_TEMPLATE) -> None:
     """Writes tokenizer.json, tokenizer_config.json and chat_template.jinja in the layout of released checkpoints.
 
     Args:
-        more: special tokens of images, for a model with vision.
+        more: special tokens of images or tools.
+        template: the chat template.
     """
     with replacing(folder / "tokenizer.json") as unfinished:
         build_tokenizer(more).save(str(unfinished))
@@ -63,7 +84,7 @@ def write_tokenizer(folder: Path, more: Sequence[str] = ()) -> None:
         "unk_token": "<unk>",
     }
     write_json(folder / "tokenizer_config.json", settings)
-    write_text(folder / "chat_template.jinja", (SEEING_TEMPLATE if more else CHAT_TEMPLATE) + "\n")
+    write_text(folder / "chat_template.jinja", template + "\n")
 
 
 EOS, PAD = 1, 0

@@ -11,11 +11,13 @@ import dataclasses
 from dataclasses import dataclass
 
 from engine.config import LayerConfig, ModelConfig, VisionConfig
+from engine.text.tags import CALL, CALL_END, MARK
 from engine.training.recipes.recipe import Feed, TrainingRecipe
 
 HEADS = 4
 TEXT_TOKENS = 128
 IMAGE_MARKS = ("<|image>", "<|image|>", "<image|>")  # tokens after the text tokens: begin, soft and end of an image
+TOOL_MARKS = (CALL, CALL_END, MARK, "<|tool>", "<|tool_response>", "<tool_response|>")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,16 @@ class Recipe(TrainingRecipe):
         """True if the model learns to pad a gap that is longer than its text."""
         return any(feed.kind == "gaps" for feed in self.mix)
 
+    @property
+    def calls_tools(self) -> bool:
+        """True if the model learns to call tools."""
+        return any(feed.kind == "calls" for feed in self.mix)
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Returns the special tokens that follow the text tokens."""
+        return (() if self.vision is None else IMAGE_MARKS) + (TOOL_MARKS if self.calls_tools else ())
+
     def givens(self, step: int, trained: bool) -> tuple[int, int]:
         """Returns the fewest and the most givens of a Sudoku at a step; a base only learns the form of an answer."""
         if self.name != "sudoku":
@@ -75,7 +87,7 @@ class Recipe(TrainingRecipe):
         full = LayerConfig("full_attention", head_dim, 1, 1_000_000.0, 0.25)
         kinds = [full if (i + 1) % 6 == 0 or i == self.layers - 1 else sliding for i in range(self.layers)]
         return ModelConfig(
-            vocab_size=TEXT_TOKENS + (0 if self.vision is None else len(IMAGE_MARKS)),
+            vocab_size=TEXT_TOKENS + len(self.marks),
             hidden_size=self.hidden_size,
             intermediate_size=2 * self.hidden_size,
             num_attention_heads=HEADS,
@@ -131,6 +143,17 @@ GAPS = dataclasses.replace(
     retire_late=0.5,
     mix=(Feed("gaps", 1, 32), Feed("gap", 1, 12), Feed("short", 2, 16), Feed("long", 4, 16)),
 )
+# After the skills: questions with tools, results of calls, and enough of the skills to keep them.
+TOOLS = dataclasses.replace(
+    SKILLS,
+    name="tools",
+    steps=0,
+    minutes=100.0,
+    batch=38,
+    decay_share=0.5,
+    retire_late=0.5,
+    mix=(Feed("calls", 1, 20), Feed("results", 2, 12), Feed("short", 2, 16), Feed("long", 6, 12)),
+)
 # After the skills: drawings, photographed Sudokus, and enough of the skills to keep some. A drawing of 128 x 128 pixels
 # takes 64 soft tokens; a Sudoku is read with 280, so that a cell of its grid is almost two of them wide.
 SIGHT = dataclasses.replace(
@@ -171,7 +194,7 @@ SIGHT = dataclasses.replace(
 )
 # The base of adapters: the skills on a canvas large enough for a Sudoku, of which it sees a little.
 BASE = dataclasses.replace(SUDOKU, name="base", max_new_tokens=288, steps=290)
-RECIPES = {recipe.name: recipe for recipe in (SUDOKU, SKILLS, GAPS, DECISIONS, SIGHT, BASE)}
+RECIPES = {recipe.name: recipe for recipe in (SUDOKU, SKILLS, GAPS, TOOLS, DECISIONS, SIGHT, BASE)}
 
 
 CARD_RECIPES = {name: recipe.for_card() for name, recipe in RECIPES.items()}

@@ -23,8 +23,9 @@ def schedule(step: int, done: float, whole: float, warmup_steps: int, decay_shar
 
 
 FeedKind: TypeAlias = Literal[
-    "sudoku", "short", "long", "brief", "single", "pair", "joint", "text", "drawings", "sudokus", "cells", "gap", "gaps"
-]
+    "sudoku", "short", "long", "brief", "single", "pair", "joint", "text", "drawings", "sudokus", "cells", "gap",
+    "gaps", "calls", "results",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class Feed:
     Short and long are the skills: short prompts with the first block of their answer, and the rest. Brief, single, pair
     and joint are decisions: one question in a short prompt or a longer one, and several read from one canvas. Text is
     whole skills, packed for a causal model. Drawings and Sudokus are pictures, each with several questions;
-    cells are Sudokus without questions. Gap is a text with a gap; gaps are several on a canvas. ``budget``: maximum
-    soft tokens of a picture.
+    cells are Sudokus without questions. Gap is a text with a gap; gaps are several on a canvas. Calls are questions
+    with tools; results have the call and its result in the prompt. ``budget``: maximum soft tokens of a picture.
     """
 
     kind: FeedKind

@@ -1,0 +1,72 @@
+"""Rows of questions with tools: the tools' names and a question, and the call; or a call's result, and the answer."""
+
+from __future__ import annotations
+
+from engine.tasks import tool_questions
+from engine.tasks.tool_questions import ToolQuestion
+from engine.text.chat_template import ChatTemplate
+from engine.text.message import Message
+from engine.text.tags import CALL, CALL_END, MARK
+from engine.tools.example_tools import TOOLS
+from engine.training.data.corpus import CALLING_TEMPLATE, EOS, RowStream, build_tokenizer, left_padded
+from engine.training.data.rollout import TrainingBatch
+from engine.training.recipes.embedded import TOOL_MARKS
+
+CALL_PROMPT, RESULT_PROMPT = 112, 184
+"""Tokens of the prompts; longer ones are not drawn."""
+_TEMPLATE = ChatTemplate(CALLING_TEMPLATE, {"bos_token": "<bos>"})
+
+
+class ToolSource(RowStream):
+    """Draws questions. ``results``: those for a tool, with its call and result in the prompt.
+
+    An answer that is longer than a canvas is cut: only skills have such.
+    """
+
+    def __init__(self, canvas_length: int, seed: int, results: bool) -> None:
+        super().__init__(seed, "results" if results else "calls")
+        self.canvas_length, self.results = canvas_length, results
+        self.prompt_length = RESULT_PROMPT if results else CALL_PROMPT
+        self.tokenizer = build_tokenizer(TOOL_MARKS)
+
+    def draw(self, count: int) -> TrainingBatch:
+        prompts, targets = list[list[int]](), list[list[int]]()
+        while len(prompts) < count:
+            asked = tool_questions.sample(self.rng, "train")
+            if self.results and not asked.tool:
+                continue
+            prompt = self.tokenizer.encode(prompt_of(asked, self.results)).ids
+            if len(prompt) > self.prompt_length:
+                continue
+            written = call_of(asked) if asked.tool and not self.results else asked.answer
+            target = self.tokenizer.encode(written).ids[: self.canvas_length]
+            prompts.append(prompt)
+            targets.append(target + [EOS] * (self.canvas_length - len(target)))
+        return left_padded(prompts, targets, self.prompt_length)
+
+
+def prompt_of(asked: ToolQuestion, with_result: bool) -> str:
+    """Returns the prompt as the chat template renders it."""
+    messages: list[Message] = [{"role": "user", "content": asked.question}]
+    if with_result:
+        messages += called(asked)
+    return _TEMPLATE.render(messages, [_declared(name) for name in asked.offered])
+
+
+def called(asked: ToolQuestion) -> list[Message]:
+    """Returns the messages of a question's call and its result."""
+    call = {"type": "function", "function": {"name": asked.tool, "arguments": dict(asked.arguments)}}
+    return [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "name": asked.tool, "content": asked.result},
+    ]
+
+
+def call_of(asked: ToolQuestion) -> str:
+    """Returns the call as the model writes it."""
+    arguments = ",".join(f"{name}:{MARK}{value}{MARK}" for name, value in asked.arguments.items())
+    return f"{CALL}call:{asked.tool}{{{arguments}}}{CALL_END}"
+
+
+def _declared(name: str) -> dict[str, object]:
+    return TOOLS[name].declaration if name in TOOLS else {"type": "function", "function": {"name": name}}

@@ -1,0 +1,102 @@
+"""Questions for tools: each is answered by the call that it comes with, and one in sixteen is held out."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections import Counter
+
+import pytest
+
+from engine.errors import SafelightError
+from engine.tasks import skills
+from engine.tasks.tool_questions import ERROR, NO_TOOL, NOT_ALLOWED, REFUSED, ToolQuestion, result_of, sample
+from engine.tools.example_tools import COLUMNS, TABLE, TOOLS, ZONES, calculate, clock, count_words
+from engine.tools.fitting import misfit
+
+NOW = datetime.datetime(2026, 3, 4, 14, 5, tzinfo=datetime.UTC)
+
+
+def drawn(split: str, count: int = 3_000) -> list[ToolQuestion]:
+    rng = random.Random(5)
+    return [sample(rng, "train" if split == "train" else "test", NOW) for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("expression", "result"),
+    [("12*(3+4)", "84"), ("7/2", "3.5"), ("-3--4", "1"), ("1/3", "0.333333"), ("0.1+0.2", "0.3"), ("10/5", "2")],
+)
+def test_the_calculator_is_exact(expression: str, result: str) -> None:
+    assert calculate(expression) == result
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "",
+        "1+",
+        "a",
+        "2**9",
+        "1/0",
+        "9" * 16,
+        "1e400",
+        "'a'*9",
+        "True+1",
+        "f(1)",
+        "(" * 79,
+        "1" * 81,
+        "__import__",
+    ],
+)
+def test_the_calculator_takes_nothing_else(expression: str) -> None:
+    with pytest.raises(SafelightError):
+        calculate(expression)
+
+
+def test_the_clock_knows_its_places() -> None:
+    assert clock("tokyo", NOW) == "Wednesday 23:05"
+    assert {len(clock(place, NOW).split()) for place in ZONES} == {2}
+    with pytest.raises(SafelightError, match="no place called Atlantis"):
+        clock("Atlantis")
+    assert len(clock().split()) == 2
+
+
+def test_every_row_of_the_table_is_whole() -> None:
+    assert all(set(row) == set(COLUMNS) and all(row.values()) for row in TABLE.values())
+    assert TABLE["Peru"] == {"capital": "Lima", "currency": "sol", "continent": "America"}
+    assert count_words(" a  b\nc ") == "3"
+
+
+def test_calls_fit_the_schemas_and_answers_hold_the_results() -> None:
+    for asked in drawn("test"):
+        if not asked.tool:
+            right = skills.solve(asked.question) or NO_TOOL
+            assert asked.answer in (right, right[: skills.MAX_ANSWER])
+            continue
+        assert asked.tool in asked.offered
+        assert misfit(asked.arguments, TOOLS[asked.tool].parameters) == ""
+        if asked.result == REFUSED:
+            assert asked.answer == NOT_ALLOWED
+            continue
+        assert asked.result == result_of(asked.tool, asked.arguments, NOW)
+        assert not asked.result.startswith(ERROR)
+        assert asked.result in asked.answer or asked.tool == "clock"
+        assert all(value in asked.question for name, value in asked.arguments.items() if name != "expression")
+
+
+def test_no_question_is_in_both_splits() -> None:
+    def asked(split: str) -> set[tuple[str, ...]]:
+        return {(one.kind, *map(str, one.arguments.values())) for one in drawn(split) if one.tool and one.arguments}
+
+    train, test = asked("train"), asked("test")
+    assert len(test) > 300
+    assert not {one for one in train & test if one[0] != "clock"}  # a place may be asked for its day and for its time
+
+
+def test_all_kinds_are_drawn_some_without_their_tool() -> None:
+    found = drawn("train")
+    assert set(Counter(asked.kind for asked in found)) == {*TOOLS, "skill"}
+    without = [asked for asked in found if asked.kind in TOOLS and not asked.tool]
+    assert 0.05 < len(without) / len(found) < 0.15
+    assert any(asked.result.startswith(ERROR) for asked in found)
+    assert any(set(asked.offered) - set(TOOLS) for asked in found)
