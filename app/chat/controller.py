@@ -76,6 +76,7 @@ class ChatController(QObject):
         context.arrived.connect(self._adapted)
         context.busy_changed.connect(self.refresh)
         context.settings_changed.connect(self.show_settings)
+        context.tools.changed.connect(self._hold_back)
         themes.settled.connect(self._show_options)
         ModelsEntry(context, page.welcome.models)
         page.welcome.guide.clicked.connect(context.guide)
@@ -435,6 +436,7 @@ class ChatController(QObject):
         self._show_options()
         self._hold_back()
 
+    @Slot()
     def _hold_back(self) -> None:
         """Passes the context length and the tokens reserved for the answer to the context meter."""
         self._mark_preset()
@@ -442,7 +444,8 @@ class ChatController(QObject):
         if model is not None and not values.problem(model.defaults):
             config = values.config(model.defaults)
             room = reserve(config, model)
-            counting = PromptCount(model.count_tokens, model.image_cost, config.image_tokens)
+            tools = tuple(tool.function for tool in self._session.offered(model))
+            counting = PromptCount(model.count_tokens, model.image_cost, config.image_tokens, tools)
             self.page.composer.pictures.set_cost(counting.cost if model.image_cost is not None else None)
             is_for_draft = not self._context.is_auto or model.path_or_id == usual_model().id
             self.page.composer.meter.set_model(

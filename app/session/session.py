@@ -247,6 +247,10 @@ class Session(QObject):
             return ()
         return next((turn.pictures for turn in reversed(self.chat.turns) if turn.pictures), ())
 
+    def offered(self, model: LoadedModel) -> tuple[Tool, ...]:
+        """Returns the tools that a model is offered in the chat."""
+        return self._calls.offered(model)
+
     def _new_answer(self, model: LoadedModel, version: int = 0, rewriting: Rewriting | None = None) -> Answer:
         seed, config = self._values.next_seed(version), self._values.config(model.defaults)
         is_text = not model.capabilities.steps

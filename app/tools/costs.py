@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QObject, Signal, Slot
 
 from app.bridge.background import Background
+from engine import SafelightError
 from engine.service import LoadedModel
 from engine.tools.tool import Tool
 
@@ -48,7 +50,10 @@ class ToolCosts(QObject):
 
 
 def _count(model: LoadedModel, tools: Sequence[Tool]) -> int | None:
-    texts = [json.dumps(tool.function, ensure_ascii=False) for tool in tools]
-    if sum(map(len, texts)) > MOST_CHARACTERS:
+    functions = [tool.function for tool in tools]
+    if len(json.dumps(functions)) > MOST_CHARACTERS:
         return None
-    return sum(len(model.encode(text)) for text in texts)
+    question = [{"role": "user", "content": "?"}]
+    with contextlib.suppress(SafelightError):  # the template refuses them
+        return model.count_tokens(question, functions) - model.count_tokens(question)
+    return None

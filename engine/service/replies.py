@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from engine.catalog import Traits
@@ -12,7 +12,6 @@ from engine.pictures import ImageCost
 from engine.service.capabilities import Capabilities
 from engine.service.requests import InfluenceRequest, RunRequest
 from engine.tasks.sudoku_pictures import ReadBoard, ReadRow
-from engine.text.message import Message
 from engine.text.reply import Reply
 from engine.trace.recording import Recording
 
@@ -34,7 +33,7 @@ class LoadedModel:
     is_special: Callable[[int], bool]
     decode: Callable[[Iterable[int]], Reply]
     write: Callable[[Iterable[int]], str]  # returns the text of token ids, with special tokens
-    count_tokens: Callable[[Sequence[Message]], int]  # of a conversation; slow: not for a GUI thread
+    count_tokens: Callable[..., int]  # of messages, and of tools where it reads them; slow: not for a GUI thread
     encode: Callable[[str], list[int]]
     prompt_ids: Callable[[RunRequest], list[int]]  # a request's prompt as tokens; slow, like ``count_tokens``
     fingerprint: str  # of its files

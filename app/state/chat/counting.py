@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from app.system.i18n import tr, trn
 from engine.text.context_window import Fit
@@ -15,19 +16,22 @@ class PromptCount:
     """Counts the tokens of messages. Two are equal if they count alike.
 
     Args:
-        text: returns the tokens of messages without images.
+        text: returns the tokens of messages without images, and of tools if there are any.
         image: returns the tokens of an image from its width, height and budget; None if the model sees no images.
         budget: most tokens of an image.
+        tools: that the model is offered, as chat templates take them.
     """
 
-    text: Callable[[Sequence[Message]], int]
+    text: Callable[..., int]
     image: Callable[[int, int, int], int] | None
     budget: int
+    tools: tuple[Mapping[str, Any], ...] = ()
 
     def __call__(self, messages: Sequence[Message]) -> int:
         images = (image for message in messages for image in message.get("images", ()))
         seen = sum(self.cost(image["width"], image["height"]) for image in images)
-        return self.text([with_images(message, ()) for message in messages]) + seen
+        bare = [with_images(message, ()) for message in messages]
+        return (self.text(bare, self.tools) if self.tools else self.text(bare)) + seen
 
     def cost(self, width: int, height: int) -> int:
         """Returns the tokens of an image of that size in pixels."""

@@ -205,3 +205,15 @@ def test_a_model_whose_template_writes_no_tools_is_offered_none(
     ask(qtbot, chat, "Hello.")
     ended(qtbot, chat)
     assert fake.requests[-1].tools == ()
+
+
+def test_the_meter_counts_the_tools_that_are_offered(qtbot: QtBot, chat: ChatController) -> None:
+    meter, tools = chat.page.composer.meter, chat._context.tools
+    chat.page.composer.edit.set_text("a b c")
+
+    def counted() -> int:
+        return 0 if meter.fit is None or meter.is_counting else meter.fit.tokens
+
+    qtbot.waitUntil(lambda: counted() > 3, timeout=20_000)
+    tools.set_servers(())
+    qtbot.waitUntil(lambda: counted() == 3, timeout=20_000)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psutil
 import pytest
@@ -164,11 +164,11 @@ def test_texts_are_read_as_guides_write_them() -> None:
 def test_a_server_is_shown_switched_and_removed(qtbot: QtBot, box: Toolbox, tmp_path: Path) -> None:
     threads: list[threading.Thread] = []
 
-    def encode(text: str) -> list[int]:
+    def count_tokens(messages: list[dict[str, str]], tools: Sequence[dict[str, Any]] = ()) -> int:
         threads.append(threading.current_thread())
-        return [0] * len(text)
+        return len(messages[0]["content"]) + sum(len(json.dumps(tool)) for tool in tools)
 
-    model = SimpleNamespace(title="Some", reads_tools=True, encode=encode)
+    model = SimpleNamespace(title="Some", reads_tools=True, count_tokens=count_tokens)
     panel = ToolsPanel(box, lambda: model, home=tmp_path)
     qtbot.addWidget(panel)
     panel.show()
