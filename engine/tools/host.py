@@ -72,22 +72,29 @@ class ToolHost:
 
         The future raises ``SafelightError`` if the server is not declared or cannot be reached.
         """
-        return self._submitted(tool, lambda: self._call(tool, arguments, seconds))
+        return self._submitted(tool.server, lambda: self._call(tool, arguments, seconds))
 
     def check(self, tool: Tool, arguments: dict[str, Any]) -> Future[str]:
         """Checks whether arguments fit a tool's schema, in another thread; see ``misfit``.
 
         The future raises ``SafelightError`` if no server is running.
         """
-        return self._submitted(tool, lambda: asyncio.to_thread(misfit, arguments, tool.parameters))
+        return self._submitted(tool.server, lambda: asyncio.to_thread(misfit, arguments, tool.parameters))
 
-    def _submitted(self, tool: Tool, begin: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+    def reach(self, server: str) -> Future[ToolServerState]:
+        """Waits until a server is ready or has failed; one that has ended is started again, after its pause.
+
+        The future raises ``SafelightError`` if the server is not declared.
+        """
+        return self._submitted(server, lambda: self._reach(server))
+
+    def _submitted(self, server: str, begin: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
         """Starts work in the thread of the servers."""
         with self._lock:
             loop = None if self._is_closed else self._loop
         if loop is None:
             failed = Future[T]()
-            failed.set_exception(SafelightError(f"{tool.server} is not running"))
+            failed.set_exception(SafelightError(f"{server} is not running"))
             return failed
         return asyncio.run_coroutine_threadsafe(begin(), loop)
 
@@ -150,7 +157,13 @@ class ToolHost:
         self._changed()
 
     async def _call(self, tool: Tool, arguments: dict[str, Any], seconds: float) -> ToolResult:
-        connection = self._connections.get(tool.server)
-        if connection is None:
-            raise SafelightError(f"{tool.server} is not running; switch it on in the settings, under Tools")
-        return await connection.call(tool.name, arguments, seconds)
+        return await self._connection(tool.server).call(tool.name, arguments, seconds)
+
+    async def _reach(self, server: str) -> ToolServerState:
+        return await self._connection(server).reached()
+
+    def _connection(self, server: str) -> Connection:
+        found = self._connections.get(server)
+        if found is None:
+            raise SafelightError(f"{server} is not running; switch it on in the settings, under Tools")
+        return found
