@@ -1,164 +1,59 @@
-"""``/v1/responses``: a chat in another format, with its answer as items."""
+"""An answer as a response: its items, their events, and the response as a whole."""
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
-import functools
-import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal
-
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from typing import Any
 
 from engine.server.answer import ServedAnswer
-from engine.server.bodies import large_body
-from engine.server.chat import plan_chat
 from engine.server.chunks import usage_of_items
-from engine.server.context import ServerContext
 from engine.server.errors import ApiError
+from engine.server.hosted_tools import HostedTools
 from engine.server.planning import RunPlan
-from engine.server.responses_request import ResponsesRequest, ResponseTool, chat_of, renamed
-from engine.server.serving import Choice, RunResponse
+from engine.server.response_items import AskedApproval, GrowingItem, ItemEvent, ItemKind, ListedTools, ServerCall
+from engine.server.responses_request import ResponsesRequest, ResponseTool
+from engine.server.serving import Choice
 from engine.server.sse import ALIVE, EVENTS, event
 from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
+from engine.tools.tool import Tool, ToolResult
 
-ItemKind = Literal["reasoning", "message", "function_call"]
-ItemEvent = tuple[str, dict[str, Any]]
-"""An event's type without ``response.``, and its fields except the sequence number."""
 Keep = Callable[[dict[str, Any]], None]
 """Keeps a response."""
 
-_PREFIXES: dict[ItemKind, str] = {"reasoning": "rs", "message": "msg", "function_call": "fc"}
-_PARTS: dict[ItemKind, str] = {"reasoning": "reasoning_text", "message": "output_text"}
-
-
-class GrowingItem:
-    """One item of the output, from its first piece to its end; ``text`` also holds a call's arguments."""
-
-    def __init__(self, kind: ItemKind, index: int, name: str = "", namespace: str | None = None) -> None:
-        self.kind, self.index, self._name, self._namespace = kind, index, name, namespace
-        self._id = f"{_PREFIXES[kind]}_{secrets.token_hex(16)}"
-        self._call_id = f"call_{secrets.token_hex(12)}"
-        self._texts: list[str] = []
-        self._chances: list[dict[str, Any]] = []
-
-    @property
-    def text(self) -> str:
-        return "".join(self._texts)
-
-    def json(self, status: str) -> dict[str, Any]:
-        """Returns the current item; while it is in progress, without its content."""
-        base = {"id": self._id, "type": self.kind, "status": status}
-        is_begun = status != "in_progress"
-        if self.kind == "function_call":
-            arguments = (self.text or "{}") if is_begun else ""
-            space = {} if self._namespace is None else {"namespace": self._namespace}
-            return {**base, "call_id": self._call_id, "name": self._name, **space, "arguments": arguments}
-        own: dict[str, Any] = {"role": "assistant"} if self.kind == "message" else {"summary": []}
-        return {**base, **own, "content": [self._part(self.text)] if is_begun else []}
-
-    def begin(self) -> Iterator[ItemEvent]:
-        yield "output_item.added", {"output_index": self.index, "item": self.json("in_progress")}
-        if self.kind != "function_call":
-            yield "content_part.added", {**self._place(), "part": self._part("")}
-
-    def add(self, text: str, chances: Sequence[dict[str, Any]] = ()) -> Iterator[ItemEvent]:
-        """Adds text, and the probabilities of its tokens."""
-        self._texts.append(text)
-        self._chances += chances
-        if self.kind == "function_call":
-            yield "function_call_arguments.delta", {**self._spot(), "delta": text}
-        else:
-            yield f"{_PARTS[self.kind]}.delta", {**self._place(), "delta": text, **self._logprobs(chances)}
-
-    def end(self, status: str = "completed") -> Iterator[ItemEvent]:
-        if self.kind == "function_call":
-            arguments = self.text or "{}"
-            yield "function_call_arguments.done", {**self._spot(), "name": self._name, "arguments": arguments}
-        else:
-            yield f"{_PARTS[self.kind]}.done", {**self._place(), "text": self.text, **self._logprobs(self._chances)}
-            yield "content_part.done", {**self._place(), "part": self._part(self.text)}
-        yield "output_item.done", {"output_index": self.index, "item": self.json(status)}
-
-    def _spot(self) -> dict[str, Any]:
-        return {"item_id": self._id, "output_index": self.index}
-
-    def _place(self) -> dict[str, Any]:
-        return {**self._spot(), "content_index": 0}
-
-    def _logprobs(self, chances: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        return {"logprobs": list(chances)} if self.kind == "message" else {}
-
-    def _part(self, text: str) -> dict[str, Any]:
-        if self.kind == "reasoning":
-            return {"type": "reasoning_text", "text": text}
-        return {"type": "output_text", "text": text, "annotations": [], "logprobs": self._chances if text else []}
-
-
-PATH = "/v1/responses"
-
-
-def routes(context: ServerContext) -> list[Route]:
-    async def respond(request: Request) -> RunResponse:
-        async with large_body(request, context, ResponsesRequest) as body:
-            found, keep = await asyncio.to_thread(_plan, context, body)
-        return RunResponse(context, (found,), ResponsesWriter(found, body, keep), PATH, is_streamed=bool(body.stream))
-
-    async def kept(request: Request) -> Response:
-        return JSONResponse(context.kept.find(request.path_params["name"]))
-
-    async def forget(request: Request) -> Response:
-        name = request.path_params["name"]
-        context.kept.forget(name)
-        return JSONResponse({"id": name, "object": "response.deleted", "deleted": True})
-
-    return [
-        Route(PATH, respond, methods=["POST"]),
-        Route(f"{PATH}/{{name}}", kept, methods=["GET"]),
-        Route(f"{PATH}/{{name}}", forget, methods=["DELETE"]),
-    ]
-
-
-def _plan(context: ServerContext, sent: ResponsesRequest) -> tuple[RunPlan, Keep | None]:
-    kept = context.kept
-    conversation = kept.open(sent.input, sent.previous_response_id)
-    try:
-        found = _plan_whole(context, sent.model_copy(update={"input": list(conversation.items)}))
-    except ApiError as error:
-        if sent.previous_response_id is not None and (error.param or "").startswith("input."):
-            error.param = "input"  # its places are others than those of the whole conversation
-        raise
-    is_kept = sent.store is not False and kept.has_room(conversation)
-    return found, functools.partial(kept.keep, conversation) if is_kept else None
-
-
-def _plan_whole(context: ServerContext, body: ResponsesRequest) -> RunPlan:
-    chat = chat_of(body)
-    try:
-        found = plan_chat(context, chat)
-    except ApiError as error:
-        raise renamed(error, body, chat) from None
-    is_text = found.format_field == "response_format"
-    return dataclasses.replace(found, format_field="text.format") if is_text else found
-
 
 class ResponsesWriter:
+    """Writes one answer, or those of several runs with calls of the user's tools between them.
+
+    Args:
+        listed: servers whose tools the client has already been sent.
+    """
+
     content_type, alive = EVENTS, ALIVE
 
-    def __init__(self, plan: RunPlan, body: ResponsesRequest, keep: Keep | None = None) -> None:
+    def __init__(
+        self,
+        plan: RunPlan,
+        body: ResponsesRequest,
+        keep: Keep | None = None,
+        hosted: HostedTools | None = None,
+        listed: frozenset[str] = frozenset(),
+    ) -> None:
         self._plan, self._body = plan, body.model_copy(update={"input": ""})  # images as text are large
-        self._keep = keep
+        self._keep, self._hosted, self._listed = keep, hosted or HostedTools(), listed
         self._created = time.time()
         self._items: list[GrowingItem] = []
+        self._first = 0  # item of the newest answer
         self._sequence = 0
+        self.response: dict[str, Any] = {}  # once it is whole
 
     def begin(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
         yield self._event("created", {"response": self._response("in_progress")})
         yield self._event("in_progress", {"response": self._response("in_progress")})
+        for server, tools in self._hosted.servers.items():
+            if server not in self._listed:
+                yield from self._all(self._open(ListedTools(len(self._items), server, tools)))
+        yield from self._all(self._close())
 
     def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:
         yield from self._all(self._grow(parts, answer))
@@ -168,12 +63,11 @@ class ResponsesWriter:
         yield from ()
 
     def end(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:
-        [answer] = answers
-        status = self._status(answer)
-        if not self._items:
-            yield from self._all(self._open("message"))
-        yield from self._all(self._items[-1].end(status))
-        yield self._event(status, {"response": self._kept(status, answer)})
+        status = self._status(answers[-1])
+        if len(self._items) == self._first:
+            yield from self._all(self._open_kind("message"))
+        yield from self._all(self._close(status))
+        yield self._event(status, {"response": self._kept(status, answers)})
 
     def fail(self, error: ApiError) -> Iterator[bytes]:
         failed = self._response("failed") | {"error": {"code": "server_error", "message": error.message}}
@@ -185,13 +79,52 @@ class ResponsesWriter:
             pass
         if not self._items:
             self._items.append(GrowingItem("message", 0))
-        return self._kept(self._status(answer), answer)
+        return self._kept(self._status(answer), [answer])
 
-    def _kept(self, status: str, answer: ServedAnswer) -> dict[str, Any]:
-        found = self._response(status, answer)
+    @property
+    def output(self) -> list[dict[str, Any]]:
+        """The items so far."""
+        return [item.json("completed") for item in self._items]
+
+    @property
+    def calls(self) -> list[ServerCall]:
+        """The calls of the user's tools that have no result yet."""
+        return [item for item in self._items if isinstance(item, ServerCall) and not item.is_finished]
+
+    @property
+    def waits_for_client(self) -> bool:
+        """True if the newest answer has a call that the client must approve or run."""
+        return any(item.kind in ("function_call", "mcp_approval_request") for item in self._items[self._first :])
+
+    def add_call(self, tool: Tool, arguments: str, approval: str) -> Iterator[bytes]:
+        """Adds a call that the client has approved."""
+        yield from self._all(self._open(ServerCall(len(self._items), tool, approval)))
+        yield from self._all(self._items[-1].add(arguments))
+        yield from self._all(self._close())
+
+    def begin_answer(self) -> None:
+        """Begins another answer."""
+        self._first = len(self._items)
+
+    def end_answer(self, answer: ServedAnswer) -> Iterator[bytes]:
+        """Ends the items of an answer; if it is cut, none of its calls is made."""
+        status = self._status(answer)
+        is_cut = status == "incomplete"
+        if is_cut and self._items and isinstance(self._items[-1], AskedApproval) and self._items[-1].is_open:
+            self._items.pop()
+        yield from self._all(self._close(status))
+        for call in self.calls if is_cut else ():
+            yield from self.finish(call, None)
+
+    def finish(self, call: ServerCall, result: ToolResult | None) -> Iterator[bytes]:
+        """Ends a call with its result; None if it is not made."""
+        yield from self._all(call.finish(result))
+
+    def _kept(self, status: str, answers: Sequence[ServedAnswer]) -> dict[str, Any]:
+        self.response = self._response(status, answers)
         if self._keep is not None:
-            self._keep(found)
-        return found
+            self._keep(self.response)
+        return self.response
 
     @staticmethod
     def _status(answer: ServedAnswer) -> str:
@@ -205,22 +138,36 @@ class ResponsesWriter:
                 case ContentPart(text):
                     yield from self._continue("message", text, [one.as_chat() for one in answer.take_chances()])
                 case ToolCallStarted(_, name):
-                    yield from self._open("function_call", name)
+                    yield from self._open_call(name)
                 case ToolCallArguments(_, fragment):
                     yield from self._items[-1].add(fragment)
 
     def _continue(self, kind: ItemKind, text: str, chances: Sequence[dict[str, Any]] = ()) -> Iterator[ItemEvent]:
-        if not self._items or self._items[-1].kind != kind:
-            yield from self._open(kind)
+        if len(self._items) == self._first or self._items[-1].kind != kind:
+            yield from self._open_kind(kind)
         yield from self._items[-1].add(text, chances)
 
-    def _open(self, kind: ItemKind, name: str = "") -> Iterator[ItemEvent]:
-        if self._items:
-            yield from self._items[-1].end()
-        tool = next((tool for tool in self._body.tools or () if tool.name == name), None)
+    def _open_kind(self, kind: ItemKind) -> Iterator[ItemEvent]:
+        yield from self._open(GrowingItem(kind, len(self._items)))
+
+    def _open_call(self, name: str) -> Iterator[ItemEvent]:
+        index, hosted = len(self._items), self._hosted.called.get(name)
+        if hosted is not None:
+            kind = AskedApproval if name in self._hosted.asking else ServerCall
+            yield from self._open(kind(index, hosted))
+            return
+        tool = next((tool for tool in self._body.functions if tool.name == name), None)
         own = (name, None) if tool is None else (tool.own_name, tool.namespace)
-        self._items.append(GrowingItem(kind, len(self._items), *own))
-        yield from self._items[-1].begin()
+        yield from self._open(GrowingItem("function_call", index, *own))
+
+    def _open(self, item: GrowingItem) -> Iterator[ItemEvent]:
+        yield from self._close()
+        self._items.append(item)
+        yield from item.begin()
+
+    def _close(self, status: str = "completed") -> Iterator[ItemEvent]:
+        if self._items and self._items[-1].is_open:
+            yield from self._items[-1].end(status)
 
     def _all(self, events: Iterable[ItemEvent]) -> Iterator[bytes]:
         for kind, fields in events:
@@ -232,10 +179,9 @@ class ResponsesWriter:
         self._sequence += 1
         return event(data, name)
 
-    def _response(self, status: str, answer: ServedAnswer | None = None) -> dict[str, Any]:
+    def _response(self, status: str, answers: Sequence[ServedAnswer] = ()) -> dict[str, Any]:
         body, last = self._body, len(self._items) - 1
-        is_over = answer is not None
-        output = [item.json("completed" if item.index < last else status) for item in self._items] if is_over else []
+        output = [item.json("completed" if item.index < last else status) for item in self._items] if answers else []
         return {
             "id": f"resp_{self._plan.request.run_id}",
             "object": "response",
@@ -244,7 +190,7 @@ class ResponsesWriter:
             "status": status,
             "background": False,
             "error": None,
-            "incomplete_details": None if answer is None or status != "incomplete" else _why_incomplete(answer),
+            "incomplete_details": _why_incomplete(answers[-1]) if answers and status == "incomplete" else None,
             "instructions": body.instructions,
             "max_output_tokens": body.max_output_tokens,
             "model": self._plan.name,
@@ -256,13 +202,13 @@ class ResponsesWriter:
             "temperature": body.temperature,
             "text": {"format": _format(body)},
             "tool_choice": body.tool_choice or "auto",
-            "tools": [_shown(tool) for tool in body.tools or ()],
+            "tools": [*map(_shown, body.functions), *(one.model_dump(exclude_none=True) for one in body.servers)],
             "top_p": 1.0 if body.top_p is None else body.top_p,
             "top_logprobs": body.top_logprobs,
             "truncation": "disabled",
             "metadata": body.metadata or {},
             "seed": self._plan.request.seed,  # our own field: repeats the answer
-            "usage": None if answer is None else _usage(answer),
+            "usage": _usage(answers) if answers else None,
         }
 
 
@@ -271,8 +217,10 @@ def _shown(tool: ResponseTool) -> dict[str, Any]:
     return {**tool.model_dump(exclude=space), "name": tool.own_name}
 
 
-def _usage(answer: ServedAnswer) -> dict[str, Any]:
-    return usage_of_items(answer.prompt_tokens, answer.cached_tokens, len(answer.tokens), answer.reasoning_tokens)
+def _usage(answers: Sequence[ServedAnswer]) -> dict[str, Any]:
+    """Returns the tokens of all runs together."""
+    counts = ((one.prompt_tokens, one.cached_tokens, len(one.tokens), one.reasoning_tokens) for one in answers)
+    return usage_of_items(*map(sum, zip(*counts, strict=True)))
 
 
 def _why_incomplete(answer: ServedAnswer) -> dict[str, str]:

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from engine.server.bodies import in_words
 from engine.server.errors import ApiError, unread, unsupported
 from engine.server.formats import NamedSchema
+from engine.server.hosted_request import ServerTools, refuse_addresses
 from engine.server.images import input_image
 from engine.server.schemas import MOST_MESSAGES, MOST_TOOLS, AnyLength, AnySeed, ChatRequest, ModelName, StreamOptions
 from engine.server.strict import Ignored, NeutralFields, Strict, own_tools
@@ -53,6 +54,9 @@ class ResponseTool(Strict):
         return self.name if self.namespace is None else self.name.removeprefix(in_namespace(self.namespace, ""))
 
 
+OneTool = Annotated[ResponseTool | ServerTools, Field(discriminator="type")]
+
+
 class ReasoningOptions(Strict):
     """The options of thinking; a thought is sent whole, so no summary of it is made."""
 
@@ -93,7 +97,7 @@ class ResponsesRequest(NeutralFields):
     max_output_tokens: AnyLength = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     seed: AnySeed = None
-    tools: Annotated[list[ResponseTool], Field(max_length=MOST_TOOLS)] | None = None
+    tools: Annotated[list[OneTool], Field(max_length=MOST_TOOLS)] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
     reasoning: ReasoningOptions | None = None
@@ -116,7 +120,7 @@ class ResponsesRequest(NeutralFields):
     thinking_token_budget: int | None = None
     image_tokens: int | None = None
     top_logprobs: int | None = None
-    max_tool_calls: int | None = None
+    max_tool_calls: Annotated[int, Field(ge=0)] | None = None  # of the user's tools
     prompt: Any = None
 
     NEUTRAL = {  # noqa: RUF012 - declared a ClassVar in the base class
@@ -127,14 +131,24 @@ class ResponsesRequest(NeutralFields):
     PASSED_OVER = {  # noqa: RUF012 - as above
         "truncation": (("disabled",), "shorten the input yourself"),
         "service_tier": (("auto", "default"), "there is only one tier"),
-        "max_tool_calls": ((), "every call is sent to you"),
     }
 
     @field_validator("tools", mode="before")
     @classmethod
     def _drop_tools_of_others(cls, tools: Any, info: ValidationInfo) -> Any:
-        """Takes tools out of their namespaces; passes over those that are no functions, such as a search by OpenAI."""
-        return own_tools(_without_namespaces(tools), info, lambda tool: tool["type"] == "function")
+        """Takes tools out of their namespaces; passes over those that only OpenAI has, such as its search."""
+        refuse_addresses(tools)
+        return own_tools(_without_namespaces(tools), info, lambda tool: tool["type"] in ("function", "mcp"))
+
+    @property
+    def functions(self) -> list[ResponseTool]:
+        """The functions that the client runs."""
+        return [tool for tool in self.tools or () if isinstance(tool, ResponseTool)]
+
+    @property
+    def servers(self) -> list[ServerTools]:
+        """The servers whose tools are run here."""
+        return [tool for tool in self.tools or () if isinstance(tool, ServerTools)]
 
     @property
     def has_logprobs(self) -> bool:
@@ -173,7 +187,7 @@ def chat_of(body: ResponsesRequest) -> ChatRequest:
     asked: dict[str, Any] = {name: getattr(body, name) for name in _AS_IN_CHATS.split()} | {
         "messages": _messages(body),
         "max_completion_tokens": body.max_output_tokens,
-        "tools": [_tool(tool) for tool in body.tools or ()] or None,
+        "tools": [_tool(tool) for tool in body.functions] or None,
         "tool_choice": _tool_choice(body.tool_choice),
         "response_format": _format(body.text),
         "reasoning_effort": body.reasoning.effort if body.reasoning is not None else None,
@@ -263,7 +277,7 @@ def _messages(body: ResponsesRequest) -> list[dict[str, Any]]:
             case "function_call":
                 message = _call(item, where)
             case "function_call_output":
-                call = _text(item, "call_id", where)
+                call = text_of(item, "call_id", where)
                 message = {"role": "tool", "tool_call_id": call, "content": _content(item.get("output"), where)}
             case "reasoning":
                 thought = _content(item.get("content") or item.get("summary") or "", where, "reasoning_text")
@@ -291,7 +305,7 @@ def _message(item: dict[str, Any], where: str, ignored: Ignored) -> dict[str, An
     for name in item.keys() - {"type", "role", "content", "id", "status", "phase"}:
         unknown = ApiError(400, "This field of a message is not known.", param=f"{where}.{name[:100]}")
         ignored.pass_over(f"input.{name}", unknown)
-    return {"role": _text(item, "role", where), "content": _shown(item.get("content"), where)}
+    return {"role": text_of(item, "role", where), "content": _shown(item.get("content"), where)}
 
 
 def _shown(content: Any, where: str) -> str | list[dict[str, Any]]:
@@ -315,15 +329,20 @@ def _is_image(part: Any) -> bool:
 
 
 def _call(item: dict[str, Any], where: str) -> dict[str, Any]:
-    name = _text(item, "name", where)
+    name = text_of(item, "name", where)
     if item.get("namespace") is not None:
-        name = in_namespace(_text(item, "namespace", where), name)
-    function = {"name": name, "arguments": _text(item, "arguments", where)}
-    call = {"id": _text(item, "call_id", where), "type": "function", "function": function}
+        name = in_namespace(text_of(item, "namespace", where), name)
+    function = {"name": name, "arguments": text_of(item, "arguments", where)}
+    call = {"id": text_of(item, "call_id", where), "type": "function", "function": function}
     return {"role": "assistant", "tool_calls": [call]}
 
 
-def _text(item: dict[str, Any], name: str, where: str) -> str:
+def text_of(item: dict[str, Any], name: str, where: str) -> str:
+    """Returns a text of an item of the input.
+
+    Raises:
+        ApiError: it is none.
+    """
     value = item.get(name)
     if not isinstance(value, str):
         raise ApiError(400, f"{name} must be a text.", param=f"{where}.{name}")

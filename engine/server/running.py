@@ -18,6 +18,7 @@ from engine.server.app import build_app
 from engine.server.context import ServerContext
 from engine.server.options import ServerOptions
 from engine.server.protocol import BoundedProtocol
+from engine.server.user_tools import UserTools
 from engine.service import Scheduler
 
 GRACE_SECONDS = 3  # for running answers, after their runs are cancelled
@@ -56,10 +57,14 @@ def _started(pool: ThreadPoolExecutor) -> ThreadPoolExecutor:
 
 
 class RunningServer:
-    """Serves a scheduler's model from ``start`` to ``stop``; both from any thread. The scheduler is not stopped."""
+    """Serves a scheduler's model from ``start`` to ``stop``; both from any thread. The scheduler is not stopped.
 
-    def __init__(self, scheduler: Scheduler, options: ServerOptions) -> None:
-        self._context = ServerContext(scheduler, options)
+    Args:
+        tools: that clients may use.
+    """
+
+    def __init__(self, scheduler: Scheduler, options: ServerOptions, tools: UserTools | None = None) -> None:
+        self._context = ServerContext(scheduler, options, tools)
         self.live = self._context.live  # the requests that are being answered
         self.url = ""  # the address, http://127.0.0.1:port, from the start on
         self._uvicorn: _Uvicorn | None = None
