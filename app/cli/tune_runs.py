@@ -29,6 +29,7 @@ from engine.files import stem_of
 from engine.text.message import message_of
 
 if TYPE_CHECKING:
+    from app.settings.preferences import Preferences
     from app.settings.values import SettingsValues
     from engine import Model
 
@@ -102,10 +103,15 @@ def placed(out: str | None, header: TuningHeader) -> Iterator[Path]:
 
 def data_folder() -> Path:
     """Returns the user's data folder, as the window has it."""
+    return folders(user_preferences().data_folder).data
+
+
+def user_preferences() -> Preferences:
+    """Returns the user's preferences in the window."""
     load_torch_before_qt()
     from app.settings.store import default_settings, read_preferences  # Qt
 
-    return folders(read_preferences(default_settings()).data_folder).data
+    return read_preferences(default_settings())
 
 
 def user_values() -> SettingsValues:
