@@ -15,6 +15,7 @@ from engine.server.errors import ApiError, unsupported
 from engine.server.hosted_request import ServerTools
 from engine.server.kept import Item
 from engine.server.responses_request import ResponseTool, text_of
+from engine.server.schemas import MOST_TOOLS
 from engine.server.user_tools import UserTools
 from engine.tools.tool import Tool, distinct
 
@@ -90,7 +91,11 @@ async def hosted_tools(tools: UserTools | None, asked: Sequence[ServerTools], ta
     if len({one.server_label for one in asked}) < len(asked):
         raise ApiError(400, "Two tools have the same server_label; join them.", param="tools")
     servers = {one.server_label: [tool for tool in await _tools_of(tools, one) if one.allows(tool)] for one in asked}
-    called = _named(distinct(tool for own in servers.values() for tool in own), taken)
+    functions = list(taken)
+    called = _named(distinct(tool for own in servers.values() for tool in own), functions)
+    if (count := len(called) + len(functions)) > MOST_TOOLS:
+        said = f"There are {count} tools, and {MOST_TOOLS} are the most. Choose some of a server's in allowed_tools."
+        raise ApiError(400, said, param="tools")
     needs = {one.server_label: one.needs_approval for one in asked}
     return HostedTools(servers, called, frozenset(name for name, tool in called.items() if needs[tool.server](tool)))
 

@@ -373,17 +373,21 @@ def test_a_server_without_tools_names_the_command_that_has_them() -> None:
     assert "safelight serve --mcp" in said
 
 
-def test_a_server_that_does_not_run_says_why() -> None:
-    host = ToolHost()
-    host.declare((ToolServer("none", "/no/such/program"),))
-    try:
-        with serving(ScriptedEngine(), tools=UserTools(host, lambda _server, _tool: True)) as served:
-            tool = {**FREE, "server_label": "none"}
-            status, param, said = refused(served.http.post("/v1/responses", json={"input": "x", "tools": [tool]}))
-    finally:
-        host.close()
-    assert (status, param) == (424, "tools")
-    assert said == "The tool server 'none' cannot be started: no such file or directory: /no/such/program."
+def test_a_server_that_does_not_run_or_has_too_many_tools_says_so() -> None:
+    none = ToolServer("none", "/no/such/program")
+    many = ToolServer("many", sys.executable, ("-S", "-E", str(SERVERS / "hostile_server.py"), "many"))
+    with hosting(none, many) as host, serving(InTurn(), tools=UserTools(host, lambda *_: True)) as served:
+
+        def ask(label: str, *others: Any) -> tuple[int, str | None, str]:
+            body = {"input": "x", "tools": [{**FREE, "server_label": label}, *others]}
+            return refused(served.http.post("/v1/responses", json=body))
+
+        status, param, said = ask("none")
+        assert (status, param) == (424, "tools")
+        assert said == "The tool server 'none' cannot be started: no such file or directory: /no/such/program."
+        status, param, said = ask("many", FORECAST)
+        assert (status, param) == (400, "tools")
+        assert said.startswith("There are 129 tools, and 128 are the most.")
 
 
 READS, WRITES = Tool("s", "reads", "reads", is_read_only=True), Tool("s", "writes", "writes")
