@@ -110,6 +110,8 @@ def run(args: argparse.Namespace) -> int:
                 )
             if tools is not None:
                 say_tools(tools, stop)
+                if not model.reads_tools:
+                    terminal.say(f"{model.name} cannot use tools, as its chat template has none; choose another model")
             _print(args, settings, server.url, model)
             while not stop.wait(POLL_SECONDS):
                 if not server.is_running or not scheduler.is_alive:

@@ -104,6 +104,7 @@ def test_tools_that_are_on_are_offered_and_named(
     assert said.err.splitlines() == [
         "safelight: tools of sums: add, wait",
         "safelight: gone cannot be started: no such file or directory: /no/such/program",
+        "safelight: safelight-skills cannot use tools, as its chat template has none; choose another model",
     ]
     assert answers[1]["error"]["message"] == "There is no tool server called 'off'; there is 'sums', 'gone'."
     assert answers[0]["error"]["param"] == "tools"  # of which the small model can use none
