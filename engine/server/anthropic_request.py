@@ -85,7 +85,7 @@ def chat_of(body: MessagesRequest) -> ChatRequest:
     """
     choice, thinking, config = body.tool_choice, body.thinking, body.output_config or OutputConfig()
     tools = [
-        {"name": tool.name, "description": tool.description, "parameters": tool.input_schema}
+        {"name": tool.name, "description": tool.description, "parameters": tool.input_schema, "strict": tool.strict}
         for tool in body.tools or ()
     ]
     asked: dict[str, Any] = {

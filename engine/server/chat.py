@@ -17,7 +17,7 @@ from engine.server.bodies import large_body
 from engine.server.chunks import ChunkWriter
 from engine.server.context import ServerContext
 from engine.server.errors import ApiError, unsupported
-from engine.server.formats import AskedFormat, contradicting, read_calls, read_format
+from engine.server.formats import AskedFormat, contradicting, may_call, read_calls, read_format
 from engine.server.images import SentImages
 from engine.server.messages import read_content, read_messages, read_tools
 from engine.server.planning import RunPlan, plan, prompt_of
@@ -58,11 +58,14 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
         raise contradicting("prediction", asked_format.field)
     schemas = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in tools}
     top = (body.top_logprobs or 0) if body.logprobs else None
+    is_strict = asked_format is None and any(tool.function.strict for tool in body.tools or ())
 
     def make_request(model: LoadedModel, fields: dict[str, Any]) -> RunRequest:
         images = SentImages(model, context.pictures)
         messages = read_messages(body.messages, images.open)
         fields |= {"config": images.budget(body.image_tokens, fields["config"]), "pictures": images.pictures}
+        if is_strict and tools:
+            fields["output_format"] = may_call(tools)
         request = RunRequest("chat", messages, think=thinks, tools=tools, **fields)
         if tools and not model.reads_tools:
             raise unsupported("This model's chat template does not support tools.", "tools")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
@@ -10,6 +11,7 @@ from pydantic import Field, model_validator
 
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding.names import formatting
+from engine.errors import SafelightError
 from engine.files import parse_json
 from engine.server.errors import UNSUPPORTED, ApiError, refusing, unsupported
 from engine.server.strict import NeutralFields, Strict
@@ -138,10 +140,20 @@ def read_calls(tools: Sequence[Mapping[str, Any]]) -> AskedFormat:
     Raises:
         ApiError: they are too large.
     """
-    functions = [tool["function"] for tool in tools]
-    known = tuple({"name": one["name"], "parameters": one.get("parameters") or {}} for one in functions)
     with refusing("tools"):
-        return AskedFormat(OutputFormat("tool_calls", tools=known), "tool_choice")
+        return AskedFormat(OutputFormat("tool_calls", tools=_functions(tools)), "tool_choice")
+
+
+def may_call(tools: Sequence[Mapping[str, Any]]) -> OutputFormat | None:
+    """Returns the format of text, or of calls that fit the schemas of these tools; None if they are too large."""
+    with contextlib.suppress(SafelightError):
+        return OutputFormat("text_or_calls", tools=_functions(tools))
+    return None
+
+
+def _functions(tools: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    functions = [tool["function"] for tool in tools]
+    return tuple({"name": one["name"], "parameters": one.get("parameters") or {}} for one in functions)
 
 
 def contradicting(one: str, other: str) -> ApiError:

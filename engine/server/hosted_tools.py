@@ -49,7 +49,9 @@ class HostedTools:
     @property
     def functions(self) -> list[ResponseTool]:
         """The tools as functions for the model."""
-        return [ResponseTool(type="function", **tool.function["function"]) for tool in self.called.values()]
+        return [
+            ResponseTool(type="function", strict=True, **tool.function["function"]) for tool in self.called.values()
+        ]
 
     def names(self, server: object, name: object = None) -> list[str]:
         """Returns the names by which the model calls all tools of a server, or one of them."""

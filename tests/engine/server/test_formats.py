@@ -203,6 +203,30 @@ def test_a_call_can_be_forced_of_any_tool_or_of_one(served: Served) -> None:
     assert sent(served) is None
 
 
+def test_a_strict_function_may_be_called_and_its_calls_fit(served: Served) -> None:
+    served.engine.says = "It is sunny."
+    wanted, function = OutputFormat("text_or_calls", tools=(WEATHER,)), TOOLS[0]["function"]
+    strict = {"type": "function", "function": {**function, "strict": True}}
+    [choice] = served.chat(tools=[strict]).json()["choices"]
+    assert sent(served) == wanted
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("It is sunny.", "stop")
+    assert "strict" not in served.engine.options[-1]["tools"][0]["function"]
+    served.http.post(
+        "/v1/responses", json={"input": "Where?", "tools": [{"type": "function", "strict": True, **function}]}
+    )
+    assert sent(served) == wanted
+    tool = {"name": "weather", "input_schema": function["parameters"], "strict": True}
+    body = {
+        "model": "claude-of-any-kind",
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": "Where?"}],
+        "tools": [tool],
+    }
+    assert served.http.post("/v1/messages", json=body).status_code == 200
+    assert len(served.engine.formats) == 3
+    assert sent(served) == wanted
+
+
 def test_responses_ask_in_their_own_words(served: Served) -> None:
     served.engine.says = '{"city": "Bonn"}'
     text = {"format": {"type": "json_schema", "name": "place", "schema": SCHEMA, "strict": True}}
