@@ -45,12 +45,13 @@ class AgentEngine(ScriptedEngine):
 
     def render(self, messages: Any, tools: Any = (), **options: Any) -> str:
         text = super().render(messages, tools, **options)
-        self.says = _asked(str(messages[-1]["content"])) or "The answer."
+        asked = _asked(str(messages[-1]["content"]))
+        self.says = asked or "The answer."
         found = _command_tool(tools)
         if messages[-1]["role"] == "tool":
             words = re.findall(r"^(?:Output: )?(\w+)$", str(messages[-1]["content"]).strip(), re.MULTILINE)
             self.says = f"The command said: {words[-1] if words else 'nothing'}"
-        elif found is not None and not any(message["role"] == "tool" for message in messages):
+        elif not asked and found is not None and not any(message["role"] == "tool" for message in messages):
             self.says = f"I run it.<|tool_call>call:{found['name']}{_arguments(found)}<tool_call|>"
         return text
 
