@@ -8,7 +8,8 @@ from typing import Literal
 from engine.tools.declared import ToolServer
 from engine.tools.tool import Tool
 
-Status = Literal["off", "starting", "ready", "failed"]
+Status = Literal["off", "starting", "ready", "failed", "sign-in", "signing-in"]
+"""``sign-in`` is a server that the user must sign in to, ``signing-in`` one whose page is open in the browser."""
 
 
 @dataclass(frozen=True, eq=False)
