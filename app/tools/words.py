@@ -62,7 +62,7 @@ def state_text(state: ToolServerState, place: Place = "nowhere") -> str:
         case "sign-in":
             return tr("○ Needs a sign-in. Choose Sign in, and your browser opens.")
         case "signing-in":
-            return tr("○ Waiting for you to sign in, in your browser.")
+            return tr("○ Your browser is open. Sign in there.")
         case "failed":
             return f"✕ {sentence(plain(tr(state.problem)) or tr('has ended'))}"
         case "off" if state.problem:

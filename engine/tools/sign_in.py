@@ -7,6 +7,7 @@ asked for it: without that, a token that has expired is renewed, and what else w
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -67,6 +68,10 @@ class _Stored(BaseModel):
     metadata: OAuthMetadata | None = None
     resource: ProtectedResourceMetadata | None = None
 
+    @property
+    def is_expired(self) -> bool:
+        return self.expires_at is not None and time.time() > self.expires_at
+
 
 class ServerAuth(OAuthClientProvider):
     """Sends a server's token with each request, and renews it. It is its own storage, as the SDK names it.
@@ -125,14 +130,21 @@ class ServerAuth(OAuthClientProvider):
     async def _signed_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         response: httpx2.Response | None = None
         challenge: str | None = None  # of the server's refusal
-        if self._stored is None and self._sign_in is None:
+        stored = self._stored
+        if self._sign_in is None and not (stored is not None and stored.is_expired):
+            if stored is not None:
+                request.headers["authorization"] = f"Bearer {stored.tokens.access_token}"
             response = yield request  # past the SDK, which sends one request at a time
-            if response.status_code != 401:
+            if not self._refuses(response):
                 return
-        flow, is_renewed = super().async_auth_flow(request), False
+            if stored is not None and stored.tokens.refresh_token and response.status_code == 401:
+                response = None  # it is sent again with a renewed token
+                if self._stored is stored:  # else another request has renewed it
+                    stored.expires_at = self.context.token_expiry_time = LONG_AGO
+        flow = super().async_auth_flow(request)
         try:
             outgoing = await anext(flow)
-            if self._stored is None and self._sign_in is not None:
+            if self._sign_in is not None and self._stored is None:
                 refused = {"www-authenticate": self._sign_in.challenge}
                 response = httpx2.Response(401, headers=refused, request=request)
             while True:
@@ -140,19 +152,10 @@ class ServerAuth(OAuthClientProvider):
                 if response is None:
                     response = yield outgoing
                 if outgoing is request and self._refuses(response):
-                    can_renew = response.status_code == 401 and self.context.can_refresh_token()
-                    if can_renew and self._stored is not None and not is_renewed:
-                        await flow.aclose()
-                        self._expire(request)
-                        flow, is_renewed = super().async_auth_flow(request), True
-                        response = challenge = None
-                        outgoing = await anext(flow)
-                        continue
                     challenge = self._challenge(response)
                 elif outgoing.method == "POST" and outgoing is not request and response.status_code >= 500:
-                    raise SafelightError(
-                        f"cannot be signed in to: {outgoing.url.host} answered with the status {response.status_code}"
-                    )
+                    host, status = outgoing.url.host, response.status_code
+                    raise SafelightError(f"cannot be signed in to: {host} answered with the status {status}")
                 outgoing = await flow.asend(response)
                 response = None
         except StopAsyncIteration:
@@ -165,12 +168,6 @@ class ServerAuth(OAuthClientProvider):
         return response.status_code == 401 or (
             is_narrow and extract_field_from_www_auth(response, "error") == "insufficient_scope"
         )
-
-    def _expire(self, request: httpx2.Request) -> None:
-        """Has the refused token renewed, unless another request has done so."""
-        now = self.context.current_tokens
-        if now is not None and request.headers.get("authorization") == f"Bearer {now.access_token}":
-            self.context.token_expiry_time = LONG_AGO
 
     def _challenge(self, response: httpx2.Response) -> str:
         """Returns the header of a refusal that the SDK may answer, so far as no user is needed.

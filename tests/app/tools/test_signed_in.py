@@ -101,7 +101,7 @@ def test_a_sign_in_is_cancelled_and_needs_a_browser(
         row = shown(qtbot, panel, "Needs a sign-in")
         row.sign_in.setFocus()
         row.sign_in.click()
-        shown(qtbot, panel, "○ Waiting for you to sign in, in your browser.")
+        shown(qtbot, panel, "○ Your browser is open. Sign in there.")
         qtbot.waitUntil(lambda: len(opens) == 1, timeout=SOON)
         assert (row.sign_in.isEnabled(), row.cancel.isVisible()) == (False, True)
         assert panel.window().focusWidget() is row.cancel

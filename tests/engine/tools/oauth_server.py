@@ -18,6 +18,7 @@ from mcp.server.auth.provider import (
     OAuthAuthorizationServerProvider,
     ProviderTokenVerifier,
     RefreshToken,
+    RegistrationError,
     TokenError,
     construct_redirect_uri,
 )
@@ -32,7 +33,10 @@ SCOPE = "sums"
 
 
 class Accounts(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
-    """What the server has given out. ``state`` replaces the one it was sent; ``denies`` refuses sign-ins."""
+    """What the server has given out.
+
+    ``state`` replaces the one it was sent; ``denies`` refuses sign-ins, ``is_closed`` clients.
+    """
 
     def __init__(self) -> None:
         self.clear()
@@ -42,12 +46,14 @@ class Accounts(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         self.codes: dict[str, AuthorizationCode] = {}
         self.access: dict[str, AccessToken] = {}
         self.renewals: dict[str, RefreshToken] = {}
-        self.seconds, self.state, self.denies, self.renewed = 3600, "", False, 0
+        self.seconds, self.state, self.denies, self.is_closed, self.renewed = 3600, "", False, False, 0
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
         return self.clients.get(client_id)
 
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
+        if self.is_closed:
+            raise RegistrationError("invalid_client_metadata", "ask by letter")
         self.clients[client_info.client_id] = client_info
 
     async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
