@@ -198,8 +198,6 @@ class ServerAuth(OAuthClientProvider):
         if challenge is not None and self._sign_in is None and outgoing.method == "POST":  # it would register us
             raise SafelightError(_KEY_NEEDED) if self.context.oauth_metadata is None else SignInNeededError(challenge)
         self._check_address(str(outgoing.url))
-        if not self._may_ask(outgoing.url.host):
-            raise SafelightError(f"cannot be signed in to: Safelight is offline, and {outgoing.url.host} is elsewhere")
         bound(outgoing)
         return outgoing.url.host
 
@@ -217,6 +215,9 @@ class ServerAuth(OAuthClientProvider):
     def _check_address(self, address: str) -> None:
         if not self._is_safe(address):
             raise SafelightError(f"cannot be signed in to: {quoted(address)} is not https")
+        host = urlsplit(address).hostname or ""
+        if not self._may_ask(host):
+            raise SafelightError(f"cannot be signed in to: Safelight is offline, and {host} is elsewhere")
 
     async def _open(self, address: str) -> None:
         assert self._sign_in is not None, "only a sign-in registers, and goes on to here"
