@@ -113,7 +113,7 @@ class ToolServerRow(QFrame):
         self.target.setToolTip(target_tip(state.server))
         self.target.setAccessibleDescription(target_tip(state.server))
         text = state_text(state, place)
-        has_failed = state.server.is_on and state.status in ("failed", "sign-in") and bool(state.problem)
+        has_failed = state.server.is_on and text.startswith("✕")
         self.state.setText(text)
         self.state.setToolTip(starting_tip() if state.status == "starting" else "")
         self.setAccessibleDescription(text)

@@ -19,7 +19,7 @@ class KeyringTokens:
         changed: called when a server has got or lost its tokens, in the thread that wrote them.
     """
 
-    def __init__(self, kept: Iterable[str], changed: Callable[[], None]) -> None:
+    def __init__(self, kept: Iterable[str], changed: Callable[[], None] = lambda: None) -> None:
         self._places: dict[str, Place] = dict.fromkeys(kept, "keyring")
         self._changed = changed
         self._secrets: dict[tuple[str, int], Secret] = {}

@@ -6,7 +6,7 @@ from app.design.controls import folded
 from app.system.i18n import tr, trn
 from app.system.secret import Place
 from engine.tools.declared import ToolServer
-from engine.tools.state import ToolServerState
+from engine.tools.state import SIGN_IN_NEEDED, ToolServerState
 from engine.tools.tool import Tool
 
 LONGEST_TIP = 700  # characters
@@ -57,7 +57,7 @@ def state_text(state: ToolServerState, place: Place = "nowhere") -> str:
         case "ready":
             ready = trn("● Ready · {count} tool", "● Ready · {count} tools", len(state.tools))
             return ready if place == "nowhere" else f"{ready} · {_signed_in(place)}"
-        case "sign-in" if state.problem:
+        case "sign-in" if state.problem != SIGN_IN_NEEDED:
             return tr("✕ {problem} Choose Sign in to try again.", problem=sentence(plain(tr(state.problem))))
         case "sign-in":
             return tr("○ Needs a sign-in. Choose Sign in, and your browser opens.")

@@ -22,7 +22,7 @@ from engine.errors import SafelightError, spoken
 from engine.tools.declared import ToolServer
 from engine.tools.redirect_page import SIGN_IN_SECONDS, RedirectPage
 from engine.tools.sign_in import ServerAuth, SignIn, SignInNeededError
-from engine.tools.state import Status, ToolServerState
+from engine.tools.state import SIGN_IN_NEEDED, Status, ToolServerState
 from engine.tools.tokens import ToolTokens
 from engine.tools.tool import MOST_TOOLS, Tool, ToolResult, read_result, read_tool
 from engine.tools.transports import ErrorLines, Streams, address, program
@@ -114,7 +114,7 @@ class Connection:
 
     async def _connected(self) -> Client:
         if self.state.status in ("sign-in", "signing-in"):
-            raise SafelightError(f"{self.server.name} needs a sign-in; choose Sign in in the settings, under Tools")
+            raise SafelightError(f"{self.server.name} {self.state.problem or SIGN_IN_NEEDED}")
         if self._task is None or self._task.done():
             wait = self._next_try - time.monotonic()
             if wait > 0:
@@ -168,13 +168,12 @@ class Connection:
         return address(self.server, self._auth)
 
     def _show_failure(self, error: BaseException) -> None:
-        auth = self._auth
-        if auth is not None and isinstance(auth.refusal, SignInNeededError):
-            self._challenge = auth.refusal.challenge
-            self._show("sign-in")
-        else:
-            is_signing_in = auth is not None and auth.is_signing_in  # it can be tried again at once
-            self._show("sign-in" if is_signing_in else "failed", problem=self._why(error))
+        refusal = None if self._auth is None else self._auth.refusal
+        if isinstance(refusal, SignInNeededError):
+            self._challenge = refusal.challenge
+        is_signing_in = self._auth is not None and self._auth.is_signing_in  # it can be tried again at once
+        can_sign_in = is_signing_in or isinstance(refusal, SignInNeededError)
+        self._show("sign-in" if can_sign_in else "failed", problem=self._why(error))
 
     def _end(self, reason: str) -> None:
         """Notes that the program has ended by itself, and why: by the given reason, or by what it wrote last."""

@@ -56,12 +56,12 @@ class RedirectPage:
             async with asyncio.timeout(SIGN_IN_SECONDS):
                 found = await self._answered
         except TimeoutError:
-            raise SafelightError(f"the sign-in was not finished within {SIGN_IN_SECONDS / 60:.0f} minutes") from None
+            raise SafelightError(f"was not signed in to within {SIGN_IN_SECONDS / 60:.0f} minutes") from None
         finally:
             if self._server is not None:
                 self._server.close()
         if "code" not in found:
-            raise SafelightError(f"the sign-in was refused: {found['error'][:60]}")
+            raise SafelightError(f"refused the sign-in: {found['error'][:60]}")
         return AuthorizationCodeResult(code=found["code"], state=found.get("state"), iss=found.get("iss"))
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -28,6 +28,7 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 from engine.errors import SafelightError, quoted
 from engine.tools.declared import LONGEST, ToolServer, is_loopback
 from engine.tools.redirect_page import PATH, RedirectPage
+from engine.tools.state import SIGN_IN_NEEDED
 from engine.tools.tokens import ToolTokens, apart
 from engine.tools.transports import bound
 
@@ -46,7 +47,7 @@ class SignInNeededError(SafelightError):
     """
 
     def __init__(self, challenge: str) -> None:
-        super().__init__("needs a sign-in")
+        super().__init__(SIGN_IN_NEEDED)
         self.challenge = challenge
 
 
@@ -131,16 +132,20 @@ class ServerAuth(OAuthClientProvider):
         response: httpx2.Response | None = None
         challenge: str | None = None  # of the server's refusal
         stored = self._stored
+        if stored is not None and stored.is_expired:
+            stored = await self._newest(stored)
         if self._sign_in is None and not (stored is not None and stored.is_expired):
             if stored is not None:
                 request.headers["authorization"] = f"Bearer {stored.tokens.access_token}"
             response = yield request  # past the SDK, which sends one request at a time
             if not self._refuses(response):
                 return
-            if stored is not None and stored.tokens.refresh_token and response.status_code == 401:
-                response = None  # it is sent again with a renewed token
-                if self._stored is stored:  # else another request has renewed it
-                    stored.expires_at = self.context.token_expiry_time = LONG_AGO
+            if stored is not None and response.status_code == 401:
+                is_renewed = await self._newest(stored) is not stored
+                if not is_renewed and stored.tokens.refresh_token:
+                    stored.expires_at = self.context.token_expiry_time = LONG_AGO  # so that the SDK renews it
+                    is_renewed = True
+                response = None if is_renewed else response
         flow = super().async_auth_flow(request)
         try:
             outgoing = await anext(flow)
@@ -162,6 +167,14 @@ class ServerAuth(OAuthClientProvider):
             return
         finally:
             await flow.aclose()
+
+    async def _newest(self, stored: _Stored) -> _Stored:
+        """Returns the present tokens in place of useless ones, which another request or process may have renewed."""
+        found = await self._read()
+        if self._stored is stored and found is not None and found.tokens.access_token != stored.tokens.access_token:
+            self._stored = found
+            self.context.current_tokens, self.context.client_info = await self.get_tokens(), found.client
+        return self._stored or stored
 
     def _refuses(self, response: httpx2.Response) -> bool:
         is_narrow = response.status_code == 403 and self._stored is not None

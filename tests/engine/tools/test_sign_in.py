@@ -20,7 +20,7 @@ from engine.errors import SafelightError
 from engine.tools import redirect_page
 from engine.tools.declared import ToolServer
 from engine.tools.host import ToolHost
-from engine.tools.state import ToolServerState
+from engine.tools.state import SIGN_IN_NEEDED, ToolServerState
 from engine.tools.tokens import PassingTokens
 from engine.tools.tool import Tool
 from tests.engine.tools.oauth_server import Accounts, running, serving
@@ -107,7 +107,7 @@ def wait_for(is_so: Callable[[], object]) -> None:
 
 def failed(host: ToolHost, said: str) -> None:
     """Waits until a sign-in has failed for a reason."""
-    wait_for(lambda: host.states[0].problem)
+    wait_for(lambda: host.states[0].problem not in ("", SIGN_IN_NEEDED))
     assert host.states[0].status == "sign-in"
     assert host.states[0].problem.startswith(said)
 
@@ -138,7 +138,7 @@ def test_the_user_signs_in_once(place: Place) -> None:
     ("fault", "value", "said"),
     [
         ("state", "another", "got an answer that does not belong to this sign-in; sign in again"),
-        ("denies", True, "the sign-in was refused: access_denied"),
+        ("denies", True, "refused the sign-in: access_denied"),
         ("is_closed", True, "lets no new program sign in; add a key as a header under Edit. It answered: "),
     ],
 )
@@ -173,7 +173,7 @@ def test_a_sign_in_ends_by_itself_and_when_it_is_cancelled(place: Place, monkeyp
     assert not answers(place.browser.port)
     monkeypatch.setattr(redirect_page, "SIGN_IN_SECONDS", 0.1)
     host.sign_in("sums", place.browser)
-    failed(host, "the sign-in was not finished within 0 minutes")
+    failed(host, "was not signed in to within 0 minutes")
     assert not answers(place.browser.port)
 
 
@@ -192,12 +192,22 @@ def test_a_token_is_renewed_without_the_user(place: Place) -> None:
     place.accounts.access.clear()
     place.accounts.renewals.clear()
     result = later.call(later.tools[0], NUMBERS).result(10)
-    assert (result.text, result.is_error) == ("needs a sign-in", True)
+    assert (result.text, result.is_error) == (SIGN_IN_NEEDED, True)
     reached(later, "sign-in")
     assert len(place.browser.visits) == 1
     later.sign_in("sums", place.browser)
     reached(later)
     assert add(later) == "42"
+
+
+def test_a_token_that_another_process_has_renewed_is_taken_over(place: Place) -> None:
+    window = place.signed_in()
+    server = place.open()
+    reached(server)
+    place.accounts.access.clear()
+    assert [add(host) for host in (window, server, window)] == ["42"] * 3
+    assert place.accounts.renewed == 1
+    assert len(place.browser.visits) == 1
 
 
 def test_tokens_are_kept_while_they_cannot_be_renewed(place: Place) -> None:
