@@ -61,6 +61,7 @@ class ToolsPanel(QWidget):
         self._lay_out()
         self.costs.changed.connect(self._show_sum)
         toolbox.changed.connect(self._change)
+        toolbox.failed.connect(self.notice.show_message)
         self.refresh()
 
     def _make_controls(self) -> None:
@@ -106,7 +107,7 @@ class ToolsPanel(QWidget):
         states = {state.server.name: state for state in box.states}
         has_moved = self._make_rows(box.servers)
         for name, row in self.rows.items():
-            row.show_state(states[name], box.leave)
+            row.show_state(states[name], box.leave, box.place_of_tokens(states[name].server))
         self.reads.setChecked(box.leave.reads)
         self._show_problem()
         self.examples.setVisible(all(server.command != EXAMPLES for server in box.servers))
@@ -139,6 +140,9 @@ class ToolsPanel(QWidget):
         row, name = ToolServerRow(server), server.name
         row.switched.connect(functools.partial(self._switch, name))
         row.restart_asked.connect(functools.partial(self._toolbox.restart, name))
+        row.sign_in_asked.connect(functools.partial(self._toolbox.sign_in, name))
+        row.cancel_asked.connect(functools.partial(self._toolbox.restart, name))
+        row.sign_out_asked.connect(functools.partial(self._toolbox.sign_out, name))
         row.edit_asked.connect(functools.partial(self._edit, name))
         row.remove_asked.connect(functools.partial(self._remove, name))
         row.offered.connect(functools.partial(self._offer, name))

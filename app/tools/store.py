@@ -31,6 +31,7 @@ class ToolStore:
         self.path = folder / FILE
         self.servers: tuple[ToolServer, ...] = ()
         self.leave = Leave()
+        self.signed_in: frozenset[str] = frozenset()  # identities that have tokens in the keyring
         self.problem = self._locked = ""
         try:
             self._read()
@@ -39,8 +40,13 @@ class ToolStore:
                 "{reason}. Repair or move {path} to change the tools.", reason=str(error), path=str(self.path)
             )
 
-    def write(self, servers: tuple[ToolServer, ...] | None = None, leave: Leave | None = None) -> None:
-        """Stores other servers or another leave; what is not given stays.
+    def write(
+        self,
+        servers: tuple[ToolServer, ...] | None = None,
+        leave: Leave | None = None,
+        signed_in: frozenset[str] | None = None,
+    ) -> None:
+        """Stores other servers, another leave or other sign-ins; what is not given stays.
 
         Raises:
             SafelightError: they cannot be written; the previous ones are kept.
@@ -54,17 +60,19 @@ class ToolStore:
         if len({server.name for server in new}) < len(new):
             raise SafelightError(tr("Two servers of tools have one name. Choose another."))
         known = {server.identity for server in new}
+        signed = (self.signed_in if signed_in is None else signed_in) & known
         leave_json = {"off": _names_json(may.off, known), "always": _names_json(may.always, known), "reads": may.reads}
         try:
             private_folder(self.path.parent)
-            text = json.dumps(servers_to_json(new) | {"leave": leave_json}, indent=2, ensure_ascii=False)
+            whole = servers_to_json(new) | {"leave": leave_json} | ({"signed_in": sorted(signed)} if signed else {})
+            text = json.dumps(whole, indent=2, ensure_ascii=False)
             write_text(self.path, text + "\n", private=True)
         except OSError as error:
             reason = (error.strerror or type(error).__name__).lower()
             raise SafelightError(
                 tr("The tools cannot be saved in {folder}: {reason}.", folder=str(self.path.parent), reason=reason)
             ) from error
-        self.servers, self.leave = new, may
+        self.servers, self.leave, self.signed_in = new, may, signed
 
     def _read(self) -> None:
         try:
@@ -79,6 +87,7 @@ class ToolStore:
             raise SafelightError(f"{self.path} is not UTF-8 text") from error
         self.servers, problems = read_servers(raw, str(self.path))
         self.leave = _read_leave(raw.get("leave"))
+        self.signed_in = _read_signed(raw.get("signed_in"), self.servers)
         self.problem = " ".join(f"{problem}." for problem in problems)
         self._locked = self.problem
         tighten(self.path)
@@ -87,6 +96,11 @@ class ToolStore:
 def _names_json(names: Names, known: set[str]) -> dict[str, list[str]]:
     """Returns the names of the servers that are still declared."""
     return {identity: sorted(found) for identity, found in sorted(names.items()) if identity in known}
+
+
+def _read_signed(raw: Any, servers: tuple[ToolServer, ...]) -> frozenset[str]:
+    listed = raw if isinstance(raw, list) else []
+    return frozenset(server.identity for server in servers if server.identity in listed)
 
 
 def _read_leave(raw: Any) -> Leave:

@@ -66,11 +66,15 @@ class ToolServer:
         """True if it is on another machine."""
         if not self.url:
             return False
-        host = urlsplit(self.url).hostname or ""
-        try:
-            return not ip_address(host).is_loopback
-        except ValueError:
-            return host != "localhost"
+        return not is_loopback(urlsplit(self.url).hostname or "")
+
+
+def is_loopback(host: str) -> bool:
+    """Returns True if a host is this machine, by its name or address alone."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def read_servers(raw: Any, name: str = "the declaration") -> tuple[tuple[ToolServer, ...], tuple[str, ...]]:

@@ -8,7 +8,10 @@ from typing import Literal
 from engine.tools.declared import ToolServer
 from engine.tools.tool import Tool
 
-Status = Literal["off", "starting", "ready", "failed"]
+Status = Literal["off", "starting", "ready", "failed", "sign-in", "signing-in"]
+"""``sign-in`` is a server that the user must sign in to, ``signing-in`` one whose page is open in the browser."""
+SIGN_IN_NEEDED = "needs a sign-in; choose Sign in in the settings, under Tools"
+"""The problem of a server that nobody has tried to sign in to since it asked for it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,9 +7,11 @@ the form of its results is left out of both: results are read as text, and its p
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import tempfile
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -40,6 +42,8 @@ LEAVE_SECONDS = 1.0  # for a program to end by itself once its input is closed
 LAST_WORDS_SECONDS = 0.3  # for what a program writes to its standard error as it ends
 KILL_SECONDS = 1.0  # from asking it to end to ending it
 HTTP_SECONDS = 30.0  # to connect, and to send a part of a request
+MOST_SIGN_IN = 2**18  # bytes of an answer to a request of a sign-in
+SIGN_IN_ANSWER_SECONDS = 20.0  # for all of it
 
 GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
 """What reading from or writing to a program raises once it has ended."""
@@ -253,11 +257,12 @@ def without_output_schemas(message: SessionMessage) -> SessionMessage:
 
 
 @asynccontextmanager
-async def address(server: ToolServer) -> AsyncGenerator[Streams, None]:
+async def address(server: ToolServer, auth: httpx2.Auth) -> AsyncGenerator[Streams, None]:
     """Connects to a server by Streamable HTTP for as long as the context is open."""
     timeout = httpx2.Timeout(HTTP_SECONDS, read=None)  # a call has a time limit of its own
+    headers = dict(server.headers)
     async with (
-        httpx2.AsyncClient(headers=dict(server.headers), timeout=timeout, transport=_BoundedTransport()) as client,
+        httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout, transport=_BoundedTransport()) as client,
         streamable_http_client(server.url, http_client=client) as (read_stream, write_stream),
     ):
         into, filtered = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -276,28 +281,47 @@ async def address(server: ToolServer) -> AsyncGenerator[Streams, None]:
                 group.cancel_scope.cancel()
 
 
+def bound(request: httpx2.Request) -> None:
+    """Bounds the answer to a request of a sign-in, of whatever type it is, in size and time."""
+    request.extensions["timeout"] = httpx2.Timeout(SIGN_IN_ANSWER_SECONDS).as_dict()
+    request.extensions["signs_in"] = True
+
+
 class _BoundedTransport(httpx2.AsyncHTTPTransport):
     """Ends an answer that is longer than a message may be; the SDK bounds the events of a stream."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
-        if not response.headers.get("content-type", "").startswith("text/event-stream"):
-            assert isinstance(response.stream, httpx2.AsyncByteStream)
+        signs_in = "signs_in" in request.extensions
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        if signs_in:
+            if "content-encoding" in response.headers:  # nothing of the kind was asked for; it may unpack without end
+                await response.aclose()
+                raise httpx2.ReadError("it sent a packed answer")
+            response.stream = _Bounded(response.stream, MOST_SIGN_IN, SIGN_IN_ANSWER_SECONDS)
+        elif not response.headers.get("content-type", "").startswith("text/event-stream"):
             response.stream = _Bounded(response.stream)
         return response
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
-        self._inner = inner
+    def __init__(self, inner: httpx2.AsyncByteStream, most: int = MOST_MESSAGE, seconds: float = math.inf) -> None:
+        self._inner, self._most = inner, most
+        self._deadline = time.monotonic() + seconds
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         async for data in self._inner:
             size += len(data)
-            if size > MOST_MESSAGE:
-                raise httpx2.ReadError(f"it sent a message of more than {MOST_MESSAGE // 2**20} MB")
+            if size > self._most:
+                raise httpx2.ReadError(f"it sent a message of more than {_spoken_size(self._most)}")
+            if time.monotonic() > self._deadline:
+                raise httpx2.ReadError("it sent its answer too slowly")
             yield data
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _spoken_size(size: int) -> str:
+    return f"{size // 2**20} MB" if size >= 2**20 else f"{size // 2**10} kB"
