@@ -260,7 +260,7 @@ def without_output_schemas(message: SessionMessage) -> SessionMessage:
 async def address(server: ToolServer, auth: httpx2.Auth) -> AsyncGenerator[Streams, None]:
     """Connects to a server by Streamable HTTP for as long as the context is open."""
     timeout = httpx2.Timeout(HTTP_SECONDS, read=None)  # a call has a time limit of its own
-    headers = dict(server.headers)
+    headers = {"Accept-Encoding": "identity", **dict(server.headers)}
     async with (
         httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout, transport=_BoundedTransport()) as client,
         streamable_http_client(server.url, http_client=client) as (read_stream, write_stream),
@@ -292,12 +292,11 @@ class _BoundedTransport(httpx2.AsyncHTTPTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
-        signs_in = "signs_in" in request.extensions
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        if signs_in:
-            if "content-encoding" in response.headers:  # nothing of the kind was asked for; it may unpack without end
-                await response.aclose()
-                raise httpx2.ReadError("it sent a packed answer")
+        if response.headers.get("content-encoding", "identity") != "identity":  # it may unpack without end
+            await response.aclose()
+            raise httpx2.ReadError("it sent a packed answer, which was not asked for")
+        if "signs_in" in request.extensions:
             response.stream = _Bounded(response.stream, MOST_SIGN_IN, SIGN_IN_ANSWER_SECONDS)
         elif not response.headers.get("content-type", "").startswith("text/event-stream"):
             response.stream = _Bounded(response.stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import threading
@@ -320,6 +321,18 @@ def test_a_server_that_asks_for_a_key_or_offers_an_odd_sign_in_says_so(
     odd: OddServer, answer: Answer, said: str
 ) -> None:
     assert said in odd.state(answer).problem
+
+
+def test_a_packed_answer_is_not_unpacked(odd: OddServer) -> None:
+    bomb = gzip.compress(b" " * 2**26)
+    asked: list[str] = []
+
+    def answer(request: Request) -> Response:
+        asked.append(request.headers["accept-encoding"])
+        return Response(bomb, 200, {"content-encoding": "gzip", "content-type": "application/json"})
+
+    assert "it sent a packed answer" in odd.state(answer).problem
+    assert set(asked) == {"identity"}
 
 
 def test_a_refused_key_is_said_and_offline_asks_no_other_machine(odd: OddServer) -> None:
