@@ -5,6 +5,9 @@ from __future__ import annotations
 import http.server
 import os
 import shutil
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,8 +19,10 @@ from engine.tools import connection
 from engine.tools.declared import read_servers
 from engine.tools.host import ToolHost
 from engine.tools.tool import Tool, ToolResult
+from tests.real.authors import repository
 
 pytestmark = pytest.mark.real
+SDK = "modelcontextprotocol/python-sdk"
 START_SECONDS = 240.0  # the first start downloads a server
 
 
@@ -34,8 +39,12 @@ def started(host: ToolHost, command: str, *args: str, **env: str) -> dict[str, T
     if shutil.which(command) is None:
         pytest.skip(f"{command} is not installed")
     env |= {name: value for name, value in os.environ.items() if name.startswith("UV_")}  # where packages come from
-    declared = {"mcpServers": {"it": {"command": command, "args": list(args), "env": env}}}
-    host.declare(read_servers(declared)[0])
+    return reached(host, {"command": command, "args": list(args), "env": env})
+
+
+def reached(host: ToolHost, entry: dict[str, object]) -> dict[str, Tool]:
+    """Declares a server, and waits for its tools."""
+    host.declare(read_servers({"mcpServers": {"it": entry}})[0])
     deadline = time.monotonic() + START_SECONDS
     while (state := host.states[0]).status not in ("ready", "failed"):
         assert time.monotonic() < deadline
@@ -104,3 +113,59 @@ def test_the_everything_server_is_used(host: ToolHost) -> None:
     assert "[image, image/png, " in picture
     slow = host.call(tools["trigger-long-running-operation"], {"duration": 60, "steps": 3}, seconds=1)
     assert slow.result(20).text == "the tool gave no answer within 1 seconds"
+
+
+def test_the_sdk_s_simple_tool_fetches(host: ToolHost) -> None:
+    folder = repository(SDK) / "examples" / "servers" / "simple-tool"
+    tools = started(host, sys.executable, "-m", "mcp_simple_tool", PYTHONPATH=str(folder))
+    assert set(tools) == {"fetch"}
+    failed = call(host, tools["fetch"], url="http://127.0.0.1:9/")
+    assert failed.is_error
+    assert failed.text
+
+
+@pytest.mark.parametrize(
+    ("module", "tool", "arguments", "said"),
+    [
+        ("echo", "echo_tool", {"text": "<b>hello</b>"}, "<b>hello</b>"),
+        ("unicode_example", "hello_unicode", {"name": "Ana"}, "¡Hola, Ana!"),
+        ("complex_inputs", "name_shrimp", {"tank": {"shrimp": [{"name": "bo"}]}, "extra_names": ["mi"]}, "bo\nmi"),
+        ("weather_structured", "get_temperature", {"city": "Oslo", "unit": "celsius"}, "22.5"),
+    ],
+)
+def test_the_sdk_s_examples_are_called(
+    host: ToolHost, module: str, tool: str, arguments: dict[str, object], said: str
+) -> None:
+    folder = repository(SDK) / "examples" / "mcpserver"
+    run = f"from {module} import mcp; mcp.run()"
+    tools = started(host, sys.executable, "-c", run, PYTHONPATH=str(folder))
+    assert call(host, tools[tool], **arguments).text.startswith(said)
+
+
+def test_the_sdk_s_everything_server_by_http(host: ToolHost) -> None:
+    folder = repository(SDK) / "examples" / "servers" / "everything-server"
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+    command = [sys.executable, "-m", "mcp_everything_server", "--port", str(port)]
+    with subprocess.Popen(
+        command, env=os.environ | {"PYTHONPATH": str(folder)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as server:
+        try:
+            deadline = time.monotonic() + 60
+            while True:
+                with socket.socket() as asking:
+                    if asking.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            tools = reached(host, {"url": f"http://127.0.0.1:{port}/mcp"})
+            assert call(host, tools["test_simple_text"]).text == "This is a simple text response for testing."
+            several = call(host, tools["test_multiple_content_types"]).text
+            assert "[image, image/png, " in several
+            assert call(host, tools["test_error_handling"]).text == "Error executing tool test_error_handling"
+            assert not call(host, tools["test_tool_with_progress"]).is_error
+            assert call(host, tools["test_sampling"], prompt="x").text  # which this client does not offer
+            assert call(host, tools["test_elicitation"], message="x").text
+        finally:
+            server.terminate()
