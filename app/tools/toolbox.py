@@ -73,7 +73,7 @@ class Toolbox(QObject):
     def states(self) -> tuple[ToolServerState, ...]:
         """The state of each declared server; those on other machines are off while the window is offline."""
         found = {state.server.name: state for state in self._host.states}
-        off = tr("is on another machine; Safelight is offline")
+        off = tr("Safelight is offline, and this server is on another machine")
         return tuple(
             ToolServerState(server, problem=off)
             if server.is_on and self._is_kept_off(server)

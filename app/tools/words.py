@@ -66,7 +66,7 @@ def state_text(state: ToolServerState, place: Place = "nowhere") -> str:
         case "failed":
             return f"✕ {sentence(plain(tr(state.problem)) or tr('has ended'))}"
         case "off" if state.problem:
-            return tr("○ Off: Safelight is offline, and this server is on another machine.")
+            return tr("○ Off: {reason}.", reason=state.problem)
     return tr("○ Starting…")
 
 

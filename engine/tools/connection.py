@@ -196,8 +196,11 @@ class Connection:
                     wait.cancel()
             if self._listed.is_set() and not self._stop.is_set():
                 self._listed.clear()
-                async with asyncio.timeout(LIST_SECONDS):
-                    await self._list(client)
+                try:
+                    async with asyncio.timeout(LIST_SECONDS):
+                        await self._list(client)
+                except TimeoutError:
+                    raise SafelightError(f"gave no new list of its tools within {LIST_SECONDS:.0f} seconds") from None
 
     async def _list(self, client: Client) -> None:
         """Reads the tools of the server, as many as are offered."""

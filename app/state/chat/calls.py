@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -147,7 +148,7 @@ def _round_json(one: ToolRound, most: int) -> dict[str, Any]:
         {
             "id": call.id,
             "name": call.called,
-            "arguments": json.dumps(call.arguments)[:most],
+            "arguments": _written(call.arguments, most),
             "status": call.status if call.has_ended else "refused",
             "result": call.result[:most],
             "seconds": call.seconds,
@@ -167,6 +168,21 @@ def rounds_from_json(raw: Any) -> list[ToolRound]:
         if calls:
             found.append(ToolRound(_text(one, "text"), _text(one, "thinking"), calls, trace_id=_text(one, "trace")))
     return found
+
+
+def _written(arguments: Mapping[str, Any], most: int) -> str:
+    """Returns arguments as JSON of at most ``most`` characters; of long ones only the beginning is kept."""
+    written, room = json.dumps(arguments), most
+    while len(written) > most and room > 1:
+        room //= 2
+        kept = itertools.islice(arguments.items(), room)
+        written = json.dumps({name[:room]: _beginning(value, room) for name, value in kept})
+    return written if len(written) <= most else "{}"
+
+
+def _beginning(value: Any, most: int) -> Any:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return value if len(text) <= most else f"{text[:most]}…"
 
 
 def _call_from_json(raw: Any) -> ToolCall | None:

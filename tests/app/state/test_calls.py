@@ -66,6 +66,26 @@ def test_long_results_are_cut_to_the_room_of_the_library() -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "kept"),
+    [
+        ({"path": "a.txt", "content": "x" * 20_000}, {"path": "a.txt"}),
+        ({"rows": [{"n": 1}] * 9_000, "title": "Sums"}, {"title": "Sums"}),
+        ({f"name{place}" * 50: "é" * 90 for place in range(400)}, {}),
+        ({"a" * 30_000: 1}, {}),
+    ],
+)
+def test_long_arguments_keep_their_beginnings(arguments: dict[str, Any], kept: dict[str, Any]) -> None:
+    call = ToolCall("1", "write", arguments)
+    call.end("done", "")
+    stored = rounds_to_json([ToolRound("", "", [call])], 20_000)
+    assert len(stored[0]["calls"][0]["arguments"]) <= 8_000
+    found = rounds_from_json(stored)[0].calls[0].arguments
+    assert found
+    assert {name: found[name] for name in kept} == kept
+    assert all(str(value).endswith("…") or value in arguments.values() for value in found.values())
+
+
+@pytest.mark.parametrize(
     "raw", [None, "x", [3], [{}], [{"calls": "x"}], [{"calls": [{}, 7]}], [{"calls": [{"name": 3}]}]]
 )
 def test_damaged_rounds_are_left_out(raw: Any) -> None:

@@ -71,7 +71,7 @@ def test_tools_are_offered_and_called_with_leave(qtbot: QtBot, tmp_path: Path) -
         with qtbot.waitSignal(box.changed):
             box.set_servers((SUMS, FAR))
         qtbot.waitUntil(lambda: box.states[0].status == "ready", timeout=20_000)
-        assert box.states[1].problem == "is on another machine; Safelight is offline"
+        assert box.states[1].problem == "Safelight is offline, and this server is on another machine"
         add = next(tool for tool in box.offered if tool.name == "add")
         assert box.needs_leave(add)
         box.grant(add)
