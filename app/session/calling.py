@@ -13,7 +13,6 @@ from app.system.i18n import tr
 from app.tools.toolbox import Toolbox
 from engine import SafelightError
 from engine.service import LoadedModel
-from engine.service.requests import is_remote
 from engine.text.output_format import OutputFormat
 from engine.tools.tool import Tool, ToolResult
 
@@ -41,9 +40,8 @@ class Calling(QObject):
         self._checked.connect(self._take_check)
 
     def offered(self, model: LoadedModel) -> tuple[Tool, ...]:
-        """Returns the tools that a model is offered: none if its template writes none, or it is far away."""
-        can = model.reads_tools and model.capabilities.steps and not is_remote(model.path_or_id)
-        return self._toolbox.offered if can and self._toolbox is not None else ()
+        """Returns the tools that a model is offered: none if its template writes none."""
+        return self._toolbox.offered if model.reads_tools and self._toolbox is not None else ()
 
     @staticmethod
     def held(tools: tuple[Tool, ...]) -> OutputFormat | None:
@@ -65,9 +63,11 @@ class Calling(QObject):
         if answer.status != "done" or len(answer.rounds) >= MOST_ROUNDS:
             return False
         schemas = {tool.called: tool.parameters or {} for tool in tools}
-        made = read_round(model.write(answer.tokens), schemas, len(answer.rounds))
+        tokens = answer.tokens
+        made = read_round(model.write(tokens) if tokens else answer.text, schemas, len(answer.rounds))
         if made is None:
             return False
+        made.thinking = made.thinking or answer.thinking
         answer.begin_calls(made)
         self._calls, self._tools = made.calls, {tool.called: tool for tool in tools}
         QTimer.singleShot(0, self._go_on)  # once the end of the run is shown

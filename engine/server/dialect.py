@@ -28,7 +28,7 @@ from engine.service import InfluenceMeasured, LoadedModel, RunAdvanced, RunEnded
 from engine.service.wire.fields import fields
 from engine.service.wire.measurement import influence_request_from_json, influence_to_json
 from engine.service.wire.model import model_to_json
-from engine.service.wire.request import messages_from_json, request_from_json
+from engine.service.wire.request import messages_from_json, request_from_json, tools_from_json
 from engine.service.wire.source import digests_from_json
 from engine.service.wire.stream import CONTENT_TYPE, IDLE, ReplyWriter
 from engine.text.tokenizer_file import FILE_BYTES
@@ -116,8 +116,8 @@ def _packed(path: Path, _fingerprint: str) -> bytes:
 
 def _count(context: ServerContext, raw: object) -> int:
     with refusing("messages"):
-        messages = messages_from_json(fields(raw, "the body", ("messages",), ("messages",))["messages"])
-        return context.scheduler.count_tokens(messages)
+        found = fields(raw, "the body", ("messages", "tools"), ("messages",))
+        return context.scheduler.count_tokens(messages_from_json(found["messages"]), tools_from_json(found))
 
 
 def _missing(context: ServerContext, raw: object) -> list[str]:

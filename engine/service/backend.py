@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from engine.service.capabilities import Capabilities
 from engine.service.replies import (
@@ -77,8 +77,8 @@ class Backend(Protocol):
     def sibling(self) -> Backend:
         """Returns another backend of the same kind, without a model, for a second model."""
 
-    def count_tokens(self, messages: Sequence[Message]) -> int:
-        """Returns the number of tokens of a conversation in the model's template; from any thread.
+    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
+        """Returns the number of tokens of a conversation with tools in the model's template; from any thread.
 
         Raises:
             SafelightError: no model is loaded, or its template rejects the messages.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding.names import FORKING, FORMATTING, INFILLING, MEASURING, require_diffusion
@@ -152,8 +152,8 @@ class LocalBackend:
         adapter = self._require_model().adapter
         return AdapterChanged(path, "" if adapter is None else adapter.title)
 
-    def count_tokens(self, messages: Sequence[Message]) -> int:
-        return count_tokens(self._require_model(), messages)
+    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
+        return count_tokens(self._require_model(), messages, tools)
 
     def _require_model(self) -> Model:
         if self._model is None:

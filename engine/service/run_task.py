@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine.config import BLOCK_DIFFUSION
+from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding.names import FORKING, FREE_UP_TO_CALLS, INFILLING, formatting, names_of, require_diffusion
 from engine.errors import SafelightError
 from engine.events import Event, GapFilled, PromptScores
@@ -170,10 +170,15 @@ def with_decoder(model: Model, task: RunTask) -> RunTask:
         named = request.config.replace(decoder=request.config.decoder or own)
         if not named.is_block_diffusion:
             task = task.with_request(config=named)
-        is_changed = thought != answer or named.rescue or named.verify
-        if request.output_format is not None and (is_changed or answer not in FREE_UP_TO_CALLS):
-            task = task.with_request(output_format=None)  # calls may then be wrong, as without a format
+        if request.output_format is not None and not _may_hold_calls(named, thought, answer):
+            task = task.with_request(output_format=None)
     return task
+
+
+def _may_hold_calls(config: GenerationConfig, thought: str, answer: str) -> bool:
+    """True if the text in front of calls is written as without a format: a run under one has no other extras."""
+    extras = (config.rescue, config.verify, config.rewrites, config.begins_again, config.head_steps)
+    return thought == answer and answer in FREE_UP_TO_CALLS and not any(extras)
 
 
 def answer_of_task(model: Model, task: RunTask) -> Generator[PassWanted, None, FormattedAnswer | None]:

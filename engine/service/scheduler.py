@@ -12,9 +12,9 @@ import dataclasses
 import functools
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from engine import catalog
 from engine.errors import SafelightError, Sentence
@@ -194,9 +194,9 @@ class Scheduler:
         """Measures how strongly one token influences the others."""
         self._call(outlet, lambda: self._backend.measure(request))
 
-    def count_tokens(self, messages: Sequence[Message]) -> int:
+    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
         """Counts as ``Backend.count_tokens``, in the caller's thread."""
-        return self._backend.count_tokens(messages)
+        return self._backend.count_tokens(messages, tools)
 
     @property
     def capabilities(self) -> Capabilities:

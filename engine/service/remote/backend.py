@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from engine.errors import SafelightError
 from engine.pictures import BLIND
@@ -134,8 +135,8 @@ class RemoteBackend:
     def sibling(self) -> RemoteBackend:
         return RemoteBackend(self._recorder.folder, self._key_of, self._is_allowed, self._patience)
 
-    def count_tokens(self, messages: Sequence[Message]) -> int:
-        return self._require_model().count_tokens(messages)
+    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
+        return self._require_model().count_tokens(messages, tools)
 
     def _require_model(self) -> Dialect:
         if self._model is None:

@@ -31,6 +31,7 @@ from engine.service.remote.sse import EventReader
 from engine.service.requests import RunRequest
 from engine.text.message import Message, image_digests, in_parts
 from engine.text.output_format import OutputFormat
+from engine.text.tags import JSON_CALL, JSON_CALL_END
 
 MOST_TEXT = 2**21  # characters of an answer, its thinking and its tool calls together
 MOST_CALLS = 128  # calls of tools in one answer
@@ -172,10 +173,13 @@ def _written(arguments: Any) -> str:
 
 
 class ChatReader:
-    """Turns the chunks of an answer into events. The last is ``GenerationFinished``."""
+    """Turns the chunks of an answer into events. The last is ``GenerationFinished``.
 
-    def __init__(self, address: RemoteAddress) -> None:
-        self._address = address
+    Calls of tools come at the end, as text: of tools that were offered, as ``engine.text.output`` reads calls.
+    """
+
+    def __init__(self, address: RemoteAddress, *, offers_tools: bool = False) -> None:
+        self._address, self._offers_tools = address, offers_tools
         self._asked = time.monotonic()
         self._begun: float | None = None  # when the first text came
         self._reason: Reason | None = None
@@ -322,7 +326,13 @@ class ChatReader:
         for name, arguments in self._calls.values():
             if not _is_object(arguments):
                 self._strange_call = name
-            yield TextArrived(storable(f"\n```\n{name}({arguments})\n```\n"), False, self._newly_counted())
+                written = f"\n```\n{name}({arguments})\n```\n"
+            elif self._offers_tools:
+                call = f'{{"name": {json.dumps(name)}, "arguments": {arguments.strip() or "{}"}}}'
+                written = f"\n{JSON_CALL}\n{call}\n{JSON_CALL_END}"
+            else:
+                written = f"\n```\n{name}({arguments})\n```\n"
+            yield TextArrived(storable(written), False, self._newly_counted())
         if self._counted > self._reported:
             yield TextArrived("", False, self._newly_counted())
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Generator, Sequence
+import json
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from engine.catalog import Traits
@@ -54,22 +55,33 @@ class ForeignModel:
             return
         if request.kind not in ("chat", "puzzle") or request.outline:
             raise RemoteError("The server at {where} can only chat.", where=self._calls.address.origin)
-        if request.output_format is not None and not self.loaded.capabilities.structured:
+        is_held = request.output_format is not None and not request.output_format.may_be_text
+        without_tools = dataclasses.replace(request, tools=(), output_format=None)
+        if not self.loaded.reads_tools and not is_held:
+            request = without_tools
+        if is_held and not self.loaded.capabilities.structured:
             where = self._calls.address.origin
             raise RemoteError("The server at {where} supports no format with this model.", where=where)
         messages = self._fitting(request, check)
         yield self._header(request, messages)
-        body = chat.body_of(request, messages, self._model)
-        url = self._calls.address.base + "/chat/completions"
-        reader = chat.ChatReader(self._calls.address)
         try:
-            with self._calls.asking(url, body, f"{chat.STREAM}, {chat.WHOLE}", check) as answer:
-                yield from reader.read(answer)
+            yield from self._answer(request, messages, check)
         except RefusedError as error:
+            if request.tools and not is_held:  # a vLLM that was started without a parser of calls refuses all tools
+                yield from self._answer(without_tools, messages, check)
+                self.loaded = dataclasses.replace(self.loaded, reads_tools=False)
+                return
             if self._model.sees or not image_digests(messages):
                 raise
             pattern = "{why} Perhaps its model cannot see pictures: start a conversation without them."
             raise RemoteError(pattern, why=_sentence(error.sentence)) from error
+
+    def _answer(self, request: RunRequest, messages: tuple[Message, ...], check: Check) -> Generator[Event, None, None]:
+        body = chat.body_of(request, messages, self._model)
+        url = self._calls.address.base + "/chat/completions"
+        reader = chat.ChatReader(self._calls.address, offers_tools=bool(request.tools))
+        with self._calls.asking(url, body, f"{chat.STREAM}, {chat.WHOLE}", check) as answer:
+            yield from reader.read(answer)
 
     def _decide(
         self, request: RunRequest, decision: Decision, check: Check
@@ -89,7 +101,7 @@ class ForeignModel:
         """Returns the part of a conversation that fits the context, if the context is known."""
         if not self._model.context or request.kind != "chat":
             return request.messages
-        count = functools.partial(count_tokens, self._calls, self._model.kind, check=check)
+        count = functools.partial(count_tokens, self._calls, self._model.kind, tools=request.tools, check=check)
         found = fit(request.messages, count, self._model.context, request.reserve)
         if isinstance(found.problem, Sentence):
             raise RemoteError(found.problem)
@@ -111,8 +123,8 @@ class ForeignModel:
             output_format=request.output_format,
         )
 
-    def count_tokens(self, messages: Sequence[Message]) -> int:
-        return count_tokens(self._calls, self._model.kind, messages)
+    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
+        return count_tokens(self._calls, self._model.kind, messages, tools)
 
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
         message = Sentence("The server chooses its adapters; choose one of its models instead.")
@@ -155,6 +167,7 @@ def _describe(model: RemoteModel, title: str, count: functools.partial[int], *, 
         piece=by_number,
         is_special=is_never_special,
         decode=lambda _ids: Reply(""),
+        reads_tools=True,  # until it refuses them
         write=lambda _ids: "",
         count_tokens=count,
         encode=_no_tokens,
@@ -174,27 +187,37 @@ def _no_tokens(_given: object) -> list[int]:
     raise SafelightError("this model's tokens are not known: it runs on a server that only sends text")
 
 
-def estimate(messages: Sequence[Message]) -> int:
+def estimate(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
     """Estimates the number of tokens, without the network."""
     size = sum(len(str(message.get("content", "")).encode("utf-8", "replace")) for message in messages)
+    size += sum(len(json.dumps(tool)) for tool in tools)
     return round(size / BYTES_PER_TOKEN) + TOKENS_PER_MESSAGE * (len(messages) + 1) + _of_images(messages)
 
 
-def count_tokens(calls: Calls, kind: ServerKind, messages: Sequence[Message], *, check: Check = no_check) -> int:
+def count_tokens(
+    calls: Calls,
+    kind: ServerKind,
+    messages: Sequence[Message],
+    tools: Sequence[Mapping[str, Any]] = (),
+    *,
+    check: Check = no_check,
+) -> int:
     """Returns the number of tokens by vLLM; an estimate for images, other servers, and without an answer."""
     if kind != "vllm":
-        return estimate(messages)
+        return estimate(messages, tools)
     body: dict[str, Any] = {
         "model": calls.address.model,
         "messages": [chat.plain_message(with_images(message, ()), {}) for message in messages],
         "add_generation_prompt": True,
     }
+    if tools:
+        body["tools"] = [dict(tool) for tool in tools]
     try:
         raw = calls.json(calls.address.root + "/tokenize", body, check)
     except RemoteError:
-        return estimate(messages)
+        return estimate(messages, tools)
     found = count_of(raw, "count")
-    return estimate(messages) if found is None else found + _of_images(messages)
+    return estimate(messages, tools) if found is None else found + _of_images(messages)
 
 
 def _of_images(messages: Sequence[Message]) -> int:

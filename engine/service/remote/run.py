@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from engine.events import Event, GenerationFinished, Influence, TextArrived
 from engine.service.backend import RunSteps
@@ -33,8 +33,8 @@ class Dialect(Protocol):
     def read(self, request: RunRequest, check: Check) -> Generator[TraceHeader | Event, None, None]:
         """Yields the header of a run, then its events; in a thread of its own. ``check`` is called while waiting."""
 
-    def count_tokens(self, messages: Sequence[Message]) -> int:
-        """Returns the number of tokens of a conversation, or an estimate."""
+    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
+        """Returns the number of tokens of a conversation with tools, or an estimate."""
 
     def set_adapter(self, request: AdapterRequest) -> AdapterChanged:
         """Attaches an adapter to the model, or detaches it, for all clients of the server."""

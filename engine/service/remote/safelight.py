@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any
 
 from engine.errors import SafelightError, Sentence
 from engine.events import Event, Influence
@@ -133,8 +134,10 @@ class SafelightModel:
         model = dataclasses.replace(header.model, path=str(self._calls.address))
         return dataclasses.replace(header, model=model, **TraceHeader.fresh())
 
-    def count_tokens(self, messages: Sequence[Message]) -> int:
-        body = {"messages": [dict(message) for message in messages]}
+    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
+        body: dict[str, Any] = {"messages": [dict(message) for message in messages]}
+        if tools:  # which an older server does not know
+            body["tools"] = [dict(tool) for tool in tools]
         found = count_of(self._calls.json(self._url("tokens/count"), body), "tokens", most=MOST_ANSWER)
         if found is None:
             raise problems.strange(self._calls.address)

@@ -19,6 +19,7 @@ and if its trace is kept. The end of the connection cancels the run.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from engine.config import LARGEST_SEED, MOST_POSITIONS
@@ -120,9 +121,6 @@ def request_from_json(raw: Any, find: FindPicture = none_sent) -> RunRequest:
         decision, pictures = decision_from_json(raw["decision"]), sent_before(digests_from_json(raw, "pictures"), find)
         return RunRequest(kind, (), config, seed, adapter=adapter, decision=decision, pictures=pictures)
     messages = () if kind == "completion" else messages_from_json(raw["messages"])
-    tools = items(raw, "tools", MOST_TOOLS)
-    if not all(isinstance(tool, dict) for tool in tools):
-        raise SafelightError("tools must be a list of objects")
     return RunRequest(
         kind,
         messages,
@@ -130,7 +128,7 @@ def request_from_json(raw: Any, find: FindPicture = none_sent) -> RunRequest:
         seed,
         think=flag(raw, "think"),
         reserve=whole(raw, "reserve", 0, MOST_POSITIONS, 0),
-        tools=tuple(tools),
+        tools=tools_from_json(raw),
         text=string(raw, "text", MOST_CHARACTERS),
         suffix=None if raw.get("suffix") is None else string(raw, "suffix", MOST_CHARACTERS),
         path=string(raw, "path", MOST_NAME),
@@ -142,6 +140,18 @@ def request_from_json(raw: Any, find: FindPicture = none_sent) -> RunRequest:
         outline=_outline(raw),
         noise=real({"noise": 0.0, **raw}, "noise"),
     )
+
+
+def tools_from_json(raw: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """Returns the ``tools`` of an object; none if it has none.
+
+    Raises:
+        SafelightError: they are none.
+    """
+    tools = items(raw, "tools", MOST_TOOLS)
+    if not all(isinstance(tool, dict) for tool in tools):
+        raise SafelightError("tools must be a list of objects")
+    return tuple(tools)
 
 
 def messages_from_json(raw: Any) -> tuple[Message, ...]:

@@ -303,8 +303,8 @@ class Elsewhere:
     def measure(self, request: InfluenceRequest) -> InfluenceMeasured:
         return InfluenceMeasured(request, None, "this model has no steps to measure")
 
-    def count_tokens(self, messages: Sequence[Message]) -> int:
-        return len(messages)
+    def count_tokens(self, messages: Sequence[Message], tools: Sequence[Any] = ()) -> int:
+        return len(messages) + len(tools)
 
 
 @pytest.fixture

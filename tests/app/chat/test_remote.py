@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 
@@ -16,6 +17,7 @@ from app.main import make_context
 from app.state.run.stats import RunFigures
 from engine.service import BackendRouter
 from engine.service.remote import RemoteBackend
+from engine.tools.declared import EXAMPLES, ToolServer
 from tests.engine.hub.rude_server import Request, Rude
 from tests.engine.service.remote.servers import SSE, chunk, events, models, serving
 from tests.fake_engine import FakeEngine
@@ -155,3 +157,31 @@ def test_it_is_read_from_the_library_as_it_was(qtbot: QtBot, context: AppContext
     assert answer.is_plain
     assert not answer.has_trace
     assert answer.figures != RunFigures()
+
+
+def test_a_model_elsewhere_calls_tools_that_run_here(
+    qtbot: QtBot, context: AppContext, slow: Slow, server: Rude
+) -> None:
+    function = {"name": "calculate", "arguments": '{"expression": "6*7"}'}
+    called = {"index": 0, "id": "call-1", "type": "function", "function": function}
+    slow.parts = [events(chunk({"content": "I ask. ", "tool_calls": [called]}), chunk({}, "tool_calls"))]
+    context.tools.set_servers((ToolServer("examples", EXAMPLES),))
+    qtbot.waitUntil(lambda: bool(context.tools.offered), timeout=20_000)
+    session = context.session
+    assert context.model is not None
+    session.ask("What is 6 * 7?", (), context.model)
+    slow.gate.release()
+    qtbot.waitUntil(lambda: bool(session.chat.turns[0].answer.rounds), timeout=20_000)
+    answer = session.chat.turns[0].answer
+    [call] = answer.rounds[0].calls
+    qtbot.waitUntil(lambda: call.status == "asking")
+    slow.parts = [events(chunk({"content": "It is 42."}), chunk({}, "stop"))]
+    session.decide(call, "once")
+    slow.gate.release()
+    qtbot.waitUntil(lambda: session.active is None, timeout=20_000)
+    assert (answer.rounds[0].text, call.result, answer.text, answer.status) == ("I ask.", "42", "It is 42.", "done")
+    first, second = (json.loads(request.body) for request in server.requests if b"max_tokens" in request.body)
+    assert [tool["function"]["name"] for tool in first["tools"]] == ["calculate", "clock", "count_words", "look_up"]
+    assert [message["role"] for message in second["messages"]] == ["user", "assistant", "tool"]
+    assert json.loads(second["messages"][1]["tool_calls"][0]["function"]["arguments"]) == {"expression": "6*7"}
+    assert second["messages"][2]["content"] == "42"

@@ -132,6 +132,8 @@ def test_it_is_found_and_described(server: RemoteAddress, local: LocalBackend, r
     assert able.parallel_runs == local.capabilities.parallel_runs
     told = [{"role": "user", "content": PROMPT}]
     assert remote.count_tokens(told) == local.count_tokens(told)
+    tool = {"type": "function", "function": {"name": "look", "parameters": {}}}
+    assert remote.count_tokens(told, [tool]) == local.count_tokens(told, [tool])
 
 
 def test_its_tokens_are_written_as_here(pair: tuple[Ran, Ran]) -> None:

@@ -5,6 +5,7 @@ The figures and errors of a plain model were recorded from vLLM 0.32 on a CPU wi
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 from typing import Any
@@ -13,6 +14,7 @@ from engine.config import GenerationConfig
 from engine.events import TextArrived
 from engine.service import LoadFailed, LoadRequest, RunRequest
 from engine.service.remote import RemoteBackend
+from engine.text.output_format import OutputFormat
 from engine.trace import open_trace
 from tests.engine.hub.rude_server import Request
 from tests.engine.service.remote.servers import (
@@ -265,11 +267,33 @@ def test_calls_of_tools_are_shown_and_sent_back_as_the_wire_has_them() -> None:
     with vllm() as server:
         backend = loaded(server, NAME)
         ran = ask(backend, RunRequest("chat", messages, GenerationConfig(), 0, tools=(tool,)))
-    assert 'look({"at": "it"})' in ran.text
+    assert ran.text == '\n<tool_call>\n{"name": "look", "arguments": {"at": "it"}}\n</tool_call>'
     [body] = bodies(server)
     assert body["tools"] == [tool]
     assert body["messages"][1]["tool_calls"][0]["function"]["arguments"] == '{"at": "it"}'
     assert ran.trace.header.messages[2] == {"role": "tool", "content": "seen"}
+
+
+def test_a_server_that_refuses_tools_answers_without_them() -> None:
+    def parserless(request: Request) -> None:
+        """As vLLM refuses tools that was started without a parser of calls."""
+        if "tools" not in json.loads(request.body):
+            plain(request)
+            return
+        why = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
+        in_json({"error": {"message": why, "type": "BadRequestError", "code": 400}}, "400 Bad Request")(request)
+
+    tool = {"type": "function", "function": {"name": "look", "parameters": {}}}
+    held = OutputFormat("text_or_calls", tools=(tool["function"],))  # type: ignore[arg-type]
+    with plain_vllm(parserless) as server:
+        backend = loaded(server, "smollm2")
+        assert backend._model.loaded.reads_tools  # type: ignore[union-attr]
+        wanted = dataclasses.replace(question(), tools=(tool,), output_format=held)
+        ran = ask(backend, wanted)
+        assert (ran.text, ran.ended.message) == ("so.", "")
+        assert not backend._model.loaded.reads_tools  # type: ignore[union-attr]
+        assert ask(backend, wanted).text == "so."
+        assert ["tools" in body for body in bodies(server)] == [True, False, False]
 
 
 def test_it_counts_the_tokens_and_the_oldest_turns_are_left_out() -> None:
