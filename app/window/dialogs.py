@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterator
 
@@ -92,9 +93,13 @@ class Dialogs(QObject):
         def dress() -> None:
             dialog.setStyleSheet(sized(rules(themes.current())))
 
+        def leave() -> None:
+            with contextlib.suppress(RuntimeError):  # the themes are gone first where the program ends
+                themes.changed.disconnect(dress)
+
         dress()
         themes.changed.connect(dress)
-        dialog.destroyed.connect(lambda: themes.changed.disconnect(dress))
+        dialog.destroyed.connect(leave)
         dialog.finished.connect(dialog.deleteLater)
 
     @Slot(str)
