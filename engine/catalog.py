@@ -21,7 +21,7 @@ ASSETS = Path(__file__).resolve().parent.parent / "assets"
 
 
 PromptFormat = Literal["text", "sudoku"]
-Taught = Literal["anything", "skills", "puzzles", "decisions", "drawings"]
+Taught = Literal["anything", "skills", "tools", "puzzles", "decisions", "drawings"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,9 @@ class Traits:
     """Traits of a model: what it can be asked, and how the app shows it. The defaults are those of an unknown model."""
 
     prompt_format: PromptFormat = "text"  # "sudoku": a puzzle of 81 cells, and nothing else
-    taught: Taught = "anything"  # "skills": the tasks of ``engine.tasks.skills``, in their wording, and nothing else
+    taught: Taught = "anything"
+    """``skills``: the tasks of ``engine.tasks.skills``, in their wording, and nothing else. ``tools``: so, too, and the
+    questions of ``engine.tasks.tool_questions``."""
     canvas_columns: int | None = None  # cells of a row of its canvas; None for as many as fit
     introduction: str = ""  # what it is for
     placeholder: str = "Ask something"  # of an empty composer
@@ -37,7 +39,7 @@ class Traits:
     @property
     def wants_wording(self) -> bool:
         """True if it knows its tasks in the wording of its training texts alone; see ``engine.tasks.wording``."""
-        return self.taught == "skills"
+        return self.taught in ("skills", "tools")
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,12 @@ _GAPS = Traits(
     introduction="A very small model that fills in the gaps of small texts, and does small text tasks.",
     placeholder="Monday, [[…]], Wednesday",
 )
+_TOOLS = Traits(
+    taught="tools",
+    introduction="A very small model that calls tools: a calculator, a clock, a word counter and a table of countries. "
+    "Settings, Tools, Add the example tools makes them ready. It does small text tasks, too.",
+    placeholder="What time is it in Tokyo?",
+)
 _PUZZLES = Traits(
     prompt_format="sudoku",
     taught="puzzles",
@@ -162,6 +170,7 @@ _SIGHT = Traits(
 EMBEDDED = (
     EmbeddedModel("safelight-skills", "Safelight Skills", "small text tasks and small talk", _SKILLS),
     EmbeddedModel("safelight-gaps", "Safelight Gaps", "fills in the gaps of small texts; text skills, too", _GAPS),
+    EmbeddedModel("safelight-tools", "Safelight Tools", "calls the example tools; text skills, too", _TOOLS),
     EmbeddedModel("safelight-sudoku", "Safelight Sudoku", "solves Sudoku puzzles", _PUZZLES),
     EmbeddedModel(
         "safelight-base",
@@ -443,7 +452,7 @@ AUTOREGRESSIVE = (
 """The ``model_type`` of families that write one token at a time. All others were trained to write several at once."""
 LOADABLE_GGUF = ("llama", "smollm3", "mistral3", "qwen2", "qwen3", "gemma3", "llada", "llada-moe", "dream")
 """The ``general.architecture`` of GGUF files that load without an import."""
-SKILLS, GAPS, SUDOKU, BASE, DECIDER, WEDLM, MASKED, SIGHT = (model.id for model in EMBEDDED)
+SKILLS, GAPS, TOOLS, SUDOKU, BASE, DECIDER, WEDLM, MASKED, SIGHT = (model.id for model in EMBEDDED)
 
 
 def is_embedded(path_or_id: str) -> bool:

@@ -1,4 +1,4 @@
-"""Films the real window as a GIF: an answer or a gap as it develops, a talk, a first start, a decision, or a race.
+"""Films the real window as a GIF: an answer, a gap or a tool's call as it develops, a talk, a decision, or a race.
 
 ``python packaging/film.py OUT.gif --scene answer``. The scale comes from QT_SCALE_FACTOR in the environment.
 """
@@ -19,11 +19,13 @@ from PySide6.QtTest import QTest
 from stage import load, opened, settle, wait_for
 
 from app.chat.first_run import FirstRun
+from app.chat.messages.calls import CallView
 from app.export.gif import as_pillow
 from app.state.race.lanes import LaneSpec
 from app.window.main_window import MainWindow
-from engine import BASE, DECIDER, GAPS, SKILLS, WEDLM
+from engine import BASE, DECIDER, GAPS, SKILLS, TOOLS, WEDLM
 from engine.catalog import AUTO
+from engine.tools.declared import EXAMPLES, ToolServer
 
 FRAME_MS = 80
 FILL_FRAME_MS = 30  # of bars that fill
@@ -125,6 +127,31 @@ def gaps(window: MainWindow, film: Film, prompt: str) -> None:
     film.take(lambda: True, "the prose")
 
 
+def tools(window: MainWindow, film: Film, prompt: str) -> None:
+    """A question for a tool: its call develops, waits for leave and is run, and the answer develops from its result."""
+    load(window, TOOLS)
+    window.context.tools.set_servers((ToolServer("Example tools", EXAMPLES),))
+    wait_for(lambda: bool(window.context.tools.offered), "the tools")
+    page, session = window.pages.chat().page, window.context.session
+
+    def asking() -> list[CallView]:
+        views = page.findChildren(CallView)
+        return [view for view in views if view.isVisible() and view.call.status == "asking"]
+
+    for letter in prompt:
+        page.composer.edit.insertPlainText(letter)
+        film.take(lambda: True, "the prompt")
+        settle(30)
+    settle(500)
+    QTest.keyClick(page.composer.edit, Qt.Key.Key_Return)
+    film.take(lambda: bool(asking()), "the call")
+    settle(1500)
+    asking()[0].once.click()
+    film.take(lambda: session.active is None, "the answer")
+    settle(600)
+    film.take(lambda: True, "the prose")
+
+
 def first_run(window: MainWindow, film: Film, _prompt: str) -> None:
     """The run that an empty chat plays by itself, from its first noise on."""
     load(window, SKILLS)
@@ -175,7 +202,15 @@ def race(window: MainWindow, film: Film, prompt: str) -> None:
     film.take(lambda: True, "the verdicts")
 
 
-SCENES = {"answer": answer, "talk": talk, "gaps": gaps, "first-run": first_run, "decision": decision, "race": race}
+SCENES = {
+    "answer": answer,
+    "talk": talk,
+    "gaps": gaps,
+    "tools": tools,
+    "first-run": first_run,
+    "decision": decision,
+    "race": race,
+}
 
 
 def main() -> int:

@@ -25,18 +25,21 @@ from stage import PausedBackend, frozen, load, opened, settle, wait_for
 
 from app.bridge.engine_thread import EngineLink
 from app.bridge.server_link import ServerState
+from app.chat.messages.calls import CallView
 from app.library import Library, NewMessage
 from app.state.decisions.samples import samples
 from app.state.race.lanes import LaneSpec
 from app.state.race.prompts import BatchRequest
 from app.window.main_window import MainWindow
-from engine import BASE, DECIDER, SIGHT, SKILLS, SUDOKU, gallery
+from engine import BASE, DECIDER, SIGHT, SKILLS, SUDOKU, TOOLS, gallery
 from engine.tasks import drawings
 from engine.tasks.sudoku_pictures.photograph import photograph
+from engine.tools.declared import EXAMPLES, ToolServer
 
 PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"  # 25 givens
 PROMPT = "Count from 4 to 43."
-PARTS = ("decisions", "race", "server", "inspector", "pictures")
+TOOL_PROMPT = "24 boxes hold 36 eggs each. How many in all?"
+PARTS = ("decisions", "race", "server", "inspector", "pictures", "tools")
 RICH = """\
 A canvas begins as **noise**. At each step every position has an *entropy*
 
@@ -229,11 +232,12 @@ class Tour:
         self.solving()
         self.inspecting()
         self.seeing()
+        self.calling()
 
     def only(self, part: str) -> None:
         """One part of the tour."""
         self.window.show()
-        parts = (self.deciding, self.racing, self.serving, self.inspecting, self.seeing)
+        parts = (self.deciding, self.racing, self.serving, self.inspecting, self.seeing, self.calling)
         dict(zip(PARTS, parts, strict=True))[part]()
 
     def deciding(self) -> None:
@@ -338,6 +342,50 @@ class Tour:
         wait_for(lambda: not asked.is_alive() and not waits.is_alive(), "the last answers")
         self.reaching()
         context.choose_server("server", False)
+
+    def calling(self) -> None:
+        """The chat with tools: a call that waits for leave, the answer from its result, and the tools' settings."""
+        window, session = self.window, self.window.context.session
+        tools = window.context.tools
+        load(window, TOOLS)
+        window.show_page("chat")
+        window.conversations.begin()
+        tools.set_servers((ToolServer("Example tools", EXAMPLES),))
+        wait_for(lambda: bool(tools.offered), "the tools")
+        window.pages.chat().send(TOOL_PROMPT)
+
+        def view() -> CallView | None:
+            views = window.pages.chat().page.findChildren(CallView)
+            return next((view for view in views if view.isVisible()), None)
+
+        def waits() -> bool:
+            shown = view()
+            return shown is not None and shown.call.status == "asking"
+
+        wait_for(waits, "the call")
+        settle(800)
+        self.shoot("tools-ask")
+        call = view()
+        assert call is not None
+        call.once.click()
+
+        def is_half_written() -> bool:
+            active = session.active
+            block = active.canvas.current if active is not None and active.status == "developing" else None
+            return block is not None and not block.committed and 3 * block.accepted_count >= 2 * block.length
+
+        wait_for(lambda: is_half_written() or session.active is None, "half of the answer")
+        with frozen(window, self.link):
+            self.shoot("tools-answering")
+        wait_for(lambda: session.active is None, "the answer")
+        settle(800)
+        call = view()
+        if call is not None:
+            call.fold.click()
+        settle()
+        self.shoot("tools-answered")
+        self.shoot("tools-settings", lambda: window.dialogs.open_setting("tools"))
+        tools.set_servers(())
 
     def racing(self) -> None:
         """The Race page: before a race, a lane's fields, midway and over, four lanes, a puzzle with other models."""

@@ -36,7 +36,9 @@ class Routing(QObject):
             return context.answering
         turns = context.session.chat.turns
         goes_on = bool(turns) and bool(turns[-1].pictures) and not files and is_about_drawing(text)
-        return model_for(text, [file.text for file in files], has_pictures=has_pictures or goes_on).id
+        tools = [tool.called for tool in context.tools.offered]
+        texts = [file.text for file in files]
+        return model_for(text, texts, has_pictures=has_pictures or goes_on, tools=tools).id
 
     def offers_other(self, text: str) -> bool:
         """Asks which model the draft is for, if another than the loaded one was made for it."""

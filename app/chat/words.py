@@ -14,6 +14,7 @@ from app.state.unlearned import unlearned_line
 from app.system.i18n import tr, trn
 from engine import catalog
 from engine.tasks import skills, wording
+from engine.tasks.tool_questions import NO_TOOL, tool_for
 
 LONGEST_RIGHT = 60  # characters; a longer right answer is not shown
 
@@ -175,16 +176,23 @@ def doubt(prompt: str, answer: Answer) -> Caveat | None:
     """Returns a warning about an answer that ended by itself; None if there is no reason to doubt it.
 
     A model trained on skills is checked: the prompt must be one of its tasks, in its wording, and the answer right.
+    Questions for a tool are not, unless the model says that it has none.
     Answers of other models cannot be checked; ``Answer.notices`` reports blocks that did not converge.
     """
     traits = catalog.traits(Path(answer.model).name, answer.adapter)
     is_other = answer.rewriting is not None or has_gaps(prompt)  # no program knows what belongs there
-    if traits.taught != "skills" or answer.status != "done" or answer.figures.is_cut or is_other:
+    if not traits.wants_wording or answer.status != "done" or answer.figures.is_cut or is_other:
         return None
+    if traits.taught == "tools" and tool_for(prompt):
+        return Caveat(_no_tool(), ()) if answer.text.strip() == NO_TOOL else None
     if answer.is_empty:  # which is said anyway
         return Caveat(_near(), _nearest(prompt))
     text = _wrong(prompt, answer) if wording.is_taught(prompt) else _untaught(prompt)
     return Caveat(text, _nearest(prompt)) if text else None
+
+
+def _no_tool() -> str:
+    return tr("The tool for this is off. Settings, Tools has a button that adds the example tools.")
 
 
 def _nearest(prompt: str) -> tuple[Suggestion, ...]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import datetime
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from engine.errors import SafelightError
 from engine.tasks import skills
-from engine.tasks.skills.skill import is_held_out_content
+from engine.tasks.skills.skill import is_held_out_content, plain
 from engine.tasks.skills.vocabulary import PEOPLE, made_up_word, random_word
 from engine.tools.example_tools import COLUMNS, TABLE, TOOLS, ZONES
 
@@ -67,11 +68,10 @@ class _Asked:
 
 
 def _calculate(rng: random.Random, made_up: bool) -> _Asked:
-    del made_up  # numbers are drawn afresh anyway
     a, b, c = (rng.randint(1, 10 ** rng.choice((1, 2, 2, 3, 4)) - 1) for _ in range(3))
     form = rng.random()
-    if form < 0.25:
-        return _story(rng, a, b)
+    if form < (0.4 if made_up else 0.25):
+        return _story(rng, a, b, made_up)
     if form < 0.75:
         sign, word = rng.choice(_OPERATORS)
         if sign == "/" and rng.random() < 0.8:
@@ -92,9 +92,9 @@ def _calculate(rng: random.Random, made_up: bool) -> _Asked:
     return _Asked(question, {"expression": expression}, f"{expression} = {{}}", expression)
 
 
-def _story(rng: random.Random, a: int, b: int) -> _Asked:
+def _story(rng: random.Random, a: int, b: int, made_up: bool) -> _Asked:
     who, things = rng.choice(PEOPLE), rng.choice(("eggs", "pens", "coins", "books", "plums", "keys"))
-    match rng.randrange(4):
+    match rng.choice((0, 1, 2, 3, 3, 3) if made_up else (0, 1, 2, 3)):  # training needs more of what is learnt last
         case 0:
             question, expression = f"{a} boxes hold {b} {things} each. How many in all?", f"{a}*{b}"
             answer = f"That makes {{}} {things}."
@@ -171,6 +171,35 @@ def _name(rng: random.Random) -> str:
     return f"{rng.choice(('New', 'San', 'East', 'Port'))} {name}" if rng.random() < 0.15 else name
 
 
+_EXPRESSION = r"[-(\d][\d ()+*/-]*[+*/-][\d ()+*/-]*"
+_PATTERNS = {
+    "calculate": (
+        rf"(?:what is|calculate|how much is) {_EXPRESSION}|{_EXPRESSION} ?=",
+        r"(?:what is|how much is) \d+ (?:plus|minus|times|divided by) \d+",
+        r"(?:add \d+ and|(?:multiply|divide) \d+ by|take \d+ from) \d+",
+        r"\d+ boxes hold \d+ \w+ each\. how many in all|\d+ people share \d+ \w+\. how many for each",
+        r"\w+ has \d+ \w+ and (?:gets|sells) \d+\. how many now",
+    ),
+    "clock": (
+        r"(?:what time|how late|what day|which day) is it(?: in .+)?|what day is today|tell me the (?:time|day) in .+",
+    ),
+    "count_words": (r"(?:how many words(?: has)?|count the words): .+",),
+    "look_up": (
+        rf"(?:what is|look up|tell me|find) the (?:{'|'.join(COLUMNS)}) of .+",
+        rf".+: which (?:{'|'.join(COLUMNS)})",
+    ),
+}
+_QUESTIONS = {kind: re.compile("|".join(parts), re.IGNORECASE | re.ASCII) for kind, parts in _PATTERNS.items()}
+_ORDERS = ("Calculate", "Add", "Multiply", "Divide", "Take", "Tell", "Look", "Find")  # words that begin no question
+SUGGESTED = (
+    "What time is it in Tokyo?",
+    "What is 37 * (46 + 2)?",
+    "What is the capital of Peru?",
+    "How many words: the owl sat on a tree",
+    "24 boxes hold 36 eggs each. How many in all?",
+)
+"""Questions to suggest to users."""
+
 _KINDS = {
     "calculate": (_calculate, 4),
     "clock": (_clock, 2),
@@ -178,13 +207,15 @@ _KINDS = {
     "look_up": (_look_up, 3),
 }
 """The makers of questions for each tool, and how often each is drawn."""
+_TRAINED = {"calculate": 9, "clock": 2, "count_words": 2, "look_up": 4}
+"""How often each is drawn in training: those that are learnt last more often."""
 _SKILLS = 3  # how often a question for no tool is drawn
 
 
 def sample(rng: random.Random, split: Split, now: datetime.datetime | None = None) -> ToolQuestion:
     """Draws a question of a split. ``now``: the time that the clock shows."""
-    names = [*_KINDS, "skill"]
-    [kind] = rng.choices(names, [*(weight for _, weight in _KINDS.values()), _SKILLS])
+    often = _TRAINED if split == "train" else {kind: weight for kind, (_, weight) in _KINDS.items()}
+    [kind] = rng.choices([*often, "skill"], [*often.values(), _SKILLS])
     return _skill(rng, split) if kind == "skill" else _for_tool(rng, split, kind, now)
 
 
@@ -237,3 +268,35 @@ def result_of(name: str, arguments: Mapping[str, Any], now: datetime.datetime | 
         return TOOLS[name].run(**arguments, **more)
     except SafelightError as error:
         return f"{ERROR}{error}"
+
+
+def tool_for(prompt: str) -> str:
+    """Returns the tool that a question is for, if it has a wording of the training texts; empty if it is none."""
+    text = plain(prompt)
+    if len(text) > MOST_QUESTION:
+        return ""
+    return next((kind for kind, pattern in _QUESTIONS.items() if pattern.fullmatch(text)), "")
+
+
+def normal(prompt: str) -> str:
+    """Returns a question for a tool with the signs of the training texts; other prompts as they are.
+
+    Spaces around operators, the mark at the end, and capital letters of names do not matter.
+    """
+    kind, text = tool_for(prompt), plain(prompt)
+    if not kind:
+        return prompt
+    if kind == "calculate":
+        text = re.sub(r"(?<=[\d)])\s*([-+*/])\s*(?=[\d(-])", r" \1 ", text)
+    elif kind != "count_words":
+        text = re.sub(r"(?<= in | of ).+|^.+(?=: )", lambda found: _named(found[0]), text)
+    text = text[:1].upper() + text[1:]
+    if kind == "count_words":
+        return text
+    if text.endswith("="):
+        return f"{text[:-1].rstrip()} = ?"
+    return text + ("." if text.split()[0] in _ORDERS else "?")
+
+
+def _named(name: str) -> str:
+    return name.title() if name.islower() else name

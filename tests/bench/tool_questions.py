@@ -112,11 +112,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="safelight-tools")
     parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=7, help="of the questions")
     parser.add_argument("--free", action="store_true")
     parser.add_argument("--show", action="store_true", help="print what went wrong")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    model, rng = load_model(options.model, device="cpu"), random.Random(7)
+    model, rng = load_model(options.model, device="cpu"), random.Random(options.seed)
     found, took = defaultdict[str, list[Tried]](list), list[float]()
     for seed in range(options.count):
         asked = tool_questions.sample(rng, "test", NOW)

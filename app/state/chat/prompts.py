@@ -11,7 +11,7 @@ from app.system.i18n import tr, trn
 from engine import SafelightError
 from engine.catalog import TALK, Traits
 from engine.service import LoadedModel
-from engine.tasks import skills, sudoku, wording
+from engine.tasks import skills, sudoku, tool_questions, wording
 from engine.text.message import Message
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ def suggestions(traits: Traits, rng: random.Random) -> list[Suggestion]:
             texts: Sequence[str] = ()
         case "skills":
             texts = skills.suggestions()  # it was trained on these very words, in English
+        case "tools":
+            texts = tool_questions.SUGGESTED
         case "anything":
             texts = (
                 tr("Explain in two sentences why the sky is blue."),
@@ -103,8 +105,13 @@ def worded(messages: tuple[Message, ...], model: LoadedModel) -> tuple[Message, 
     """Returns messages in the wording that the model was trained on, if it knows no other."""
     if not model.traits.wants_wording:
         return messages
+
+    def normal(text: str) -> str:
+        is_for_tool = model.traits.taught == "tools" and tool_questions.tool_for(text)
+        return tool_questions.normal(text) if is_for_tool else wording.normal(text)
+
     return tuple(
-        {**message, "content": wording.normal(message["content"])} if message["role"] == "user" else message
+        {**message, "content": normal(message["content"])} if message["role"] == "user" else message
         for message in messages
     )
 

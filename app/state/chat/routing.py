@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from engine.catalog import EMBEDDED, GAPS, SIGHT, SKILLS, SUDOKU, TALK, EmbeddedModel, Traits
+from engine.catalog import EMBEDDED, GAPS, SIGHT, SKILLS, SUDOKU, TALK, TOOLS, EmbeddedModel, Traits
 from engine.tasks import sudoku, wording
+from engine.tasks.tool_questions import tool_for
 from engine.text.outline import spans
 
 _BY_ID = {model.id: model for model in EMBEDDED}
@@ -16,8 +17,12 @@ def usual_model() -> EmbeddedModel:
     return TALK if TALK.is_here else _BY_ID[SKILLS]
 
 
-def model_for(text: str, files: Sequence[str] = (), *, has_pictures: bool = False) -> EmbeddedModel:
-    """Returns the installed model for a prompt with the texts of its files."""
+def model_for(
+    text: str, files: Sequence[str] = (), *, has_pictures: bool = False, tools: Collection[str] = ()
+) -> EmbeddedModel:
+    """Returns the installed model for a prompt with the texts of its files. ``tools``: names of those offered."""
+    if not files and not has_pictures and tool_for(text) in tools:
+        return _BY_ID[TOOLS]
     return _made_for(text, files, has_pictures) or usual_model()
 
 
@@ -34,6 +39,8 @@ def better_model(traits: Traits, text: str) -> EmbeddedModel | None:
     None if no model is better. A model of drawings may be asked about an earlier one.
     """
     if traits.taught in ("anything", "drawings") or not text.strip():
+        return None
+    if traits.taught == "tools" and (tool_for(text) or wording.is_taught(text)):
         return None
     found = _made_for(text) or (TALK if TALK.is_here else None)
     return None if found is None or found.traits.taught == traits.taught else found

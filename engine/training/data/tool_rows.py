@@ -14,13 +14,15 @@ from engine.training.recipes.embedded import TOOL_MARKS
 
 CALL_PROMPT, RESULT_PROMPT = 112, 184
 """Tokens of the prompts; longer ones are not drawn."""
+DROPPED = 0.6  # share of the results that are not drawn, so that there are more later blocks
 _TEMPLATE = ChatTemplate(CALLING_TEMPLATE, {"bos_token": "<bos>"})
 
 
 class ToolSource(RowStream):
-    """Draws questions. ``results``: those for a tool, with its call and result in the prompt.
+    """Draws questions and one block of what is written for them.
 
-    An answer that is longer than a canvas is cut: only skills have such.
+    ``results``: those for a tool, with its call and result in the prompt; and later blocks of the long answers that
+    skills have. Else the first block.
     """
 
     def __init__(self, canvas_length: int, seed: int, results: bool) -> None:
@@ -33,12 +35,17 @@ class ToolSource(RowStream):
         prompts, targets = list[list[int]](), list[list[int]]()
         while len(prompts) < count:
             asked = tool_questions.sample(self.rng, "train")
-            if self.results and not asked.tool:
+            if self.results and asked.tool and self.rng.random() < DROPPED:
                 continue
-            prompt = self.tokenizer.encode(prompt_of(asked, self.results)).ids
+            blocks = len(asked.answer) // self.canvas_length  # whole ones before the one with the end
+            start = self.canvas_length * self.rng.randint(1, blocks) if self.results and blocks else 0
+            if self.results and not asked.tool and not start:
+                continue
+            before = asked.answer[:start]
+            prompt = self.tokenizer.encode(prompt_of(asked, self.results and bool(asked.tool)) + before).ids
             if len(prompt) > self.prompt_length:
                 continue
-            written = call_of(asked) if asked.tool and not self.results else asked.answer
+            written = call_of(asked) if asked.tool and not self.results else asked.answer[start:]
             target = self.tokenizer.encode(written).ids[: self.canvas_length]
             prompts.append(prompt)
             targets.append(target + [EOS] * (self.canvas_length - len(target)))

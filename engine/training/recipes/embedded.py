@@ -148,11 +148,11 @@ TOOLS = dataclasses.replace(
     SKILLS,
     name="tools",
     steps=0,
-    minutes=100.0,
+    minutes=127.0,
     batch=38,
     decay_share=0.5,
     retire_late=0.5,
-    mix=(Feed("calls", 1, 20), Feed("results", 2, 12), Feed("short", 2, 16), Feed("long", 6, 12)),
+    mix=(Feed("calls", 1, 16), Feed("results", 1, 12), Feed("short", 2, 16), Feed("long", 3, 12)),
 )
 # After the skills: drawings, photographed Sudokus, and enough of the skills to keep some. A drawing of 128 x 128 pixels
 # takes 64 soft tokens; a Sudoku is read with 280, so that a cell of its grid is almost two of them wide.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.state.chat.routing import better_model, is_about_drawing, model_for, others_for
-from engine import BASE, DECIDER, SIGHT, SKILLS, SUDOKU
+from engine import BASE, DECIDER, SIGHT, SKILLS, SUDOKU, TOOLS
 from engine.catalog import TALK, PackagedModel, Traits, traits
 from engine.tasks import skills
 
@@ -99,3 +99,15 @@ def test_without_talk_the_choice_falls_on_skills() -> None:
 def test_others_that_could_answer(wrote: str, text: str, others: list[str]) -> None:
     assert [model.id for model in others_for(wrote, text)] == others
     assert [model.id for model in others_for(wrote, text, has_pictures=True)] == [SIGHT]
+
+
+@pytest.mark.usefixtures("talk")
+def test_a_question_for_a_tool_goes_to_the_model_that_calls_it_if_it_is_offered() -> None:
+    asked, known = "what time is it in Rome", ("clock", "calculate")
+    assert model_for(asked).id == TALK.id
+    assert model_for(asked, tools=known).id == TOOLS
+    assert model_for(asked, ["a file"], tools=known).id == TALK.id
+    assert model_for("What is 47 + 5?", tools=["clock"]).id == SKILLS
+    assert model_for("What is 47 + 5?", tools=known).id == TOOLS
+    assert [better_model(traits(TOOLS), text) for text in (asked, "Spell fig.")] == [None, None]
+    assert better_model(traits(TOOLS), "Write a poem.") == TALK

@@ -13,7 +13,7 @@ from app.chat.words import doubt
 from app.state.chat.conversation import Answer
 from app.state.chat.prompts import suggestions
 from app.window.main_window import MainWindow
-from engine import BASE, SKILLS, SUDOKU, GenerationConfig
+from engine import BASE, SKILLS, SUDOKU, TOOLS, GenerationConfig
 from engine.catalog import traits
 from engine.tasks import skills, sudoku
 from tests.fake_engine import FakeEngine
@@ -51,6 +51,12 @@ def test_of_other_models_and_of_answers_under_way_nothing_is_said() -> None:
     assert doubt("Say hi", answered("x", "/models/large")) is None
     assert doubt("0" * 81, answered("x", SUDOKU)) is None
     assert doubt("0" * 81, answered("x", BASE, "sudoku-lora")) is None
+    assert doubt("What time is it in Rome?", answered("It is 14:05 in Rome.", TOOLS)) is None
+    off = doubt("What time is it in Rome?", answered("I have no tool for that.", TOOLS))
+    assert off is not None
+    assert "adds the example tools" in off.text
+    assert not off.nearest
+    assert doubt("Reverse the word fig.", answered("gfi", TOOLS)) is not None
     under_way = answered("")
     under_way.status = "developing"
     assert doubt("Say hi", under_way) is None

@@ -18,6 +18,7 @@ TOLERANCE = 1e-3  # logits of a trained model reach 30
 PROMPTS = {
     "safelight-skills": "What is 47 + 38?",
     "safelight-gaps": "What is 47 + 38?",
+    "safelight-tools": "What is 47 + 38?",
     "safelight-base": "What is 47 + 38?",
     "safelight-sight": "What is 47 + 38?",  # of images: ``test_sight``
     "safelight-decisions": "The number is 58.\n\nQuestion: Is the number even?\nAnswer with y or n only.",

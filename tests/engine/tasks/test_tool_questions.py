@@ -10,7 +10,18 @@ import pytest
 
 from engine.errors import SafelightError
 from engine.tasks import skills
-from engine.tasks.tool_questions import ERROR, NO_TOOL, NOT_ALLOWED, REFUSED, ToolQuestion, result_of, sample
+from engine.tasks.tool_questions import (
+    ERROR,
+    NO_TOOL,
+    NOT_ALLOWED,
+    REFUSED,
+    SUGGESTED,
+    ToolQuestion,
+    normal,
+    result_of,
+    sample,
+    tool_for,
+)
 from engine.tools.example_tools import COLUMNS, TABLE, TOOLS, ZONES, calculate, clock, count_words
 from engine.tools.fitting import misfit
 
@@ -100,3 +111,23 @@ def test_all_kinds_are_drawn_some_without_their_tool() -> None:
     assert 0.05 < len(without) / len(found) < 0.15
     assert any(asked.result.startswith(ERROR) for asked in found)
     assert any(set(asked.offered) - set(TOOLS) for asked in found)
+
+
+def test_the_tool_of_a_question_is_known_by_its_wording() -> None:
+    for asked in drawn("train"):
+        found = tool_for(asked.question)
+        assert found == asked.kind or (asked.kind == "skill" and found in ("", "calculate")), asked.question
+    assert [tool_for(text) for text in SUGGESTED] == ["clock", "calculate", "look_up", "count_words", "calculate"]
+    assert [tool_for(text) for text in ("", "What is the sea?", "What is 2026?", "Hello", "5-6 = " * 40)] == [""] * 5
+
+
+def test_questions_are_brought_to_the_wording_of_the_training_texts() -> None:
+    for asked in drawn("train"):
+        if asked.kind in TOOLS:
+            assert normal(asked.question) == asked.question
+    assert normal("  what time is it in new york ") == "What time is it in New York?"
+    assert normal("12*(3+4)=?") == "12 * (3 + 4) = ?"
+    assert normal("calculate 7-2") == "Calculate 7 - 2."
+    assert normal("peru: which capital?") == "Peru: which capital?"
+    assert normal("count the words: a b") == "Count the words: a b"
+    assert normal("Hello there") == "Hello there"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import EMBEDDED, GAPS, SIGHT, GenerationConfig, Model, SafelightError, load_model
+from engine import EMBEDDED, GAPS, SIGHT, TOOLS, GenerationConfig, Model, SafelightError, load_model
 from engine.service import RunRequest
 from engine.service.description import prompt_ids
 from engine.text.chat_template import ChatTemplate, Message
@@ -30,7 +30,9 @@ def test_embedded_models_are_what_the_catalog_says(embedded: Model) -> None:
     sampler = own.replace(eos_token_ids=(1, 106, 50), max_new_tokens=256, image_tokens=280, gap_padding=False)
     assert sampler == GenerationConfig()
     assert own.gap_padding is (embedded.name == GAPS)
-    assert embedded.tokenizer.vocab_size == embedded.config.vocab_size == (131 if embedded.name == SIGHT else 128)
+    assert (
+        embedded.tokenizer.vocab_size == embedded.config.vocab_size == {SIGHT: 131, TOOLS: 134}.get(embedded.name, 128)
+    )
     assert embedded.generation_defaults.image_tokens == (70 if embedded.name == SIGHT else 280)
 
 

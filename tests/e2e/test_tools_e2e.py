@@ -1,0 +1,77 @@
+"""Tools in the chat, with the embedded model that calls them and the example tools, by mouse and keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from app.chat.messages.calls import CallView
+from app.state.chat.conversation import Answer
+from app.tools.panel import ToolsPanel
+from app.window.main_window import MainWindow
+from engine import TOOLS
+
+RUN_MS = 120_000
+ASKED = "24 boxes hold 36 eggs each. How many in all?"
+
+
+@pytest.fixture
+def window(window_with: Callable[[str], MainWindow]) -> MainWindow:
+    return window_with(TOOLS)
+
+
+def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
+    composer = window.pages.chat().page.composer
+    composer.set_text(text)
+    qtbot.keyClick(composer.edit, Qt.Key.Key_Return)
+
+
+def asking(qtbot: QtBot, window: MainWindow) -> CallView:
+    """The call that waits for a decision."""
+
+    def waiting() -> list[CallView]:
+        views = window.pages.chat().page.findChildren(CallView)
+        return [view for view in views if view.isVisible() and view.call.status == "asking"]
+
+    qtbot.waitUntil(lambda: bool(waiting()), timeout=RUN_MS)
+    return waiting()[0]
+
+
+def ended(qtbot: QtBot, window: MainWindow, count: int) -> Answer:
+    session = window.context.session
+    qtbot.waitUntil(lambda: len(session.chat.turns) == count and session.active is None, timeout=RUN_MS)
+    return session.chat.turns[-1].answer
+
+
+def test_the_example_tools_are_added_called_with_leave_and_answered_from(qtbot: QtBot, window: MainWindow) -> None:
+    ask(qtbot, window, ASKED)
+    without = ended(qtbot, window, 1)
+    assert (without.text, without.rounds) == ("I have no tool for that.", [])
+
+    panel = ToolsPanel(window.context.tools, lambda: window.context.model)
+    qtbot.addWidget(panel)
+    panel.show()
+    qtbot.mouseClick(panel.examples, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: len(window.context.tools.offered) == 4, timeout=RUN_MS)
+    ask(qtbot, window, ASKED)
+    view = asking(qtbot, window)
+    assert view.line.text() == 'calculate(expression: "24*36")'
+    qtbot.mouseClick(view.once, Qt.MouseButton.LeftButton)
+    answer = ended(qtbot, window, 2)
+    [made] = answer.rounds
+    assert (made.calls[0].result, answer.text) == ("864", "That makes 864 eggs.")
+    assert made.trace is not None
+    assert made.trace.header.output_format is not None
+
+    ask(qtbot, window, "Reverse the word stone.")
+    plain = ended(qtbot, window, 3)
+    assert (plain.text, plain.rounds) == ("enots", [])
+
+    ask(qtbot, window, "what is the capital of peru")
+    view = asking(qtbot, window)
+    qtbot.mouseClick(view.refuse, Qt.MouseButton.LeftButton)
+    refused = ended(qtbot, window, 4)
+    assert refused.text == "I was not allowed to use the tool."
