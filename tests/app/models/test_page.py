@@ -596,7 +596,7 @@ def test_a_search_and_a_filter_leave_some_rows_and_small_models_are_folded(
     bar, small = models.page.bar, models.page.small
     models.page.show()
     assert listed(models) == [REPO, GATED]
-    assert small.fold.text() == "▸ Eight small models"
+    assert small.fold.text() == "▸ Nine small models"
     qtbot.mouseClick(small.fold, Qt.MouseButton.LeftButton)
     assert listed(models) == [*(model.id for model in EMBEDDED), REPO, GATED]
     qtbot.mouseClick(small.fold, Qt.MouseButton.LeftButton)

@@ -34,15 +34,19 @@ def test_rows_hold_a_call_or_an_answer() -> None:
     for results in (False, True):
         source = ToolSource(64, 4, results)
         batch = source.draw(100)
-        calls = 0
+        calls = later = 0
         for ids, present, target in zip(batch.ids, batch.present, batch.target, strict=True):
             assert len(ids) == source.prompt_length
             prompt = source.tokenizer.decode(ids[present].tolist(), skip_special_tokens=False)
             answer = source.tokenizer.decode(target[target != EOS].tolist(), skip_special_tokens=False)
-            assert ("<|tool_response>" in prompt) == results
+            is_later = not prompt.endswith("<|turn>model\n") and "<|tool_call>" not in prompt
+            assert ("<|tool_response>" in prompt) == (results and not is_later)
+            assert results or not is_later
+            later += is_later
             calls += answer.startswith("<|tool_call>call:")
             assert answer
         assert calls == 0 if results else 40 < calls < 95
+        assert (later > 0) == results
 
 
 def test_a_template_writes_only_what_follows_the_last_question() -> None:
