@@ -1,7 +1,7 @@
 # Tools listed and called by its command line: over HTTP with a key and without, and over standard streams
 set -e
 http() { mcp-inspector --cli "$SMALL/mcp" --transport http --header "Authorization: Bearer $KEY" "$@"; }
-stdio() { mcp-inspector --cli -e "PYTHONPATH=${PYTHONPATH:-}" "$PYTHON" -m app mcp --model "$WEIGHTS" "$@"; }
+stdio() { mcp-inspector --cli -e "PYTHONPATH=${PYTHONPATH:-.}" "$PYTHON" -m app mcp --model "$WEIGHTS" "$@"; }
 
 http --method tools/list > listed.json
 for name in generate decide infill sudoku inspect_run; do grep -q "\"name\": \"$name\"" listed.json; done
