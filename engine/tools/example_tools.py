@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, TypeVar
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from engine.errors import SafelightError
 
@@ -176,8 +176,11 @@ def clock(place: str | None = None, now: datetime.datetime | None = None) -> str
     Raises:
         SafelightError: the place is unknown.
     """
-    zone = None if place is None else _found(ZONES, place, "place")
-    there = (now or datetime.datetime.now(datetime.UTC)).astimezone(None if zone is None else ZoneInfo(zone))
+    try:
+        zone = None if place is None else ZoneInfo(_found(ZONES, place, "place"))
+    except ZoneInfoNotFoundError:
+        raise SafelightError("this computer has no list of time zones") from None
+    there = (now or datetime.datetime.now(datetime.UTC)).astimezone(zone)
     return f"{there:%A %H:%M}"
 
 
