@@ -15,10 +15,12 @@ import openai
 import pytest
 from openai.types.responses import Response
 
+from engine import TOOLS
 from engine.server import UserTools, chat
 from engine.server.hosted_request import ServerTools
+from engine.service import LocalBackend
 from engine.tools import connection
-from engine.tools.declared import ToolServer
+from engine.tools.declared import EXAMPLES, ToolServer
 from engine.tools.host import ToolHost
 from engine.tools.tool import Tool, ToolResult
 from tests.engine.server.served import KEY, ScriptedEngine, Served, refused, serving, within
@@ -422,3 +424,18 @@ def test_tools_are_chosen_by_name_or_by_what_they_do() -> None:
     ):
         tool = ServerTools.model_validate({"type": "mcp", "server_label": "s", "allowed_tools": allowed})
         assert (tool.allows(READS), tool.allows(WRITES)) == expected
+
+
+def test_a_real_model_calls_and_answers_from_the_result() -> None:
+    table = ToolServer("examples", EXAMPLES)
+    with (
+        hosting(table) as host,
+        serving(LocalBackend(), TOOLS, tools=UserTools(host, lambda *_: True)) as served,
+        openai.OpenAI(base_url=f"{served.server.url}/v1", api_key=KEY, max_retries=0) as client,
+    ):
+        tool: Any = {**FREE, "server_label": "examples"}
+        found = client.responses.create(model=TOOLS, input="What is the capital of Peru?", tools=[tool])
+    call: Any = found.output[1]
+    assert (call.type, call.name, call.output) == ("mcp_call", "look_up", "Lima")
+    assert call.arguments == '{"column": "capital", "name": "Peru"}'
+    assert found.output_text == "The capital of Peru is Lima."
