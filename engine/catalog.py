@@ -146,7 +146,7 @@ _GAPS = Traits(
 _TOOLS = Traits(
     taught="tools",
     introduction="A very small model that calls tools: a calculator, a clock, a word counter and a table of countries. "
-    "Settings, Tools, Add the example tools makes them ready. It does small text tasks, too.",
+    "Add them under Settings, Tools. It does small text tasks, too.",
     placeholder="What time is it in Tokyo?",
 )
 _PUZZLES = Traits(
