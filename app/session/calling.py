@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 from concurrent.futures import CancelledError, Future
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
-from app.state.chat.calls import MOST_ROUNDS, REFUSED, Decision, ToolCall, read_round
+from app.state.chat.calls import Decision, ToolCall, read_round
 from app.state.chat.conversation import Answer
 from app.system.i18n import tr
 from app.tools.toolbox import Toolbox
 from engine import SafelightError
 from engine.service import LoadedModel
-from engine.text.output_format import OutputFormat
-from engine.tools.tool import Tool, ToolResult
+from engine.tools.tool import MOST_ROUNDS, REFUSED, Tool, ToolResult
 
 
 class Calling(QObject):
@@ -42,14 +40,6 @@ class Calling(QObject):
     def offered(self, model: LoadedModel) -> tuple[Tool, ...]:
         """Returns the tools that a model is offered: none if its template writes none."""
         return self._toolbox.offered if model.reads_tools and self._toolbox is not None else ()
-
-    @staticmethod
-    def held(tools: tuple[Tool, ...]) -> OutputFormat | None:
-        """Returns the format in which every call fits its schema; None if there are no tools, or too large ones."""
-        functions = tuple(tool.function["function"] for tool in tools)
-        with contextlib.suppress(SafelightError):
-            return OutputFormat("text_or_calls", tools=functions)
-        return None
 
     @property
     def _current(self) -> ToolCall | None:

@@ -36,6 +36,7 @@ from engine import GenerationConfig, SafelightError
 from engine.pictures import Picture
 from engine.service import LoadedModel, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 from engine.text.message import Message, with_images
+from engine.text.output_format import OutputFormat
 from engine.tools.tool import Tool
 
 
@@ -285,7 +286,7 @@ class Session(QObject):
             room,
             pictures=pictures,
             tools=tuple(tool.function for tool in tools),
-            output_format=self._calls.held(tools),
+            output_format=OutputFormat.text_or_calls([tool.function["function"] for tool in tools]),
             outline=() if how is None else how.outline,
             noise=0.0 if how is None else how.noise,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
@@ -11,7 +10,6 @@ from pydantic import Field, model_validator
 
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding.names import formatting
-from engine.errors import SafelightError
 from engine.files import parse_json
 from engine.server.errors import UNSUPPORTED, ApiError, refusing, unsupported
 from engine.server.strict import NeutralFields, Strict
@@ -146,9 +144,7 @@ def read_calls(tools: Sequence[Mapping[str, Any]]) -> AskedFormat:
 
 def may_call(tools: Sequence[Mapping[str, Any]]) -> OutputFormat | None:
     """Returns the format of text, or of calls that fit the schemas of these tools; None if they are too large."""
-    with contextlib.suppress(SafelightError):
-        return OutputFormat("text_or_calls", tools=_functions(tools))
-    return None
+    return OutputFormat.text_or_calls(_functions(tools))
 
 
 def _functions(tools: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:

@@ -17,10 +17,9 @@ from engine.server.kept import Item
 from engine.server.responses_request import ResponseTool, text_of
 from engine.server.schemas import MOST_TOOLS
 from engine.server.user_tools import UserTools
-from engine.tools.tool import Tool, distinct
+from engine.tools.tool import REFUSED, Tool, distinct
 
 LONGEST_NAME = 64  # characters, as of the functions of clients
-REFUSED = "The user did not allow this call."
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,11 +20,9 @@ from engine.server.runs import client_of
 from engine.server.serving import Answering
 from engine.server.sse import send_stream
 from engine.server.user_tools import UserTools
-from engine.tools.tool import ToolResult
+from engine.tools.tool import MOST_CALLS, MOST_ROUNDS, ToolResult
 
 PATH = "/v1/responses"
-MOST_ROUNDS = 8  # of calls in one response
-MOST_CALLS = 16  # of one round; a model that repeats itself writes more
 TOO_MANY = "This call was not made: there are too many in this response."
 FINAL = {"x-should-retry": "false"}  # tools may have changed something: a client must not begin again by itself
 

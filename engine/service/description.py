@@ -120,8 +120,7 @@ def prompt_ids(model: Model, request: RunRequest) -> list[int]:
         messages = request.messages or deciding_of(model).messages(request.decision, request.pictures)
         return closed_thought(model.chat_ids(messages, enable_thinking=False, **images), model.tokenizer)
     ids = model.chat_ids(request.messages, request.tools, enable_thinking=request.think, **images)
-    is_held = request.output_format is not None and not request.output_format.may_be_text
-    is_closed = (is_held or bool(request.outline)) and not request.think
+    is_closed = (request.is_held or bool(request.outline)) and not request.think
     return closed_thought(ids, model.tokenizer) if is_closed else ids
 
 

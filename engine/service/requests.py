@@ -105,6 +105,11 @@ class RunRequest:
         return None if self.suffix is None else TextGap(self.text, self.suffix, self.path, self.files)
 
     @property
+    def is_held(self) -> bool:
+        """True if the answer must fit a format, and cannot be any text."""
+        return self.output_format is not None and not self.output_format.may_be_text
+
+    @property
     def departure(self) -> Fork:
         """The first change of a fork that its source was not made with; the two share everything before it."""
         made = () if self.source is None else self.source.header.changes

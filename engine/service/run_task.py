@@ -160,7 +160,7 @@ def with_decoder(model: Model, task: RunTask) -> RunTask:
     if request.source is not None:
         can = INFILLING if request.kind == "infill" else FORKING
         require_diffusion(request.source.header.config, known, own, "going on from a recorded run", can)
-    elif request.output_format is not None and not request.output_format.may_be_text:
+    elif request.is_held:
         decoder = formatting(request.config, known, own)
         if decoder != BLOCK_DIFFUSION:
             named = request.config.replace(decoder=decoder, thought_decoder="", answer_decoder="")
@@ -198,7 +198,7 @@ def answer_of_task(model: Model, task: RunTask) -> Generator[PassWanted, None, F
     except SafelightError:
         if request.cancel.is_set():
             raise RunRefusedError("") from None
-        if request.output_format.may_be_text:
+        if not request.is_held:
             return None
         raise
 

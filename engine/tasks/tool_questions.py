@@ -18,17 +18,14 @@ from engine.errors import SafelightError
 from engine.tasks import skills
 from engine.tasks.skills.skill import is_held_out_content, plain
 from engine.tasks.skills.vocabulary import PEOPLE, made_up_word, random_word
-from engine.tools.example_tools import COLUMNS, TABLE, TOOLS, ZONES
+from engine.tools.example_tools import COLUMNS, ERROR, TABLE, TOOLS, ZONES
+from engine.tools.tool import REFUSED
 
 Split: TypeAlias = Literal["train", "test"]
 MOST_QUESTION = 64  # characters
 MOST_COUNTED = 34  # characters of a text whose words are counted: its call fits a canvas of 64
-REFUSED = "The user did not allow this call."
-"""The result of a call that the user did not allow; see ``app.state.chat.calls``."""
 NOT_ALLOWED = "I was not allowed to use the tool."
 NO_TOOL = "I have no tool for that."
-ERROR = "Error: "
-"""What the result of a call that failed begins with."""
 OFFERED, OTHERS_OFFERED = 0.9, 0.75  # how often the right tool is offered, and each other one
 REFUSALS, UNKNOWN = 0.04, 0.06  # share of the questions whose call is not allowed, or names what no tool knows
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -55,6 +56,13 @@ class OutputFormat:
                 if not self.tools:
                     raise SafelightError("tool calls need at least one tool")
                 _check_size("the tools", list(self.tools))
+
+    @staticmethod
+    def text_or_calls(tools: Sequence[Mapping[str, Any]]) -> OutputFormat | None:
+        """Returns the format of text, or of calls of these tools; None if there are none, or too large ones."""
+        with contextlib.suppress(SafelightError):
+            return OutputFormat("text_or_calls", tools=tuple(tools))
+        return None
 
     @property
     def is_json(self) -> bool:

@@ -13,7 +13,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.stdio import stdio_server
 
 from engine.errors import SafelightError
-from engine.tools.example_tools import TOOLS, ExampleTool
+from engine.tools.example_tools import ERROR, TOOLS, ExampleTool
 from engine.tools.fitting import misfit
 
 CallContext = ServerRequestContext[Any, Any]
@@ -43,7 +43,7 @@ async def serve() -> None:
         try:
             text, is_error = call(params.name, params.arguments or {}), False
         except SafelightError as error:
-            text, is_error = f"Error: {error}", True
+            text, is_error = f"{ERROR}{error}", True
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
 
     server: Server[Any] = Server(

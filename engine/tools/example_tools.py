@@ -18,6 +18,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from engine.errors import SafelightError
 
 Value = TypeVar("Value")
+ERROR = "Error: "
+"""What the result of a call that failed begins with."""
 MOST_EXPRESSION = 80  # characters
 MOST_TEXT = 10_000  # characters of a text whose words are counted
 _MOST_NUMBER = 10**15  # a larger number is refused

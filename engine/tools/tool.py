@@ -19,6 +19,10 @@ LONGEST_DESCRIPTION = 2_000  # characters
 LONGEST_SCHEMA = 32_768  # characters of JSON
 DEEPEST_SCHEMA = 24
 LONGEST_RESULT = 32_000  # characters that a model reads
+MOST_ROUNDS = 8  # of calls in one answer
+MOST_CALLS = 16  # of one round; a model that repeats itself writes more
+REFUSED = "The user did not allow this call."
+"""The result of a call that the user did not allow, for the model to read."""
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 
 

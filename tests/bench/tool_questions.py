@@ -15,19 +15,20 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine import Model, generate, load_model
 from engine.events import GenerationFinished
 from engine.tasks import tool_questions
-from engine.tasks.tool_questions import REFUSED, ToolQuestion, result_of
+from engine.tasks.tool_questions import ToolQuestion, result_of
 from engine.text.message import Message
 from engine.text.output import OutputParser
 from engine.text.output_format import OutputFormat
 from engine.text.output_parts import ContentPart, ToolCallArguments, ToolCallStarted, joined_text
-from engine.tools.example_tools import TOOLS
 from engine.tools.fitting import misfit
+from engine.tools.tool import REFUSED
+from engine.training.data.tool_rows import called, declared
 
 NOW = datetime.datetime(2026, 3, 4, 14, 5, tzinfo=datetime.UTC)
 
@@ -41,16 +42,6 @@ class Tried:
     is_answered: bool
     said: str
     seconds: float
-
-
-def declared(names: Sequence[str]) -> list[dict[str, Any]]:
-    """Returns tools as chat templates take them; those that nobody knows take no arguments."""
-    return [
-        TOOLS[name].declaration
-        if name in TOOLS
-        else {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
-        for name in names
-    ]
 
 
 def answered(
@@ -90,11 +81,7 @@ def tried(model: Model, asked: ToolQuestion, seed: int, *, is_free: bool) -> Tri
     fits = all(_fits(name, arguments, tools) for name, arguments in calls)
     if calls == wanted and asked.tool:
         result = REFUSED if asked.result == REFUSED else result_of(asked.tool, asked.arguments, NOW)
-        made = {"type": "function", "function": {"name": asked.tool, "arguments": dict(asked.arguments)}}
-        messages += [
-            {"role": "assistant", "content": "", "tool_calls": [made]},
-            {"role": "tool", "name": asked.tool, "content": result},
-        ]
+        messages += called(replace(asked, result=result))
         text, more = answered(model, messages, tools, seed, is_free=is_free)
         said = text if not more else f"{text} {more}"
     else:

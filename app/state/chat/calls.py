@@ -15,17 +15,14 @@ from engine.text.message import Message
 from engine.text.output import OutputParser
 from engine.text.output_parts import ContentPart, ThoughtPart, ToolCallArguments, ToolCallStarted, joined
 from engine.text.tags import THINK, THINK_END
+from engine.tools.tool import MOST_CALLS, MOST_ROUNDS
 
-MOST_ROUNDS = 8  # of one answer
-MOST_CALLS = 16  # of one round; a model that repeats itself writes more
 STORED = (8_000, 1_000, 100)  # characters of a text that the library keeps, by the room that there is
 
 CallStatus = Literal["waiting", "asking", "running", "done", "failed", "refused"]
 Decision = Literal["once", "always", "no"]
 """The user's decision about a call."""
 ENDED: tuple[CallStatus, ...] = ("done", "failed", "refused")
-REFUSED = "The user did not allow this call."
-"""The result of a call that the user did not allow, for the model to read."""
 
 
 @dataclass(eq=False)

@@ -324,14 +324,13 @@ class ChatReader:
     def _rest(self) -> Iterator[Event]:
         """Yields the calls of tools, as text, and the tokens that came without text."""
         for name, arguments in self._calls.values():
-            if not _is_object(arguments):
+            is_whole = _is_object(arguments)
+            if not is_whole:
                 self._strange_call = name
-                written = f"\n```\n{name}({arguments})\n```\n"
-            elif self._offers_tools:
+            written = f"\n```\n{name}({arguments})\n```\n"
+            if is_whole and self._offers_tools:
                 call = f'{{"name": {json.dumps(name)}, "arguments": {arguments.strip() or "{}"}}}'
                 written = f"\n{JSON_CALL}\n{call}\n{JSON_CALL_END}"
-            else:
-                written = f"\n```\n{name}({arguments})\n```\n"
             yield TextArrived(storable(written), False, self._newly_counted())
         if self._counted > self._reported:
             yield TextArrived("", False, self._newly_counted())

@@ -55,11 +55,10 @@ class ForeignModel:
             return
         if request.kind not in ("chat", "puzzle") or request.outline:
             raise RemoteError("The server at {where} can only chat.", where=self._calls.address.origin)
-        is_held = request.output_format is not None and not request.output_format.may_be_text
         without_tools = dataclasses.replace(request, tools=(), output_format=None)
-        if not self.loaded.reads_tools and not is_held:
+        if not self.loaded.reads_tools and not request.is_held:
             request = without_tools
-        if is_held and not self.loaded.capabilities.structured:
+        if request.is_held and not self.loaded.capabilities.structured:
             where = self._calls.address.origin
             raise RemoteError("The server at {where} supports no format with this model.", where=where)
         messages = self._fitting(request, check)
@@ -67,7 +66,9 @@ class ForeignModel:
         try:
             yield from self._answer(request, messages, check)
         except RefusedError as error:
-            if request.tools and not is_held:  # a vLLM that was started without a parser of calls refuses all tools
+            if (
+                request.tools and not request.is_held
+            ):  # a vLLM that was started without a parser of calls refuses all tools
                 yield from self._answer(without_tools, messages, check)
                 self.loaded = dataclasses.replace(self.loaded, reads_tools=False)
                 return

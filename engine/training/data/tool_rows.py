@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from engine.tasks import tool_questions
 from engine.tasks.tool_questions import ToolQuestion
 from engine.text.chat_template import ChatTemplate
@@ -57,7 +60,7 @@ def prompt_of(asked: ToolQuestion, with_result: bool) -> str:
     messages: list[Message] = [{"role": "user", "content": asked.question}]
     if with_result:
         messages += called(asked)
-    return _TEMPLATE.render(messages, [_declared(name) for name in asked.offered])
+    return _TEMPLATE.render(messages, declared(asked.offered))
 
 
 def called(asked: ToolQuestion) -> list[Message]:
@@ -75,5 +78,11 @@ def call_of(asked: ToolQuestion) -> str:
     return f"{CALL}call:{asked.tool}{{{arguments}}}{CALL_END}"
 
 
-def _declared(name: str) -> dict[str, object]:
-    return TOOLS[name].declaration if name in TOOLS else {"type": "function", "function": {"name": name}}
+def declared(names: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns tools as chat templates take them; those that nobody knows take no arguments."""
+    return [
+        TOOLS[name].declaration
+        if name in TOOLS
+        else {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
+        for name in names
+    ]

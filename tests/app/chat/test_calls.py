@@ -15,8 +15,8 @@ from app.chat.controller import ChatController, build
 from app.chat.messages.calls import CallView
 from app.context import AppContext
 from app.library.pages import to_html, to_markdown
-from app.state.chat.calls import MOST_ROUNDS, REFUSED
 from engine.tools.declared import ToolServer
+from engine.tools.tool import MOST_ROUNDS, REFUSED
 from tests.fake_engine import END, LENGTH, FakeEngine, FakeTokenizer
 from tests.written import written_run
 

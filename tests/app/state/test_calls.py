@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.state.chat.calls import MOST_CALLS, ToolCall, ToolRound, read_round, rounds_from_json, rounds_to_json
+from app.state.chat.calls import ToolCall, ToolRound, read_round, rounds_from_json, rounds_to_json
+from engine.tools.tool import MOST_CALLS
 
 SCHEMAS: dict[str, Any] = {"add": {"type": "object", "properties": {"first": {"type": "integer"}}}}
 ONE = '{"name": "add", "arguments": {"first": 1}}'

@@ -11,10 +11,8 @@ import pytest
 from engine.errors import SafelightError
 from engine.tasks import skills
 from engine.tasks.tool_questions import (
-    ERROR,
     NO_TOOL,
     NOT_ALLOWED,
-    REFUSED,
     SUGGESTED,
     ToolQuestion,
     normal,
@@ -22,8 +20,9 @@ from engine.tasks.tool_questions import (
     sample,
     tool_for,
 )
-from engine.tools.example_tools import COLUMNS, TABLE, TOOLS, ZONES, calculate, clock, count_words
+from engine.tools.example_tools import COLUMNS, ERROR, TABLE, TOOLS, ZONES, calculate, clock, count_words
 from engine.tools.fitting import misfit
+from engine.tools.tool import REFUSED
 
 NOW = datetime.datetime(2026, 3, 4, 14, 5, tzinfo=datetime.UTC)
 

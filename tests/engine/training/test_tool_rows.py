@@ -7,9 +7,9 @@ import random
 from engine.tasks import tool_questions
 from engine.text.message import Message
 from engine.training.data.corpus import EOS, prompt_text
-from engine.training.data.tool_rows import ToolSource, call_of, prompt_of
+from engine.training.data.tool_rows import ToolSource, call_of, declared, prompt_of
 from engine.training.recipes.embedded import RECIPES
-from tests.bench.tool_questions import declared, read
+from tests.bench.tool_questions import read
 
 
 def test_a_call_is_what_the_parser_reads() -> None:
