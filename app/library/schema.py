@@ -108,29 +108,30 @@ def objects_of(connection: sqlite3.Connection) -> Objects:
 @cache
 def objects_at(steps: tuple[tuple[str, ...], ...]) -> Objects:
     """Returns exactly the objects in a file made by these steps."""
-    with closing(_made_by(steps)) as connection:
+    with _made_by(steps) as connection:
         return objects_of(connection)
 
 
 @cache
 def roots() -> dict[str, int]:
     """Returns the first page of each table in a new file; tables never move."""
-    with closing(_made_by(STEPS)) as connection:
+    with _made_by(STEPS) as connection:
         return dict(connection.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'"))
 
 
 @cache
 def columns(table: str) -> tuple[str, ...]:
     """Returns the names of a table's columns, in the order of its rows."""
-    with closing(_made_by(STEPS)) as connection:
+    with _made_by(STEPS) as connection:
         return tuple(name for _place, name, *_rest in connection.execute(f"PRAGMA table_info({table})"))
 
 
-def _made_by(steps: tuple[tuple[str, ...], ...]) -> sqlite3.Connection:
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    for statement in (statement for step in steps for statement in step):
-        connection.execute(statement)
-    return connection
+@contextmanager
+def _made_by(steps: tuple[tuple[str, ...], ...]) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        for statement in (statement for step in steps for statement in step):
+            connection.execute(statement)
+        yield connection
 
 
 @contextmanager

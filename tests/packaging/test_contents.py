@@ -91,7 +91,6 @@ def test_the_weights_of_talk_go_in_without_the_code_of_their_package() -> None:
     assert not contents.stays_out(f"{TALK.package}/{TALK.file}")
     notice = ROOT / "assets" / "models" / TALK.id / "NOTICE"
     assert TALK.file in notice.read_text(encoding="utf-8")
-    assert PROJECT["optional-dependencies"]["talk"] == TOML["dependency-groups"]["talk"]
 
 
 def test_who_asks_for_its_version_by_another_name_finds_it() -> None:

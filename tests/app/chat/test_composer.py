@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import PySide6
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QGuiApplication, QImage
@@ -29,6 +30,8 @@ from engine.catalog import traits
 from engine.tasks import sudoku
 from engine.text.message import Message
 
+# Drags are made at whole pixels up to PySide6 6.11; that constructor is deprecated from 6.12 on.
+DragPoint = QPointF if PySide6.__version_info__[:2] >= (6, 12) else QPoint
 COPY_OR_MOVE = Qt.DropAction.CopyAction | Qt.DropAction.MoveAction
 
 
@@ -53,10 +56,10 @@ def files_of(*paths: Path) -> QMimeData:
 def drop(target: QWidget, data: QMimeData) -> QDropEvent:
     """Drag over the target, then let go."""
     buttons, keys = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
-    enter = QDragEnterEvent(QPoint(5, 5), COPY_OR_MOVE, data, buttons, keys)
+    enter = QDragEnterEvent(DragPoint(5, 5), COPY_OR_MOVE, data, buttons, keys)
     enter.setDropAction(Qt.DropAction.MoveAction)
     QApplication.sendEvent(target, enter)
-    over = QDragMoveEvent(QPoint(6, 5), COPY_OR_MOVE, data, buttons, keys)
+    over = QDragMoveEvent(DragPoint(6, 5), COPY_OR_MOVE, data, buttons, keys)
     QApplication.sendEvent(target, over)
     event = QDropEvent(QPointF(6, 5), COPY_OR_MOVE, data, buttons, keys)
     QApplication.sendEvent(target, event)
@@ -306,7 +309,8 @@ def test_dragged_text_is_written_not_attached(composer: Composer) -> None:
     data.setText("https://example.org")
     data.setUrls([QUrl("https://example.org")])
     assert local_files(data) == ()
-    enter = QDragEnterEvent(QPoint(5, 5), COPY_OR_MOVE, data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier)
+    button, no_key = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    enter = QDragEnterEvent(DragPoint(5, 5), COPY_OR_MOVE, data, button, no_key)
     QApplication.sendEvent(composer, enter)
     assert not enter.isAccepted()
     drop(composer.edit.viewport(), data)

