@@ -82,10 +82,20 @@ def _problem(tokens: int, limit: int, reserve: int) -> str:
             reserve=f"{reserve:,}",
             limit=f"{limit:,}",
         )
+    over = f"{tokens + reserve - limit:,}"
+    if not reserve:
+        return Sentence(
+            "The prompt takes {tokens} tokens, {over} more than the context of {limit}. "
+            "Shorten it, or remove a file or an image.",
+            tokens=f"{tokens:,}",
+            over=over,
+            limit=f"{limit:,}",
+        )
     return Sentence(
-        "The prompt takes {tokens} tokens and the answer up to {reserve}, but the context has {limit}. "
+        "The prompt takes {tokens} tokens and the answer up to {reserve}, {over} more than the context of {limit}. "
         "Shorten the prompt, or remove a file or an image.",
         tokens=f"{tokens:,}",
         reserve=f"{reserve:,}",
+        over=over,
         limit=f"{limit:,}",
     )

@@ -68,7 +68,7 @@ def test_a_prompt_that_is_too_long_is_a_problem_and_nothing_is_lost() -> None:
     found = fit(messages, Counter(), 10, 4)
     assert found.kept == (messages[0], messages[-1])
     assert (found.tokens, found.dropped_turns) == (9, 2)
-    assert "takes 9 tokens and the answer up to 4, but the context has 10" in found.problem
+    assert "takes 9 tokens and the answer up to 4, 3 more than the context of 10" in found.problem
     assert "Shorten the prompt" in found.problem
 
 
