@@ -76,10 +76,14 @@ def run(args: argparse.Namespace) -> int:
     named = args.model or getattr(args, "window_model", None) or ""
     answered = (remotely if is_remote(named) else _here)(args, prompt, pictures, changes, wanted)
     outcome, config = answered.outcome, answered.config
+    if answered.failure and not outcome.text:
+        raise SafelightError(answered.failure)
     if args.json:
         running.print_json(_record(args, prompt, answered, wanted))
     elif outcome.text:
         print(terminal.printable(outcome.text) if sys.stdout.isatty() else outcome.text, flush=True)
+    if answered.failure:
+        raise SafelightError(answered.failure)
     if outcome.stopped:
         draft = "stopped; the last block is unfinished"
         terminal.say(draft if outcome.text and not config.grows else "stopped")

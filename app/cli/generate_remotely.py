@@ -42,7 +42,8 @@ class AnsweredPrompt:
     image_sizes: list[int]  # soft tokens of each picture; empty if the server does not report them
     names: dict[str, str]
     device: str
-    seed: int | None  # None: the server ignores seeds
+    seed: int | None  # None: the server chose its own
+    failure: str = ""  # why the answer broke off; its text so far is in the outcome
 
 
 def remotely(
@@ -59,18 +60,18 @@ def remotely(
     """
     if args.adapter is not None:
         raise SafelightError("the server chooses its adapter; leave out --adapter")
-    backend, trace = remote_backend(), None
+    backend, trace, failure = remote_backend(), None, ""
 
     def events() -> Iterator[Event]:
-        nonlocal trace
+        nonlocal trace, failure
         for reply in run_alone(backend, request):
             match reply:
                 case RunStarted(trace=begun):
                     trace = begun
                 case RunAdvanced(event=event):
                     yield event
-                case RunEnded(message=message) if message:
-                    raise SafelightError(str(message).rstrip("."))
+                case RunEnded(message=message):
+                    failure = str(message).rstrip(".")
 
     with stopping() as stop:
         model = _load(backend, args.model or args.window_model, stop)
@@ -84,17 +85,21 @@ def remotely(
             config = formats.fitted(config, wanted, own, model.canvas_length)
         messages, seed = (message_of(prompt, pictures),), running.seed(args)
         request = RunRequest(
-            "chat", messages, config, seed, args.think, output_format=wanted, pictures=pictures, cancel=stop
-        )
+            "chat", messages, config, seed, args.think, output_format=wanted, pictures=pictures,
+            is_seed_set=running.seed_of(args) is not None, cancel=stop,
+        )  # fmt: skip
         with watcher(args, model, config) as watch:
             outcome = running.follow(events(), config, watch)
         outcome.stopped = stop.is_set()
+    if failure:
+        outcome.reason = "failed"
     outcome.text, outcome.thinking = ("", "") if trace is None else trace.reply()
     sizes = [] if cost is None else [cost.soft_tokens(one.width, one.height, config.image_tokens) for one in pictures]
     names = {"model": model.name} | ({"adapter": model.adapter} if model.adapter else {})
     followed = seed if trace is None else trace.seed
     config = config if trace is None else config.replace(decoder=trace.config.decoder or config.decoder)
-    return AnsweredPrompt(outcome, config, own, model.load_seconds, sizes, names, str(model.device_reason), followed)
+    device = str(model.device_reason)
+    return AnsweredPrompt(outcome, config, own, model.load_seconds, sizes, names, device, followed, failure)
 
 
 def _require_followed(args: argparse.Namespace, model: LoadedModel, changes: Mapping[str, object]) -> None:

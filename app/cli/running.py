@@ -83,10 +83,14 @@ def model_names(model: Model) -> dict[str, str]:
     return {"model": model.name} | ({} if model.adapter is None else {"adapter": model.adapter.name})
 
 
+def seed_of(args: argparse.Namespace) -> int | None:
+    """Returns the seed given after the subcommand, else the one given before it; None without one."""
+    return args.seed if args.seed is not None else getattr(args, "window_seed", None)
+
+
 def seed(args: argparse.Namespace) -> int:
-    """Returns the seed given after the subcommand, else the one given before it, else 0."""
-    given = args.seed if args.seed is not None else getattr(args, "window_seed", None)
-    return 0 if given is None else int(given)
+    """Returns the given seed, else 0."""
+    return seed_of(args) or 0
 
 
 def run(

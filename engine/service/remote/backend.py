@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -88,10 +89,9 @@ class RemoteBackend:
             report(self.set_adapter(AdapterRequest(request.adapter)))
 
     def _found(self, request: LoadRequest) -> Dialect:
-        """Returns the model at an address. The server must list it, unless servers of its kind have unlisted models."""
+        """Returns the model at an address; without a name in it, the server's only one. The server must list it, unless
+        servers of its kind have unlisted models."""
         address = RemoteAddress.parse(request.path_or_id)
-        if not address.model:
-            raise RemoteError("The address names no model. Choose one that the server lists.")
         calls = Calls(address, self._key_of(address.origin), self._is_allowed, self._patience)
 
         def check() -> None:
@@ -99,15 +99,17 @@ class RemoteBackend:
                 raise RequestCancelledError
 
         listed = models_of(calls, check)
+        if not address.model:
+            address = _only(listed, address)
+            calls = dataclasses.replace(calls, address=address)
         found = next((model for model in listed if model.id == address.model), None)
         if found is None:
             if listed and listed[0].kind != "openai":  # other kinds serve models that they do not list
-                names = ", ".join(model.id for model in listed[:5])
                 raise RemoteError(
                     "The server at {where} has no model {model}; it has {names}.",
                     where=address.origin,
                     model=address.model,
-                    names=names,
+                    names=_names(listed),
                 )
             found = RemoteModel(address, "openai")
         if found.kind == "safelight":
@@ -174,6 +176,29 @@ class RemoteBackend:
             self._news.wait_for(lambda: any(stream.has_news for stream in streams), SLICE_SECONDS)
         for wanted in passes:
             wanted.is_done = True
+
+
+def _only(listed: Sequence[RemoteModel], address: RemoteAddress) -> RemoteAddress:
+    """Returns the address of the only model that a server lists.
+
+    Raises:
+        RemoteError: it lists none, or several.
+    """
+    match listed:
+        case [model]:
+            return model.address
+        case []:
+            raise RemoteError("The server at {where} lists no model. Load one there.", where=address.origin)
+    raise RemoteError(
+        "The server at {where} has several models: {names}. Add one to the address, as in {example}.",
+        where=address.origin,
+        names=_names(listed),
+        example=str(listed[0].address),
+    )
+
+
+def _names(listed: Sequence[RemoteModel]) -> str:
+    return ", ".join(model.id for model in listed[:5]) + ("" if len(listed) <= 5 else ", …")
 
 
 def _explained(error: Exception) -> tuple[str, str]:

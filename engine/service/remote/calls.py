@@ -47,6 +47,7 @@ class RemotePatience:
     measure: float = 60.0  # for an answer that needs a pass; nothing else is done meanwhile
     answer: float = 900.0  # until an answer begins: a long prompt is read, or the server has others before us
     stall: float = 300.0  # without a byte in the middle of one
+    silence: float = 10.0  # without a byte, until the server is asked whether it still runs
 
 
 PATIENCE = RemotePatience()

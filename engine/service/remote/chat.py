@@ -2,8 +2,9 @@
 
 Only settings that the server follows are sent. For a diffusion model vLLM refuses a seed and a temperature other than
 its own (``SamplingParams._validate_diffusion``); it takes the steps of a canvas and its length. Other models get the
-seed. They also get temperature, top-k, top-p and the bound of a thought, unless these are neutral; neutral ones leave
-the choice to the server. The length of the answer is always sent.
+seed that a user set: a drawn one ends a vLLM without a card that reads a long prompt in parts. They also get
+temperature, top-k, top-p and the bound of a thought, unless these are neutral; neutral ones leave the choice to the
+server. The length of the answer is always sent.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def body_of(request: RunRequest, messages: tuple[Message, ...], model: RemoteMod
     elif request.think:
         body["chat_template_kwargs"] = {"enable_thinking": True}
     body |= _changed(config, _SAMPLING, own)
-    if "seed" in own:
+    if "seed" in own and request.is_seed_set:
         body["seed"] = request.seed & LARGEST_SEED
     if request.tools:
         body["tools"] = [dict(tool) for tool in request.tools]
@@ -180,7 +181,7 @@ class ChatReader:
 
     def __init__(self, address: RemoteAddress, *, offers_tools: bool = False) -> None:
         self._address, self._offers_tools = address, offers_tools
-        self._asked = time.monotonic()
+        self._asked = self.heard = time.monotonic()  # ``heard``: when the server last sent anything
         self._begun: float | None = None  # when the first text came
         self._reason: Reason | None = None
         self._length = 0  # characters
@@ -222,6 +223,7 @@ class ChatReader:
         reader = EventReader()
         try:
             for piece in answer.pieces():
+                self.heard = time.monotonic()
                 for data in reader.feed(piece):
                     yield from self._data(data)
                     if self._is_done:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import time
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
@@ -12,10 +13,10 @@ from engine.catalog import Traits
 from engine.errors import SafelightError, Sentence
 from engine.events import Event, Influence
 from engine.service.capabilities import Capabilities
-from engine.service.remote import chat, systemone
+from engine.service.remote import chat, problems, systemone
 from engine.service.remote.calls import Calls, Check, count_of, no_check
 from engine.service.remote.discovery import RemoteModel, ServerKind
-from engine.service.remote.problems import RefusedError, RemoteError
+from engine.service.remote.problems import LostError, RefusedError, RemoteError
 from engine.service.remote.systemone import DecisionOffer
 from engine.service.replies import AdapterChanged, LoadedModel
 from engine.service.requests import AdapterRequest, InfluenceRequest, RunRequest
@@ -78,10 +79,35 @@ class ForeignModel:
             raise RemoteError(pattern, why=_sentence(error.sentence)) from error
 
     def _answer(self, request: RunRequest, messages: tuple[Message, ...], check: Check) -> Generator[Event, None, None]:
+        """Yields the events of an answer. If its server is lost before the first of them, it is asked for once more."""
         body = chat.body_of(request, messages, self._model)
-        url = self._calls.address.base + "/chat/completions"
-        reader = chat.ChatReader(self._calls.address, offers_tools=bool(request.tools))
-        with self._calls.asking(url, body, f"{chat.STREAM}, {chat.WHOLE}", check) as answer:
+        events = self._events(body, bool(request.tools), check)
+        try:
+            first = next(events)
+        except LostError:
+            yield from self._events(body, bool(request.tools), check)
+            return
+        yield first
+        yield from events
+
+    def _events(self, body: dict[str, Any], offers_tools: bool, check: Check) -> Generator[Event, None, None]:
+        """Yields the events of an answer. While the server says nothing, it is asked whether it still runs."""
+        calls, reader = self._calls, chat.ChatReader(self._calls.address, offers_tools=offers_tools)
+
+        def see_that_it_runs() -> None:
+            check()
+            if time.monotonic() - reader.heard < calls.patience.silence:
+                return
+            reader.heard = time.monotonic()
+            try:
+                calls.json(calls.address.base + "/models", check=check)
+            except LostError:
+                raise problems.stopped(calls.address) from None
+            except RemoteError:  # it is busy
+                return
+
+        url = calls.address.base + "/chat/completions"
+        with calls.asking(url, body, f"{chat.STREAM}, {chat.WHOLE}", see_that_it_runs) as answer:
             yield from reader.read(answer)
 
     def _decide(
@@ -117,12 +143,15 @@ class ForeignModel:
             model=ModelIdentity(model.id, self.loaded.title, str(model.address), device=DEVICE),
             prompt=str(kept[-1]["content"]) if kept else request.text,
             config=request.config.replace(canvas_length=None),  # nothing is known of its canvases
-            seed=request.seed if "seed" in chat.settings_of(model) and request.decision is None else None,
+            seed=request.seed if self._follows_seed(request) else None,
             messages=kept,
             think=request.think,
             decision=request.decision,
             output_format=request.output_format,
         )
+
+    def _follows_seed(self, request: RunRequest) -> bool:
+        return request.is_seed_set and request.decision is None and "seed" in chat.settings_of(self._model)
 
     def count_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
         return count_tokens(self._calls, self._model.kind, messages, tools)
