@@ -130,10 +130,10 @@ class ConversationStore:
         if item.id is not None:
             self.library.remove(item.id)
 
-    def delete(self, chat: ChatState) -> None:
-        """Deletes a conversation; the next prompt in it begins a new one."""
+    def forget(self, chat: ChatState) -> None:
+        """Deletes a conversation that nobody would restore; the next prompt in it begins a new one."""
         if chat.id is not None:
-            self.library.delete(chat.id)
+            self.library.lapse(chat.id)
             chat.id = None
 
     def put_back(self, item: Turn | Answer) -> None:

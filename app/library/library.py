@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
+from collections import defaultdict
 from collections.abc import Callable, Generator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -13,14 +15,29 @@ from typing import TypedDict, Unpack
 from app.library import opening, salvage, schema
 from app.library.claims import Claims
 from app.library.errors import GoneError, IndexDamagedError, LibraryError, explained
-from app.library.records import NewMessage, Status, Summary, Whole, named_pictures
+from app.library.records import (
+    SUMMARY_COLUMNS,
+    NewMessage,
+    Status,
+    Summary,
+    Whole,
+    named_pictures,
+    summary_of,
+)
 from app.library.store import BRANCH, GONE, GONE_MESSAGE, Store, pieces
 from app.system.i18n import tr
+from engine import SafelightError
 from engine.clock import this_moment
 from engine.files import private_folder
+from engine.trace import forks_in, removing, with_forks
 
+KEPT_DAYS = 30  # for which a deleted conversation can be restored
+KEPT_SECONDS = KEPT_DAYS * 86_400.0
 UNDO_SECONDS = 60.0
-"""Time for which ``purge`` keeps what another window has deleted and may restore."""
+"""Time for which ``erasing`` keeps what another window has removed and may put back, or is importing."""
+
+TRACES = "traces"  # the folder of recorded runs, in that of the library
+_RUN = re.compile(r'"trace": "([0-9a-f]{32})"')  # in the settings of a message, for its run and for rounds of calls
 
 TAKE_OVER_SECONDS = 1.0  # work on salvaged conversations during opening; the rest is in ``Library.left``
 
@@ -61,7 +78,6 @@ class Library(Store):
         self.left: list[Whole] = []  # salvaged conversations, still to be added by ``taking_over``
         self.is_open = True
         self._claims = Claims(folder)
-        self._deleted: set[int] = set()
         self._removed: set[int] = set()
 
     @staticmethod
@@ -132,32 +148,106 @@ class Library(Store):
         """Changes the fields that are not None. The time of the last message stays."""
         self._set("conversations", id, GONE, columns)
 
-    def delete(self, id: int) -> None:
-        """Hides a conversation until ``restore`` or ``purge``."""
+    def delete(self, *ids: int) -> None:
+        """Hides conversations, all or none, until ``restore``; after ``KEPT_DAYS`` they lapse."""
         with self._writing():
-            self._connection.execute("UPDATE conversations SET deleted = ? WHERE id = ?", (self._clock(), id))
-        self._deleted.add(id)
+            for id in ids:
+                self._connection.execute("UPDATE conversations SET deleted = ? WHERE id = ?", (self._clock(), id))
 
-    def restore(self, id: int) -> None:
+    def lapse(self, id: int) -> None:
+        """Hides a conversation that was never whole, and so is not offered for restoring; erased soon."""
+        with self._writing():
+            self._lapse(id)
+
+    def _lapse(self, id: int) -> None:
+        lapsed = self._clock() - KEPT_SECONDS
+        self._change_one("UPDATE conversations SET deleted = ? WHERE id = ?", (lapsed, id), GONE)
+
+    def restore(self, *ids: int) -> None:
         """Undoes ``delete``."""
         with self._writing():
-            self._change_one("UPDATE conversations SET deleted = NULL WHERE id = ?", (id,), GONE)
-        self._deleted.discard(id)
+            for id in ids:
+                self._change_one("UPDATE conversations SET deleted = NULL WHERE id = ?", (id,), GONE)
+
+    def deleted(self) -> list[Summary]:
+        """Returns the conversations that can be restored, with the time of their deletion as ``updated``."""
+        with explained(self._place):
+            rows = self._connection.execute(
+                f"SELECT {SUMMARY_COLUMNS}, deleted FROM conversations WHERE deleted > ? "
+                "ORDER BY deleted DESC, id DESC",
+                (self._clock() - KEPT_SECONDS,),
+            ).fetchall()
+        return [replace(summary_of(row), updated=deleted, pinned=False) for *row, deleted in rows]
+
+    def hidden_runs(self) -> frozenset[str]:
+        """Returns the ids of the runs that only deleted conversations and removed messages have."""
+        deleted = "conversation IN (SELECT id FROM conversations WHERE deleted IS NOT NULL)"
+        with explained(self._place), self._reading():
+            return self._runs_only_of(f"(removed IS NOT NULL OR {deleted})")
+
+    def _runs_only_of(self, condition: str) -> frozenset[str]:
+        """Returns the ids of the runs that no messages have but those under an SQL condition."""
+        if self._connection.execute(f"SELECT 1 FROM messages WHERE {condition}").fetchone() is None:
+            return frozenset()
+        named: dict[int, set[str]] = {0: set(), 1: set()}
+        for is_under, settings in self._connection.execute(
+            f"SELECT {condition}, settings FROM messages WHERE role = 'assistant'"
+        ):
+            named[is_under].update(_RUN.findall(settings))
+        return frozenset(named[1] - named[0])
 
     def purge(self) -> None:
-        """Erases what was deleted by this process, and by others more than ``UNDO_SECONDS`` ago."""
-        before = self._clock() - UNDO_SECONDS
+        """Erases what this process has removed, and what ``erasing`` does."""
         with self._writing():
-            execute = self._connection.execute
-            named = set() if self.pictures.is_empty else named_pictures(self._connection)
-            rows = execute("SELECT id, deleted FROM conversations WHERE deleted IS NOT NULL").fetchall()
-            for id in [id for id, deleted in rows if id in self._deleted or deleted < before]:
-                execute("DELETE FROM conversations WHERE id = ?", (id,))
-            rows = execute("SELECT DISTINCT removed, removed_at FROM messages WHERE removed IS NOT NULL").fetchall()
-            for root in [root for root, removed_at in rows if root in self._removed or removed_at < before]:
-                execute(f"{BRANCH} DELETE FROM messages WHERE id IN branch", (root,))
-        self._deleted.clear()
+            for root in self._removed:
+                self._connection.execute("UPDATE messages SET removed_at = 0 WHERE removed = ?", (root,))
+        for _ in self.erasing():
+            pass
         self._removed.clear()
+
+    def erasing(self, *conversations: int) -> Generator[None, None, None]:
+        """Erases these deleted conversations, or without any what has lapsed, in steps of a few milliseconds.
+
+        Conversations lapse ``KEPT_DAYS`` after their deletion, removed messages after ``UNDO_SECONDS``. The runs of
+        erased messages go with them, with all forks, unless another message has them.
+
+        Raises:
+            LibraryError: nothing is erased then; also if the file of a run cannot be removed.
+        """
+        before = self._clock() - UNDO_SECONDS
+        is_removed = "0" if conversations else f"ifnull(removed_at < {before}, 0)"
+        is_gone = f"deleted < {before - KEPT_SECONDS}"
+        of_gone = f"({is_removed} OR conversation IN (SELECT id FROM conversations WHERE {is_gone}))"
+        with explained(self._place):
+            execute = self._connection.execute
+            if (
+                not conversations
+                and not execute(
+                    f"SELECT 1 FROM messages WHERE {of_gone} UNION SELECT 1 FROM conversations WHERE {is_gone}"
+                ).fetchone()
+            ):
+                self._sweep_pictures(set())
+                return
+        forks: defaultdict[str, list[Path]] = defaultdict(list)
+        for origin, path in forks_in(self.folder / TRACES) if self.folder is not None else ():
+            forks[origin].append(path)
+            yield
+        with ExitStack() as runs, self._writing():  # the files are removed after the rows
+            for id in conversations:
+                execute("UPDATE conversations SET deleted = 0 WHERE id = ? AND deleted IS NOT NULL", (id,))
+            named = set() if self.pictures.is_empty else named_pictures(self._connection)
+            if self.folder is not None:
+                try:
+                    runs.enter_context(removing(with_forks(self.folder / TRACES, self._runs_only_of(of_gone), forks)))
+                except SafelightError as error:
+                    raise LibraryError(str(error)) from error
+            execute(f"DELETE FROM conversations WHERE {is_gone}")
+            for (root,) in execute(f"SELECT DISTINCT removed FROM messages WHERE {is_removed}").fetchall():
+                execute(f"{BRANCH} DELETE FROM messages WHERE id IN branch", (root,))
+        self._sweep_pictures(named)
+
+    def _sweep_pictures(self, named: set[str]) -> None:
+        """Removes the pictures that no message shows any longer: those ``named`` before at once."""
         if not self.pictures.is_empty and not self._has_pictures_elsewhere:
             with self._writing():  # no other window adds a message meanwhile
                 left = named_pictures(self._connection)
@@ -189,7 +279,7 @@ class Library(Store):
     def taking(self, whole: Whole) -> Generator[None, None, int]:
         """Adds a conversation as ``take``, in steps of a few hundredths of a second between which the window can work.
 
-        Until the last step the conversation counts as deleted, so an interrupted one is purged. Pictures should be
+        Until the last step the conversation counts as lapsed, so an interrupted one is purged. Pictures should be
         stored before, in another thread.
         """
         for picture in whole.pictures:
@@ -197,15 +287,12 @@ class Library(Store):
             yield
         with self._writing():
             conversation = self._insert(whole.summary)
-            self._connection.execute("UPDATE conversations SET deleted = ? WHERE id = ?", (self._clock(), conversation))
-        self._deleted.add(conversation)
+            self._lapse(conversation)
         given: dict[int | None, int | None] = {None: None}
         for piece in pieces(whole.messages):
             yield
             with self._writing():
-                self._change_one(
-                    "UPDATE conversations SET deleted = ? WHERE id = ?", (self._clock(), conversation), GONE
-                )
+                self._lapse(conversation)
                 self._insert_all(conversation, piece, given)
         self.restore(conversation)
         return conversation
@@ -293,7 +380,7 @@ class Library(Store):
         self._claims.release(conversation)
 
     def _tidy(self) -> None:
-        """Cleans up after the last session: checks the search index, stops unfinished answers, purges.
+        """Cleans up after the last session: checks the search index, stops unfinished answers.
 
         If another program has locked the file, this is skipped and ``notice`` says so.
         """
@@ -311,11 +398,6 @@ class Library(Store):
             held = tr("{problem}. What you write is saved as soon as possible.", problem=str(error))
             self.notice = f"{self.notice} {held}".strip()
             return
-        with suppress(LibraryError):  # the next start purges, too
-            try:
-                self.purge()
-            except IndexDamagedError:
-                self.purge()
 
     def _stop_unfinished(self) -> None:
         """Marks unfinished answers as stopped, except those that another window is writing."""

@@ -55,10 +55,18 @@ class Store:
         self._place = folder or "memory"
         self._patient_until: float | None = None  # on the monotonic clock
         self._clock = clock
+        self._version = 0  # of what other processes wrote, at the last look
 
     def now(self) -> float:
         """Returns the time by the library's clock, in seconds since 1970."""
         return self._clock()
+
+    def is_changed(self) -> bool:
+        """Returns True if another process has written since the last call."""
+        before = self._version
+        with explained(self._place):
+            self._version = int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+        return self._version != before
 
     @contextmanager
     def patient(self, seconds: float) -> Iterator[None]:

@@ -441,7 +441,7 @@ class Session(QObject):
         chat = run.chat
         if run.is_first and chat.id is not None and not chat.first.items:
             self.library.release(chat.id)
-            self._stored.delete(chat)
+            self._stored.forget(chat)
 
     def choose_answer(self, turn: Turn, index: int) -> None:
         turn.answers.show(index)
@@ -497,7 +497,7 @@ class Session(QObject):
         self.path_changed.emit()
 
     def close(self) -> None:
-        """Saves and closes the library; deletions become final. May be called twice."""
+        """Saves and closes the library; removed messages are erased. May be called twice."""
         if self._is_closed:
             return
         self._is_closed = True

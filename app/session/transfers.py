@@ -63,6 +63,24 @@ class Transfer(QObject):
         raise NotImplementedError
 
 
+class Erasing(Transfer):
+    """Erases conversations for good, with their runs."""
+
+    erased = Signal()
+    slice_seconds = 0.008
+
+    def begin(self, *conversations: int) -> None:
+        """Erases deleted conversations, or without any what has lapsed; ``erased`` or ``failed`` follows."""
+        if self._is_busy:
+            self.failed.emit(tr("Other conversations are still being erased. Try again in a moment."))
+            return
+        self._is_busy = True
+        self._begin(self._library.erasing(*conversations))
+
+    def _end(self, _result: None) -> None:
+        self.erased.emit()
+
+
 class Exporting(Transfer):
     """Reads a conversation, and writes it to a file in a thread."""
 

@@ -6,7 +6,18 @@
 from __future__ import annotations
 
 from engine.trace.draft import Draft
-from engine.trace.folder import GalleryTrace, gallery, make_private, prune_traces, trace_files
+from engine.trace.folder import (
+    GalleryTrace,
+    forks_in,
+    gallery,
+    make_private,
+    name_of,
+    name_trace,
+    prune_traces,
+    removing,
+    trace_files,
+    with_forks,
+)
 from engine.trace.format import SUFFIX, TraceError
 from engine.trace.header import ModelIdentity, Parent, TraceHeader, new_id
 from engine.trace.identity import identify_model
@@ -28,12 +39,17 @@ __all__ = [
     "TraceFile",
     "TraceHeader",
     "TraceWriter",
+    "forks_in",
     "gallery",
     "identify_model",
     "make_private",
+    "name_of",
+    "name_trace",
     "new_id",
     "open_trace",
     "prune_traces",
     "read_header",
+    "removing",
     "trace_files",
+    "with_forks",
 ]

@@ -6,19 +6,22 @@ Links out of the user's folder are not followed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.catalog import ASSETS
 from engine.errors import SafelightError
-from engine.files import private_folder, read_json
+from engine.files import private_folder, read_json, read_text, write_text
 from engine.trace.format import SUFFIX
+from engine.trace.reader import read_header
 
 BUDGET_BYTES = 2 * 10**9
 NEWEST = 50  # traces that are never removed
+NAME, REMOVED = ".name", ".removed"  # suffixes of the name that a user gave a trace, and of one that is being removed
+LONGEST_NAME = 200  # characters
 GALLERY = ASSETS / "traces"
 GALLERY_LIST = "gallery.json"
 
@@ -50,6 +53,84 @@ def make_private(folder: Path) -> None:
                 path.chmod(0o600)
 
 
+def name_of(path: Path) -> str:
+    """Returns the name that the user gave a trace; empty if there is none."""
+    with suppress(SafelightError):
+        return " ".join(read_text(path.with_suffix(NAME), 4 * LONGEST_NAME).split())[:LONGEST_NAME]
+    return ""
+
+
+def name_trace(path: Path, name: str) -> None:
+    """Gives a trace a name, in a file next to it; an empty one takes the name away.
+
+    Raises:
+        SafelightError: it cannot be written.
+    """
+    name = " ".join(name.split())[:LONGEST_NAME]
+    if name:
+        write_text(path.with_suffix(NAME), name, private=True)
+        return
+    try:
+        path.with_suffix(NAME).unlink(missing_ok=True)
+    except OSError as error:
+        raise SafelightError(f"{path.with_suffix(NAME)} cannot be removed: {error.strerror or error}") from error
+
+
+def forks_in(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yields the id of the origin and the file of each fork in a folder; "" as the origin of other traces."""
+    for path, _ in trace_files(folder):
+        with suppress(SafelightError):
+            parent = read_header(path)[0].parent
+            yield (parent.id if parent is not None else ""), path
+
+
+def with_forks(folder: Path, ids: Iterable[str], forks: Mapping[str, Sequence[Path]]) -> list[Path]:
+    """Returns the files of traces, and of all forks of them."""
+    found: set[Path] = set()
+    waiting = [folder / f"{id}{SUFFIX}" for id in ids]
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting += forks.get(path.stem, ())
+    return sorted(found)
+
+
+@contextmanager
+def removing(paths: Iterable[Path]) -> Iterator[None]:
+    """Removes traces with their names once the block has ended; none if it fails or one of them cannot be removed.
+
+    Missing ones are ignored.
+
+    Raises:
+        SafelightError: one cannot be removed, as on Windows while a program has it open.
+    """
+    moved: list[Path] = []
+    try:
+        for path in paths:
+            try:
+                path.rename(path.with_suffix(REMOVED))
+                moved.append(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                why = error.strerror or error
+                raise SafelightError(
+                    f"the run {path} cannot be deleted ({why}), so nothing was. Close the run, or the program that has "
+                    "it open, then try again"
+                ) from error
+        yield
+    except BaseException:
+        for path in moved:
+            with suppress(OSError):
+                path.with_suffix(REMOVED).rename(path)
+        raise
+    for path in moved:
+        for suffix in (REMOVED, NAME):
+            with suppress(OSError):
+                path.with_suffix(suffix).unlink(missing_ok=True)
+
+
 def prune_traces(folder: Path, budget: int = BUDGET_BYTES, newest: int = NEWEST) -> int:
     """Removes the oldest traces of a folder until the rest is within ``budget`` bytes; never the ``newest`` ones.
 
@@ -58,6 +139,9 @@ def prune_traces(folder: Path, budget: int = BUDGET_BYTES, newest: int = NEWEST)
     Returns:
         The number of removed traces.
     """
+    with suppress(OSError):
+        for left in folder.glob(f"*{REMOVED}"):  # by a crash
+            left.unlink()
     found = sorted((status.st_mtime_ns, str(path), status.st_size) for path, status in trace_files(folder))
     total = sum(size for _, _, size in found)
     removed = 0
@@ -68,6 +152,8 @@ def prune_traces(folder: Path, budget: int = BUDGET_BYTES, newest: int = NEWEST)
             Path(place).unlink()
         except OSError:
             continue
+        with suppress(OSError):
+            Path(place).with_suffix(NAME).unlink(missing_ok=True)
         total -= size
         removed += 1
     return removed

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from app.library import Attachment, Library, LibraryError, NewMessage, StoredMessage
+from app.library.library import KEPT_DAYS
 from app.library.pages import path_on_show
 
 
@@ -150,19 +151,54 @@ def test_removed_siblings_give_way_to_the_next(library):
     assert library.messages(conversation) == []
 
 
-def test_deleting_can_be_undone_until_the_purge(library, branched):
+def erase(library, *conversations):
+    for _ in library.erasing(*conversations):
+        pass
+
+
+def test_a_deleted_conversation_is_kept_for_thirty_days_over_restarts(library, branched, folder, clock):
     conversation, _ids = branched
     library.delete(conversation)
-    assert library.summaries() == []
-    assert library.summaries("p1") == []
+    assert library.summaries() == library.summaries("p1") == []
     with pytest.raises(LibraryError, match="deleted"):
         library.conversation(conversation)
-    library.restore(conversation)
-    assert [s.id for s in library.summaries("p1")] == [conversation]
-    library.delete(conversation)
     library.purge()
+    library.close()
+    clock.now += (KEPT_DAYS - 1) * 86_400
+    again = Library.open(folder, clock)
+    erase(again)
+    assert [s.id for s in again.deleted()] == [conversation]
+    again.restore(conversation)
+    assert [s.id for s in again.summaries("p1")] == [conversation]
+    assert again.deleted() == []
+    again.delete(conversation)
+    clock.now += (KEPT_DAYS + 1) * 86_400
+    assert again.deleted() == []
+    erase(again)
     with pytest.raises(LibraryError, match="deleted"):
-        library.restore(conversation)
+        again.restore(conversation)
+    again.close()
+
+
+def test_several_are_deleted_restored_and_listed_by_the_time_of_their_deletion(library, clock):
+    ids = [library.create(title=title) for title in "abc"]
+    library.describe(ids[0], pinned=True)
+    library.delete(*ids[:2])
+    clock.now += 60
+    library.delete(ids[2])
+    assert [s.title for s in library.deleted()] == ["c", "b", "a"]
+    assert library.deleted()[0].updated >= clock.now - 2
+    assert not any(s.pinned for s in library.deleted())
+    library.restore(*ids)
+    assert [s.title for s in library.summaries()] == ["a", "c", "b"]
+
+
+def test_only_what_was_deleted_can_be_erased(library):
+    kept, gone = library.create(title="kept"), library.create(title="gone")
+    library.delete(gone)
+    erase(library, kept, gone)
+    assert [s.title for s in library.summaries()] == ["kept"]
+    assert library.deleted() == []
 
 
 def test_a_purge_really_removes(library, branched, folder):
@@ -174,7 +210,7 @@ def test_a_purge_really_removes(library, branched, folder):
     assert library.summaries("a3") == []
     assert [s.id for s in library.summaries("a1")] == [conversation]
     library.delete(conversation)
-    library.purge()
+    erase(library, conversation)
     library.close()
     raw = sqlite3.connect(folder / "library.sqlite")
     for table in ("conversations", "messages", "title_index", "message_index"):
@@ -182,22 +218,30 @@ def test_a_purge_really_removes(library, branched, folder):
     raw.close()
 
 
-def test_a_purge_leaves_what_another_window_deleted_just_now(library, folder, clock):
+def test_a_purge_leaves_what_another_window_removed_just_now(library, folder, clock):
     other = Library.open(folder, clock)
     conversation = other.create(title="wanted back")
     message = other.add(conversation, NewMessage(None, "user", "kept"))
     other.remove(message)
-    other.delete(conversation)
     library.purge()
-    other.restore(conversation)
     other.put_back(message)
     assert path(library, conversation) == ["kept"]
-    other.delete(conversation)
+    other.remove(message)
     clock.now += 3600
-    library.purge()
+    erase(library)
     with pytest.raises(LibraryError):
-        other.restore(conversation)
+        other.put_back(message)
     other.close()
+
+
+def test_erasing_leaves_what_this_window_may_put_back(library, branched, clock):
+    _, ids = branched
+    gone = library.create(title="gone")
+    library.remove(ids["a2"])
+    library.delete(gone)
+    clock.now += 3600
+    erase(library, gone)
+    library.put_back(ids["a2"])
 
 
 def test_a_conversation_deeper_than_sqlite_follows_is_purged(library):
@@ -212,6 +256,7 @@ def test_a_conversation_deeper_than_sqlite_follows_is_purged(library):
     copy = library.duplicate(conversation)
     library.remove(library.messages(copy)[5].id)
     library.delete(conversation)
+    erase(library, conversation)
     library.purge()
     assert [s.id for s in library.summaries()] == [copy]
     assert path(library, copy) == list("01234")

@@ -31,6 +31,7 @@ def exported(library: Library) -> dict[str, Any]:
     library.add(id, NewMessage(prompt, "assistant", "an answer", settings="{}", figures="{}"))
     raw: dict[str, Any] = json.loads(transfer.to_json(library.whole(id)))
     library.delete(id)
+    list(library.erasing(id))
     return raw
 
 
@@ -97,6 +98,8 @@ def test_an_import_that_is_broken_off_is_purged(
     next(storing), next(storing)
     library.close()
     library = Library.open(tmp_path)
+    assert library.summaries() == library.deleted() == []
+    library.purge()
     assert library._connection.execute("SELECT count(*) FROM messages").fetchone() == (0,)
     assert library.summaries() == []
     library.close()

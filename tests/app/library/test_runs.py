@@ -1,0 +1,184 @@
+"""Recorded runs go with the messages that made them, and no sooner."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.library import Library, LibraryError, NewMessage
+from engine.trace import Parent, name_of, name_trace, prune_traces
+from engine.trace.folder import REMOVED
+from tests.engine.traces import header, made_up, write
+
+
+def run_in(folder: Path, *, of: str = "", name: str = "") -> str:
+    """Writes the file of a run, or of a fork of one; returns its id."""
+    folder = folder / "traces"
+    folder.mkdir(exist_ok=True, parents=True)
+    head = header(parent=Parent(of, 0, 0) if of else None)
+    path = write(folder / f"{head.id}.sltrace", made_up(), head)
+    if name:
+        name_trace(path, name)
+    return head.id
+
+
+def answered(library: Library, *runs: str, conversation: int | None = None) -> tuple[int, int]:
+    """Stores an answer with runs, the last its own and the others of rounds of calls; returns both ids."""
+    conversation = library.create(title="t") if conversation is None else conversation
+    prompt = library.add(conversation, NewMessage(None, "user", "?"))
+    rounds = [{"text": "", "trace": run, "calls": [{"arguments": json.dumps({"trace": "f" * 32})}]} for run in runs]
+    settings = json.dumps({"trace": runs[-1], "rounds": rounds[:-1]})
+    return conversation, library.add(conversation, NewMessage(prompt, "assistant", "!", settings=settings))
+
+
+def files(folder: Path) -> set[str]:
+    return {path.name for path in (folder / "traces").iterdir()}
+
+
+def stems(folder: Path) -> set[str]:
+    return {path.stem for path in (folder / "traces").iterdir()}
+
+
+def erase(library: Library, *conversations: int) -> None:
+    for _ in library.erasing(*conversations):
+        pass
+
+
+def test_the_runs_of_a_deleted_conversation_are_hidden_then_erased_with_it(library: Library, folder: Path) -> None:
+    first, second, other = (run_in(folder, name="named") for _ in range(3))
+    fork = run_in(folder, of=first)
+    of_fork = run_in(folder, of=fork, name="a fork of a fork")
+    conversation, _ = answered(library, first, second)
+    assert library.hidden_runs() == set()
+    library.delete(conversation)
+    assert library.hidden_runs() == {first, second}
+    library.purge()
+    erase(library)
+    assert stems(folder) == {first, second, other, fork, of_fork}
+    library.restore(conversation)
+    assert library.hidden_runs() == set()
+    library.delete(conversation)
+    erase(library, conversation)
+    assert files(folder) == {f"{other}.sltrace", f"{other}.name"}
+
+
+def test_the_run_of_a_removed_version_goes_when_it_can_no_longer_be_put_back(library: Library, folder: Path) -> None:
+    kept, gone = run_in(folder), run_in(folder)
+    conversation, _ = answered(library, kept)
+    _, removed = answered(library, gone, conversation=conversation)
+    library.remove(removed)
+    assert library.hidden_runs() == {gone}
+    assert stems(folder) == {kept, gone}
+    library.purge()
+    assert stems(folder) == {kept}
+
+
+def test_a_run_that_a_copy_has_stays_with_it(library: Library, folder: Path) -> None:
+    run = run_in(folder)
+    conversation, _ = answered(library, run)
+    copy = library.duplicate(conversation)
+    library.delete(conversation)
+    assert library.hidden_runs() == set()
+    erase(library, conversation)
+    assert stems(folder) == {run}
+    library.delete(copy)
+    erase(library, copy)
+    assert stems(folder) == set()
+
+
+def test_what_lapsed_is_erased_with_its_runs(library: Library, folder: Path, clock) -> None:
+    run = run_in(folder)
+    conversation, _ = answered(library, run)
+    library.delete(conversation)
+    clock.now += 29 * 86_400
+    erase(library)
+    assert stems(folder) == {run}
+    clock.now += 2 * 86_400
+    erase(library)
+    assert stems(folder) == set()
+
+
+def test_a_run_that_is_held_leaves_the_conversation_whole(
+    library: Library, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = sorted(run_in(folder, name="n") for _ in range(3))
+    conversation, _ = answered(library, *runs)
+    library.delete(conversation)
+    rename = Path.rename
+
+    def held(path: Path, target: Path) -> Path:  # as Windows answers for an open file
+        if path.stem == runs[1] and path.suffix == ".sltrace":
+            raise PermissionError(13, "it is being used by another process")
+        return rename(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", held)
+        with pytest.raises(LibraryError, match=r"cannot be deleted .*so nothing was\. Close the run"):
+            erase(library, conversation)
+    assert files(folder) == {f"{run}{suffix}" for run in runs for suffix in (".sltrace", ".name")}
+    library.restore(conversation)
+    assert len(library.messages(conversation)) == 2
+    library.delete(conversation)
+    erase(library, conversation)
+    assert files(folder) == set()
+
+
+def test_a_run_without_its_file_and_one_that_is_damaged_hinder_nothing(library: Library, folder: Path) -> None:
+    missing, damaged = run_in(folder), run_in(folder)
+    (folder / "traces" / f"{missing}.sltrace").unlink()
+    (folder / "traces" / f"{damaged}.sltrace").write_bytes(b"rubbish")
+    conversation, _ = answered(library, missing, damaged)
+    library.delete(conversation)
+    erase(library, conversation)
+    assert stems(folder) == set()
+
+
+def test_erasing_that_is_broken_off_erases_nothing(library: Library, folder: Path) -> None:
+    runs = {run_in(folder) for _ in range(3)}
+    conversation, _ = answered(library, *runs)
+    library.delete(conversation)
+    steps = library.erasing(conversation)
+    next(steps)
+    steps.close()
+    assert stems(folder) == runs
+    library.restore(conversation)
+
+
+def test_what_is_restored_meanwhile_keeps_its_runs(library: Library, folder: Path) -> None:
+    run = run_in(folder)
+    conversation, _ = answered(library, run)
+    library.delete(conversation)
+    steps = library.erasing(conversation)
+    next(steps)
+    library.restore(conversation)
+    for _ in steps:
+        pass
+    assert stems(folder) == {run}
+    assert len(library.messages(conversation)) == 2
+
+
+def test_names_of_runs_are_bounded_and_taken_away(tmp_path: Path) -> None:
+    path = tmp_path / "run.sltrace"
+    assert name_of(path) == ""
+    name_trace(path, "  two\nwords " + "x" * 300)
+    assert name_of(path) == ("two words " + "x" * 300)[:200]
+    if sys.platform != "win32":
+        assert path.with_suffix(".name").stat().st_mode & 0o777 == 0o600
+    path.with_suffix(".name").write_bytes(b"\xff\xfe")
+    assert name_of(path) == ""
+    name_trace(path, " ")
+    name_trace(path, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pruning_takes_names_along_and_what_a_crash_left(folder: Path) -> None:
+    run_in(folder, name="old")
+    (folder / "traces" / f"{'0' * 32}{REMOVED}").write_bytes(b"left")
+    for path in (folder / "traces").iterdir():
+        os.utime(path, (0, 0))
+    assert prune_traces(folder / "traces", budget=0, newest=0) == 1
+    assert files(folder) == set()
