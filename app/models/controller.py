@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QMessageBox
 
 from app.context import AppContext
+from app.design.question import ask
 from app.models import hero_words, tasks, words
 from app.models.entries import FOLDERS, Action, ModelEntry, Place, entries, place_of, source_of
 from app.models.jobs import JobEnded, JobProgress, Jobs, ModelJob
@@ -19,7 +20,6 @@ from app.models.listed import LocalFolders
 from app.models.machine_look import MachineLook
 from app.models.memory import MemoryPlans
 from app.models.page import ModelsPage
-from app.models.question import ask
 from app.models.remote_controller import RemoteController
 from app.models.row_states import RowStates
 from app.models.rows import ModelRow

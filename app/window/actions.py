@@ -105,9 +105,17 @@ def _conversations(context: AppContext, controller: SidebarController, topbar: T
         _show_conversations(context, topbar)
         controller.sidebar.focus_search()
 
+    def show_deleted() -> None:
+        _show_conversations(context, topbar)
+        controller.sidebar.show_deleted()
+
+    def deleted() -> str:
+        return "" if controller.sidebar.deleted.list.count() else tr("No conversation was deleted lately")
+
     return [
         Action("new", tr("New chat"), section, controller.sidebar.new_asked.emit, ("Ctrl+N",)),
         Action("search", tr("Search the conversations"), section, search, ("Ctrl+Shift+F",)),
+        Action("deleted", tr("Show the recently deleted conversations"), section, show_deleted, enabled=deleted),
         Action("export-markdown", tr("Export as Markdown"), section, lambda: export("markdown"), enabled=stored),
         Action("export-html", tr("Export as a web page"), section, lambda: export("html"), enabled=stored),
         Action("export-json", tr("Export as JSON"), section, lambda: export("json"), enabled=stored),

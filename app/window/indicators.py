@@ -54,8 +54,9 @@ class Indicators(QObject):
         self._show_memory()
 
     def stop(self) -> None:
-        """Stops updating the memory."""
+        """Stops updating the memory, for good: a window may be closed before ``watch_memory``."""
         self._memory.stop()
+        self._memory.timeout.disconnect(self._show_memory)
 
     @Slot()
     def show_model(self) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QDir, QObject, Slot
+from PySide6.QtCore import QDir, QObject, QTimer, Slot
 from PySide6.QtWidgets import QFileDialog
 
 from app.session.session import Session
-from app.session.transfers import Exporting, Importing
+from app.session.transfers import Erasing, Exporting, Importing
 from app.system.i18n import tr
 from app.window.sidebar import Sidebar
 from engine import SafelightError
@@ -17,6 +17,7 @@ from engine.clock import this_moment
 from engine.files import stem_of
 
 SUFFIXES = {"markdown": ".md", "json": ".json", "html": ".html"}
+LOOK_MS = 1000  # between two looks for what another window has written
 AskSave = Callable[[str], str]
 AskOpen = Callable[[], str]
 
@@ -44,6 +45,12 @@ class SidebarController(QObject):
         self._importing.imported.connect(self._open_imported)
         self._importing.failed.connect(self._show_problem)
         self._importing.taken_over.connect(self.refresh)
+        self._erasing = Erasing(session.library, self)
+        self._erasing.failed.connect(self._show_problem)
+        self._erasing.erased.connect(self.refresh)
+        self._looking = QTimer(self)
+        self._looking.setInterval(LOOK_MS)
+        self._looking.timeout.connect(self._look)
         self.ask_save: AskSave = self._ask_save
         self.ask_open: AskOpen = self._ask_open
         sidebar.new_asked.connect(self.begin)
@@ -54,6 +61,7 @@ class SidebarController(QObject):
         sidebar.duplicate_asked.connect(self._duplicate)
         sidebar.delete_asked.connect(self._delete)
         sidebar.undo_asked.connect(self._undo)
+        sidebar.erase_asked.connect(self._erase)
         sidebar.export_asked.connect(self.export)
         sidebar.import_asked.connect(self.bring_in)
         session.listed.connect(self.refresh)
@@ -62,14 +70,26 @@ class SidebarController(QObject):
 
     @Slot()
     def refresh(self) -> None:
-        """Lists the library's conversations."""
+        """Lists the library's conversations; does nothing once it is closed."""
         session = self._session
+        if not session.library.is_open:
+            return
         try:
-            found = session.library.summaries(self._query)
+            found, deleted = session.library.summaries(self._query), session.library.deleted()
         except SafelightError as error:
             self._say(str(error))
             return
         self.sidebar.show_conversations(found, session.conversation, this_moment())
+        self.sidebar.offer_deleted(deleted, this_moment())
+        if not self._looking.isActive():  # once the window is there
+            self._looking.start()
+            self._erasing.begin()
+
+    @Slot()
+    def _look(self) -> None:
+        """Follows what another window has written or deleted."""
+        if self._session.library.is_open and self._session.library.is_changed():
+            self.refresh()
 
     @Slot()
     def begin(self) -> None:
@@ -93,19 +113,24 @@ class SidebarController(QObject):
     def _duplicate(self, conversation: int) -> None:
         self._change(lambda: self._session.open(self._session.library.duplicate(conversation)))
 
-    @Slot(int)
-    def _delete(self, conversation: int) -> None:
-        if not self._change(lambda: self._session.library.delete(conversation)):
+    @Slot(list)
+    def _delete(self, conversations: list[int]) -> None:
+        if not self._change(lambda: self._session.library.delete(*conversations)):
             return
-        if conversation == self._session.active_conversation:
+        if self._session.active_conversation in conversations:
             self._session.stop()
-        if conversation == self._session.conversation:
+        if self._session.conversation in conversations:
             self.begin()
 
-    @Slot(int)
-    def _undo(self, conversation: int) -> None:
-        if self._change(lambda: self._session.library.restore(conversation)):
-            self._session.open(conversation)
+    @Slot(list)
+    def _undo(self, conversations: list[int]) -> None:
+        """Restores conversations, and opens one that is alone."""
+        if self._change(lambda: self._session.library.restore(*conversations)) and len(conversations) == 1:
+            self._session.open(conversations[0])
+
+    @Slot(list)
+    def _erase(self, conversations: list[int]) -> None:
+        self._erasing.begin(*conversations)
 
     @Slot(int, str)
     def export(self, conversation: int, form: str) -> None:

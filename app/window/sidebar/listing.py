@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QModelIndex, QPoint, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QItemSelection, QModelIndex, QPoint, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QKeyEvent, QKeySequence, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QToolButton, QWidget
 
@@ -44,10 +44,13 @@ class DotsButton(QToolButton):
 class ConversationList(QListView):
     """Emits requests for a conversation; ``chosen`` carries the choices of ``RowMenu``.
 
-    After a click the focus is here, for F2 and Delete; what is typed is meant for the composer.
+    After a click the focus is here, for F2 and Delete; what is typed is meant for the composer, Backspace for the
+    search. Several conversations can be selected, to delete them.
     """
 
     chosen = Signal(int, str)
+    delete_asked = Signal(list)  # of ids
+    corrected = Signal(QKeyEvent)  # Backspace
     renamed = Signal(int, str)
     typed = Signal(QKeyEvent)
 
@@ -64,13 +67,16 @@ class ConversationList(QListView):
         self.setModel(self.rows)
         self.setItemDelegate(self.painting)
         self.setAccessibleName(tr("Conversations"))
-        self.setAccessibleDescription(tr("Enter opens, F2 renames, Delete deletes, the menu key has more"))
+        self.setAccessibleDescription(
+            tr("Enter opens, F2 renames, Delete deletes, Backspace goes to the search, the menu key has more")
+        )
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.verticalScrollBar().setSingleStep(16)
         self.setResizeMode(QListView.ResizeMode.Adjust)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setTabKeyNavigation(False)
         self.setMouseTracking(True)
 
@@ -133,13 +139,15 @@ class ConversationList(QListView):
             super().keyPressEvent(event)
         elif event.matches(QKeySequence.StandardKey.Paste) or _is_text(event):
             self.typed.emit(event)
+        elif key == Qt.Key.Key_Backspace:
+            self.corrected.emit(event)
         elif summary is None or plain != Qt.KeyboardModifier.NoModifier:
             super().keyPressEvent(event)
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self._choose(summary.id, "open")
         elif key == Qt.Key.Key_F2:
             self._choose(summary.id, "rename")
-        elif key in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
+        elif key == Qt.Key.Key_Delete:
             self._choose(summary.id, "delete")
         else:
             super().keyPressEvent(event)
@@ -192,12 +200,26 @@ class ConversationList(QListView):
     @Slot(QModelIndex)
     def _open(self, index: QModelIndex) -> None:
         summary = self.rows.summary(index)
-        if summary is not None:
+        if summary is not None and len(self.selectedIndexes()) == 1:  # else Ctrl or Shift selects
             self.chosen.emit(summary.id, "open")
             self.setFocus(Qt.FocusReason.MouseFocusReason)
 
+    def _selected_with(self, id: int) -> list[int]:
+        """Returns the selected conversations, if this one is among them; else this one alone."""
+        indexes = sorted(self.selectedIndexes(), key=QModelIndex.row)
+        selected = [row.id for index in indexes if (row := self.rows.summary(index)) is not None]
+        return selected if id in selected else [id]
+
+    def selectionChanged(self, selected: QItemSelection, deselected: QItemSelection) -> None:
+        super().selectionChanged(selected, deselected)
+        self.painting.shows_selection = len(self.selectedIndexes()) > 1
+        self.viewport().update()
+
     @Slot(int, str)
     def _choose(self, id: int, choice: str) -> None:
+        if choice == "delete":
+            self.delete_asked.emit(self._selected_with(id))
+            return
         if choice != "rename":
             self.chosen.emit(id, choice)
             return
@@ -257,7 +279,8 @@ class ConversationList(QListView):
     def _popup(self, index: QModelIndex, where: QPoint) -> None:
         summary = self.rows.summary(index)
         if not self.row_menu.menu.isVisible():  # some systems send a key event and a menu event for one press
-            self.row_menu.fill(summary, shown_title(summary) if summary is not None else "").popup(where)
+            count = len(self._selected_with(summary.id)) if summary is not None else 1
+            self.row_menu.fill(summary, shown_title(summary) if summary is not None else "", count).popup(where)
 
 
 def _is_text(event: QKeyEvent) -> bool:

@@ -39,11 +39,14 @@ class RowMenu(QObject):
             action.trigger()
         return action is not None
 
-    def fill(self, summary: Summary | None, title: str) -> QMenu:
-        """Fills the menu for a conversation, or for the empty space below the list."""
+    def fill(self, summary: Summary | None, title: str, count: int = 1) -> QMenu:
+        """Fills the menu for a conversation, for ``count`` selected ones, or for the empty space below the list."""
         self.menu.clear()
         self._id = -1 if summary is None else summary.id
-        if summary is not None:
+        if summary is not None and count > 1:
+            self.menu.setAccessibleName(tr("Actions for the list"))
+            self._add(self.menu, tr("Delete {count} conversations", count=count) + "\t" + tr("Del"), "delete")
+        elif summary is not None:
             self.menu.setAccessibleName(tr("Actions for {title}", title=title))
             self._add(self.menu, tr("Open") + "\t" + tr("Enter"), "open")
             self._add(self.menu, tr("Rename") + "\t" + "F2", "rename")

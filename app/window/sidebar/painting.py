@@ -32,6 +32,7 @@ class RowPainter(QStyledItemDelegate):
         super().__init__(rows)
         self._rows = rows
         self.terms: Sequence[Term] = ()
+        self.shows_selection = False  # several are selected
         self.measure()
 
     def measure(self) -> None:
@@ -85,9 +86,11 @@ class RowPainter(QStyledItemDelegate):
         has_cursor = bool(state & QStyle.StateFlag.State_HasFocus)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         box = rect.adjusted(0, 1, 0, -1)
-        if is_open or is_hovered:
+        is_selected = self.shows_selection and bool(state & QStyle.StateFlag.State_Selected)
+        if is_open or is_hovered or is_selected:
             painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(color(theme.line if is_open else theme.surface_raised))
+            shade = theme.selection if is_selected else theme.line if is_open else theme.surface_raised
+            painter.setBrush(color(shade))
             painter.drawRoundedRect(box, RADIUS, RADIUS)
         if is_open:
             painter.fillRect(QRect(box.left(), box.top() + SPACE_2, 3, box.height() - 2 * SPACE_2), color(theme.accent))

@@ -1,18 +1,20 @@
-"""The bar at the left: new chat, search, list, and undo of a deletion."""
+"""The bar at the left: new chat, search, list, undo of a deletion, and the conversations deleted lately."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QApplication, QSizePolicy, QStackedWidget, QWidget
 
 from app.design.controls import button, label
 from app.design.fonts import TEXT_BODY
-from app.design.layouts import column_of, row_of
+from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.tokens import Theme
 from app.library import Summary
 from app.system.i18n import tr
+from app.window.sidebar.deleted import DeletedList
 from app.window.sidebar.listing import ConversationList, DotsButton
 from app.window.sidebar.rows import shown_title
 from app.window.sidebar.search_field import SearchField
@@ -29,6 +31,7 @@ QWidget#sidebar QListView {{ border: none; }}
 QWidget#sidebar QListView[ring="true"] {{ border: none; }}
 QWidget#sidebar QListView::item {{ border: none; padding: 0; }}
 QWidget#sidebar QLineEdit#rename {{ padding: 3px 7px; min-height: 0; font-size: {TEXT_BODY}px; }}
+QWidget#sidebar QListWidget#deleted::item {{ padding: 6px 8px; border-radius: 4px; }}
 QToolButton[role="dots"] {{
     background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 0; min-height: 0;
     color: {theme.ink};
@@ -64,8 +67,9 @@ class Sidebar(QWidget):
     renamed = Signal(int, str)
     pin_asked = Signal(int, bool)
     duplicate_asked = Signal(int)
-    delete_asked = Signal(int)
-    undo_asked = Signal(int)
+    delete_asked = Signal(list)  # of ids
+    undo_asked = Signal(list)
+    erase_asked = Signal(list)
     export_asked = Signal(int, str)  # markdown, json or html
     import_asked = Signal()
     searched = Signal(str)
@@ -81,6 +85,9 @@ class Sidebar(QWidget):
         self.search = SearchField()
         self.list = ConversationList()
         self.undo = UndoBar()
+        self.deleted = DeletedList()
+        self.to_deleted = button("", tr("Show the conversations that were deleted lately"), clicked=self.show_deleted)
+        self.to_deleted.hide()
         self.nothing_yet = EmptyState(
             tr("No conversations yet"), tr("What you ask is kept here, on this computer and nowhere else.")
         )
@@ -98,7 +105,11 @@ class Sidebar(QWidget):
         first = row_of((self.new, 1), self.more, spacing=4)
         top = column_of(first, self.search, margins=(12, 12, 12, 4), spacing=8)
         middle = column_of(self._stack, margins=(8, 0, 4, 0))
-        self.setLayout(column_of(top, (middle, 1), self.undo, spacing=0))
+        below = column_of(row_of(self.to_deleted, STRETCH), margins=(12, 4, 12, 8))
+        self.parts = QStackedWidget()
+        self.parts.addWidget(boxed(column_of(top, (middle, 1), self.undo, below, spacing=0)))
+        self.parts.addWidget(self.deleted)
+        self.setLayout(column_of(self.parts, spacing=0))
 
     def _connect(self) -> None:
         self.more.clicked.connect(self._open_menu)
@@ -107,6 +118,11 @@ class Sidebar(QWidget):
         self.search.left_down.connect(self._go_to_list)
         self.list.chosen.connect(self._do)
         self.list.renamed.connect(self.renamed)
+        self.list.delete_asked.connect(self._delete)
+        self.list.corrected.connect(self._correct)
+        self.deleted.restore_asked.connect(self.undo_asked)
+        self.deleted.erase_asked.connect(self.erase_asked)
+        self.deleted.closed.connect(self.leave_deleted)
         self.undo.undone.connect(self.undo_asked)
         if self.nothing_found.action is not None:
             self.nothing_found.action.clicked.connect(self._clear_search)
@@ -131,7 +147,29 @@ class Sidebar(QWidget):
         if had_focus and not summaries:
             self.new.setFocus()
 
+    def offer_deleted(self, summaries: Sequence[Summary], now: float) -> None:
+        """Sets the conversations that can be restored; without any, their list is left."""
+        self.deleted.show_conversations(summaries, now)
+        self.to_deleted.setText(tr("Recently deleted ({count})", count=len(summaries)))
+        self.to_deleted.setVisible(bool(summaries))
+        if not summaries and self.parts.currentWidget() is self.deleted:
+            self.leave_deleted()
+
+    @Slot()
+    def show_deleted(self) -> None:
+        """Shows the conversations that can be restored, if there are any."""
+        if self.deleted.list.count():
+            self.parts.setCurrentWidget(self.deleted)
+            self.deleted.list.setFocus()
+
+    @Slot()
+    def leave_deleted(self) -> None:
+        self.parts.setCurrentIndex(0)
+        has_rows = self._stack.currentWidget() is self.list
+        (self.list if has_rows else self.new).setFocus()
+
     def focus_search(self) -> None:
+        self.parts.setCurrentIndex(0)
         self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.search.selectAll()
 
@@ -147,11 +185,19 @@ class Sidebar(QWidget):
             self.duplicate_asked.emit(id)
         elif choice == "import":
             self.import_asked.emit()
-        elif choice == "delete":
-            summary = self.list.rows.summary(self.list.rows.index_of(id))
-            if summary is not None:
-                self.undo.offer(id, shown_title(summary))  # before emitting, so that a failure can withdraw it
-                self.delete_asked.emit(id)
+
+    @Slot(list)
+    def _delete(self, ids: list[int]) -> None:
+        first = self.list.rows.summary(self.list.rows.index_of(ids[0]))
+        if first is not None:
+            self.undo.offer(ids, shown_title(first))  # before emitting, so that a failure can withdraw it
+            self.delete_asked.emit(ids)
+
+    @Slot(QKeyEvent)
+    def _correct(self, event: QKeyEvent) -> None:
+        """Goes back to the search, and passes on the key."""
+        self.search.setFocus(Qt.FocusReason.OtherFocusReason)
+        QApplication.sendEvent(self.search, QKeyEvent(event.type(), event.key(), event.modifiers(), event.text()))
 
     @Slot(str)
     def _search(self, query: str) -> None:

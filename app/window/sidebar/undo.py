@@ -1,4 +1,4 @@
-"""A bar that names a deleted conversation and offers undo for a while."""
+"""A bar that names deleted conversations and offers undo for a while."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from app.design.controls import button
 from app.design.layouts import row_of
-from app.system.i18n import tr
+from app.system.i18n import tr, trn
 from app.system.timers import later
 
 STAYS_MS = 10_000
@@ -42,14 +42,14 @@ class Line(QWidget):
 
 
 class UndoBar(QFrame):
-    """Emits ``undone(id)``, the latest deletion first. Stays while hovered or focused."""
+    """Emits ``undone(ids)``, the latest deletion first. Stays while hovered or focused."""
 
-    undone = Signal(int)
+    undone = Signal(list)
 
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("undo")
-        self._deleted: list[tuple[int, str]] = []
+        self._deleted: list[tuple[list[int], str]] = []
         self.line = Line()
         self.button = button(tr("Undo"), tr("Undo the deletion"), tip=tr("Ctrl+Z"), clicked=self.undo)
         self.setLayout(row_of((self.line, 1), self.button, margins=(12, 4, 12, 4), spacing=8))
@@ -58,14 +58,15 @@ class UndoBar(QFrame):
         self.shortcut.activated.connect(self.undo)
         self._show()
 
-    def offer(self, id: int, title: str) -> None:
-        """Offers undo of a conversation's deletion."""
-        self._deleted.append((id, title))
+    def offer(self, ids: list[int], title: str) -> None:
+        """Offers undo of a deletion; ``title`` is that of the conversation, if it is one."""
+        said = trn("Deleted “{title}”", "Deleted {count} conversations", len(ids), title=title)
+        self._deleted.append((ids, said))
         self._show()
 
     def drop(self, ids: Collection[int]) -> None:
         """Withdraws the offer for these conversations."""
-        left = [deleted for deleted in self._deleted if deleted[0] not in ids]
+        left = [deleted for deleted in self._deleted if not set(deleted[0]) & set(ids)]
         if left != self._deleted:
             self._deleted = left
             self._show()
@@ -74,13 +75,13 @@ class UndoBar(QFrame):
     def undo(self) -> None:
         """Undoes the latest deletion."""
         if self._deleted:
-            id, _title = self._deleted.pop()
+            ids, _said = self._deleted.pop()
             self._show()
-            self.undone.emit(id)
+            self.undone.emit(ids)
 
     def _show(self) -> None:
         if self._deleted:
-            self.line.set_text(tr("Deleted “{title}”", title=self._deleted[-1][1]))
+            self.line.set_text(self._deleted[-1][1])
             self.timer.start()
         else:
             self.timer.stop()

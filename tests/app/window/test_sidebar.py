@@ -32,7 +32,7 @@ class Told:
         self.all: list[tuple[object, ...]] = []
         for name in (
             *("new_asked", "opened", "renamed", "pin_asked", "duplicate_asked", "delete_asked", "undo_asked"),
-            *("export_asked", "import_asked", "searched"),
+            *("erase_asked", "export_asked", "import_asked", "searched"),
         ):
             getattr(sidebar, name).connect(lambda *values, name=name: self.all.append((name, *values)))
 
@@ -169,8 +169,96 @@ def test_delete_offers_undo_by_button_and_keys(sidebar, told, qtbot):
     assert sidebar.undo.line.text == "Deleted “Talk 2”"
     QTest.keyClick(sidebar.list, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
     qtbot.waitUntil(lambda: not sidebar.undo.isVisible())
-    assert told.all == [("delete_asked", 2), ("delete_asked", 3), ("undo_asked", 3), ("undo_asked", 2)]
+    assert told.all == [("delete_asked", [2]), ("delete_asked", [3]), ("undo_asked", [3]), ("undo_asked", [2])]
     assert not sidebar.undo.shortcut.isEnabled()  # Ctrl+Z belongs to others again
+
+
+def test_backspace_in_the_list_goes_on_with_the_search(sidebar, told):
+    QTest.keyClicks(sidebar.search, "olleh")
+    QTest.keyClick(sidebar.search, Qt.Key.Key_Return)
+    QTest.mouseClick(
+        sidebar.list.viewport(),
+        Qt.MouseButton.LeftButton,
+        pos=sidebar.list.visualRect(sidebar.list.rows.index_of(4)).center(),
+    )
+    assert sidebar.list.hasFocus()
+    press(sidebar, Qt.Key.Key_Backspace)
+    assert sidebar.search.hasFocus()
+    assert sidebar.search.text() == "olle"
+    sidebar.list.setFocus()
+    press(sidebar, Qt.Key.Key_Backspace, Qt.KeyboardModifier.ControlModifier)  # a word
+    assert sidebar.search.text() == ""
+    assert "delete_asked" not in [name for name, *_ in told.all]
+
+
+def test_several_are_deleted_at_once_and_come_back_at_once(sidebar, told):
+    press(sidebar, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    press(sidebar, Qt.Key.Key_Delete)
+    sidebar.show_conversations([], None, NOW)
+    assert sidebar.undo.line.text == "Deleted 6 conversations"
+    sidebar.undo.button.click()
+    sidebar.show_conversations(some(6), None, NOW)
+    sidebar.list.setFocus()
+    sidebar.list.setCurrentIndex(sidebar.list.rows.index_of(3))
+    press(sidebar, Qt.Key.Key_Down, Qt.KeyboardModifier.ShiftModifier)
+    press(sidebar, Qt.Key.Key_Menu)
+    choose(sidebar, "Delete 2 conversations")
+    every = [1, 2, 3, 4, 5, 6]
+    assert told.all == [("delete_asked", every), ("undo_asked", every), ("delete_asked", [3, 4])]
+
+
+def test_a_click_with_ctrl_selects_and_opens_nothing(sidebar, told):
+    where = sidebar.list.visualRect(sidebar.list.rows.index_of(5)).center()
+    control = Qt.KeyboardModifier.ControlModifier
+    QTest.mouseClick(sidebar.list.viewport(), Qt.MouseButton.LeftButton, control, where)
+    assert told.all == []
+    assert sidebar.list.painting.shows_selection
+    QTest.mouseClick(sidebar.list.viewport(), Qt.MouseButton.LeftButton, pos=where)
+    assert told.all == [("opened", 5)]
+    assert not sidebar.list.painting.shows_selection
+
+
+def lately(*ids: int) -> list[Summary]:
+    """Deleted one after the other, a day apart, the last one now."""
+    return [Summary(id, f"Talk {id}", 0.0, NOW - place * DAY) for place, id in enumerate(ids)]
+
+
+def test_the_recently_deleted_are_found_restored_and_deleted_for_good(sidebar, told):
+    assert not sidebar.to_deleted.isVisible()
+    sidebar.offer_deleted(lately(7, 8, 9), NOW)
+    assert sidebar.to_deleted.text() == "Recently deleted (3)"
+    sidebar.to_deleted.click()
+    shown = sidebar.deleted.list
+    assert shown.hasFocus()
+    assert [shown.item(row).text() for row in range(3)] == [
+        "Talk 7\n30 days left",
+        "Talk 8\n29 days left",
+        "Talk 9\n28 days left",
+    ]
+    QTest.keyClick(shown, Qt.Key.Key_Down)
+    sidebar.deleted.restore.click()
+    sidebar.offer_deleted(lately(7, 9), NOW)
+    assert shown.currentItem().text().startswith("Talk 9")
+    QTest.keyClick(shown, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    QTest.keyClick(shown, Qt.Key.Key_Delete)
+    question = sidebar.deleted.question
+    assert question.text().startswith("Delete 2 conversations for good? Their recorded runs go with them")
+    assert question.defaultButton().text() == "Keep"
+    assert told.all == [("undo_asked", [8])]
+    next(made for made in question.buttons() if made.text() == "Delete").click()
+    assert told.all[1:] == [("erase_asked", [7, 9])]
+    sidebar.offer_deleted([], NOW)
+    assert sidebar.list.isVisible()
+    assert not sidebar.to_deleted.isVisible()
+
+
+@pytest.mark.parametrize("key", [Qt.Key.Key_Escape, Qt.Key.Key_Backspace])
+def test_the_recently_deleted_are_left_by_key(sidebar, told, key):
+    sidebar.offer_deleted(lately(7), NOW)
+    sidebar.show_deleted()
+    QTest.keyClick(sidebar.deleted.list, key)
+    assert sidebar.list.hasFocus()
+    assert told.all == []
 
 
 def test_the_undo_bar_goes_after_its_time(sidebar):
@@ -197,7 +285,7 @@ def test_a_refused_deletion_offers_no_undo(sidebar):
         (("Open",), ("opened", 2)),
         (("Pin",), ("pin_asked", 2, True)),
         (("Duplicate",), ("duplicate_asked", 2)),
-        (("Delete",), ("delete_asked", 2)),
+        (("Delete",), ("delete_asked", [2])),
         (("Export as", "Markdown"), ("export_asked", 2, "markdown")),
         (("Export as", "JSON"), ("export_asked", 2, "json")),
         (("Export as", "HTML"), ("export_asked", 2, "html")),
@@ -220,7 +308,7 @@ def test_the_keys_that_the_menu_names_work_while_it_is_open(sidebar, told):
     press(sidebar, Qt.Key.Key_Menu)
     QTest.keyClick(menu, Qt.Key.Key_Delete)
     assert not menu.isVisible()
-    assert told.all == [("delete_asked", 2)]
+    assert told.all == [("delete_asked", [2])]
 
 
 def test_shift_f10_is_the_menu_key_too(sidebar, told):
