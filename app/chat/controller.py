@@ -14,7 +14,7 @@ from app.chat.introducing import Introducing
 from app.chat.models_entry import ModelsEntry
 from app.chat.page import ChatPage
 from app.chat.regenerating import Regenerating
-from app.chat.replaying import Replaying, run_of
+from app.chat.replaying import Replaying, not_kept, run_of
 from app.chat.rewriting import RewritingRuns
 from app.chat.routing import Routing
 from app.chat.view_options import ViewOptions
@@ -285,12 +285,16 @@ class ChatController(QObject):
             replay = self.page.replay_of(turn, turn.answer)
             place = 0 if replay is None else replay.place
             self._context.inspect(run, is_live=turn.answer.is_active, place=place)
+        else:
+            self.say(not_kept())
 
     def inspect_call(self, made: ToolRound) -> None:
         """Opens the run of a round of calls in the inspector, at its first step."""
         run = run_of(made, self._context.folders.traces)
         if run is not None:
             self._context.inspect(run)
+        else:
+            self.say(not_kept())
 
     def edit(self, turn: Turn, text: str) -> None:
         """Sends another version of a prompt."""

@@ -22,10 +22,15 @@ from engine.files import is_bare_name
 
 
 def run_of(answer: Answer | ToolRound, folder: Path) -> Recording | Path | None:
-    """Returns the run of an answer, or of a round of its calls, in memory or as its file; None if none was kept."""
+    """Returns the run of an answer, or of a round of its calls, in memory or as its file; None if it is not kept."""
     if answer.trace is not None:
         return answer.trace
-    return folder / f"{answer.trace_id}{engine.TRACE_SUFFIX}" if is_bare_name(answer.trace_id) else None
+    path = folder / f"{answer.trace_id}{engine.TRACE_SUFFIX}"
+    return path if is_bare_name(answer.trace_id) and path.is_file() else None
+
+
+def not_kept() -> str:
+    return tr("The run of this answer was not kept, or was deleted.")
 
 
 class Replaying(QObject):
@@ -43,7 +48,7 @@ class Replaying(QObject):
         self._wanted = turn, turn.answer
         run = run_of(turn.answer, self._context.folders.traces)
         if run is None:
-            self._failed(SafelightError(tr("The run of this answer was not kept.")))
+            self._failed(SafelightError(not_kept()))
         else:
             self._reader.ask(lambda: read_run(run))
 

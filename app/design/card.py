@@ -10,6 +10,8 @@ from app.design.controls import label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, Gap, column_of
 
+CARD_MARGINS = (16, 12, 16, 12)  # pixels: left, top, right, bottom
+
 
 class Card(QPushButton):
     """A card that is as high as its texts need at its width. ``picture`` takes no mouse events."""
@@ -24,7 +26,7 @@ class Card(QPushButton):
         self.title = label(title, "card-title", wrap=True)
         self.hint = label(hint, "card-hint", wrap=True)
         parts = (picture, Gap(4), self.title, self.hint, STRETCH)
-        self._column = column_of(*parts, margins=(16, 12, 16, 12), spacing=4)
+        self._column = column_of(*parts, margins=CARD_MARGINS, spacing=4)
         self.setLayout(self._column)
         for part in (self.title, self.hint):
             part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)

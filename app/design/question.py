@@ -1,17 +1,17 @@
-"""Asks before files are deleted. Knows no models."""
+"""Asks before something is deleted, and for a name. Both questions return at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QMessageBox, QWidget
+from PySide6.QtWidgets import QInputDialog, QMessageBox, QWidget
 
 from app.system.i18n import tr
 
 
 def ask(parent: QWidget, text: str, yes: Callable[[], None]) -> QMessageBox:
-    """Opens the question and returns at once; ``yes`` is called if the user confirms. Enter and Esc cancel."""
+    """Opens the question; ``yes`` is called if the user confirms. Enter and Esc cancel."""
     box = QMessageBox(QMessageBox.Icon.Warning, tr("Delete"), text, parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
     delete = box.addButton(tr("Delete"), QMessageBox.ButtonRole.DestructiveRole)
@@ -22,6 +22,20 @@ def ask(parent: QWidget, text: str, yes: Callable[[], None]) -> QMessageBox:
     box.setDefaultButton(keep)
     box.setEscapeButton(keep)
     delete.clicked.connect(yes)
+    box.finished.connect(box.deleteLater)
+    box.open()
+    return box
+
+
+def ask_name(parent: QWidget, text: str, name: str, done: Callable[[str], None]) -> QInputDialog:
+    """Asks for a name, which may be empty; ``done`` gets it if the user confirms."""
+    box = QInputDialog(parent)
+    box.setWindowTitle(tr("Rename"))
+    box.setLabelText(text)
+    box.setTextValue(name)
+    box.setOkButtonText(tr("Rename"))
+    box.setCancelButtonText(tr("Cancel"))
+    box.textValueSelected.connect(done)
     box.finished.connect(box.deleteLater)
     box.open()
     return box

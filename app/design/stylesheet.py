@@ -150,6 +150,14 @@ QScrollBar[ring="true"] {{ border: 1px solid {theme.focus}; }}
 QToolButton::menu-indicator, QPushButton::menu-indicator {{ image: none; width: 0; }}
 QProgressBar {{ background: transparent; border: none; max-height: 2px; min-height: 2px; }}
 QProgressBar::chunk {{ background: {theme.accent}; }}
+QToolButton[role="dots"] {{
+    background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 0; min-height: 0;
+    color: {theme.ink};
+}}
+QToolButton[role="dots"]:hover, QToolButton[role="dots"]:pressed {{
+    background: {theme.surface_raised}; border-color: {theme.line_strong};
+}}
+QToolButton[role="dots"][ring="true"] {{ border: 2px solid {theme.focus}; padding: 0; }}
 QPushButton[role="card"] {{
     background: {theme.surface_raised}; border: 1px solid {theme.line}; border-radius: 6px; padding: 12px 16px;
     text-align: left; font-size: {TEXT_BODY}px;

@@ -15,6 +15,7 @@ from app.inspector.export_dialog import ExportDialog
 from app.inspector.going_on import GoingOn
 from app.inspector.page import InspectorPage
 from app.inspector.run_catalog import RECENT, Listed, RunCatalog
+from app.inspector.run_keeping import RunKeeping
 from app.inspector.run_lists import first_offers, other_offers, run_tree
 from app.inspector.run_pictures import RunPictures
 from app.inspector.thought.noising import Noising
@@ -43,10 +44,13 @@ class InspectorController(QObject):
         self.guide = Lazy(self._make_guide)
         self._live: dict[str, Recording] = {}  # runs of this session, by id
         self._gallery = self._listed_gallery()
-        page.titles = self._titles()
-        self._catalog = RunCatalog(context.folders.traces, [one.path for one in self._gallery], self)
+        gallery = [one.path for one in self._gallery]
+        self._catalog = RunCatalog(context.folders.traces, gallery, self, self._hidden_runs)
+        self.keeping = RunKeeping(page.welcome.runs, context.folders.traces, context.say)
+        self.keeping.changed.connect(self._catalog.look)
         self._catalog.changed.connect(self._list_changed)
         self._catalog.failed.connect(self._say_unlisted)
+        page.titles = self._titles()
         context.at_end(self._close)
         page.canvas.calm_chosen.connect(self._keep_view)
         context.settings_changed.connect(self._take_view)
@@ -110,6 +114,14 @@ class InspectorController(QObject):
             self._context.say(str(error))
             return ()
 
+    def _hidden_runs(self) -> frozenset[str]:
+        """Returns the runs of deleted conversations."""
+        try:
+            return self._context.library.hidden_runs()
+        except SafelightError as error:
+            self._context.say(str(error))
+            return frozenset()
+
     @Slot()
     def offer(self) -> None:
         """Shows the gallery and the runs known so far, and looks for further runs, which are added."""
@@ -119,12 +131,13 @@ class InspectorController(QObject):
 
     def _show_offers(self) -> None:
         catalog, mine = self._catalog, tr("Your runs")
-        offers = first_offers(self._gallery, catalog.recent, catalog.outcomes)
+        offers = first_offers(self._gallery, catalog.recent, {**catalog.outcomes, **catalog.names})
         self.page.welcome.runs.offer(offers, folded=mine, waits=not catalog.recent and not catalog.gallery)
 
     @Slot()
     def _list_changed(self) -> None:
         """Updates the lists of runs to choose from."""
+        self.page.titles = self._titles()
         if self.page.player.trace is None:
             self._show_offers()
             return
@@ -248,8 +261,8 @@ class InspectorController(QObject):
             self.forks.show_runs(run_tree(trace.header, known, self._titles(), self._pieces), trace.header.id)
 
     def _titles(self) -> dict[str, str]:
-        """Returns the titles of the gallery's runs by key."""
-        return {str(one.path): tr(one.title) for one in self._gallery}
+        """Returns the titles of the gallery's runs, and the names of the user's, by key."""
+        return {str(one.path): tr(one.title) for one in self._gallery} | dict(self._catalog.names)
 
     def _pieces(self, header: TraceHeader) -> Piece | None:
         """Returns the function from token to text, if the run is in memory or its model is loaded."""

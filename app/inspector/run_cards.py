@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from PySide6.QtCore import Signal, Slot
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QMenu, QSizePolicy, QWidget
 
-from app.design.card import Card
+from app.design.card import CARD_MARGINS, Card
 from app.design.controls import button, label
+from app.design.dots import BUTTON, DotsButton
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
 from app.inspector.run_pictures import PictureView, RunPicture
@@ -24,23 +26,62 @@ FEW_ROWS = 2  # of cards in a folded section
 
 
 class Offer(NamedTuple):
-    """A run that can be opened. ``section`` is its heading. With ``has_picture`` room is kept for a picture."""
+    """A run that can be opened. ``section`` is its heading. With ``has_picture`` room is kept for a picture.
+
+    The user's own can be renamed and deleted.
+    """
 
     title: str
     hint: str
     key: str
     section: str = ""
     has_picture: bool = False
+    is_own: bool = False
 
 
 class RunCard(Card):
-    """The card of a run, with its picture if it has one."""
+    """The card of a run, with its picture if it has one, and a menu if it is the user's own."""
+
+    rename_asked = Signal()
+    delete_asked = Signal()
 
     def __init__(self, offer: Offer, name: str) -> None:
         picture = PictureView()
         super().__init__(picture, offer.title, offer.hint, name)
         self.offer, self.picture = offer, picture
         picture.setVisible(offer.has_picture)
+        self.dots = DotsButton(tr("Actions for {title}", title=offer.title), self)
+        self.dots.setVisible(offer.is_own)
+        self.menu = QMenu(self)
+        if offer.is_own:
+            self.setAccessibleDescription(tr("{hint}. F2 renames, Delete deletes", hint=offer.hint))
+            left, top, right, bottom = CARD_MARGINS
+            self._column.setContentsMargins(left, top, right + BUTTON, bottom)
+            self.menu.addAction(tr("Open") + "\t" + tr("Enter")).triggered.connect(self.click)
+            self.menu.addAction(tr("Rename…") + "\t" + "F2").triggered.connect(self.rename_asked)
+            self.menu.addAction(tr("Delete…") + "\t" + tr("Del")).triggered.connect(self.delete_asked)
+            self.dots.clicked.connect(self._open_menu)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        asked = {Qt.Key.Key_F2: self.rename_asked, Qt.Key.Key_Delete: self.delete_asked}.get(Qt.Key(event.key()))
+        if asked is not None and self.offer.is_own:
+            asked.emit()
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.click()
+        else:
+            super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        if self.offer.is_own:
+            self.menu.popup(event.globalPos())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.dots.move(self.width() - BUTTON - 6, 6)
+
+    @Slot()
+    def _open_menu(self) -> None:
+        self.menu.popup(self.dots.mapToGlobal(self.dots.rect().bottomLeft()))
 
 
 class BlankCard(QFrame):
@@ -61,6 +102,9 @@ class RunCards(QWidget):
     """Emits the key of the chosen run. ``name`` gives the accessible name of a card from its title."""
 
     chosen = Signal(str)
+    rename_asked = Signal(str)
+    delete_asked = Signal(str)
+    delete_all_asked = Signal()
 
     def __init__(self, name: Callable[[str], str] = _opening, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -98,6 +142,7 @@ class RunCards(QWidget):
                 card.picture.set_picture(picture)
 
     def _build(self) -> None:
+        place = next((place for place, card in enumerate(self.cards) if card.hasFocus()), -1)
         if self._host is not None:
             self._column.removeWidget(self._host)
             self._host.hide()
@@ -116,25 +161,32 @@ class RunCards(QWidget):
             offers = [offer for offer in self._offers if offer.section == section]
             hides = section == self._folded and bool(section) and not self._is_whole
             if section:
-                column.addLayout(self._heading(section, len(offers) if hides and len(offers) > few else 0))
+                count = len(offers) if hides and len(offers) > few else 0
+                column.addLayout(self._heading(section, count, is_own=offers[0].is_own))
             cards = [self._card(offer) for offer in (offers[:few] if hides else offers)]
             self.cards += cards
             column.addLayout(self._grid(cards))
             column.addSpacing(GAP)
         self._column.addWidget(self._host)
+        if place >= 0 and self.cards:
+            self.cards[min(place, len(self.cards) - 1)].setFocus()
 
-    def _heading(self, section: str, count: int) -> QHBoxLayout:
+    def _heading(self, section: str, count: int, *, is_own: bool = False) -> QHBoxLayout:
         """Returns a section's title, with a button that shows all of its ``count`` runs; 0 for no button."""
-        title = label(section, "title")
-        if not count:
-            return row_of(title, STRETCH)
-        name = tr("Show all of your runs")
-        return row_of(title, STRETCH, button(tr("All runs ({count})", count=count), name, clicked=self._unfold))
+        buttons = []
+        if count:
+            shown = tr("All runs ({count})", count=count)
+            buttons.append(button(shown, tr("Show all of your runs"), clicked=self._unfold))
+        if is_own:
+            buttons.append(button(tr("Delete all…"), tr("Delete all of your runs"), clicked=self.delete_all_asked))
+        return row_of(label(section, "title"), STRETCH, *buttons, spacing=16)
 
     def _card(self, offer: Offer) -> RunCard:
         card = RunCard(offer, self._name(offer.title))
         card.picture.set_picture(self._pictures.get(offer.key))
         card.clicked.connect(self._choose)
+        card.rename_asked.connect(functools.partial(self.rename_asked.emit, offer.key))
+        card.delete_asked.connect(functools.partial(self.delete_asked.emit, offer.key))
         return card
 
     def _grid(self, cards: Sequence[QWidget]) -> QGridLayout:

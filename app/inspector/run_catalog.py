@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from app.state.run.answers import answers_of, decision_words
 from app.state.run.replay import Replay
 from app.system.timers import later
 from engine import TRACE_SUFFIX, SafelightError, TraceHeader, open_trace
-from engine.trace import read_header, trace_files
+from engine.trace import name_of, read_header, trace_files
 
 LISTED_BYTES = 2 * 2**20  # unpacked, read at a time; an ordinary header has some ten thousand
 KNOWN_BYTES = 8 * 2**20  # unpacked, of all headers kept in memory
@@ -44,10 +44,22 @@ class KeptRuns:
         self._unreported: list[str] = []
         self._outcomes: dict[Path, str] = {}
 
-    def newest(self, count: int) -> list[Path]:
-        """Returns the newest files in the folder, the newest first, without links."""
+    def newest(self, count: int, hidden: frozenset[str] = frozenset()) -> list[Path]:
+        """Returns the newest files in the folder, the newest first, without links and those of ``hidden`` runs."""
         dated = sorted(((status.st_mtime, path) for path, status in trace_files(self._folder)), reverse=True)
-        return [path for _, path in dated[:count]]
+        return [path for _, path in dated if path.stem not in hidden][:count]
+
+    def comes_from(self, header: TraceHeader, hidden: frozenset[str]) -> bool:
+        """Returns True if a run is one of ``hidden``, or was forked from one."""
+        for _ in range(MOST_ANCESTORS if hidden else 0):
+            parent = header.parent
+            if header.id in hidden or (parent is not None and parent.id in hidden):
+                return True
+            above = self.headers([self._folder / f"{parent.id}{TRACE_SUFFIX}"] if parent is not None else [])
+            header, _key = next(above, (None, ""))  # type: ignore[assignment]
+            if header is None:
+                break
+        return False
 
     def headers(self, paths: Iterable[Path]) -> Iterator[Listed]:
         """Yields the headers of the files that can be read, with their paths."""
@@ -121,6 +133,7 @@ class _Look:
     gallery: tuple[Listed, ...] = ()
     ancestors: tuple[Listed, ...] = ()
     outcomes: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     is_over: bool = False
 
@@ -129,7 +142,8 @@ class RunCatalog(QObject):
     """``recent`` are the user's newest readable runs, the newest first; ``gallery`` are the runs shipped with the app.
 
     ``ancestors`` are older runs from which these, or those given to ``look``, were forked. ``outcomes`` has the answers
-    of decisions in a line, by the path of their file.
+    of decisions in a line, and ``names`` the names that the user gave runs, by the path of their file. Runs that
+    ``hidden`` returns, and their forks, are left out of ``recent``.
 
     All are empty before the first ``look``; each finished look replaces them. Must be closed before it is destroyed.
     """
@@ -138,12 +152,20 @@ class RunCatalog(QObject):
     failed = Signal(object)  # list[str]: why files are not listed, in sentences; each is reported once
     _found = Signal(object)  # a _Look, from the thread
 
-    def __init__(self, folder: Path, gallery: Sequence[Path] = (), parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        gallery: Sequence[Path] = (),
+        parent: QObject | None = None,
+        hidden: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
         super().__init__(parent)
+        self._hidden = hidden
         self.recent: tuple[Listed, ...] = ()
         self.gallery: tuple[Listed, ...] = ()
         self.ancestors: tuple[Listed, ...] = ()
         self.outcomes: Mapping[str, str] = {}
+        self.names: Mapping[str, str] = {}
         self._of: tuple[TraceHeader, ...] = ()
         self._kept = KeptRuns(folder)  # used by the thread only, and there is one thread at a time
         self._gallery = tuple(gallery)
@@ -173,7 +195,8 @@ class RunCatalog(QObject):
         self._of = tuple(of) or self._of
         self._is_asked_again = self.is_looking
         if not self.is_looking:
-            self._thread = threading.Thread(target=self._read, name="safelight-runs", daemon=True)
+            hidden = self._hidden()
+            self._thread = threading.Thread(target=self._read, args=(hidden,), name="safelight-runs", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
@@ -186,28 +209,32 @@ class RunCatalog(QObject):
         if self._thread is not None:
             self._thread.join(CLOSING_SECONDS)
 
-    def _read(self) -> None:
+    def _read(self, hidden: frozenset[str]) -> None:
         """Reads all files. Runs in the thread."""
         recent: list[Listed] = []
         gallery: list[Listed] = []
         ancestors: list[Listed] = []
         problems: list[str] = []
         outcomes: dict[str, str] = {}
+        names: dict[str, str] = {}
         try:
-            for paths, found in ((self._kept.newest(RECENT), recent), (self._gallery, gallery)):
+            for paths, found in ((self._kept.newest(RECENT, hidden), recent), (self._gallery, gallery)):
                 for one in self._kept.headers(paths):
                     if self._closed.is_set():
                         return
-                    found.append(one)
                     header, path = one
-                    said = self._kept.outcome(header, Path(path))
+                    if self._kept.comes_from(header, hidden):
+                        continue
+                    found.append(one)
+                    said, name = self._kept.outcome(header, Path(path)), name_of(Path(path))
                     outcomes |= {path: said} if said else {}
-                    self._report(_Look(tuple(recent), tuple(gallery), outcomes=dict(outcomes)))
+                    names |= {path: name} if name else {}
+                    self._report(_Look(tuple(recent), tuple(gallery), outcomes=dict(outcomes), names=dict(names)))
             known = [header for header, _ in (*recent, *gallery)]
             ancestors.extend(self._kept.ancestors((*known, *self._of), [header.id for header in known]))
             problems = self._kept.problems()
         finally:
-            known_now = tuple(recent), tuple(gallery), tuple(ancestors), outcomes, tuple(problems)
+            known_now = tuple(recent), tuple(gallery), tuple(ancestors), outcomes, names, tuple(problems)
             self._report(_Look(*known_now, is_over=True))
 
     def _report(self, look: _Look) -> None:
@@ -219,12 +246,13 @@ class RunCatalog(QObject):
     def _take(self, look: _Look) -> None:
         if self._closed.is_set():
             return
-        known = self.recent, self.gallery, self.ancestors
+        known = self.recent, self.gallery, self.ancestors, self.names
         self.recent = look.recent if look.is_over or len(look.recent) > len(self.recent) else self.recent
         self.gallery = look.gallery if look.is_over or len(look.gallery) > len(self.gallery) else self.gallery
         self.ancestors = look.ancestors if look.is_over else self.ancestors
         self.outcomes = {**self.outcomes, **look.outcomes}
-        is_new = known != (self.recent, self.gallery, self.ancestors)
+        self.names = look.names if look.is_over else {**self.names, **look.names}
+        is_new = known != (self.recent, self.gallery, self.ancestors, self.names)
         if not look.is_over:
             if is_new and not self._later.isActive():
                 self._later.start(PIECE_MS)

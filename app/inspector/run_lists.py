@@ -17,13 +17,17 @@ Pieces = Callable[[TraceHeader], Piece | None]
 
 
 def first_offers(
-    gallery: Sequence[GalleryTrace], recent: Iterable[Listed], outcomes: Mapping[str, str] | None = None
+    gallery: Sequence[GalleryTrace], recent: Iterable[Listed], titles: Mapping[str, str] | None = None
 ) -> list[Offer]:
-    """Returns the runs of the welcome page: the user's, then the gallery. A decision is shown by its answers."""
+    """Returns the runs of the welcome page: the user's, then the gallery.
+
+    ``titles`` are those of decisions, which are shown by their answers, and of named runs, by key.
+    """
     offers = []
     for header, key in recent:
-        title = (outcomes or {}).get(key, "")[:MOST_TITLE] or prompt_in_line(header)
-        offers.append(Offer(title, _line(kind_words(header), _when(header), run_title(header)), key, tr("Your runs")))
+        title = (titles or {}).get(key, "")[:MOST_TITLE] or prompt_in_line(header)
+        hint = _line(kind_words(header), _when(header), run_title(header))
+        offers.append(Offer(title, hint, key, tr("Your runs"), is_own=True))
     shipped = (Offer(tr(one.title), tr(one.note), str(one.path), tr("Gallery"), has_picture=True) for one in gallery)
     return [*offers, *shipped]
 
@@ -39,7 +43,7 @@ def other_offers(
 
     Args:
         here: the header of the run itself, which is left out.
-        titles: titles of the gallery's runs, by key.
+        titles: titles of the gallery's runs and of named ones, by key.
     """
     found = [(header, key, tr("This session")) for header, key in session]
     found += [(header, key, tr("Your runs")) for header, key in recent]
@@ -69,7 +73,7 @@ def run_tree(here: TraceHeader, listed: Iterable[Listed], titles: dict[str, str]
     Args:
         here: the header of the open run.
         listed: all known runs, including ``here``; the first one of each id counts.
-        titles: titles of the gallery's runs, by key.
+        titles: titles of the gallery's runs and of named ones, by key.
         pieces: gives a run's function from token to text, if that is known.
     """
     headers: dict[str, Listed] = {}
@@ -84,7 +88,8 @@ def run_tree(here: TraceHeader, listed: Iterable[Listed], titles: dict[str, str]
     for header in found:
         if header.id in family:
             key = headers[header.id][1]
-            title = made_in_words(header, pieces(header)) if header.parent is not None else titles.get(key, "")
+            made = made_in_words(header, pieces(header)) if header.parent is not None else ""
+            title = titles.get(key) or made
             items.append(RunItem(header.id, parents[header.id], key, title or prompt_in_line(header)))
     return items
 

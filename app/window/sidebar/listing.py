@@ -5,40 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QItemSelection, QModelIndex, QPoint, Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QKeyEvent, QKeySequence, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QToolButton, QWidget
+from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QKeyEvent, QKeySequence, QResizeEvent
+from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView
 
 from app.design import themes
+from app.design.dots import DotsButton
 from app.design.tokens import SPACE_2
 from app.library import Summary
 from app.library.search import terms_of
 from app.system.i18n import tr
 from app.window.sidebar.menus import RowMenu
-from app.window.sidebar.painting import BUTTON, RowPainter
+from app.window.sidebar.painting import RowPainter
 from app.window.sidebar.rows import ConversationRows, Index, shown_title
-
-
-class DotsButton(QToolButton):
-    """A button with three dots, drawn, since not every font has them."""
-
-    def __init__(self, name: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("role", "dots")
-        self.setAccessibleName(name)
-        self.setToolTip(name)
-        self.setFixedSize(BUTTON, BUTTON)
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        super().paintEvent(event)
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(self.palette().buttonText())
-        middle = self.rect().center()
-        for step in (-5, 0, 5):
-            painter.drawEllipse(middle + QPoint(step + 1, 1), 1.5, 1.5)
-        painter.end()
 
 
 class ConversationList(QListView):

@@ -9,6 +9,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen, QTextChar
 from PySide6.QtWidgets import QLineEdit, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.design import themes
+from app.design.dots import BUTTON
 from app.design.focus_rings import is_ringed
 from app.design.fonts import TEXT_BODY, TEXT_SMALL, px
 from app.design.tokens import RADIUS, SPACE_1, SPACE_2, SPACE_3, SPACE_4, color
@@ -17,7 +18,6 @@ from app.library.search import Term, spans
 from app.system.i18n import tr
 from app.window.sidebar.rows import ConversationRows, shown_title
 
-BUTTON = 28  # pixels; the menu button of a row is a square
 LEFT, RIGHT = SPACE_3, SPACE_2  # pixels around the text, within a row
 LEAST_ROW = 36
 

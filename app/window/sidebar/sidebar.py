@@ -9,13 +9,14 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QApplication, QSizePolicy, QStackedWidget, QWidget
 
 from app.design.controls import button, label
+from app.design.dots import DotsButton
 from app.design.fonts import TEXT_BODY
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.tokens import Theme
 from app.library import Summary
 from app.system.i18n import tr
 from app.window.sidebar.deleted import DeletedList
-from app.window.sidebar.listing import ConversationList, DotsButton
+from app.window.sidebar.listing import ConversationList
 from app.window.sidebar.rows import shown_title
 from app.window.sidebar.search_field import SearchField
 from app.window.sidebar.undo import UndoBar
@@ -32,14 +33,6 @@ QWidget#sidebar QListView[ring="true"] {{ border: none; }}
 QWidget#sidebar QListView::item {{ border: none; padding: 0; }}
 QWidget#sidebar QLineEdit#rename {{ padding: 3px 7px; min-height: 0; font-size: {TEXT_BODY}px; }}
 QWidget#sidebar QListWidget#deleted::item {{ padding: 6px 8px; border-radius: 4px; }}
-QToolButton[role="dots"] {{
-    background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 0; min-height: 0;
-    color: {theme.ink};
-}}
-QToolButton[role="dots"]:hover, QToolButton[role="dots"]:pressed {{
-    background: {theme.surface_raised}; border-color: {theme.line_strong};
-}}
-QToolButton[role="dots"][ring="true"] {{ border: 2px solid {theme.focus}; padding: 0; }}
 QFrame#undo {{ background: {theme.surface_raised}; border: none; border-left: 2px solid {theme.faint_ink}; }}
 """
 
