@@ -101,8 +101,8 @@ class SettingsDialog(QDialog):
     ) -> None:
         """
         Args:
-            further: sections that are not made of preferences: a title and a widget each. Its object name is what
-                ``show_setting`` takes.
+            further: parts that are not made of preferences: the title of a section, which may be one of the others, and
+                a widget each. Its object name is what ``show_setting`` takes.
         """
         super().__init__(parent)
         self.setObjectName("preferences")
@@ -125,11 +125,12 @@ class SettingsDialog(QDialog):
         self.pages = QStackedWidget()
         self._places: dict[str, int] = {}  # of the sections, by the names of their settings
         *firsts, last = with_languages(SECTIONS, installed())
+        parts = dict(further)
+        self.controls |= {widget.objectName(): widget for widget in parts.values()}
         for section in firsts:
-            self._add_preferences(section)
-        for title, widget in further:
+            self._add_preferences(section, parts.pop(tr(section.title), None))
+        for title, widget in parts.items():
             self._add_section(title, [widget], [widget.objectName()])
-            self.controls[widget.objectName()] = widget
         self._add_preferences(last)
         self.sections.currentRowChanged.connect(self.pages.setCurrentIndex)
         self.sections.setCurrentRow(0)
@@ -166,10 +167,14 @@ class SettingsDialog(QDialog):
         self.sections.doItemsLayout()  # rows measured before the style sheet was applied would overlap
         self.sections.setFocus()
 
-    def _add_preferences(self, section: PreferenceSection) -> None:
+    def _add_preferences(self, section: PreferenceSection, part: QWidget | None = None) -> None:
         self._shown += section.items
-        rows = [self._row(item) for item in section.items]
-        self._add_section(tr(section.title), rows, [item.name for item in section.items])
+        rows: list[QWidget | QLayout] = [self._row(item) for item in section.items]
+        names = [item.name for item in section.items]
+        if part is not None:
+            rows.append(part)
+            names.append(part.objectName())
+        self._add_section(tr(section.title), rows, names)
 
     def _add_section(self, title: str, parts: Sequence[QWidget | QLayout], names: Sequence[str]) -> None:
         page = QScrollArea()

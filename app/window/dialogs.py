@@ -54,13 +54,13 @@ class Dialogs(QObject):
     def open_setting(self, name: str) -> None:
         from app.settings.dialog import SettingsDialog, style  # not needed at start
         from app.tools.panel import ToolsPanel
+        from app.window.storage import Storage
 
         context = self._context
         tools = ToolsPanel(context.tools, lambda: context.model)
         context.model_changed.connect(tools.refresh)
-        opened = SettingsDialog(
-            context.preferences, context.values, context.settings, self._parent, further=[(tr("Tools"), tools)]
-        )
+        further = [(tr("Tools"), tools), (tr("Storage and privacy"), Storage(context.folders))]
+        opened = SettingsDialog(context.preferences, context.values, context.settings, self._parent, further=further)
         opened.changed.connect(self._preference_changed)
         opened.act_requested.connect(lambda name: opened.say(name, self.act(name, opened)))
         self._dress(opened, style)
@@ -189,6 +189,7 @@ def _settings(
             yield Action(
                 f"setting {item.name}", tr(item.label), tr("Settings, {section}", section=tr(section.title)), go
             )
+    yield Action("setting storage", tr("What is kept"), tr("Settings"), functools.partial(open_setting, "storage"))
     yield Action("setting tools", tr("Tools"), tr("Settings"), functools.partial(open_setting, "tools"))
     for setting in (*(setting for setting in SAMPLER if setting.name in shown), SEED):
         run = functools.partial(open_sampler, setting.name)
