@@ -68,6 +68,7 @@ class ChatController(QObject):
         page.composer.larger_asked.connect(self._show_models)
         page.composer.meter.follow(self._pending)
         session.path_changed.connect(self.show_path)
+        session.found.connect(page.show_found)
         session.progressed.connect(self._progressed)
         session.returned.connect(self._give_back)
         context.backend.pacing.revealed.connect(page.reveal)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from PySide6.QtCore import Slot
+from PySide6.QtCore import QPoint, Slot
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QFont, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
@@ -23,6 +23,7 @@ from app.design.drops import accept_drag
 from app.design.fonts import TEXT_BODY, TEXT_LEAD, px
 from app.design.layouts import boxed, column_of
 from app.design.notice import Notice
+from app.library.search import Term, terms_of
 from app.state.chat.conversation import Answer, ChatState, Turn
 from app.state.chat.prompts import Suggestion
 from app.system.i18n import tr
@@ -61,6 +62,8 @@ class ChatPage(QWidget):
         self._model: LoadedModel | None = None
         self._can_repeat = True
         self._skips = False
+        self._found: tuple[Turn, tuple[Term, ...]] | None = None  # that a search has found
+        self._is_found_shown = True  # scrolled to
         self._held_replay: int | None = None  # pixels between the top of the page and the replay bar
         self._models: weakref.WeakKeyDictionary[Answer, LoadedModel] = weakref.WeakKeyDictionary()  # who wrote it
         self.setAcceptDrops(True)
@@ -114,6 +117,7 @@ class ChatPage(QWidget):
         place = None if is_other else FocusPlace.of(self._path, self.view_of)
         path = chat.turns
         self._chat, self._model, self._path = chat, model, path
+        self._found = None if is_other else self._found
         self._note_writers()
         kept = [view for view in self._views() if view.turn in path]
         self.scroller.set_items(path, follow=is_other or chat.active is not None)
@@ -124,6 +128,34 @@ class ChatPage(QWidget):
         self._pages.setCurrentWidget(self.scroller if path else self.welcome)
         if place is not None:
             place.keep(path, self.view_of, self.composer.edit)
+
+    @Slot(object, str)
+    def show_found(self, turn: Turn, query: str) -> None:
+        """Marks the terms of a query in a turn, and scrolls to the first; follows ``show_chat``."""
+        before, self._found = self._found, (turn, tuple(terms_of(query)))
+        self._is_found_shown = False
+        for view in self._views():
+            if view.turn is turn or (before is not None and view.turn is before[0]):
+                self._mark(view)
+        self.scroller.realise(turn)
+        self._go_to_found()
+
+    def _mark(self, view: TurnView) -> None:
+        """Marks what a search has found in a turn, or takes the marks away."""
+        terms = self._found[1] if self._found is not None and self._found[0] is view.turn else ()
+        for prose in (view.prompt.prose, view.answer.text):
+            prose.mark(terms)
+
+    def _go_to_found(self) -> None:
+        """Scrolls to the first mark, once; is called again while the text is still being laid out."""
+        view = self.view_of(self._found[0]) if self._found is not None and not self._is_found_shown else None
+        if view is None:
+            return
+        proses = view.prompt.prose, view.answer.text
+        tops = [(prose, prose.first_mark()) for prose in proses]
+        offset = next((prose.mapTo(view, QPoint(0, top)).y() for prose, top in tops if top is not None), None)
+        self._is_found_shown = offset is not None or all(prose.is_laid_out for prose in proses)
+        self.scroller.show_place(view.turn, offset or 0)
 
     def refresh(self, share: float = 1.0) -> None:
         """Shows the changed running answer, with a share (0 to 1) of its latest step."""
@@ -222,13 +254,18 @@ class ChatPage(QWidget):
     def _make(self, turn: Turn) -> TurnView:
         from app.chat.messages.turn import TurnView  # large import that an empty page does not need
 
-        rebuilt = partial(self.scroller.rechain, turn)
+        rebuilt = partial(self._rebuilt, turn)
         view = TurnView(turn, self._models.get(turn.answer), self._options, self.commands, rebuilt)
         view.answer.replay.moving.connect(self._hold_replay)
         view.answer.replay.moved.connect(self._keep_replay)
         view.answer.replay_ended.connect(self._settle_replay)
+        self._mark(view)
         self._show_state(view)
         return view
+
+    def _rebuilt(self, turn: Turn) -> None:
+        self.scroller.rechain(turn)
+        self._go_to_found()
 
     def _warm(self, turn: Turn) -> Iterator[None]:
         from app.chat.prose.reading import prepare  # as in ``_make``

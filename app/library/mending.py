@@ -73,7 +73,7 @@ def _is_message(row: Row) -> bool:
 
 def _summary(row: Row) -> Summary:
     created = _time(row["created"], _time(row["updated"], 0.0))
-    texts = {name: _text(row[name]) for name in ("title", "system_prompt", "preset", "model")}
+    texts: dict[str, Any] = {name: _text(row[name]) for name in ("title", "system_prompt", "preset", "model")}
     updated = _time(row["updated"], created)
     return Summary(_id(row["id"]), created=created, updated=updated, pinned=row["pinned"] == 1, **texts)
 

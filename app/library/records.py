@@ -47,6 +47,7 @@ class Summary:
     preset: str = ""
     model: str = ""
     snippet: str = ""  # excerpt of the message in which a search found something
+    found: int | None = None  # that message
 
 
 @dataclass(frozen=True)
@@ -94,10 +95,11 @@ MESSAGE_COLUMNS = f"{WRITTEN_COLUMNS}, id"
 _MESSAGE_NAMES = MESSAGE_COLUMNS.split(", ")
 
 
-def summary_of(row: Sequence[Any], snippet: str = "") -> Summary:
+def summary_of(row: Sequence[Any], snippet: str = "", found: int | None = None) -> Summary:
     """Returns the summary in a row of ``SUMMARY_COLUMNS``."""
     id, title, created, updated, pinned, system_prompt, preset, model = row
-    return Summary(id, title[:LONGEST_NAME], created, updated, bool(pinned), system_prompt, preset, model, snippet)
+    title, pinned = title[:LONGEST_NAME], bool(pinned)
+    return Summary(id, title, created, updated, pinned, system_prompt, preset, model, snippet, found)
 
 
 def message_of(row: Sequence[Any]) -> StoredMessage:

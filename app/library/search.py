@@ -114,7 +114,7 @@ def look_up(connection: sqlite3.Connection, query: str) -> list[Summary]:
         [value for term in terms for value in (_sought(term), _sought(term))],
     ).fetchall()
     snippets = _snippets(connection, terms) if terms and rows else {}
-    return [summary_of(row, snippets.get(row[0], "")) for row in rows]
+    return [summary_of(row, *snippets.get(row[0], ("", None))) for row in rows]
 
 
 def _conversations_with(term: Term) -> str:
@@ -138,13 +138,13 @@ def _sought(term: Term) -> str:
     return term.match if term.is_word else term.pattern
 
 
-def _snippets(connection: sqlite3.Connection, terms: list[Term]) -> dict[int, str]:
-    """Returns for each conversation an excerpt of the message with the most terms."""
+def _snippets(connection: sqlite3.Connection, terms: list[Term]) -> dict[int, tuple[str, int]]:
+    """Returns for each conversation an excerpt of the message with the most terms, and its id."""
     hits = " + ".join(f"({_in_message(term)})" for term in terms)
     best = connection.execute(
         # Next to ``max``, SQLite takes bare columns from the row with the maximum.
-        f"SELECT conversation, content, max(hits) FROM (SELECT conversation, content, {hits} AS hits FROM messages "
-        "WHERE removed IS NULL) WHERE hits > 0 GROUP BY conversation",
+        f"SELECT conversation, id, content, max(hits) FROM (SELECT conversation, id, content, {hits} AS hits "
+        "FROM messages WHERE removed IS NULL) WHERE hits > 0 GROUP BY conversation",
         [_sought(term) for term in terms],
     )
-    return {conversation: excerpt(content, terms) for conversation, content, _hits in best}
+    return {conversation: (excerpt(content, terms), id) for conversation, id, content, _hits in best}

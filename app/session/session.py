@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,7 @@ class Session(QObject):
     """The shown conversation, and at most one running answer."""
 
     path_changed = Signal()  # the shown turns have changed
+    found = Signal(object, str)  # the Turn that a search has found, which is shown; the query
     progressed = Signal()  # the current answer, which is shown, has new events
     ended = Signal()  # a run has ended; ``progressed`` came first if it is shown
     listed = Signal()  # the library's list of conversations has changed
@@ -135,8 +137,11 @@ class Session(QObject):
         self._fetch()
         self.path_changed.emit()
 
-    def open(self, conversation: int) -> None:
-        """Shows a stored conversation; if it has a running answer or unsaved changes, the one in memory."""
+    def open(self, conversation: int, message: int | None = None, query: str = "") -> None:
+        """Shows a stored conversation; if it has a running answer or unsaved changes, the one in memory.
+
+        With a ``message``, its versions are shown, and ``found`` follows with the query that found it.
+        """
         in_memory = self.saving.chats if self._run is None else [self._run.chat, *self.saving.chats]
         chat = next((chat for chat in in_memory if chat.id == conversation), None)
         try:
@@ -145,8 +150,16 @@ class Session(QObject):
             self.failed.emit(str(error), "")
             return
         self._removed = None
+        turn: Turn | None = None
+        for branch, place in self.chat.path_to(message) if message is not None else ():
+            turn = branch.items[place] if isinstance(branch.items[place], Turn) else turn
+            if branch.shown != place:
+                branch.show(place)
+                self._keep("show", branch, self.chat, partial(self._stored.show, branch.items[place]))
         self._fetch()
         self.path_changed.emit()
+        if turn is not None:
+            self.found.emit(turn, query)
 
     def _fetch(self) -> None:
         """Reads the pictures of the shown conversation in the background."""

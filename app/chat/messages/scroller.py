@@ -198,6 +198,14 @@ class Scroller(QScrollArea):
         if aim != value and not (goes_on and total - value > page // 2):
             self._glide_to(aim)
 
+    def show_place(self, item: Hashable, offset: int) -> None:
+        """Scrolls so that what is ``offset`` pixels below the top of a part is in the upper third of the page."""
+        self.realise(item)
+        self._glide.stop()
+        self._slack = 0
+        self._arrange((item, offset - self.viewport().height() // 3))
+        self._note_end()
+
     def height_in_sight(self, widget: QWidget) -> int:
         """Returns the distance of a widget within a part from the top of the page, in pixels."""
         return widget.mapTo(self.viewport(), QPoint()).y()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -251,8 +251,15 @@ class Piece:
         """Returns the row of a block; in paragraphs each block is one row. None in a box."""
         return None if self.is_boxed else self.rows[block.blockNumber()]
 
-    def paint(self, painter: QPainter, exposed: QRect, selected: tuple[int, int] | None, ringed: Link | None) -> None:
-        """Draws the part within ``exposed``."""
+    def paint(
+        self,
+        painter: QPainter,
+        exposed: QRect,
+        selected: tuple[int, int] | None,
+        ringed: Link | None,
+        found: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        """Draws the part within ``exposed``; ``found`` are places that a search has found."""
         theme = self._style.theme
         if self.code is not None:
             painter.setPen(color(theme.line))
@@ -266,7 +273,7 @@ class Piece:
         context = QAbstractTextDocumentLayout.PaintContext()
         context.clip = QRectF(shown.translated(self.scrolled - self.inner.left(), -self.inner.top()))
         context.palette.setColor(context.palette.ColorRole.Text, color(theme.ink))
-        marked = []
+        marked = [self._mark(*place, background=theme.selection) for place in found]
         if selected is not None and selected[0] != selected[1]:
             marked.append(self._mark(*selected, background=theme.selection))
         if ringed is not None:

@@ -7,6 +7,7 @@ that the text names are loaded. Formulas and the colours of programs arrive late
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import (
@@ -42,6 +43,7 @@ from app.chat.prose.sheet import Sheet, token_rects
 from app.design import themes
 from app.design.controls import button, chain_tabs, folded
 from app.design.tokens import color
+from app.library.search import Term, spans
 from app.state.run.text_map import TextMap
 from app.system.i18n import tr
 from app.system.timers import later
@@ -83,6 +85,8 @@ class Prose(QWidget):
         self._working = later(self, self._work)
         self._arrivals = Arrivals(self, self._take)
         self._selection, self._links = Selection(self._sheet), LinkRing(self._sheet.pieces)
+        self._terms: tuple[Term, ...] = ()  # that are marked
+        self._marks: dict[Piece, list[tuple[int, int]]] = {}  # known ones
         self._pressed_link = ""
         self._by_keyboard = False
         self._lent = QRect()
@@ -110,6 +114,34 @@ class Prose(QWidget):
             self.setAccessibleDescription(safe(text[:MOST_DESCRIBED]))
             self._build()
 
+    def mark(self, terms: tuple[Term, ...]) -> None:
+        """Marks all places of these terms; if the part shown at first has none, all of the text is shown."""
+        if terms == self._terms:
+            return
+        self._terms = terms
+        self._marks.clear()
+        if terms and not self._whole and not spans(shown_part(self._text), terms) and spans(self._text, terms):
+            self._whole = True
+            self._build()
+        self.update()
+
+    def first_mark(self) -> int | None:
+        """Returns the top of the first mark, in pixels; None if there is none, or it is not laid out yet."""
+        found = ((piece, marks[0]) for piece in self._sheet.shown if (marks := self._marks_in(piece)))
+        return next((round(piece.span_rect(*mark).top()) for piece, mark in found), None)
+
+    @property
+    def is_laid_out(self) -> bool:
+        """True if all of the shown text is laid out."""
+        return self._sheet.is_done
+
+    def _marks_in(self, piece: Piece) -> list[tuple[int, int]]:
+        if self._terms and piece not in self._marks:
+            text = piece.letters()
+            units = [0, *accumulate(2 if ord(letter) > 0xFFFF else 1 for letter in text)]  # as Qt counts
+            self._marks[piece] = [(units[start], units[end]) for start, end in spans(text, self._terms)]
+        return self._marks.get(piece, [])
+
     @Slot()
     def _restyle(self) -> None:
         style = Style.now()
@@ -134,6 +166,7 @@ class Prose(QWidget):
     def _build(self) -> None:
         shown = self._text if self._whole else shown_part(self._text)
         self._controls.clear()
+        self._marks.clear()
         self._working.stop()
         self._sheet = Sheet(rows_of(shown, markdown=self._markdown, quoted=self._quoted), self._style)
         self._selection, self._links = Selection(self._sheet), LinkRing(self._sheet.pieces)
@@ -217,6 +250,7 @@ class Prose(QWidget):
         held = self._selection.hold()
         self._arrivals.put_in(is_all=self._sheet.take(self._arrivals.jobs, SLICE))
         self._selection.restore(held)
+        self._marks.clear()
         self._links.look_again()
         self._show_layout()
 
@@ -261,7 +295,7 @@ class Prose(QWidget):
             if not piece.rect.intersects(exposed.adjusted(0, -24, 0, 24)):
                 continue
             link = ringed[1] if ringed is not None and ringed[0] == number else None
-            piece.paint(painter, exposed, self._selection.within(number), link)
+            piece.paint(painter, exposed, self._selection.within(number), link, self._marks_in(piece))
             if piece.code is not None:
                 piece.paint_header(painter)
         if self.hasFocus() and self._by_keyboard and ringed is None:

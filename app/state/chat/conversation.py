@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from app.state.chat.attachment import AttachedPicture, Attachment, with_attachments
 from app.state.chat.calls import ToolRound
@@ -271,6 +271,22 @@ class ChatState:
     def active(self) -> Answer | None:
         """The answer that is running."""
         return self._asked.answer if self._asked is not None and self._asked.answer.is_active else None
+
+    def path_to(self, message: int) -> list[tuple[Versions[Any], int]]:
+        """Returns the choices of versions that show a message, by its id; empty if there is no such message."""
+        waiting: list[tuple[Versions[Turn], list[tuple[Versions[Any], int]]]] = [(self.first, [])]
+        while waiting:
+            branch, before = waiting.pop()
+            for place, turn in enumerate(branch.items):
+                path = [*before, (branch, place)]
+                if turn.id == message:
+                    return path
+                for version, answer in enumerate(turn.answers.items):
+                    further = [*path, (turn.answers, version)]
+                    if answer.id == message:
+                        return further
+                    waiting.append((answer.following, further))
+        return []
 
     def alternatives(self, turn: Turn) -> Versions[Turn]:
         """Returns all versions of a prompt on the path."""

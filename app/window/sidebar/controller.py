@@ -54,7 +54,7 @@ class SidebarController(QObject):
         self.ask_save: AskSave = self._ask_save
         self.ask_open: AskOpen = self._ask_open
         sidebar.new_asked.connect(self.begin)
-        sidebar.opened.connect(session.open)
+        sidebar.opened.connect(self._open)
         sidebar.searched.connect(self._search)
         sidebar.renamed.connect(self._rename)
         sidebar.pin_asked.connect(self._pin)
@@ -100,6 +100,13 @@ class SidebarController(QObject):
     def _search(self, query: str) -> None:
         self._query = query
         self.refresh()
+
+    @Slot(int)
+    def _open(self, conversation: int) -> None:
+        """Opens a conversation, at the message that the search has found."""
+        rows = self.sidebar.list.rows
+        summary = rows.summary(rows.index_of(conversation))
+        self._session.open(conversation, None if summary is None else summary.found, self._query)
 
     @Slot(int, str)
     def _rename(self, conversation: int, title: str) -> None:
