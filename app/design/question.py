@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QInputDialog, QMessageBox, QWidget
+from PySide6.QtGui import QIcon
+from PySide6.QtWidgets import QInputDialog, QMessageBox, QPushButton, QWidget
 
+from app.design.fonts import px
 from app.system.i18n import tr
+
+NAME_WIDTH = 400  # pixels at 100 %, of the question for a name
 
 
 def ask(parent: QWidget, text: str, yes: Callable[[], None]) -> QMessageBox:
@@ -35,6 +39,9 @@ def ask_name(parent: QWidget, text: str, name: str, done: Callable[[str], None])
     box.setTextValue(name)
     box.setOkButtonText(tr("Rename"))
     box.setCancelButtonText(tr("Cancel"))
+    for made in box.findChildren(QPushButton):
+        made.setIcon(QIcon())  # some desktops put icons on them
+    box.resize(px(NAME_WIDTH), box.sizeHint().height())
     box.textValueSelected.connect(done)
     box.finished.connect(box.deleteLater)
     box.open()

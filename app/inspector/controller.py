@@ -24,6 +24,7 @@ from app.player.player import Player
 from app.state.run.comparison import asked
 from app.system.i18n import tr, trn
 from engine import GalleryTrace, Recording, SafelightError, TraceHeader
+from engine.trace import TraceFile
 
 if TYPE_CHECKING:
     from app.inspector.guide.guide import Guide
@@ -95,7 +96,10 @@ class InspectorController(QObject):
         self._context.apply_values()
 
     def enter(self) -> None:
-        """Shows the runs to open if none is open."""
+        """Shows the runs to open if none is open, or if the file of the open one was deleted."""
+        trace = self.page.player.trace
+        if isinstance(trace, TraceFile) and trace.path is not None and not trace.path.exists():
+            self.page.close_trace()
         if self.page.player.trace is None:
             self.offer()
         self.page.setFocus()

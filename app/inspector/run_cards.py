@@ -52,14 +52,14 @@ class RunCard(Card):
         picture.setVisible(offer.has_picture)
         self.dots = DotsButton(tr("Actions for {title}", title=offer.title), self)
         self.dots.setVisible(offer.is_own)
-        self.menu = QMenu(self)
+        self.actions_menu = QMenu(self)
         if offer.is_own:
             self.setAccessibleDescription(tr("{hint}. F2 renames, Delete deletes", hint=offer.hint))
             left, top, right, bottom = CARD_MARGINS
             self._column.setContentsMargins(left, top, right + BUTTON, bottom)
-            self.menu.addAction(tr("Open") + "\t" + tr("Enter")).triggered.connect(self.click)
-            self.menu.addAction(tr("Rename…") + "\t" + "F2").triggered.connect(self.rename_asked)
-            self.menu.addAction(tr("Delete…") + "\t" + tr("Del")).triggered.connect(self.delete_asked)
+            self.actions_menu.addAction(tr("Open") + "\t" + tr("Enter")).triggered.connect(self.click)
+            self.actions_menu.addAction(tr("Rename…") + "\t" + "F2").triggered.connect(self.rename_asked)
+            self.actions_menu.addAction(tr("Delete…") + "\t" + tr("Del")).triggered.connect(self.delete_asked)
             self.dots.clicked.connect(self._open_menu)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -73,7 +73,7 @@ class RunCard(Card):
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         if self.offer.is_own:
-            self.menu.popup(event.globalPos())
+            self.actions_menu.popup(event.globalPos())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -81,7 +81,7 @@ class RunCard(Card):
 
     @Slot()
     def _open_menu(self) -> None:
-        self.menu.popup(self.dots.mapToGlobal(self.dots.rect().bottomLeft()))
+        self.actions_menu.popup(self.dots.mapToGlobal(self.dots.rect().bottomLeft()))
 
 
 class BlankCard(QFrame):

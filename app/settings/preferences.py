@@ -95,8 +95,8 @@ LANGUAGE = Choice(
 DATA_FOLDER = Folder(
     "data_folder",
     "Data folder",
-    "Where conversations and downloaded models are kept. Takes effect at the next start. Files are not moved: copy the "
-    "contents of the old folder yourself.",
+    "Where conversations, recorded runs and downloaded models are kept. Takes effect at the next start. Files are not "
+    "moved: copy the contents of the old folder yourself.",
 )
 OFFLINE = Switch(
     "offline",

@@ -1,4 +1,4 @@
-"""What is kept on the disk, where, and how large it is, for the settings. Sizes are read in a thread."""
+"""Shows in the settings what is kept on the disk, where, and how large it is. Sizes are read in a thread."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QAction, QKeyEvent
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QListWidget, QListWidgetItem, QWidget
 
-from app.design.controls import button, label
+from app.design.controls import button, flow_of, label
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.question import ask
 from app.library import Summary
@@ -47,8 +47,8 @@ class DeletedList(QWidget):
             self.list.addAction(action)
         kept = tr("Kept for {days} days, then erased with their recorded runs.", days=KEPT_DAYS)
         texts = row_of(self.back, STRETCH), label(tr("Recently deleted"), "title"), label(kept, "caption", wrap=True)
-        below = column_of(row_of(self.restore, self.erase, STRETCH, spacing=8), margins=(4, 0, 4, 4))
-        self.setLayout(column_of(*texts, (self.list, 1), below, margins=(8, 12, 4, 8), spacing=8))
+        below = flow_of(self.restore, self.erase)  # below each other where text is large
+        self.setLayout(column_of(*texts, (self.list, 1), below, margins=(12, 12, 8, 12), spacing=8))
 
     def show_conversations(self, summaries: Sequence[Summary], now: float) -> None:
         """Replaces the rows; ``updated`` is the time of a deletion. The selection stays where it can."""

@@ -107,12 +107,12 @@ def test_all_runs_are_deleted_after_a_question_that_says_how_many_and_how_large(
     for _ in range(3):
         run_of(context)
     (context.folders.traces / "notes.txt").write_text("mine")
+    size = round(sum(path.stat().st_size for path in context.folders.traces.glob("*.sltrace")) / 1000)
     inspector = opened(qtbot, context, 3)
     buttons = inspector.page.welcome.runs.findChildren(QPushButton)
     next(made for made in buttons if made.text() == "Delete all…").click()
     qtbot.waitUntil(lambda: inspector.keeping.question is not None)
     asked = answer(inspector, "Delete")
-    size = round(sum(path.stat().st_size for path in context.folders.traces.glob("*.sltrace")) / 1000)
     assert asked.startswith(f"Delete all 3 recorded runs ({size} kB)?")
     qtbot.waitUntil(lambda: own(inspector) == [])
     assert [path.name for path in context.folders.traces.iterdir()] == ["notes.txt"]
@@ -188,3 +188,15 @@ def test_the_gallery_cannot_be_changed(qtbot: QtBot, context: AppContext) -> Non
     QTest.keyClick(card, Qt.Key.Key_F2)
     assert inspector.keeping.question is None
     assert not card.dots.isVisible()
+
+
+def test_an_open_run_whose_file_was_deleted_is_left(qtbot: QtBot, context: AppContext) -> None:
+    run = run_of(context)
+    inspector = opened(qtbot, context, 1)
+    own(inspector)[0].click()
+    inspector.enter()
+    assert inspector.page.player.trace is not None
+    (context.folders.traces / f"{run}.sltrace").unlink()
+    inspector.enter()
+    assert inspector.page.player.trace is None
+    qtbot.waitUntil(lambda: own(inspector) == [])
