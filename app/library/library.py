@@ -244,6 +244,8 @@ class Library(Store):
             execute(f"DELETE FROM conversations WHERE {is_gone}")
             for (root,) in execute(f"SELECT DISTINCT removed FROM messages WHERE {is_removed}").fetchall():
                 execute(f"{BRANCH} DELETE FROM messages WHERE id IN branch", (root,))
+        with self._explained():
+            execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()  # the log has the text, too; a busy one stays
         self._sweep_pictures(named)
 
     def _sweep_pictures(self, named: set[str]) -> None:

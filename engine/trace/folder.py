@@ -109,7 +109,7 @@ def removing(paths: Iterable[Path]) -> Iterator[None]:
     try:
         for path in paths:
             try:
-                path.rename(path.with_suffix(REMOVED))
+                path.replace(path.with_suffix(REMOVED))
                 moved.append(path)
             except FileNotFoundError:
                 continue
@@ -123,7 +123,7 @@ def removing(paths: Iterable[Path]) -> Iterator[None]:
     except BaseException:
         for path in moved:
             with suppress(OSError):
-                path.with_suffix(REMOVED).rename(path)
+                path.with_suffix(REMOVED).replace(path)
         raise
     for path in moved:
         for suffix in (REMOVED, NAME):

@@ -48,6 +48,8 @@ class SidebarController(QObject):
         self._erasing = Erasing(session.library, self)
         self._erasing.failed.connect(self._show_problem)
         self._erasing.erased.connect(self.refresh)
+        self._lapsing = Erasing(session.library, self)  # at the start; what fails then is tried at the next one
+        self._lapsing.erased.connect(self.refresh)
         self._looking = QTimer(self)
         self._looking.setInterval(LOOK_MS)
         self._looking.timeout.connect(self._look)
@@ -83,7 +85,7 @@ class SidebarController(QObject):
         self.sidebar.offer_deleted(deleted, this_moment())
         if not self._looking.isActive():  # once the window is there
             self._looking.start()
-            self._erasing.begin()
+            self._lapsing.begin()
 
     @Slot()
     def _look(self) -> None:

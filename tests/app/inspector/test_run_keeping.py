@@ -123,14 +123,14 @@ def test_a_held_run_is_kept_with_one_sentence(
 ) -> None:
     runs = [run_of(context) for _ in range(3)]
     inspector = opened(qtbot, context, 3)
-    rename, held = Path.rename, set(runs[:2])
+    replace, held = Path.replace, set(runs[:2])
 
     def refused(path: Path, target: Path) -> Path:
         if path.stem in held:
             raise PermissionError(13, "it is being used by another process")
-        return rename(path, target)
+        return replace(path, target)
 
-    monkeypatch.setattr(Path, "rename", refused)
+    monkeypatch.setattr(Path, "replace", refused)
     inspector.page.welcome.runs.delete_all_asked.emit()
     qtbot.waitUntil(lambda: inspector.keeping.question is not None)
     answer(inspector, "Delete")

@@ -108,15 +108,15 @@ def test_a_run_that_is_held_leaves_the_conversation_whole(
     runs = sorted(run_in(folder, name="n") for _ in range(3))
     conversation, _ = answered(library, *runs)
     library.delete(conversation)
-    rename = Path.rename
+    replace = Path.replace
 
     def held(path: Path, target: Path) -> Path:  # as Windows answers for an open file
         if path.stem == runs[1] and path.suffix == ".sltrace":
             raise PermissionError(13, "it is being used by another process")
-        return rename(path, target)
+        return replace(path, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", held)
+        patch.setattr(Path, "replace", held)
         with pytest.raises(LibraryError, match=r"cannot be deleted .*so nothing was\. Close the run"):
             erase(library, conversation)
     assert files(folder) == {f"{run}{suffix}" for run in runs for suffix in (".sltrace", ".name")}
@@ -182,3 +182,18 @@ def test_pruning_takes_names_along_and_what_a_crash_left(folder: Path) -> None:
         os.utime(path, (0, 0))
     assert prune_traces(folder / "traces", budget=0, newest=0) == 1
     assert files(folder) == set()
+
+
+def test_what_is_erased_cannot_be_read_from_the_files(library: Library, folder: Path) -> None:
+    def found() -> int:
+        return sum(path.read_bytes().count(b"secret phrase") for path in folder.rglob("*") if path.is_file())
+
+    conversation, answer = answered(library, run_in(folder))
+    for length in (10, 4000, 40_000):  # as an answer grows
+        library.update(answer, content="secret phrase " * (length // 14), status="developing")
+    library.update(answer, status="done")
+    library.add(conversation, NewMessage(answer, "user", "secret phrase " * 3000))
+    assert found() > 5000
+    library.delete(conversation)
+    erase(library, conversation)
+    assert found() == 0
