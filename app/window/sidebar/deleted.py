@@ -46,7 +46,11 @@ class DeletedList(QWidget):
             action.triggered.connect(slot)
             self.list.addAction(action)
         kept = tr("Kept for {days} days, then erased with their recorded runs.", days=KEPT_DAYS)
-        texts = row_of(self.back, STRETCH), label(tr("Recently deleted"), "title"), label(kept, "caption", wrap=True)
+        texts = (
+            row_of(self.back, STRETCH),
+            label(tr("Recently deleted"), "title", wrap=True),
+            label(kept, "caption", wrap=True),
+        )
         below = flow_of(self.restore, self.erase)  # below each other where text is large
         self.setLayout(column_of(*texts, (self.list, 1), below, margins=(12, 12, 8, 12), spacing=8))
 

@@ -8,9 +8,10 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QApplication, QSizePolicy, QStackedWidget, QWidget
 
+from app.design import themes
 from app.design.controls import button, label
 from app.design.dots import DotsButton
-from app.design.fonts import TEXT_BODY
+from app.design.fonts import TEXT_BODY, px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.tokens import Theme
 from app.library import Summary
@@ -21,7 +22,7 @@ from app.window.sidebar.rows import shown_title
 from app.window.sidebar.search_field import SearchField
 from app.window.sidebar.undo import UndoBar
 
-WIDTH = 248  # pixels
+WIDTH, MOST_WIDTH = 248, 340  # pixels, at 100 % and with large text
 
 
 def style(theme: Theme) -> str:
@@ -71,7 +72,8 @@ class Sidebar(QWidget):
         super().__init__()
         self.setObjectName("sidebar")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setFixedWidth(WIDTH)
+        themes.changed.connect(self._fit_width)
+        self._fit_width()
         self.new = button(tr("New chat"), role="plain", clicked=self.new_asked)
         self.new.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.more = DotsButton(tr("Actions for the list"))
@@ -93,6 +95,10 @@ class Sidebar(QWidget):
         self._stack.setCurrentWidget(self.nothing_yet)
         self._lay_out()
         self._connect()
+
+    @Slot()
+    def _fit_width(self) -> None:
+        self.setFixedWidth(max(WIDTH, min(px(WIDTH), MOST_WIDTH)))
 
     def _lay_out(self) -> None:
         first = row_of((self.new, 1), self.more, spacing=4)
