@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QIcon
-from PySide6.QtWidgets import QInputDialog, QMessageBox, QPushButton, QWidget
+from PySide6.QtWidgets import QInputDialog, QLabel, QMessageBox, QPushButton, QWidget
 
 from app.design.fonts import px
 from app.system.i18n import tr
@@ -39,6 +39,8 @@ def ask_name(parent: QWidget, text: str, name: str, done: Callable[[str], None])
     box.setTextValue(name)
     box.setOkButtonText(tr("Rename"))
     box.setCancelButtonText(tr("Cancel"))
+    for said in box.findChildren(QLabel):
+        said.setTextFormat(Qt.TextFormat.PlainText)
     for made in box.findChildren(QPushButton):
         made.setIcon(QIcon())  # some desktops put icons on them
     box.resize(px(NAME_WIDTH), box.sizeHint().height())
