@@ -53,6 +53,16 @@ def test_imports_go_round_in_no_circle() -> None:
         raise AssertionError(f"a circle of imports: {' <- '.join(error.args[1])}") from None
 
 
+def test_no_text_is_read_by_qt_s_plain_text() -> None:
+    """It makes spaces of U+00A0 and line breaks of U+2028; ``raw_text`` in ``app/design/text_field.py`` does not."""
+    readers = [
+        path
+        for path, module in sources().values()
+        if any(isinstance(node, ast.Attribute) and node.attr == "toPlainText" for node in ast.walk(module))
+    ]
+    assert not readers
+
+
 def test_imports_are_absolute() -> None:
     """By the others' full names, which is also what the test of circles reads."""
     relative = [

@@ -62,7 +62,7 @@ class DecisionsController(QObject):
         self.decider = StateDecider(context, self)
         self.rows = TableDecider(context, page.table, self)
         self.fitter = TrustFitter(page.calibration, self)
-        self.store = QuestionStore(context, page.one.questions, page.one.column.state.toPlainText, self)
+        self.store = QuestionStore(context, page.one.questions, page.one.column.state.raw, self)
         self._example = _Asked()  # the example shown last; content that differs from it is the user's own
         self._own = _Asked()  # the user's own questions and state, kept to be put back
         self._problem = ""  # of the last decision
@@ -143,7 +143,7 @@ class DecisionsController(QObject):
         sheet = one.questions.sheet
         one.questions.sheet = replace(
             sheet,
-            instructions=column.instructions.toPlainText(),
+            instructions=column.instructions.raw(),
             is_joint=column.joint.isChecked(),
             repeats=column.repeats.value(),
             temperature=column.temperature.value(),
@@ -193,7 +193,7 @@ class DecisionsController(QObject):
     @property
     def _asked(self) -> _Asked:
         column = self.page.one.column
-        return _Asked(self.page.one.questions.sheet, (column.state.toPlainText(), column.frame.pictures.pictures))
+        return _Asked(self.page.one.questions.sheet, (column.state.raw(), column.frame.pictures.pictures))
 
     def _put_back(self, own: _Asked) -> None:
         """Shows the user's own questions and state again, each if there was one."""
@@ -276,7 +276,7 @@ class DecisionsController(QObject):
         one, model = self.page.one, self._context.model
         if self._reason() or self._blindness() or model is None:
             return
-        state, shown, sheet = one.column.state.toPlainText(), one.column.frame.pictures, one.questions.sheet
+        state, shown, sheet = one.column.state.raw(), one.column.frame.pictures, one.questions.sheet
         is_ready, is_empty = self._is_ready(), not state.strip() and not shown.chips
         wait = tr("A picture is still being read; decide in a moment.") if shown.is_reading else ""
         one.column.show_problem(wait or (tr("Write what the questions are about.") if is_empty else ""))
@@ -339,7 +339,7 @@ class DecisionsController(QObject):
         advice, unlearned = "", ""
         if model is not None:
             advice = words.advice(model, has_pictures=self._has_pictures)
-            unlearned = words.unlearned(model, one.column.state.toPlainText(), one.questions.sheet)
+            unlearned = words.unlearned(model, one.column.state.raw(), one.questions.sheet)
         missing = tr("Add a question, or choose an example.") if lacks_question else ""
         is_right = model is not None and (model.path_or_id == self._suited or not (obstacle or blind or advice))
         is_offered = not busy and context.loading is None and not is_right

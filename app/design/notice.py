@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QApplication,
     QDialog,
     QFrame,
-    QPlainTextEdit,
     QPushButton,
     QWidget,
 )
@@ -18,6 +17,7 @@ from PySide6.QtWidgets import (
 from app.design.controls import FlowLayout, button, chain_tabs, label, restyle
 from app.design.fonts import TEXT_BODY, canvas_font
 from app.design.layouts import STRETCH, column_of, row_of
+from app.design.text_field import PlainText
 from app.system.i18n import tr
 
 STAYS_MS = 10_000  # a confirmation is shown this long, unless it is hovered or focused
@@ -31,7 +31,7 @@ class DetailsDialog(QDialog):
         self.setWindowTitle(tr("Details"))
         self.resize(720, 420)
         self._text = text
-        shown = QPlainTextEdit(text)
+        shown = PlainText(text)
         shown.setReadOnly(True)
         shown.setAccessibleName(tr("Details of the error"))
         shown.setFont(canvas_font(TEXT_BODY))

@@ -1,9 +1,19 @@
-"""A field for several lines that refuses texts whose layout would block the window, and passes on files."""
+"""Texts of several lines, read and copied as they are, and a field that refuses texts whose layout would block the
+window, and passes on files."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QMimeData, Signal
-from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QFocusEvent, QImage, QTextCursor
+from PySide6.QtGui import (
+    QDragEnterEvent,
+    QDragMoveEvent,
+    QFocusEvent,
+    QImage,
+    QKeyEvent,
+    QKeySequence,
+    QTextCursor,
+    QTextDocument,
+)
 from PySide6.QtWidgets import QPlainTextEdit
 
 from app.design.drops import has_picture, is_taken, local_files
@@ -15,6 +25,8 @@ LONGEST_LINE = 5_000
 MOST_LINES = 5_000
 PARAGRAPH = "\u2029"
 """The character that Qt puts between the lines of a selection."""
+BREAKS = {ord(PARAGRAPH): "\n", 0xFDD0: "\n", 0xFDD1: "\n"}
+"""What stands between the lines of a document, and around the cells of its tables."""
 
 
 def fits(text: str) -> bool:
@@ -36,7 +48,24 @@ def refusal() -> str:
     )
 
 
-class TextField(QPlainTextEdit):
+def raw_text(document: QTextDocument) -> str:
+    """Returns a document's text with its own characters: Qt's plain text has spaces for U+00A0, breaks for U+2028."""
+    return document.toRawText().translate(BREAKS)
+
+
+class PlainText(QPlainTextEdit):
+    """Plain text that is read and copied with the characters that it has."""
+
+    def raw(self) -> str:
+        return raw_text(self.document())
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        data = QMimeData()
+        data.setText(self.textCursor().selectedText().replace(PARAGRAPH, "\n"))
+        return data
+
+
+class TextField(PlainText):
     """A field that accepts only texts that fit, pasted, dropped or set; ``overlong`` emits a text that does not, whole.
 
     With ``takes_files``, pasted files and pictures are passed on, and dropped ones are left to the parent widget.
@@ -50,6 +79,13 @@ class TextField(QPlainTextEdit):
     def __init__(self) -> None:
         super().__init__()
         self.takes_files = False
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.matches(QKeySequence.StandardKey.InsertLineSeparator) and not self.isReadOnly():
+            self.textCursor().insertBlock()  # Qt would put in U+2028
+            self.ensureCursorVisible()
+        else:
+            super().keyPressEvent(event)
 
     def setPlainText(self, text: str) -> None:
         """Replaces the text; a text that does not fit empties the field."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QShowEvent, QTextCursor
-from PySide6.QtWidgets import QListWidget, QListWidgetItem, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QListWidget, QListWidgetItem, QWidget
 
 from app.design.controls import label
 from app.design.layouts import column_of
+from app.design.text_field import PlainText
 from app.design.tokens import SPACE_2, SPACE_4
 from app.player.player import Player
 from app.state.run.canvas import PinnedRound
@@ -25,7 +26,7 @@ class TaskView(QWidget):
         self._shown: tuple[PinnedRound, ...] = ()
         self.setAccessibleName(tr("What the run was asked for"))
         self.kind = label("", "lead", wrap=True)
-        self.text = QPlainTextEdit()
+        self.text = PlainText()
         self.text.setReadOnly(True)
         self.text.setProperty("role", "code")
         self.text.setAccessibleName(tr("What the run was asked for"))

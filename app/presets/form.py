@@ -82,11 +82,11 @@ class PresetForm(QWidget):
     @property
     def preset(self) -> Preset:
         """The form's content, with the id of the shown preset."""
-        prompt = self.system_prompt.toPlainText() or self._hidden
+        prompt = self.system_prompt.raw() or self._hidden
         return self._shown.replace(
             name=self.name.text(),
             system_prompt=prompt,
-            outline=self.outline.toPlainText(),
+            outline=self.outline.raw(),
             think=self.think.isChecked(),
         )
 
@@ -140,7 +140,7 @@ class PresetForm(QWidget):
 
     @Slot()
     def _write(self) -> None:
-        self.too_long.setVisible(bool(self._hidden) and not self.system_prompt.toPlainText())
+        self.too_long.setVisible(bool(self._hidden) and not self.system_prompt.raw())
         self._edit()
 
     @Slot()

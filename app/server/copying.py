@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QSize, Qt, Slot
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QPlainTextEdit, QPushButton, QSizePolicy
+from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy
 
 from app.design.controls import restyle
 from app.design.fonts import TEXT_SMALL, canvas_font
-from app.design.text_field import LONGEST
+from app.design.text_field import LONGEST, PlainText
 from app.system.i18n import tr
 from app.system.timers import later
 
@@ -51,7 +51,7 @@ class CopyButton(QPushButton):
         self.setText(tr("Copy"))
 
 
-class CodeBox(QPlainTextEdit):
+class CodeBox(PlainText):
     """A read-only box of code, as high as its text within bounds."""
 
     def __init__(self, name: str) -> None:
@@ -59,13 +59,13 @@ class CodeBox(QPlainTextEdit):
         self.setReadOnly(True)
         self.setAccessibleName(name)
         self.setTabChangesFocus(True)
-        self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.setLineWrapMode(PlainText.LineWrapMode.NoWrap)
         self.setFrameShape(QFrame.Shape.NoFrame)
         restyle(self, "role", "code")
 
     def show_code(self, text: str) -> None:
         """Shows a text; if it is unchanged, a selection in it stays."""
-        if text[:LONGEST] != self.toPlainText():
+        if text[:LONGEST] != self.raw():
             self.setPlainText(text[:LONGEST])
         self._fit()
 

@@ -111,10 +111,10 @@ class ToolServerDialog(QDialog):
             self.name.text(),
             self.kind.currentData(),
             self.command.text(),
-            self.env.toPlainText(),
+            self.env.raw(),
             self.cwd.text(),
             self.url.text(),
-            self.headers.toPlainText(),
+            self.headers.raw(),
         )
 
     @Slot()

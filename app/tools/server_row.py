@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QCheckBox, QFrame, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QCheckBox, QFrame, QWidget
 
 from app.design.controls import Elided, FocusGroup, button, flow_of, label, restyle
 from app.design.fonts import TEXT_SMALL, canvas_font, px
 from app.design.layouts import boxed, column_of, row_of
+from app.design.text_field import PlainText
 from app.system.i18n import tr
 from app.system.secret import Place
 from app.tools.leave import Leave
@@ -71,7 +72,7 @@ class ToolServerRow(QFrame):
             act.setAutoDefault(False)
         self.switch.setAccessibleName(tr("Run {server}", server=name))
         self.left_out = label("", "caption", wrap=True)
-        self.log = QPlainTextEdit()
+        self.log = PlainText()
         self.log.setReadOnly(True)
         self.log.setProperty("role", "code")
         self.log.setAccessibleName(tr("What {server} wrote to its standard error", server=name))
@@ -120,7 +121,7 @@ class ToolServerRow(QFrame):
         role = "fault" if has_failed else "fact"
         if self.state.property("role") != role:
             restyle(self.state, "role", role)
-        if self.log.toPlainText() != state.log:
+        if self.log.raw() != state.log:
             self.log.setPlainText(state.log)
         is_asked = state.status in ("sign-in", "signing-in")
         with self._access:

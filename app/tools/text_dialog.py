@@ -61,7 +61,7 @@ class ToolTextDialog(QDialog):
     def check(self) -> None:
         """Shows what is wrong with the text, or what saving it would change."""
         try:
-            self.made = read_pasted(self.text.toPlainText())
+            self.made = read_pasted(self.text.raw())
         except SafelightError as error:
             self.made = None
             self._say(sentence(str(error)), is_error=True)

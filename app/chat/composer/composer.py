@@ -95,7 +95,7 @@ class Composer(QWidget):
 
     @property
     def text(self) -> str:
-        return self.edit.toPlainText()
+        return self.edit.raw()
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:

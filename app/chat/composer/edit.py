@@ -127,9 +127,9 @@ class PromptEdit(PromptField):
         """
         cursor = self.textCursor()
         if key == Qt.Key.Key_Up and not cursor.movePosition(QTextCursor.MoveOperation.Up):
-            text, end = self.history.older(self.toPlainText()), QTextCursor.MoveOperation.Start
+            text, end = self.history.older(self.raw()), QTextCursor.MoveOperation.Start
         elif key == Qt.Key.Key_Down and not cursor.movePosition(QTextCursor.MoveOperation.Down):
-            text, end = self.history.newer(self.toPlainText()), QTextCursor.MoveOperation.End
+            text, end = self.history.newer(self.raw()), QTextCursor.MoveOperation.End
         else:
             return False
         if text is None:

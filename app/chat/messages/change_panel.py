@@ -93,7 +93,7 @@ class ChangePanel(QWidget):
 
     @property
     def _said(self) -> str:
-        return self.wish.toPlainText().strip()
+        return self.wish.raw().strip()
 
     def _pick(self, kind: Kind, _is_checked: bool = False) -> None:
         self.picked.emit(kind, self._said)

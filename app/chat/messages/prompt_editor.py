@@ -82,8 +82,8 @@ class PromptEditor(QWidget):
 
     def begin(self, text: str) -> None:
         """Starts editing a text, which must fit into the field."""
-        self._original = text
         self.field.setPlainText(text)
+        self._original = self.field.raw()  # which has the field's line breaks
         self._allow()
         self.field.moveCursor(QTextCursor.MoveOperation.End)
         self.field.setFocus()
@@ -102,7 +102,7 @@ class PromptEditor(QWidget):
 
     @Slot()
     def _allow(self) -> None:
-        self.send.setEnabled(self._can_send and bool(self.field.toPlainText().strip()))
+        self.send.setEnabled(self._can_send and bool(self.field.raw().strip()))
         stays = tr("The old prompt and what followed stay as another version.")
         self.hint.setText(stays if self._can_send else tr("Nothing can be sent now; what you write stays here."))
 
@@ -112,7 +112,7 @@ class PromptEditor(QWidget):
 
     @Slot()
     def _submit(self) -> None:
-        text = self.field.toPlainText()
+        text = self.field.raw()
         if text == self._original:
             self._close()
         elif self._can_send and text.strip():

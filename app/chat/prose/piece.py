@@ -35,6 +35,7 @@ from app.chat.prose.formula import OBJECT, WRITTEN
 from app.chat.prose.rows import ProseRow
 from app.chat.prose.slow import Job
 from app.design.fonts import TEXT_SMALL, px
+from app.design.text_field import raw_text
 from app.design.tokens import color
 from app.system.i18n import tr
 
@@ -189,7 +190,7 @@ class Piece:
 
     def letters(self) -> str:
         """Returns the document as plain text: one character per position; those beyond the BMP take two positions."""
-        return self.document.toPlainText()
+        return raw_text(self.document)
 
     def span_rect(self, start: int, end: int) -> QRectF:
         """Returns the rectangle of the characters between two positions, only those on the line of the first."""

@@ -127,7 +127,7 @@ class StateColumn(QWidget):
     def show_sheet(self, sheet: QuestionSheet) -> None:
         """Shows the settings of a sheet: instructions, joint, repeats and temperature."""
         self._filling = True
-        if self.instructions.toPlainText() != sheet.instructions:
+        if self.instructions.raw() != sheet.instructions:
             self.instructions.setPlainText(sheet.instructions)
         if sheet.instructions:
             self.instruct.setChecked(True)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QTextCharFormat, QTextCursor, QTextOption
-from PySide6.QtWidgets import QPlainTextEdit, QTextEdit
+from PySide6.QtWidgets import QTextEdit
 
 from app.design.fonts import TEXT_LEAD, px, ui_font
+from app.design.text_field import PlainText
 from app.state.run.text_map import units
 from app.system.i18n import tr
 
 
-class TextPane(QPlainTextEdit):
+class TextPane(PlainText):
     """Plain text that can be selected and copied, but not changed."""
 
     pointed = Signal(int)  # an offset in UTF-16 units; -1 outside the text

@@ -88,7 +88,7 @@ class PromptSource(QWidget):
         seed = self.seed.value()
         match self.source.currentData():
             case "own":
-                return BatchRequest("own", seed=seed, own=tuple(own_prompts(self.own.toPlainText())))
+                return BatchRequest("own", seed=seed, own=tuple(own_prompts(self.own.raw())))
             case "sudoku":
                 return BatchRequest("sudoku", _ticked(self.bins), self.count.value(), seed)
             case "drawings":
@@ -102,7 +102,7 @@ class PromptSource(QWidget):
             case "own":
                 if self._fault:
                     return self._fault
-                return "" if self.own.toPlainText().strip() else tr("Write a prompt on each line, or open a file.")
+                return "" if self.own.raw().strip() else tr("Write a prompt on each line, or open a file.")
             case "sudoku":
                 return "" if _ticked(self.bins) else tr("Choose a kind of puzzle.")
             case "drawings":
@@ -111,7 +111,7 @@ class PromptSource(QWidget):
 
     @Slot()
     def _change(self) -> None:
-        if self.own.toPlainText():
+        if self.own.raw():
             self._fault = ""
         chosen, ticked = self.source.currentData(), len(_ticked(self.skills))
         is_all = ticked == len(self.skills)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QWidget
 
 from app.board.block_board import BlockBoard
 from app.canvas.accessibility import expose_cells
@@ -11,7 +11,7 @@ from app.canvas.view import CanvasView
 from app.design.controls import Elided, button, flow_of, label, scroller
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
-from app.design.text_field import fits
+from app.design.text_field import PlainText, fits
 from app.race.words import UNKNOWN
 from app.state.intervals import percent
 from app.state.race.running import LaneFigures
@@ -121,7 +121,7 @@ class LaneCard(QFrame):
         self.board = LaneBoard()
         self.board.setAccessibleName(tr("{lane}: board", lane=name))
         self.board.hide()
-        self.text = QPlainTextEdit()
+        self.text = PlainText()
         self.text.setProperty("role", "code")
         self.text.setReadOnly(True)
         self.text.setTabChangesFocus(True)
@@ -206,7 +206,7 @@ class LaneCard(QFrame):
     def show_reading(self, text: str, agreement: float | None, is_right: bool | None) -> None:
         """Shows the lane's text, its agreement with the first lane's, and its verdict; None if not known."""
         shown = text if fits(text) else tr("This text is too long to be shown here. Open the run in the inspector.")
-        if shown != self.text.toPlainText():
+        if shown != self.text.raw():
             self.text.setPlainText(shown)
         self.figures.show_agreement(agreement)
         said = {None: "", True: tr("✓ right"), False: tr("✗ wrong")}

@@ -81,7 +81,7 @@ class PromptBar(QWidget):
 
     @property
     def text(self) -> str:
-        return self.field.toPlainText()
+        return self.field.raw()
 
     def show_history(self, titles: Sequence[str], shown: int) -> None:
         """Shows the titles of this session's races; the box is hidden if there is only one."""
