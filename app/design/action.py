@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.design.text_field import TextField
 
 
 def always() -> str:
@@ -101,6 +103,9 @@ class Actions:
         action = self._actions[action_id]
         reason = action.enabled()
         if not reason:
+            focused = QApplication.focusWidget()
+            if isinstance(focused, TextField):
+                focused.commit()
             action.run()
         return reason
 

@@ -3,18 +3,20 @@ window, and passes on files."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QMimeData, Signal
+from PySide6.QtCore import QMimeData, Qt, Signal
 from PySide6.QtGui import (
     QDragEnterEvent,
     QDragMoveEvent,
     QFocusEvent,
+    QGuiApplication,
     QImage,
+    QInputMethodEvent,
     QKeyEvent,
     QKeySequence,
     QTextCursor,
     QTextDocument,
 )
-from PySide6.QtWidgets import QPlainTextEdit
+from PySide6.QtWidgets import QApplication, QPlainTextEdit
 
 from app.design.drops import has_picture, is_taken, local_files
 from app.system.i18n import tr
@@ -23,6 +25,8 @@ LONGEST = 100_000  # characters
 LONGEST_LINE = 5_000
 """Layout of a line is quadratic: one of 5 000 letters that change direction takes 0.1 s, of 20 000 over 1 s."""
 MOST_LINES = 5_000
+STAYS = (Qt.FocusReason.PopupFocusReason, Qt.FocusReason.ActiveWindowFocusReason, Qt.FocusReason.MenuBarFocusReason)
+"""Reasons for which a field loses the focus and will have it again, with what is being composed."""
 PARAGRAPH = "\u2029"
 """The character that Qt puts between the lines of a selection."""
 BREAKS = {ord(PARAGRAPH): "\n", 0xFDD0: "\n", 0xFDD1: "\n"}
@@ -79,6 +83,33 @@ class TextField(PlainText):
     def __init__(self) -> None:
         super().__init__()
         self.takes_files = False
+        self._placeholder = ""
+
+    @property
+    def composed(self) -> str:
+        """The text that an input method composes at the cursor; it is not part of the field's text yet."""
+        return self.textCursor().block().layout().preeditAreaText()
+
+    def commit(self) -> None:
+        """Makes what is being composed part of the text."""
+        if self.composed:
+            QGuiApplication.inputMethod().commit()
+        if left := self.composed:  # the input method did not commit it
+            event = QInputMethodEvent()
+            event.setCommitString(left)
+            QApplication.sendEvent(self, event)
+
+    def setPlaceholderText(self, text: str) -> None:
+        self._placeholder = text
+        self._show_placeholder()
+
+    def _show_placeholder(self) -> None:
+        """Hides the placeholder while something is composed: Qt would draw it over the letters."""
+        super().setPlaceholderText("" if self.composed else self._placeholder)
+
+    def inputMethodEvent(self, event: QInputMethodEvent) -> None:
+        super().inputMethodEvent(event)
+        self._show_placeholder()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.InsertLineSeparator) and not self.isReadOnly():
@@ -91,6 +122,7 @@ class TextField(PlainText):
         """Replaces the text; a text that does not fit empties the field."""
         is_short = fits(text)
         super().setPlainText(text if is_short else "")
+        self._show_placeholder()
         if not is_short:
             self.overlong.emit(text)
 
@@ -114,6 +146,8 @@ class TextField(PlainText):
         self.focus_changed.emit(True)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
+        if event.reason() not in STAYS:
+            self.commit()
         super().focusOutEvent(event)
         self.focus_changed.emit(False)
 

@@ -104,7 +104,9 @@ class Composer(QWidget):
     @property
     def is_empty(self) -> bool:
         """True if there is no text, file or picture, nor a picture being read."""
-        return not (self.text or self.attachments or self.pictures.pictures or self.pictures.is_reading)
+        return not (
+            self.text or self.edit.composed or self.attachments or self.pictures.pictures or self.pictures.is_reading
+        )
 
     def set_text(self, text: str) -> None:
         """Puts a text into the field with the cursor behind it; attaches it as a file if it is too long."""
@@ -275,6 +277,7 @@ class Composer(QWidget):
 
     @Slot()
     def _submit(self) -> None:
+        self.edit.commit()
         if self.pictures.is_reading:
             self.say(tr("A picture is still being read; send the prompt in a moment."))
         elif not self._is_waiting and (not self._blocked or self._can_wait):

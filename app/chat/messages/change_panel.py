@@ -96,6 +96,7 @@ class ChangePanel(QWidget):
         return self.wish.raw().strip()
 
     def _pick(self, kind: Kind, _is_checked: bool = False) -> None:
+        self.wish.commit()
         self.picked.emit(kind, self._said)
 
     @Slot()
@@ -103,6 +104,7 @@ class ChangePanel(QWidget):
         if not self.revise.isEnabled():
             return
         if self._is_revision:
+            self.wish.commit()
             self.revised.emit(self.noise.value() / 100, self._said)
         else:
             self._pick("rewrite")

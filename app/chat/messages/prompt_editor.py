@@ -112,6 +112,7 @@ class PromptEditor(QWidget):
 
     @Slot()
     def _submit(self) -> None:
+        self.field.commit()
         text = self.field.raw()
         if text == self._original:
             self._close()

@@ -118,6 +118,7 @@ class PromptBar(QWidget):
 
     @Slot()
     def _submit(self) -> None:
+        self.field.commit()
         if self.pictures.is_reading:
             self._note(tr("A picture is still being read; race in a moment."))
         elif self.race.isEnabled() and self.race.isVisibleTo(self):

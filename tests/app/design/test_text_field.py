@@ -1,4 +1,4 @@
-"""What stands in a field is what was typed, with its own characters."""
+"""What stands in a field is what was typed: its own characters, and what an input method composes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from PySide6.QtWidgets import QApplication, QPlainTextEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.composer.composer import Composer
+from app.chat.messages.change_panel import ChangePanel
 from app.chat.messages.prompt_editor import PromptEditor
+from app.design.action import Action, Actions
 from app.design.text_field import PlainText, TextField
+from app.race.one.prompt_bar import PromptBar
 
 ODD = "10\u00a0km\u2028a\u202fb\u200bc\u00add\u3000e"
 Shown = Callable[[QWidget], Any]
@@ -107,3 +110,80 @@ def test_an_edit_that_changed_nothing_sends_nothing(qtbot: QtBot, shown: Shown, 
     qtbot.keyClicks(editor.field, "!")
     editor.send.click()
     assert sent == [text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2029", "\n") + "!"]
+
+
+# ---------------------------------------------------------------- what an input method composes
+
+
+def test_what_is_composed_is_sent(qtbot: QtBot, shown: Shown) -> None:
+    composer = shown(Composer())
+    sent: list[str] = []
+    composer.submitted.connect(sent.append)
+    for send in (lambda: qtbot.keyClick(composer.edit, Qt.Key.Key_Return), composer.send.click):
+        composer.set_text("hello ")
+        compose(composer.edit, "にほん")
+        send()
+        assert composer.text == "hello にほん"
+        assert not composer.edit.composed
+    assert sent == ["hello にほん"] * 2
+    composer.set_text("ab")
+    composer.edit.moveCursor(composer.edit.textCursor().MoveOperation.Left)
+    compose(composer.edit, "ん")
+    composer.send.click()
+    assert sent[2:] == ["aんb"]
+
+
+def test_what_is_composed_is_in_an_edit_a_wish_and_a_race(qtbot: QtBot, shown: Shown) -> None:
+    sent: list[str] = []
+    editor = shown(PromptEditor(sent.append, lambda: None))
+    editor.begin("hello ")
+    compose(editor.field, "にほん")
+    editor.send.click()
+    panel = shown(ChangePanel())
+    panel.picked.connect(lambda _kind, wish: sent.append(wish))
+    panel.revised.connect(lambda _share, wish: sent.append(wish))
+    for part, press in (("a part", panel.kinds[1]), ("", panel.revise)):
+        panel.ask_about(part)
+        compose(panel.wish, "短く")
+        press.click()
+    bar = shown(PromptBar())
+    bar.race_asked.connect(sent.append)
+    bar.show_doing(is_busy=False, message="", fault="", can_race=True)
+    qtbot.keyClicks(bar.field, "a ")
+    compose(bar.field, "ê")
+    qtbot.keyClick(bar.field, Qt.Key.Key_Return)
+    assert sent == ["hello にほん", "短く", "短く", "a ê"]
+
+
+def test_what_is_composed_stays_when_the_focus_goes_or_a_key_acts(qtbot: QtBot, shown: Shown) -> None:
+    composer = shown(Composer())
+    composer.activateWindow()
+    qtbot.waitUntil(composer.isActiveWindow)
+    composer.edit.setFocus()
+    compose(composer.edit, "にほん")
+    assert not composer.is_empty
+    composer.attach.setFocus()
+    assert composer.text == "にほん"
+    composer.edit.setFocus()
+    compose(composer.edit, "ご")
+    seen: list[str] = []
+    Actions([Action("new", "New chat", "Chats", lambda: seen.append(composer.text), ("Ctrl+N",))]).run("new")
+    assert seen == ["にほんご"]
+
+
+def test_no_placeholder_is_drawn_over_what_is_composed(shown: Shown) -> None:
+    field = shown(TextField())
+    compose(field, "i")
+    alone = ink(field)
+    compose(field, "")
+    field.setPlaceholderText("WWWWWWWW WWWWWWWW")
+    assert ink(field) > 4 * alone
+    compose(field, "i")
+    assert ink(field) == alone
+    field.setPlaceholderText("MMMMMMMM MMMMMMMM")  # as when another model is loaded
+    assert ink(field) == alone
+    compose(field, "")
+    assert field.placeholderText() == "MMMMMMMM MMMMMMMM"
+    compose(field, "i")
+    field.setPlainText("")
+    assert field.placeholderText() == "MMMMMMMM MMMMMMMM"
