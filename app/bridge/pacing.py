@@ -1,6 +1,7 @@
 """Decides when replies are delivered, so that the frames of a run follow each other at a readable pace.
 
-Frames that arrive too early are held. The engine does not wait for them, and a late frame is delivered at once.
+Frames that arrive too early are held. The engine does not wait for them, and a late frame is delivered at once. Text
+that is written from left to right is not held: people read it as it comes.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class Pacing(QObject):
         self._is_smooth = True
         self._held: deque[ServiceReply] = deque()  # taken from the mailbox, not delivered yet
         self._views: dict[str, RunView] = {}  # of runs that have begun, by id
-        self._paced: set[str] = set()  # ids of queued and current runs
+        self._paced: dict[str, bool] = {}  # ids of queued and current runs; True if their masks hold growing text
+        self._is_growing = False  # the block that is shown holds growing text
         self.is_computed = False  # the watched run has ended in the engine, and the rest is still being shown
         self._timer = later(self, self.drain)
 
@@ -58,16 +60,16 @@ class Pacing(QObject):
     @property
     def share(self) -> float:
         """The share of the latest step's accepted tokens to show now, 0 to 1."""
-        return self._schedule.share if self._is_smooth and self._paced else 1.0
+        return self._schedule.share if self._is_smooth and self._paced and not self._is_growing else 1.0
 
     def expect(self, request: RunRequest) -> None:
         """Announces a watched run. An infill is not paced: most of its blocks are copies from its source."""
         if request.kind != "infill":
-            self._paced.add(request.run_id)
+            self._paced[request.run_id] = request.config.grows
 
     def skip(self, request: RunRequest) -> None:
         """Stops holding the replies of a run."""
-        self._paced.discard(request.run_id)
+        self._paced.pop(request.run_id, None)
         self.drain()
 
     @Slot()
@@ -87,7 +89,7 @@ class Pacing(QObject):
 
     def _note_end(self) -> None:
         ends = (reply.run_id for reply in self._held if isinstance(reply, RunEnded))
-        is_computed = not self._paced.isdisjoint(ends)
+        is_computed = any(run_id in self._paced for run_id in ends)
         if is_computed != self.is_computed:
             self.is_computed = is_computed
             self.computed.emit()
@@ -104,11 +106,14 @@ class Pacing(QObject):
 
     def _is_frame(self, reply: ServiceReply) -> bool:
         """True if a reply is paced. Pins wait like frames, and are shown with the step or commit after them."""
-        return (
-            isinstance(reply, RunAdvanced)
-            and reply.run_id in self._paced
-            and isinstance(reply.event, CanvasStarted | StepFinished | PrefixPinned | CanvasCommitted)
-        )
+        if not isinstance(reply, RunAdvanced) or reply.run_id not in self._paced:
+            return False
+        if isinstance(reply.event, CanvasStarted):
+            return not self._grows(reply.run_id, reply.event)
+        return isinstance(reply.event, StepFinished | PrefixPinned | CanvasCommitted) and not self._is_growing
+
+    def _grows(self, run_id: str, event: CanvasStarted) -> bool:
+        return event.filler is not None and self._paced.get(run_id, False)
 
     def _show(self, reply: ServiceReply) -> ServiceReply:
         """Updates the schedule and the views for a reply, and returns the reply to deliver."""
@@ -118,10 +123,13 @@ class Pacing(QObject):
             case RunStarted(run_id, trace):
                 self._views[run_id] = view = RunView(trace)
                 return dataclasses.replace(reply, trace=view)
-            case RunAdvanced(run_id) if run_id in self._views:
-                self._views[run_id].advance()
+            case RunAdvanced(run_id, event):
+                if isinstance(event, CanvasStarted) and run_id in self._paced:
+                    self._is_growing = self._grows(run_id, event)
+                if run_id in self._views:
+                    self._views[run_id].advance()
             case RunEnded(run_id):
-                self._paced.discard(run_id)
+                self._paced.pop(run_id, None)
                 if run_id in self._views:
                     self._views.pop(run_id).show_all()
             case RaceEnded():  # runs of the race that have not ended are abandoned

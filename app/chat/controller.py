@@ -320,6 +320,9 @@ class ChatController(QObject):
         self.page.notice.show_undo(text, self._session.undo_remove)
 
     def _can_ask(self) -> bool:
+        """Returns True if a prompt can be sent, and says why not; skips to the end of what is only being shown."""
+        if self._context.backend.pacing.is_computed:
+            self._context.stop()
         reason = self._context.reason_to_wait()
         if reason:
             self.say(reason)
@@ -365,8 +368,9 @@ class ChatController(QObject):
         if reason and is_borrowing and own is not None:
             model = context.title_of(catalog.AUTO if own.is_auto else own.path_or_id)
             said = tr("{reason}. {model} answers here after that", reason=reason, model=model)
-        self.page.composer.block(said, can_wait=context.loading is not None or is_borrowing)
-        self.page.set_state(can_repeat=not reason, skips=context.backend.pacing.is_computed)
+        is_shown = context.backend.pacing.is_computed
+        self.page.composer.block(said, can_wait=is_shown or context.loading is not None or is_borrowing)
+        self.page.set_state(can_repeat=not reason, skips=is_shown)
         if is_borrowing and not context.is_busy:
             QTimer.singleShot(0, self._give_model_back)  # after all receivers of this signal have run
 

@@ -387,16 +387,18 @@ class AnswerView(QWidget):
         shows_canvas = bool(self.canvases) and (answer.is_active or self.canvas_toggle.isChecked())
         is_board, is_replayed = self.board.is_on, self.replay.is_on
         for number, view in enumerate(self.canvases):
-            is_text = is_developing and number < self._settled
+            is_text = is_developing and (number < self._settled or answer.is_growing)
             is_hidden = is_replayed or is_text or (is_board and not self.canvas_toggle.isChecked())
             view.setVisible(shows_canvas and not is_hidden)
         self.board.setVisible(is_board and not is_replayed)
         text, thoughts = answer.text, answer.thinking
         if shows_canvas or answer.is_active:
-            text, thoughts = answer.so_far if is_developing else ("", "")
+            decode = None if self._model is None else self._model.decode
+            text, thoughts = answer.so_far(decode) if is_developing else ("", "")
         if is_board and self.board.is_alone:
             text = ""
         self.text.set_text(text)
+        self.text.set_caret(answer.is_active and answer.is_growing)
         is_text = bool(text.strip()) and not is_replayed
         self.changing.show_answer(is_seen=is_text and not answer.is_active)
         self.text.setVisible(is_text and not self.changing.is_reviewing)
@@ -445,6 +447,7 @@ class AnswerView(QWidget):
 
 
 def _is_cut_short(answer: Answer) -> bool:
-    """True if a run ended within a block, whose canvas is then kept."""
+    """True if a run ended within a block, whose canvas is then kept, unless all of it is text."""
     block = answer.canvas.current
-    return answer.status in ("stopped", "failed") and block is not None and not block.committed
+    has_ended = answer.status in ("stopped", "failed")
+    return has_ended and block is not None and not block.committed and not answer.is_growing

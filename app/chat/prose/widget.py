@@ -51,6 +51,7 @@ from app.system.timers import later
 AT_ONCE, AGAIN_AT_ONCE, SLICE = 0.06, 0.03, 0.008
 """Seconds of layout when a text is set, when its width changes, and each time that Qt is idle."""
 MOST_DESCRIBED = 20_000
+CARET = 1.3  # its height, in heights of the letters
 
 
 Offers = Sequence[tuple[str, Callable[[], object]]]
@@ -90,6 +91,7 @@ class Prose(QWidget):
         self._pressed_link = ""
         self._by_keyboard = False
         self._lent = QRect()
+        self.has_caret = False
         self.offers: Offers = ()  # further entries of the menu while something is selected
         self.show_all = button("", tr("Show all"), role="chip", clicked=self._show_whole)
         self.show_all.setParent(self)
@@ -141,6 +143,12 @@ class Prose(QWidget):
             units = [0, *accumulate(2 if ord(letter) > 0xFFFF else 1 for letter in text)]  # as Qt counts
             self._marks[piece] = [(units[start], units[end]) for start, end in spans(text, self._terms)]
         return self._marks.get(piece, [])
+
+    def set_caret(self, is_on: bool) -> None:
+        """Draws a caret behind the text while it grows, or none."""
+        if is_on != self.has_caret:
+            self.has_caret = is_on
+            self.update()
 
     @Slot()
     def _restyle(self) -> None:
@@ -298,6 +306,12 @@ class Prose(QWidget):
             piece.paint(painter, exposed, self._selection.within(number), link, self._marks_in(piece))
             if piece.code is not None:
                 piece.paint_header(painter)
+        if self.has_caret and self._sheet.shown:
+            last = self._sheet.shown[-1]
+            end = last.document.characterCount() - 1
+            corner = last.span_rect(end - 1, end).topRight()
+            caret = QRectF(corner.x() + 1, corner.y(), 2, self._style.pixels * CARET)
+            painter.fillRect(caret, color(self._style.theme.accent))
         if self.hasFocus() and self._by_keyboard and ringed is None:
             painter.setPen(color(self._style.theme.focus))
             painter.setBrush(Qt.BrushStyle.NoBrush)

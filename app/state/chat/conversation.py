@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 from app.state.chat.attachment import AttachedPicture, Attachment, with_attachments
 from app.state.chat.calls import ToolRound
 from app.state.chat.rewriting import Rewriting
@@ -150,11 +152,20 @@ class Answer:
         return self._draft.tokens()
 
     @property
-    def so_far(self) -> Reply:
-        """The text to show during the run: the committed blocks, or the text that has arrived."""
+    def is_growing(self) -> bool:
+        """True if the last block holds a part of growing text: the text says all that it would."""
+        return self.canvas.current is not None and self.canvas.current.grows
+
+    def so_far(self, decode: Decode | None) -> Reply:
+        """Returns the text to show during the run: the committed blocks, all of growing text, or what has arrived."""
         if self._draft.is_text:
             return self._draft.arrived
-        return self.settled[-1] if self.settled else Reply("")
+        block = self.canvas.current
+        if decode is None or block is None or not block.grows or block.committed:
+            return self.settled[-1] if self.settled else Reply("")
+        written = block.shown[np.logical_and.accumulate(block.accepted_mask)].tolist()
+        text, thinking = decode([*self._draft.committed, *written])
+        return Reply(text.rstrip("\ufffd"), thinking.rstrip("\ufffd"))  # of a character that is not whole yet
 
     def draft(self, decode: Decode) -> Reply:
         """Returns the draft's tokens decoded to text and thinking."""

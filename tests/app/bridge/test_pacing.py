@@ -17,6 +17,7 @@ from engine.trace.header import Parent
 from tests.app.inspector.made_up import STEPS, Recorded, run
 from tests.app.state.test_pace import Hands
 from tests.engine.task_runs import structured
+from tests.written import written_run
 
 pytestmark = pytest.mark.usefixtures("qapp")
 REQUEST = RunRequest("chat", ({"role": "user", "content": "hello"},), GenerationConfig(), 0)
@@ -101,6 +102,38 @@ def test_what_comes_late_is_delivered_when_it_comes() -> None:
             arrivals.append(paced.hands.time - paced.start)
             paced.turn(1.0)
     assert paced.times == arrivals
+
+
+@pytest.mark.parametrize("decoder", ["autoregressive", "causal_parallel", "self_speculation"])
+def test_text_from_left_to_right_is_shown_as_it_comes(decoder: str) -> None:
+    paced, request = Paced(), dataclasses.replace(REQUEST, config=GenerationConfig(decoder=decoder))
+    paced.pacing.expect(request)
+    *most, end = replies(written_run([5, 6, 7, 8, 9, 10], 4), request)
+    paced.put(*most)
+    assert paced.told[1:] == [reply.event for reply in most[1:] if isinstance(reply, RunAdvanced)]
+    assert (paced.pacing.share, paced.pacing.is_computed) == (1.0, False)
+    paced.put(end)
+    assert not paced.pacing._held
+
+
+def test_of_a_mixed_run_only_the_blocks_of_noise_are_paced() -> None:
+    config = GenerationConfig(decoder="block_diffusion", thought_decoder="autoregressive")
+    paced, request = Paced(), dataclasses.replace(REQUEST, config=config)
+    paced.pacing.expect(request)
+    noise = run(2)[: STEPS + 2]
+    grown = written_run([5, 6, 7, 8], 4)[1:-1]
+    paced.put(*replies([*grown, *noise, *grown], request))
+    assert len(paced.times) == len(grown) + 1  # up to the noise
+    paced.turn(block_seconds(STEPS) + 0.1)
+    assert len(paced.times) == 2 * len(grown) + len(noise)
+    assert paced.times[-len(grown)] == paced.times[-1] >= paced.times[0] + block_seconds(STEPS)
+
+
+def test_masks_all_over_a_canvas_are_paced() -> None:
+    paced, request = Paced(), dataclasses.replace(REQUEST, config=GenerationConfig(decoder="masked_diffusion"))
+    paced.pacing.expect(request)
+    paced.put(*replies(written_run([5, 6, 7, 8], 4), request))
+    assert len(paced.told) == 3  # the run, its prompt, the masks
 
 
 def test_a_share_of_a_step_is_shown_until_the_next() -> None:

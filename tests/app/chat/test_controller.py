@@ -158,6 +158,35 @@ def test_stop_is_skip_while_a_computed_answer_is_shown(qtbot: QtBot, open_chat: 
     idle(qtbot, chat)
 
 
+def test_enter_skips_to_the_end_of_what_is_only_being_shown_and_sends(qtbot: QtBot, open_chat: Open) -> None:
+    chat = open_chat()
+    pacing = chat.context.backend.pacing
+    pacing.set_speed(0.001)
+    ask(qtbot, chat, "hello")
+    for number, send in enumerate((lambda: ask(qtbot, chat, "and then"), chat.page.composer.send.click), 1):
+        qtbot.waitUntil(lambda: pacing.is_computed)
+        answer = chat.session.chat.turns[-1].answer
+        assert answer.status != "done"
+        chat.page.composer.set_text("and then")
+        send()
+        assert answer.status == "done"
+        assert answer.text
+        assert (len(chat.session.chat.turns), chat.page.composer.text) == (number + 1, "")
+    pacing.set_speed(FULL_SPEED)
+    idle(qtbot, chat)
+
+
+def test_while_an_answer_is_being_written_enter_keeps_the_draft(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
+    chat = open_chat()
+    fake.hold = True
+    ask(qtbot, chat, "hello")
+    qtbot.waitUntil(lambda: chat.session.active is not None and not chat.context.backend.pacing.is_computed)
+    ask(qtbot, chat, "and then")
+    assert (len(chat.session.chat.turns), chat.page.composer.text) == (1, "and then")
+    fake.gate.release(10)
+    idle(qtbot, chat)
+
+
 def test_an_earlier_answer_can_be_repeated_and_begins_a_branch(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
     chat = open_chat()
     for text in ("one", "two"):

@@ -32,6 +32,7 @@ from engine import Event, GenerationConfig, Reply
 from engine.catalog import Traits
 from engine.service import LoadedModel
 from tests.app.chat.settled import copy_buttons
+from tests.written import written_run
 
 OPTIONS = ViewOptions(calm=True, layer="state")
 CODE = "Here:\n\n```python\nprint('a')\n```\n\n" + "and more words. " * 40
@@ -96,6 +97,55 @@ def develop(page: ChatPage, chat: ChatState, fake: Any, *, until: int | None = N
             page.refresh()
         else:
             page.settle()
+
+
+def test_growing_text_is_shown_as_text_and_nothing_above_its_end_moves(page: ChatPage, fake: Any) -> None:
+    chat = ChatState()
+    answer = Answer("Word by word", 3, GenerationConfig(decoder="autoregressive", canvas_length=8))
+    chat.ask("hello", answer)
+    page.show_chat(chat, loaded(fake))
+    view, before, height = page.turns[0].answer, "", 0
+    for event in written_run(list(range(4, 30)) * 4, 8, ahead=1):
+        chat.fold(event, decode)
+        if chat.active is None:
+            break
+        page.refresh()
+        QApplication.sendPostedEvents()
+        shown, now = view.text.text(), view.text.height() if view.text.isVisible() else 0
+        assert shown == decode(answer.tokens).text
+        assert shown.startswith(before)
+        assert not any(canvas.isVisible() for canvas in view.canvases)
+        if shown:
+            count = answer.canvas.written
+            assert view.status.line.text() == f"{count} token{'s' * (count > 1)} written"
+            assert view.text.has_caret
+        assert now >= height
+        before, height = shown, now
+    page.settle()
+    assert len(before) == 26 * 4
+    assert view.text.text() == before
+    assert not view.text.has_caret
+    view.canvas_toggle.click()
+    assert view.canvases[0].isVisible()
+
+
+def test_text_that_grew_until_it_was_stopped_needs_no_canvas(page: ChatPage, fake: Any) -> None:
+    chat = ChatState()
+    answer = Answer("Word by word", 3, GenerationConfig(decoder="causal_parallel", canvas_length=8))
+    chat.ask("hello", answer)
+    page.show_chat(chat, loaded(fake))
+    events = written_run(list(range(4, 30)), 8, ahead=3, stop=4)
+    for event in events[:-1]:
+        chat.fold(event, decode)
+        if answer.canvas.current is not None:
+            page.refresh()
+    view = page.turns[0].answer
+    assert 0 < len(view.text.text()) < answer.canvas.written + 1  # what stands behind a gap is not shown
+    answer.stop(decode)
+    page.settle()
+    assert view.text.text() == answer.text != ""
+    assert not any(canvas.isVisible() for canvas in view.canvases)
+    assert view.remarks.text() == "Stopped before the end."
 
 
 def top_of(widget: QWidget, page: ChatPage) -> int:

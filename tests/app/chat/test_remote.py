@@ -92,7 +92,7 @@ def test_an_answer_is_read_while_it_comes(qtbot: QtBot, context: AppContext, cha
     assert (answer.status, view.text.text()) == ("developing", "It is **so**")
     assert view.text.isVisibleTo(chat.page)
     assert view.thinking.isVisibleTo(chat.page)
-    assert answer.so_far.thinking == "Let me see."
+    assert answer.so_far(None).thinking == "Let me see."
     assert view.status.line.text() == "Writing"
     assert view.stop.isVisibleTo(chat.page)
     slow.gate.release(2)
@@ -115,7 +115,7 @@ def test_stop_keeps_what_had_come_and_closes_the_connection(
     assert context.model is not None
     session.ask("How is it?", (), context.model)
     slow.gate.release(2)
-    qtbot.waitUntil(lambda: session.chat.turns[0].answer.so_far.text != "")
+    qtbot.waitUntil(lambda: session.chat.turns[0].answer.so_far(None).text != "")
     session.stop()
     qtbot.waitUntil(lambda: session.active is None)
     answer = session.chat.turns[0].answer
