@@ -37,6 +37,9 @@ from app.system.i18n import tr
 from engine.catalog import EmbeddedModel
 from engine.service import LoadedModel
 
+LEAST_GROWTH = 200
+"""The part of a running answer's text that is shown at once: laying out takes time with all of the text."""
+
 
 class AnswerView(QWidget):
     """Shows the chosen version of a turn's answer. Call ``refresh`` after each change of the turn.
@@ -397,7 +400,10 @@ class AnswerView(QWidget):
             text, thoughts = answer.so_far(decode) if is_developing else ("", "")
         if is_board and self.board.is_alone:
             text = ""
-        self.text.set_text(text)
+        shown = self.text.text()
+        is_little = text.startswith(shown) and len(text) - len(shown) < len(text) // LEAST_GROWTH
+        if not (answer.is_active and is_little):
+            self.text.set_text(text)
         self.text.set_caret(answer.is_active and answer.is_growing)
         is_text = bool(text.strip()) and not is_replayed
         self.changing.show_answer(is_seen=is_text and not answer.is_active)

@@ -71,8 +71,12 @@ class AnswerReplay(QWidget):
             options.apply(self.canvas)
 
     def offer(self, answer: Answer) -> None:
-        """Sets the length of the slider, which is offered for an answer that is running or has a recorded run."""
-        self.is_offered = (answer.is_active and not answer.is_plain) or answer.has_trace
+        """Sets the length of the slider, which is offered for an answer that has a recorded run.
+
+        While it runs, only its pace is; text that grows has none.
+        """
+        has_pace = not (answer.is_plain or answer.config.grows)
+        self.is_offered = has_pace if answer.is_active else answer.has_trace
         self.scrub.set_live(answer.is_active)
         figures = answer.figures
         self.scrub.offer(0 if answer.is_active else max(2, figures.steps + 2 * figures.blocks))
