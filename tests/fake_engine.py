@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -23,7 +24,7 @@ from engine import (
 )
 from engine.errors import Sentence
 from engine.pictures import ImageCost
-from engine.service import Capabilities, LocalBackend
+from engine.service import Capabilities, LocalBackend, PromptRead
 from tests.written import written_run
 
 LENGTH = 8
@@ -106,6 +107,8 @@ class FakeEngine(LocalBackend):
         self.reason = "converged"
         self.hold = False
         self.gate = threading.Semaphore(0)
+        self.before: list[PromptRead] = []
+        self.before_gate = threading.Semaphore(0)
         self.fail_at: int | None = None
         self.failure: Exception = RuntimeError("the graphics card\nfell out")
         self.defaults = GenerationConfig(max_new_tokens=LENGTH, eos_token_ids=(END,))
@@ -123,6 +126,15 @@ class FakeEngine(LocalBackend):
     @property
     def capabilities(self) -> Capabilities:
         return self.able
+
+    def _steps(self, model: Any, task: Any, record: Any) -> Any:
+        """The replies of a run, ``before`` them those of a prompt that is being read, each at ``before_gate``."""
+        for reply in self.before:
+            self.before_gate.acquire()
+            yield dataclasses.replace(reply, run_id=task.request.run_id)
+        if self.before:
+            self.before_gate.acquire()
+        yield from super()._steps(model, task, record)
 
     def sibling(self) -> FakeEngine:
         return FakeEngine(self._recorder.folder)

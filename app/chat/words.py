@@ -21,8 +21,13 @@ LONGEST_RIGHT = 60  # characters; a longer right answer is not shown
 
 def status_line(answer: Answer, share: float = 1.0) -> str:
     """Returns the progress or result of a run in plain words; ``share`` of its latest step is shown (0 to 1)."""
+    if answer.is_active and answer.is_stopping:
+        return tr("Stopping after the pass that runs")
     if answer.status == "waiting":
-        return tr("Reading the prompt")
+        if answer.read is None:
+            return tr("Reading the prompt")
+        read, total = (f"{count:,}" for count in answer.read)
+        return tr("Reading the prompt, {read} of {total} tokens", read=read, total=total)
     if answer.status == "calling":
         asks = any(call.status == "asking" for call in answer.rounds[-1].calls)
         return tr("A call waits for your decision") if asks else tr("A tool is running")

@@ -35,7 +35,7 @@ from app.system.i18n import tr
 from app.tools.toolbox import Toolbox
 from engine import GenerationConfig, SafelightError
 from engine.pictures import Picture
-from engine.service import LoadedModel, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
+from engine.service import LoadedModel, PromptRead, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 from engine.text.message import Message, with_images
 from engine.text.output_format import OutputFormat
 from engine.tools.tool import Tool
@@ -354,6 +354,9 @@ class Session(QObject):
         run = self._run
         if run is None or run.answer.status != "calling":
             self._link.stop()
+            if self._run is not None:  # it ends after the pass that runs
+                self._run.answer.is_stopping = True
+                self._progress(self._run)
             return
         self._calls.stop()
         run.answer.stop(run.model.decode)
@@ -378,6 +381,8 @@ class Session(QObject):
                 case RunStarted(run.id, trace):
                     run.answer.trace = trace
                     run.answer.trace_id = trace.header.id if trace.path is not None else ""
+                case PromptRead(run.id, read, total):
+                    run.answer.read = read, total
                 case RunAdvanced(run.id, event):
                     run.chat.fold(event, run.model.decode)
                 case RunEnded(run.id, text, details):

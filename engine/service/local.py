@@ -31,6 +31,7 @@ from engine.service.replies import (
     ModelLoaded,
     ModelUnloaded,
     PassWanted,
+    PromptRead,
     PromptScored,
     RunAdvanced,
     RunEnded,
@@ -273,6 +274,8 @@ class LocalBackend:
 
     def _steps(self, model: Model, task: RunTask, record: RunRecord) -> RunSteps:
         """Yields the replies and passes of a run that has begun. Its cache serves later runs, unless the run fails."""
+        from engine.decoding.protocols import Prefill, ScoreTokens  # torch
+
         request = task.request
         if request.pictures:
             seen = yield from with_images(model, task)
@@ -282,7 +285,7 @@ class LocalBackend:
                 yield RunAdvanced(request.run_id, event)
                 return
             task = seen
-        cache = self._caches.take(model, task.ids)
+        cache, total, is_long = self._caches.take(model, task.ids), len(task.ids), None
         self._admission.hold(request.run_id, cache, lambda: self.spare_bytes(model))
         is_sound = False
         try:
@@ -295,8 +298,13 @@ class LocalBackend:
                     yield PromptScored(request.run_id, item)
                     continue
                 if not isinstance(item, Event):
+                    if is_long is None:  # at the first pass, when the cache holds what the prompt shares with it
+                        is_long = isinstance(item, Prefill | ScoreTokens) and total - cache.length > cache.piece
+                    if is_long:
+                        yield PromptRead(request.run_id, cache.length, total)
                     yield PassWanted(item)
                     continue
+                is_long = False
                 record.append(item)  # before the event is reported
                 yield from self._recorder.take_warnings()
                 if isinstance(item, CanvasCommitted):

@@ -131,6 +131,15 @@ class RunStarted:
     trace: Recording
 
 
+@dataclass(frozen=True)
+class PromptRead:
+    """So many tokens of a run's long prompt are in the cache; before each pass that reads it."""
+
+    run_id: str
+    read: int
+    total: int
+
+
 @dataclass(frozen=True, eq=False)
 class RunAdvanced:
     """A run's next event."""
@@ -227,7 +236,7 @@ class BoardEnded:
 
 
 LoadReply = LoadStarted | LoadProgress | ModelLoaded | LoadFailed | MemoryUsed | AdapterChanged
-RunReply = RunStarted | PromptScored | GapAnswered | RunAdvanced | RunEnded | MemoryUsed | TraceNotKept
+RunReply = RunStarted | PromptRead | PromptScored | GapAnswered | RunAdvanced | RunEnded | MemoryUsed | TraceNotKept
 RaceReply = RaceLoading | LanePassed | RaceEnded
 BoardReply = BoardAdvanced | BoardEnded
 ServiceReply = LoadReply | RunReply | RaceReply | BoardReply | ModelUnloaded | InfluenceMeasured

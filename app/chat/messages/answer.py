@@ -263,7 +263,8 @@ class AnswerView(QWidget):
         for view in self.canvases:
             view.set_legend(view is self.canvases[-1])
         self.speaker.setText(answer.model_title)
-        self.status.show_figures(status_line(answer, share), figures_line(answer))
+        read = answer.read if answer.status == "waiting" else None
+        self.status.show_figures(status_line(answer, share), figures_line(answer), read)
         self._remark(answer)
         if not answer.is_active and (answer.status == "done" or not self.board.is_on):
             self.board.show_text(self._asked, answer.text)  # the board of a stopped run stays as it was

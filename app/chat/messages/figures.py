@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QProgressBar, QWidget
 
 from app.design.controls import button, label
 from app.design.icons import set_icon
@@ -24,12 +24,21 @@ class FiguresLine(QWidget):
         self.details.setAccessibleName(tr("More figures"))
         self.details.hide()
         set_icon(self.more, "information-outline", "faint_ink")
+        self.bar = QProgressBar()
+        self.bar.setAccessibleName(tr("Tokens of the prompt that are read"))
+        self.bar.setProperty("role", "bar")
+        self.bar.setTextVisible(False)
+        self.bar.hide()
         first = row_of(self.line, self.more, STRETCH, spacing=8)
-        self.setLayout(column_of(first, self.details, spacing=2))
+        self.setLayout(column_of(first, self.bar, self.details, spacing=4))
         self.more.toggled.connect(self.details.setVisible)
 
-    def show_figures(self, line: str, details: str) -> None:
-        """Shows a line and the technical figures; either may be empty."""
+    def show_figures(self, line: str, details: str, read: tuple[int, int] | None = None) -> None:
+        """Shows a line and the technical figures; either may be empty. ``read`` of all tokens of a prompt are a bar."""
+        self.bar.setVisible(read is not None)
+        if read is not None:
+            self.bar.setRange(0, read[1])
+            self.bar.setValue(read[0])
         self.line.setText(line)
         self.line.setVisible(bool(line))
         self.details.setText(details)

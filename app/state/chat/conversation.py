@@ -51,6 +51,8 @@ class Answer:
     text: str = ""
     thinking: str = ""
     settled: list[Reply] = field(default_factory=list)  # the reply after each committed block of the run
+    read: tuple[int, int] | None = None  # tokens of a long prompt that are read, and all of them
+    is_stopping: bool = False  # the user has asked for its end
     error: str = ""
     kept: RunFigures | None = None  # of an answer from the library
     trace: Recording | None = None  # of a run of this session
@@ -72,7 +74,7 @@ class Answer:
         """Turns the finished run into a round of calls; the next run goes on behind their results."""
         made.trace, made.trace_id = self.trace, self.trace_id
         self.rounds.append(made)
-        self.settled, self.text, self.thinking, self.trace, self.trace_id = [], "", "", None, ""
+        self.settled, self.text, self.thinking, self.trace, self.trace_id, self.read = [], "", "", None, "", None
         self.status = "calling"
         self._begin_run()
 

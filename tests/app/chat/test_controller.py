@@ -20,6 +20,7 @@ from app.session.session import Session
 from app.settings.decoders import DecodingChoice
 from app.state.run.pace import FULL_SPEED
 from engine import SKILLS, SUDOKU, WEDLM
+from engine.service import PromptRead
 from engine.tasks import skills, sudoku
 
 
@@ -185,6 +186,30 @@ def test_while_an_answer_is_being_written_enter_keeps_the_draft(qtbot: QtBot, op
     assert (len(chat.session.chat.turns), chat.page.composer.text) == (1, "and then")
     fake.gate.release(10)
     idle(qtbot, chat)
+
+
+def test_the_reading_of_a_long_prompt_is_a_bar_in_tokens(qtbot: QtBot, open_chat: Open, fake: Any) -> None:
+    chat = open_chat()
+    fake.hold = True
+    fake.before = [PromptRead("", read, 4724) for read in (0, 512, 1024)]
+    ask(qtbot, chat, "hello")
+    view = chat.page.turns[0].answer
+    assert view.status.line.text() == "Reading the prompt"
+    assert not view.status.bar.isVisible()
+    for read in ("0", "512", "1,024"):
+        fake.before_gate.release()
+        said = f"Reading the prompt, {read} of 4,724 tokens"
+        qtbot.waitUntil(lambda said=said: view.status.line.text() == said)
+        assert view.status.bar.isVisible()
+        assert (view.status.bar.value(), view.status.bar.maximum()) == (int(read.replace(",", "")), 4724)
+    fake.before_gate.release()
+    qtbot.waitUntil(lambda: view.status.line.text() == "Starting from noise")
+    assert not view.status.bar.isVisible()
+    view.stop.click()
+    assert view.status.line.text() == "Stopping after the pass that runs"
+    fake.gate.release(10)
+    idle(qtbot, chat)
+    assert view.remarks.text() == "Stopped before anything was written."
 
 
 def test_an_earlier_answer_can_be_repeated_and_begins_a_branch(qtbot: QtBot, open_chat: Open, fake: Any) -> None:

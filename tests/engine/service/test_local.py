@@ -14,6 +14,7 @@ import pytest
 from engine import (
     BASE,
     SKILLS,
+    WEDLM,
     CanvasCommitted,
     CanvasStarted,
     Event,
@@ -28,6 +29,7 @@ from engine import (
 )
 from engine.catalog import resolve
 from engine.errors import Sentence
+from engine.layers.kv_cache import PIECE
 from engine.service import (
     AdapterChanged,
     AdapterRequest,
@@ -42,6 +44,7 @@ from engine.service import (
     MemoryUsed,
     ModelLoaded,
     ModelUnloaded,
+    PromptRead,
     RunAdvanced,
     RunEnded,
     RunReply,
@@ -443,3 +446,39 @@ def test_nothing_heavy_comes_with_the_service() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# --- a long prompt -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def long() -> LocalBackend:
+    """A model with more positions than a pass reads."""
+    backend = LocalBackend()
+    loaded(backend, WEDLM)
+    return backend
+
+
+def test_the_reading_of_a_long_prompt_is_reported_before_each_pass(long: LocalBackend) -> None:
+    request = chat(GenerationConfig(max_new_tokens=8), prompt="sort these words " * 40)
+    replies = list(run_alone(long, request))
+    total = len(trace_of(replies).header.prompt_ids)
+    assert total > PIECE
+    read = [reply for reply in replies if isinstance(reply, PromptRead)]
+    assert read == [PromptRead(request.run_id, 0, total), PromptRead(request.run_id, PIECE, total)]
+    assert [type(reply) for reply in replies[:4]] == [RunStarted, PromptRead, PromptRead, RunAdvanced]
+    assert isinstance(events(replies)[-1], GenerationFinished)
+    again = list(run_alone(long, chat(GenerationConfig(max_new_tokens=8), prompt="sort these words " * 40)))
+    assert not any(isinstance(reply, PromptRead) for reply in again)  # the cache holds it
+
+
+def test_stop_ends_the_reading_of_a_prompt_after_the_pass_that_runs(long: LocalBackend) -> None:
+    request, replies = chat(GenerationConfig(max_new_tokens=8), prompt="count these words " * 40), []
+    for reply in run_alone(long, request):
+        replies.append(reply)
+        if isinstance(reply, PromptRead):
+            request.cancel.set()
+    assert sum(isinstance(reply, PromptRead) for reply in replies) == 1
+    [end] = events(replies)
+    assert isinstance(end, GenerationFinished)
+    assert (end.reason, len(end.tokens)) == ("cancelled", 0)
