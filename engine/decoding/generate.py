@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
@@ -23,6 +24,7 @@ from engine.decoding.mixed import mixed
 from engine.decoding.names import FORKING, INFILLING, formatting, names_of, require_diffusion
 from engine.decoding.performing import perform_all
 from engine.decoding.protocols import BlockDenoiser, Decoding
+from engine.decoding.repeating import without_repeats
 from engine.decoding.run import Decoder, Run, checked_rows
 from engine.decoding.self_speculation import self_speculation
 from engine.decoding.structured import structured
@@ -188,12 +190,12 @@ def decode(run: Run) -> Decoding[None]:
     if run.answer is not None:
         run = run.unpinned()
         name = formatting(config, *names)
-        return structured(run) if name == BLOCK_DIFFUSION else DECODERS[name](run)
+        return structured(run) if name == BLOCK_DIFFUSION else without_repeats(run, DECODERS[name], name)
     thought, answer = names_of(config, *names)
     if thought == answer and not ((config.rescue or config.verify) and answer == BLOCK_DIFFUSION):
-        return DECODERS[answer](run)
+        return without_repeats(run, DECODERS[answer], answer)
     thoughts = ThoughtTokens.from_prompt(model.tokenizer, run.prompt) if isinstance(model, Model) else ThoughtTokens()
-    return mixed(run, (thought, answer), thoughts)
+    return without_repeats(run, lambda run: mixed(run, (thought, answer), thoughts), "")
 
 
 def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], changes: Sequence[Fork]) -> Decoding[None]:
@@ -224,8 +226,9 @@ def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], change
             raise SafelightError(f"the text ends in block {block}; no block follows. Fork that block")
     run = dataclasses.replace(run, changes=tuple(changes))
     if decoder == BLOCK_DIFFUSION:
-        return block_diffusion(run, CommittedBlocks(rows, tuple(steps[:known])))
-    return _behind(DECODERS[decoder](run), rows)
+        blocks, text = CommittedBlocks(rows, tuple(steps[:known])), torch.cat(rows).tolist() if rows else []
+        return without_repeats(run, lambda run: block_diffusion(run, blocks), decoder, text)
+    return _behind(without_repeats(run, DECODERS[decoder], decoder), rows)
 
 
 def _behind(decoding: Decoding[None], rows: Sequence[Tensor]) -> Decoding[None]:

@@ -30,6 +30,7 @@ from engine import (
     TextArrived,
 )
 from engine.text.message import Message
+from engine.text.repeating import repeats
 from engine.trace import Draft
 
 Status = Literal["waiting", "developing", "calling", "done", "stopped", "failed"]
@@ -173,6 +174,11 @@ class Answer:
         """Returns the draft's tokens decoded to text and thinking."""
         return self._draft.reply(decode)
 
+    @property
+    def _repeats(self) -> bool:
+        text = self.text or self.thinking
+        return repeats(text) or repeats(f"{text}\n")
+
     def notices(self) -> list[str]:
         """Returns sentences about an error, an empty or cut answer, and blocks that did not converge."""
         said = [self.error] if self.error else []
@@ -182,6 +188,8 @@ class Answer:
             said.append(tr("The model ended without writing anything. Regenerate, or ask in other words."))
         elif self.is_empty:
             said.append(tr("The model ended without writing anything. Regenerate to try another seed."))
+        elif self.status == "done" and self.figures.is_cut and self._repeats:
+            said.append(tr("The answer repeated itself: it was ended when the same line stood there five times."))
         elif self.status == "done" and self.figures.is_cut:
             said.append(tr("The answer is cut off at the limit of new tokens. Allow more of them, and regenerate."))
         capped, blocks = self.figures.capped_blocks, self.figures.blocks

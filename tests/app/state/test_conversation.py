@@ -304,6 +304,16 @@ def test_how_an_answer_ended_is_said_once_and_kept(
         assert all(part in said for part, said in zip(notices, found.notices(), strict=True))
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\nYou can"])
+def test_an_answer_that_repeated_itself_says_so_also_when_it_is_stored(fake: Any, end: str) -> None:
+    made = answer(fake)
+    made.status, made.kept = "done", RunFigures(12, 1, 0, 1.5, 9.0, 40.0, is_cut=True)
+    made.text = "Here.\n" + "\n".join(["You can find it here."] * 5) + end
+    assert made.notices() == ["The answer repeated itself: it was ended when the same line stood there five times."]
+    made.text = "It has no end"
+    assert "cut off at the limit" in made.notices()[0]
+
+
 def test_a_text_without_steps_says_that_it_is_cut_off(fake: Any) -> None:
     plain = Answer("a model", 0, fake.defaults, is_text=True, status="done", text="x")
     plain.kept = RunFigures(seconds=0.4, is_cut=True)

@@ -1,0 +1,136 @@
+"""A text that repeats itself ends its run, with that reason, and what follows is as after any end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from engine import (
+    SKILLS,
+    CanvasCommitted,
+    CanvasStarted,
+    Event,
+    GenerationConfig,
+    GenerationFinished,
+    PrefillFinished,
+    StepFinished,
+    generate,
+    load_model,
+)
+from engine.decoding.drawing import Drawing
+from engine.decoding.protocols import Decoding
+from engine.decoding.repeating import without_repeats
+from engine.decoding.run import Run
+from engine.models.model import Model
+from engine.text.formatted_answer import FormattedAnswer
+from engine.text.output_format import OutputFormat
+from engine.text.repeating import REPEATED
+from engine.trace import Draft
+
+LINE = "It said the same\n"
+LENGTH = 16
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return load_model(SKILLS, device="cpu")
+
+
+def write(monkeypatch: pytest.MonkeyPatch, model: Model, text: str) -> None:
+    """Let the decoder draw a text, over and over."""
+    ids = model.tokenizer.encode(text)
+
+    def drawn() -> Iterator[int]:
+        while True:
+            yield from ids
+
+    script = drawn()
+    monkeypatch.setattr(Drawing, "draw", lambda _self, logits: torch.tensor([next(script)] * len(logits)))
+
+
+def run(model: Model, **options: object) -> list[Event]:
+    config = model.generation_defaults.replace(decoder="autoregressive", canvas_length=LENGTH, max_new_tokens=200)
+    return list(generate(model, model.tokenizer.encode("hello"), config, **options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", [LINE, f"{LINE}\n", f"{LINE}  \n"])
+def test_text_ends_with_the_line_that_stands_there_for_the_fifth_time(
+    monkeypatch: pytest.MonkeyPatch, model: Model, text: str
+) -> None:
+    write(monkeypatch, model, text)
+    events = run(model)
+    end = events[-1]
+    assert isinstance(end, GenerationFinished)
+    assert (end.reason, end.why) == ("length", REPEATED)
+    written = model.tokenizer.decode(end.tokens)
+    assert written.startswith(LINE)
+    assert written.count(LINE) == 5
+    assert written.endswith(LINE)
+    assert Draft.from_events(events[:-1], ()).committed == end.tokens.tolist()
+    started, committed = (sum(isinstance(one, kind) for one in events) for kind in (CanvasStarted, CanvasCommitted))
+    assert started == committed == end.blocks == -(-len(end.tokens) // LENGTH)
+
+
+@pytest.mark.parametrize("text", ["0 0 0 0 0 0\n", "}\n", "One line here\nAnother there\n"])
+def test_other_text_goes_on(monkeypatch: pytest.MonkeyPatch, model: Model, text: str) -> None:
+    write(monkeypatch, model, text)
+    end = run(model)[-1]
+    assert isinstance(end, GenerationFinished)
+    assert (end.reason, end.why, len(end.tokens)) == ("length", "", 200)
+
+
+def test_a_format_may_ask_for_it(model: Model) -> None:
+    end = run(model, output_format=OutputFormat("regex", pattern="(It said the same\n){9}"))[-1]
+    assert isinstance(end, GenerationFinished)
+    assert model.tokenizer.decode(end.tokens) == LINE * 9
+
+
+def test_the_text_before_a_call_is_free(monkeypatch: pytest.MonkeyPatch, model: Model) -> None:
+    write(monkeypatch, model, LINE)
+    monkeypatch.setattr(FormattedAnswer, "is_free", True)
+    monkeypatch.setattr(Drawing, "fitting", lambda self, _answer, logits, *_rest: self.draw(logits))
+    end = run(model, output_format=OutputFormat("regex", pattern="x"))[-1]
+    assert isinstance(end, GenerationFinished)
+    assert (end.reason, end.why) == ("length", REPEATED)
+
+
+def test_a_run_that_is_stopped_is_stopped(monkeypatch: pytest.MonkeyPatch, model: Model) -> None:
+    write(monkeypatch, model, LINE)
+    cancel, seen = threading.Event(), []
+    config = model.generation_defaults.replace(decoder="autoregressive", canvas_length=LENGTH, max_new_tokens=200)
+    for event in generate(model, model.tokenizer.encode("hello"), config, cancel=cancel):
+        seen.append(event)
+        if isinstance(event, StepFinished):
+            cancel.set()
+    assert isinstance(seen[-1], GenerationFinished)
+    assert (seen[-1].reason, seen[-1].why) == ("cancelled", "")
+
+
+def test_blocks_of_noise_end_with_the_block_and_begin_no_other(model: Model) -> None:
+    text = model.tokenizer.encode(LINE * 20)
+    zeros, no = np.zeros(LENGTH, dtype=np.float32), np.zeros(LENGTH, dtype=np.bool_)
+
+    def blocks(run: Run) -> Decoding[None]:
+        yield PrefillFinished(1, 0, 0.1)
+        for block in range(len(text) // LENGTH):
+            row = np.array(text[block * LENGTH : (block + 1) * LENGTH], dtype=np.int32)
+            yield CanvasStarted(block, row, no)
+            if run.is_cancelled:
+                yield GenerationFinished("cancelled", np.array(text[: block * LENGTH], dtype=np.int32), block, block, 0)
+                return
+            yield StepFinished(block, 0, 1.0, row, row, zeros, ~no, row, 0.1)
+            yield CanvasCommitted(block, row, LENGTH, 1, "converged")
+        yield GenerationFinished("length", np.array(text, dtype=np.int32), block, block, 0)
+
+    for known in (0, 2):  # blocks of a fork that have no events
+        run = Run.from_ids(model, [5], GenerationConfig())
+        events = list(without_repeats(run, blocks, "block_diffusion", text[: known * LENGTH]))
+        end = events[-1]
+        assert isinstance(end, GenerationFinished)
+        assert (end.reason, end.why) == ("length", REPEATED)
+        assert 5 <= model.tokenizer.decode(end.tokens).count(LINE) <= 6
+        assert isinstance(events[-2], CanvasCommitted)
