@@ -29,7 +29,7 @@ from app.chat.prose.blocks import (
     Text,
     ThematicBreak,
 )
-from app.chat.prose.latex import brackets
+from app.chat.prose.latex import brackets, dollars
 from app.chat.prose.safe import safe
 from app.system.i18n import tr
 
@@ -152,13 +152,10 @@ def opens(address: str) -> bool:
 def _reader() -> MarkdownIt:
     # Imports 80 modules, which a start without a shown answer does not need.
     from markdown_it import MarkdownIt
-    from mdit_py_plugins.dollarmath import dollarmath_plugin
 
     reader = MarkdownIt("commonmark", {"html": False, "maxNesting": MOST_NESTED})
     reader.enable(["table", "strikethrough"])
-    reader.use(
-        dollarmath_plugin, allow_labels=False, allow_space=False, allow_digits=False, double_inline=True
-    )  # so that prices are not read as formulas
+    reader.use(dollars)
     reader.use(brackets)
     reader.block.ruler.before("table", "large_table", _large_table, {"alt": ["paragraph", "reference"]})
     reader.disable("inline")  # ``_children`` does it paragraph by paragraph

@@ -112,6 +112,34 @@ def test_formulas_on_lines_of_their_own(written: str) -> None:
     assert list(jobs(flatten((math,)))) == [Drawing(math.source, True)]
 
 
+@pytest.mark.parametrize(
+    ("text", "formulas"),
+    [
+        ("$x$ costs 5", ["$x$"]),
+        ("$E=mc^2$ and $5", ["$E=mc^2$"]),
+        ("$a$-$b$ and $5-$6", ["$a$", "$b$"]),
+        ("$$x$$ text $$y$$", ["$$x$$", "$$y$$"]),
+        ("- $$x$$ and $$y$$ 3", ["$$x$$", "$$y$$"]),
+        ("$5 and $x$", ["$x$"]),
+        (r"\$5 and $x$", ["$x$"]),
+        (r"$a\$b$ 7", [r"$a\$b$"]),
+        ("**$x$ 5**", ["$x$"]),
+        ("$\\text{``q''}$ 7", ["$\\text{``q''}$"]),
+        ("$5 and `$x$`", []),
+        ("$5 `$` $6", []),
+        ("`$x$` and $y$", ["$y$"]),
+        ("$x$7", []),
+        ("5$x$", []),
+        ("$ $$ $$$", []),
+    ],
+)
+def test_formulas_between_dollars_are_told_from_prices_and_code(text: str, formulas: list[str]) -> None:
+    rows = flatten(parse(text))
+    inlines = [one for row in rows if isinstance(row.content, Paragraph) for one in row.content.inlines]
+    assert [one.written for one in inlines if isinstance(one, Formula)] == formulas
+    assert "".join(one.text for one in inlines if isinstance(one, Text) and one.code) in text
+
+
 @pytest.mark.parametrize("text", ["It costs $5, or $10 for two.", r"a \( b", r"\[ never closed"])
 def test_prices_and_open_brackets_are_no_formulas(text: str) -> None:
     assert not list(jobs(flatten(parse(text))))
