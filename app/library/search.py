@@ -1,7 +1,8 @@
 """Lists conversations, all or those that match a query, and finds the matches in a text. Any text is a valid query.
 
-Words are looked up in the full-text index, each as the beginning of a word. Terms that the index cannot find (emoji
-and other symbols, and scripts without spaces between words) are searched for anywhere in the text.
+Words are looked up in the full-text index, each as the beginning of a word. The index knows no signs, so that of what
+it finds for C++ or @nasa only texts with these very letters count. Terms that it cannot find (emoji and other symbols,
+and scripts without spaces between words) are searched for anywhere in the text.
 """
 
 from __future__ import annotations
@@ -34,10 +35,25 @@ class Term:
         return f'"{quoted}" *'
 
     @property
+    def literal(self) -> str:
+        """The term as ``folded`` has it if it has signs, which the index does not know; empty if it has none."""
+        return "" if self.text.isalnum() else folded(self.text)
+
+    @property
+    def operands(self) -> list[str]:
+        """The parameters of the conditions on a title or a message."""
+        return [self.match, *filter(None, [self.literal])] if self.is_word else [self.pattern]
+
+    @property
     def pattern(self) -> str:
         r"""The operand of ``LIKE … ESCAPE '\'``."""
         escaped = self.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         return f"%{escaped}%"
+
+
+def folded(text: str) -> str:
+    """Returns a text in lower case without diacritics, as the index compares texts."""
+    return unicodedata.normalize("NFC", text).translate(_FOLDED)
 
 
 def terms_of(query: str) -> list[Term]:
@@ -95,7 +111,7 @@ class _Folding(dict[int, int]):
         return self[code]
 
 
-_FOLDED = _Folding()
+_FOLDED = _Folding({ord("’"): ord("'")})
 
 
 _ORDER = "ORDER BY pinned DESC, updated DESC, id DESC"
@@ -108,34 +124,37 @@ def look_up(connection: sqlite3.Connection, query: str) -> list[Summary]:
     most terms, and empty if only the title has any.
     """
     terms = terms_of(query)
+    connection.create_function("folded", 1, folded, deterministic=True)
     found = " ".join(f"AND id IN ({_conversations_with(term)})" for term in terms)
     rows = connection.execute(
         f"SELECT {SUMMARY_COLUMNS} FROM conversations WHERE deleted IS NULL {found} {_ORDER}",
-        [value for term in terms for value in (_sought(term), _sought(term))],
+        [value for term in terms for value in (*term.operands, *term.operands)],
     ).fetchall()
     snippets = _snippets(connection, terms) if terms and rows else {}
     return [summary_of(row, *snippets.get(row[0], ("", None))) for row in rows]
 
 
 def _conversations_with(term: Term) -> str:
-    """Returns a query for the ids of conversations with a term; its two parameters are the operand of the term."""
-    titles = (
-        "SELECT rowid FROM title_index WHERE title_index MATCH ?"
+    """Returns a query for the ids of conversations with a term; its parameters are the term's operands, twice."""
+    title = (
+        f"id IN (SELECT rowid FROM title_index WHERE title_index MATCH ?){_has_literal(term, 'title')}"
         if term.is_word
-        else r"SELECT id FROM conversations WHERE title LIKE ? ESCAPE '\'"
+        else r"title LIKE ? ESCAPE '\'"
     )
-    return f"{titles} UNION SELECT conversation FROM messages WHERE removed IS NULL AND {_in_message(term)}"
+    said = f"SELECT conversation FROM messages WHERE removed IS NULL AND {_in_message(term)}"
+    return f"SELECT id FROM conversations WHERE {title} UNION {said}"
 
 
 def _in_message(term: Term) -> str:
-    """Returns a condition on a row of messages, with the term's operand as parameter. Drafts do not match."""
+    """Returns a condition on a row of messages, with the term's operands as parameters. Drafts do not match."""
     if term.is_word:
-        return "messages.id IN (SELECT rowid FROM message_index WHERE message_index MATCH ?)"
+        found = "messages.id IN (SELECT rowid FROM message_index WHERE message_index MATCH ?)"
+        return f"{found}{_has_literal(term, 'messages.content')}"
     return r"messages.status NOT IN ('waiting', 'developing') AND messages.content LIKE ? ESCAPE '\'"
 
 
-def _sought(term: Term) -> str:
-    return term.match if term.is_word else term.pattern
+def _has_literal(term: Term, column: str) -> str:
+    return f" AND instr(folded({column}), ?)" if term.literal else ""
 
 
 def _snippets(connection: sqlite3.Connection, terms: list[Term]) -> dict[int, tuple[str, int]]:
@@ -145,6 +164,6 @@ def _snippets(connection: sqlite3.Connection, terms: list[Term]) -> dict[int, tu
         # Next to ``max``, SQLite takes bare columns from the row with the maximum.
         f"SELECT conversation, id, content, max(hits) FROM (SELECT conversation, id, content, {hits} AS hits "
         "FROM messages WHERE removed IS NULL) WHERE hits > 0 GROUP BY conversation",
-        [_sought(term) for term in terms],
+        [operand for term in terms for operand in term.operands],
     )
     return {conversation: (excerpt(content, terms), id) for conversation, id, content, _hits in best}

@@ -62,6 +62,38 @@ def test_what_a_query_finds(shelf, query, found):
 
 
 @pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("C++", {"one", "C++ and C#"}),
+        ("c++", {"one", "C++ and C#"}),
+        ("c#", {"C++ and C#"}),
+        ("@nasa", {"two"}),
+        ("nasa", {"one", "two"}),
+        ("50%", {"two"}),
+        ("50", {"one", "two"}),
+        ("$5", {"two"}),
+        ("a-b", {"one"}),
+        ("a.b", {"two"}),
+        ("it's", {"one", "two"}),
+        ("STRASSE-Ä", {"one"}),
+        ("strasse-a", {"one"}),
+        (".net", {"two"}),
+        ("a-b c++", {"one"}),
+        ("a-b @nasa", set()),
+    ],
+)
+def test_signs_are_part_of_what_is_sought(library, query, found):
+    texts = {
+        "one": "C++ of nasa, 50 off, a-b, it's Strasse-Ä",
+        "two": "Cats and @nasa, 50% and $5.99, a b, a.b/c, it’s .NET",
+        "C++ and C#": "about languages",
+    }
+    for title, content in texts.items():
+        library.add(library.create(title=title), NewMessage(None, "user", content))
+    assert titles(library, query) == found
+
+
+@pytest.mark.parametrize(
     "query",
     [
         "AND OR NOT",
