@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QMimeData, Qt
+from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QImage
 
 from app.system.i18n import tr
@@ -21,10 +21,11 @@ def local_files(data: QMimeData) -> tuple[str, ...]:
 def has_picture(data: QMimeData) -> bool:
     """True if the data contains a picture that is not a file.
 
-    Text next to the picture takes precedence, since office programs offer both. It does not if it is the address of the
-    picture, which browsers add.
+    Text next to the picture takes precedence, since office programs offer both. It does not if it is blank, or the
+    address of the picture, which browsers add.
     """
-    return data.hasImage() and (data.hasUrls() or not data.hasText())
+    lines = filter(None, map(str.strip, data.text().splitlines()))
+    return data.hasImage() and all(QUrl(line) in data.urls() for line in lines)
 
 
 def is_elsewhere(data: QMimeData) -> bool:
