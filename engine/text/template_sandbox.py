@@ -14,11 +14,13 @@ import re
 import types
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, ClassVar
 
 import markupsafe
-from jinja2 import TemplateError, pass_context
+from jinja2 import TemplateError, nodes, pass_context
+from jinja2.ext import Extension
 from jinja2.filters import FILTERS
+from jinja2.parser import Parser
 from jinja2.runtime import LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
 from jinja2.tests import TESTS
@@ -194,6 +196,18 @@ class _Formatter(SandboxedFormatter):
         return current.get().made(super().format_field(current.get().write(value), format_spec))
 
 
+class Generation(Extension):
+    """``{% generation %}…{% endgeneration %}``, which marks the model's words for training; its body is rendered."""
+
+    tags: ClassVar[set[str]] = {"generation"}
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        """Returns the body, in a scope of its own as in ``transformers``."""
+        lineno = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.With([], [], body, lineno=lineno)
+
+
 class Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset(("+", "-", "*", "/", "//", "%", "**"))
 
@@ -203,7 +217,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             lstrip_blocks=True,
             optimized=False,  # no constant folding: constants are computed, and charged, when rendering
             finalize=_written,
-            extensions=["jinja2.ext.loopcontrols"],
+            extensions=["jinja2.ext.loopcontrols", Generation],
         )
         budget = current.get
         self.filters = {name: _paid_filter(name, FILTERS[name]) for name in _LOOKING | _READING}

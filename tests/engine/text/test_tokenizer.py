@@ -143,6 +143,11 @@ def test_blocks_leave_no_blank_lines() -> None:
     assert template.render(USER) == "Hi\nend"
 
 
+def test_the_body_of_a_generation_tag_is_rendered() -> None:
+    source = "a{% generation %}{% set x = 1 %}{{ messages[0].content }}{% endgeneration %}{{ x }}"
+    assert ChatTemplate(source, {}).render(USER) == "aHi"
+
+
 def test_pieces_keep_the_space_that_sentencepiece_strips(tmp_path: Path) -> None:
     path = checkpoint(tmp_path) / "tokenizer.json"
     raw = json.loads(path.read_text())
