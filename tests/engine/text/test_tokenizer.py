@@ -11,7 +11,7 @@ from engine import EMBEDDED, GAPS, SIGHT, TOOLS, GenerationConfig, Model, Safeli
 from engine.service import RunRequest
 from engine.service.description import prompt_ids
 from engine.text.chat_template import ChatTemplate, Message
-from engine.text.tokenizer import Inert, Tokenizer
+from engine.text.tokenizer import Tokenizer
 from engine.training.data.corpus import CHARACTERS, SPECIAL, prompt_text
 from tests.engine.tiny import checkpoint
 
@@ -170,14 +170,12 @@ BROKEN = ("<eos>", "a<turn|>b", "<<eos>", "<turn|><turn|>", "no <such>", "<bos",
 def test_special_tokens_that_people_write_are_ordinary_text(embedded: Model, text: str) -> None:
     tokenizer = embedded.tokenizer
     letters = [token for letter in text.replace("\ufdd0", "\ufffd") for token in tokenizer.encode(letter)]
-    for role in ("user", "tool"):
+    for role in ("user", "tool", "assistant", "system"):
         template = ChatTemplate("<bos>{% for m in messages %}{{ m.content }}{% endfor %}<turn|>", {})
         rendered = template.render([{"role": role, "content": text}], inert=tokenizer.inert)
         ids = tokenizer.encode_rendered(rendered)
         assert ids == [2, *letters, 8]
         assert tokenizer.count(rendered) == len(ids)
-    system = template.render([{"role": "system", "content": text}], inert=tokenizer.inert)
-    assert system == f"<bos>{text}<turn|>"
 
 
 @pytest.mark.parametrize("text", ["hi", "<bos>hi"])
@@ -196,12 +194,6 @@ def test_a_message_cannot_end_its_turn(embedded: Model) -> None:
         token for token in clean if embedded.tokenizer.is_special(token)
     ]
     assert "".join(map(embedded.tokenizer.piece, ids)) == prompt_text(hostile)
-
-
-def test_tokens_that_overlap_are_broken_each() -> None:
-    inert = Inert(["<a>", "a>b", ">b<", "<"])
-    assert inert("x<a>b<") == "x<\ufdd0a\ufdd0>\ufdd0b<"
-    assert Inert([])("<a>") == "<a>"
 
 
 def test_a_base_model_has_no_template(tmp_path: Path) -> None:
