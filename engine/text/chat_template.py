@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from engine.errors import SafelightError
 from engine.files import read_json, read_text
+from engine.text.declarations import plain_declarations
 from engine.text.message import Message, in_parts
 from engine.text.template_budget import TemplateBudget
 from engine.text.template_compiling import MOST_SOURCE, compile_template, names_in, render
@@ -20,6 +22,25 @@ MOST_VALUES, MOST_CHARACTERS = 500_000, 2**28
 """Bounds of all messages; far more than any context has."""
 MOST_TOOL_VALUES, MOST_TOOL_CHARACTERS = 20_000, 2**20
 """Bounds of all tools; a hundred usual tools have a tenth of it."""
+
+_PROBE: Mapping[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "d7e1",
+        "description": "-",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "a": {"type": ["string", "null"], "description": "-"},
+                "b": {"anyOf": [{"type": "integer"}, {"type": "null"}], "description": "-"},
+                "c": {"enum": ["9a7e"], "description": "-"},
+                "d": {"$ref": "#/$defs/e"},
+            },
+            "$defs": {"e": {"type": "string", "description": "c3d5"}},
+        },
+    },
+}
+"""A tool whose schema has what some templates lose."""
 
 LARGEST, LARGEST_PER_CHARACTER = 2**20, 8
 """Items and characters of the largest value that a rendering may make."""
@@ -95,6 +116,29 @@ class ChatTemplate:
                 "this is a base model: it has no chat template and only continues texts (/v1/completions); for chat, "
                 "load the chat model made from it"
             )
+
+        if tools and self._loses_schemas:
+            tools = plain_declarations(tools)
+        return self._rendered(messages, tools, inert, options)
+
+    @cached_property
+    def _loses_schemas(self) -> bool:
+        """True if the template takes schemas apart, and loses or garbles some."""
+        try:
+            text = self._rendered([{"role": "user", "content": "-"}], [_PROBE], None, {}).lower()
+        except SafelightError:
+            return True
+        is_garbled = "'null'" in text and "'anyof'" not in text  # the list of types as Python writes it, alone
+        return is_garbled or any(part not in text for part in ("integer", "9a7e", "c3d5"))
+
+    def _rendered(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]],
+        inert: Callable[[str], str] | None,
+        options: Mapping[str, Any],
+    ) -> str:
+        assert self._template is not None
 
         def changed(text: str) -> str:
             is_known = text.isidentifier() and text in self.names  # the template looks for it: a role, a type, a key

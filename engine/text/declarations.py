@@ -1,0 +1,102 @@
+"""Writes the schemas of tools' parameters in the plain form that every chat template reads.
+
+Some templates take a schema apart, and lose what they do not expect: a list of types, alternatives, references. In the
+plain form a value has one type, may be nullable, and is described where it stands. Knows no template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.text.schema_parts import changed, found_at
+
+MOST_SCHEMAS = 5_000  # of one tool, with those that references put in place; further ones stay as they are
+_KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+_LEFT_OUT = ("$ref", "$defs", "definitions", "anyOf", "oneOf", "allOf", "const")
+
+
+def plain_declarations(tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Returns tools as OpenAI describes them, with the schemas of their parameters in plain form."""
+    found = []
+    for tool in tools:
+        function = tool.get("function")
+        if isinstance(function, Mapping) and isinstance(function.get("parameters"), Mapping):
+            tool = {**tool, "function": {**function, "parameters": _PlainSchema(function["parameters"]).whole}}
+        found.append(tool)
+    return found
+
+
+class _PlainSchema:
+    """A schema in plain form. Of several types or alternatives besides null, the first is taken."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root, self._left = root, MOST_SCHEMAS
+        self.whole = self._plain(root, frozenset())
+
+    def _plain(self, schema: Any, within: frozenset[str]) -> Any:
+        """Returns a schema in plain form; ``within`` are the references that lead to it."""
+        if not isinstance(schema, Mapping) or self._left == 0:
+            return schema
+        self._left -= 1
+        found, is_nullable = dict[str, Any](), schema.get("nullable") is True
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and reference not in within:
+            found = _merged(found, self._plain(self._referred(reference), within | {reference}))
+        for one in _listed(schema, "allOf"):
+            found = _merged(found, self._plain(one, within))
+        for name in ("anyOf", "oneOf"):
+            ways = [way for one in _listed(schema, name) if isinstance(way := self._plain(one, within), dict)]
+            others = [way for way in ways if way.get("type") != "null"]
+            is_nullable = is_nullable or len(others) < len(ways)
+            if others and all("enum" in way for way in others):
+                others[0] = {**others[0], "enum": [value for way in others for value in way["enum"]]}
+            found = _merged(found, others[0] if others else {})
+        own = {name: value for name, value in schema.items() if name not in _LEFT_OUT}
+        own = changed(own, lambda inner: self._plain(inner, within))
+        if "const" in schema:
+            own.setdefault("enum", [schema["const"]])
+        found = _typed(_merged(found, own))
+        return {**found, "nullable": True} if is_nullable else found
+
+    def _referred(self, reference: str) -> Any:
+        if not reference.startswith("#"):
+            return {}
+        try:
+            return found_at(self._root, reference)
+        except (LookupError, TypeError, ValueError):
+            return {}
+
+
+def _listed(schema: Mapping[str, Any], name: str) -> list[Any]:
+    value = schema.get(name)
+    return value if isinstance(value, list) else []
+
+
+def _merged(first: dict[str, Any], second: Any) -> dict[str, Any]:
+    """Returns what two schemas say about one value; the second has the last word."""
+    if not isinstance(second, Mapping):
+        return first
+    both = {**first, **second}
+    if isinstance(first.get("properties"), dict) and isinstance(second.get("properties"), dict):
+        both["properties"] = {**first["properties"], **second["properties"]}
+    if isinstance(first.get("required"), list) and isinstance(second.get("required"), list):
+        both["required"] = [*first["required"], *second["required"]]
+    return both
+
+
+def _typed(schema: dict[str, Any]) -> dict[str, Any]:
+    """Returns a schema with one type, that of its values if it names none; null among them makes it nullable."""
+    found, kind, values = dict(schema), schema.get("type"), _listed(schema, "enum")
+    if isinstance(kind, list):
+        kinds = [one for one in kind if one != "null"]
+        found |= {"type": kinds[0] if kinds else "null"} | (
+            {"nullable": True} if len(kinds) < len(kind) and kinds else {}
+        )
+    elif kind is None and (named := [value for value in values if type(value) in _KINDS]):
+        found["type"] = "number" if {*map(type, named)} == {int, float} else _KINDS[type(named[0])]
+    elif kind is None and ("properties" in schema or "items" in schema):
+        found["type"] = "object" if "properties" in schema else "array"
+    if None in values and any(value is not None for value in values):
+        found |= {"enum": [value for value in values if value is not None], "nullable": True}
+    return found

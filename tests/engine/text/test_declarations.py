@@ -1,0 +1,110 @@
+"""Schemas of tools in plain form, for templates that would lose the rest; other templates write them as they are."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from engine.text.chat_template import ChatTemplate
+from engine.text.declarations import MOST_SCHEMAS, plain_declarations
+from tests.engine.text.test_inert_fields import CHATML
+from tests.engine.text.tool_template import QUESTION, TEMPLATE
+
+
+def tool(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": "f", "description": "what it does", "parameters": schema}}
+
+
+def plain(schema: dict[str, Any]) -> Any:
+    return plain_declarations([tool(schema)])[0]["function"]["parameters"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"type": ["string", "null"]}, {"type": "string", "nullable": True}),
+        ({"type": ["null", "integer"], "minimum": 1}, {"type": "integer", "minimum": 1, "nullable": True}),
+        ({"type": ["string"]}, {"type": "string"}),
+        ({"type": ["null"]}, {"type": "null"}),
+        ({"type": ["integer", "string"]}, {"type": "integer"}),
+        (
+            {"anyOf": [{"type": "integer"}, {"type": "null"}], "description": "how many", "default": None},
+            {"type": "integer", "description": "how many", "default": None, "nullable": True},
+        ),
+        (
+            {"oneOf": [{"type": "null"}, {"type": "array", "items": {"type": ["number", "null"]}}]},
+            {"type": "array", "items": {"type": "number", "nullable": True}, "nullable": True},
+        ),
+        (
+            {"anyOf": [{"$ref": "#/$defs/unit"}, {"type": "null"}]},
+            {"enum": ["C", "F"], "type": "string", "nullable": True},
+        ),
+        ({"anyOf": [{"const": 1, "title": "one"}, {"const": 2}]}, {"title": "one", "enum": [1, 2], "type": "integer"}),
+        ({"enum": ["a", "b"]}, {"enum": ["a", "b"], "type": "string"}),
+        ({"enum": [1, 2.5]}, {"enum": [1, 2.5], "type": "number"}),
+        ({"enum": [True, False]}, {"enum": [True, False], "type": "boolean"}),
+        ({"enum": ["a", None]}, {"enum": ["a"], "type": "string", "nullable": True}),
+        ({"const": "x"}, {"enum": ["x"], "type": "string"}),
+        ({"$ref": "#/$defs/unit", "description": "own"}, {"enum": ["C", "F"], "type": "string", "description": "own"}),
+        ({"allOf": [{"$ref": "#/$defs/unit"}], "default": "C"}, {"enum": ["C", "F"], "type": "string", "default": "C"}),
+        ({"items": {"$ref": "#/$defs/unit"}}, {"items": {"enum": ["C", "F"], "type": "string"}, "type": "array"}),
+        ({"$ref": "#/$defs/none"}, {}),
+        ({"$ref": "https://example.org/a.json"}, {}),
+        ({"type": "string", "enum": ["a"], "pattern": "a"}, {"type": "string", "enum": ["a"], "pattern": "a"}),
+        (
+            {"allOf": [{"properties": {"a": {"const": 1}}, "required": ["a"]}],
+             "properties": {"b": {}}, "required": ["b"]},
+            {"properties": {"a": {"enum": [1], "type": "integer"}, "b": {}}, "required": ["a", "b"], "type": "object"},
+        ),
+    ],
+)  # fmt: skip
+def test_a_schema_in_plain_form(schema: dict[str, Any], expected: dict[str, Any]) -> None:
+    whole = {"type": "object", "properties": {"p": schema}, "$defs": {"unit": {"enum": ["C", "F"]}}}
+    before = copy.deepcopy(whole)
+    assert plain(whole) == {"type": "object", "properties": {"p": expected}}
+    assert whole == before
+
+
+def test_a_schema_within_itself_ends() -> None:
+    node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "name": {"type": "string"}}}
+    found = plain({"properties": {"first": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}})
+    assert found["properties"]["first"] == {"type": "object", "properties": {"next": {}, "name": {"type": "string"}}}
+    assert plain({"$ref": "#"}) == {}
+    assert plain({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}) == {}
+
+
+def test_references_that_multiply_are_bounded() -> None:
+    levels = {
+        f"n{n}": {"properties": {"a": {"$ref": f"#/$defs/n{n + 1}"}, "b": {"$ref": f"#/$defs/n{n + 1}"}}}
+        for n in range(30)
+    }
+    found = plain({"$ref": "#/$defs/n0", "$defs": {**levels, "n30": {"type": "string"}}})
+    assert json.dumps(found).count("{") < 4 * MOST_SCHEMAS
+
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "a": {"type": ["string", "null"]},
+        "b": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "c": {"enum": ["x", "y"]},
+        "d": {"$ref": "#/$defs/place"},
+    },
+    "$defs": {"place": {"type": "object", "properties": {"city": {"type": "string"}}}},
+}
+
+
+def test_a_template_that_takes_schemas_apart_gets_them_in_plain_form() -> None:
+    rendered = ChatTemplate(TEMPLATE, {"bos_token": ""}).render([QUESTION], [tool(SCHEMA)])
+    assert (
+        'properties:{a:{type:<|"|>STRING<|"|>},b:{type:<|"|>INTEGER<|"|>},'
+        'c:{enum:[<|"|>x<|"|>,<|"|>y<|"|>],type:<|"|>STRING<|"|>},'
+        'd:{properties:{city:{type:<|"|>STRING<|"|>}},type:<|"|>OBJECT<|"|>}}'
+    ) in rendered
+
+
+def test_a_template_that_writes_schemas_whole_writes_them_unchanged() -> None:
+    assert json.dumps(SCHEMA) in ChatTemplate(CHATML, {}).render([QUESTION], [tool(SCHEMA)])
