@@ -6,7 +6,9 @@ output. Deviations from the grammar are handled so:
 - A thought that is never closed lasts to the end. ``thought\\n`` at the very beginning opens one, too.
 - ``<think>`` and ``</think>`` are letters, which people also write about: they count at the beginning of a line, and
   ``</think>`` anywhere in a thought that ``<think>`` opened. So are ``<tool_call>``, which counts at the beginning of a
-  line, and ``</tool_call>``, which ends that call; a call that is no whole JSON object is content.
+  line, or before a whole call of an offered tool, and ``</tool_call>``, which ends that call; a call that is no whole
+  JSON object is content. Within a string of that object no tag counts.
+- ``<channel|>`` may stand in place of ``<|tool_call>`` before a call of an offered tool.
 - A tag that closes nothing, or opens a thought within a thought, is left out. ``<|"|>`` in a text is a quotation mark.
 - Text after ``<|tool_call>`` that is no call is content. So is a call after ``MOST_CALLS`` others.
 - Any tag but ``<|"|>`` ends a call and completes its arguments. What follows the arguments belongs to the call if
@@ -17,10 +19,12 @@ output. Deviations from the grammar are handled so:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
+from engine.text.json_call import NAME, JsonCall
 from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, joined, joined_text
 from engine.text.tags import (
     CALL,
@@ -45,6 +49,11 @@ Schemas = Mapping[str, Mapping[str, Any]]
 _NONE: Schemas = MappingProxyType({})
 _BEGINS_THOUGHT = f"{THOUGHT}\n"
 _MOST_START = 64  # characters of white space before it
+_BARE_CALL = re.compile(rf"\s*call\s*:\s*{NAME}\s*[{{(]")
+_HALF_BARE_CALL = re.compile(r"\s*(?:c|ca|cal|call(?:\s*(?::\s*(?:[\w./-]+\s*)?)?)?)?")
+_MOST_BARE = 200  # characters of its beginning
+MOST_REREAD = 32
+"""Beginnings of calls in JSON that were none, and are read again as something else."""
 
 
 class OutputParser:
@@ -53,15 +62,20 @@ class OutputParser:
     Args:
         starts_in_thought: the prompt ends inside a thought: see ``engine.text.tags.starts_in_thought``.
         schemas: of the tools.
+        any_tool: every name counts as that of an offered tool.
     """
 
-    def __init__(self, *, starts_in_thought: bool = False, schemas: Schemas = _NONE) -> None:
+    def __init__(self, *, starts_in_thought: bool = False, schemas: Schemas = _NONE, any_tool: bool = False) -> None:
         self._splitter = TagSplitter()
         self._content, self._thought, self._call = RunningText(), ThoughtText(), ToolCallReader(schemas)
         self._state: Literal["start", "content", "thought", "call", "ended"] = "start"
         self._start = ""  # text that may still open a thought
         self._takes_think_end = False  # ``</think>`` closes the thought
         self._given: list[OutputPart] = []
+        self._any_tool, self._has_tools = any_tool, any_tool or bool(schemas)
+        self._json: JsonCall | None = None  # that is being read
+        self._reread = 0
+        self._bare: str | None = None  # text behind ``<channel|>`` that may begin a call
         if starts_in_thought:
             self._begin_thought(named=True, takes_think_end=True)
 
@@ -73,15 +87,15 @@ class OutputParser:
     def feed(self, text: str) -> list[OutputPart]:
         """Reads a piece of the text, and returns the finished parts."""
         for part, is_tag in self._splitter.feed(text):
-            if is_tag:
-                self._take_tag(part)
-            else:
-                self._take(part)
+            self._read(part, is_tag=is_tag)
         return self._taken()
 
     def finish(self) -> list[OutputPart]:
         """Ends the text, and returns the remaining parts."""
-        self._take(self._splitter.finish())
+        self._read(self._splitter.finish(), is_tag=False)
+        while self._json is not None:
+            self._end_json()
+        self._end_bare()
         if self._state == "call":
             self._back_to_content(self._call.finish())
         else:
@@ -90,8 +104,76 @@ class OutputParser:
         self._state = "ended"
         return self._taken()
 
+    @property
+    def whole_calls(self) -> int:
+        """The number of calls that have ended."""
+        return self._call.whole_calls
+
+    def _read(self, part: str, *, is_tag: bool) -> None:
+        """Reads a tag, or text without one."""
+        if self._json is None:
+            (self._take_tag if is_tag else self._take)(part)
+        elif self._json.takes(part, is_tag=is_tag):
+            if self._json.is_broken:
+                self._read_again()
+        elif not self._end_json() or part != JSON_CALL_END:
+            self._read(part, is_tag=True)
+
+    def _end_json(self) -> bool:
+        """Ends a call in JSON at a tag, or at the end of the text; False if it is none, and was read again."""
+        call = self._json.read() if self._json else None
+        if self._json is None or call is None or not (self._json.is_line or self._is_offered(call[0])):
+            self._read_again()
+            return False
+        self._json = None
+        self._leave(JSON_CALL)
+        self._content.cut()
+        self._call.give(*call)
+        self._back_to_content("")
+        return True
+
+    def _read_again(self) -> None:
+        """Reads what is no call in JSON as if its tags counted, or as text if it stands within a line."""
+        json, self._json = self._json, None
+        if json is None:
+            return
+        self._reread += 1
+        if json.is_line:
+            self._begin_call(JSON_CALL)
+        else:
+            self._take(JSON_CALL)
+        for part, is_tag in json.parts:
+            self._read(part, is_tag=is_tag)
+
+    def _is_offered(self, name: str) -> bool:
+        return self._any_tool or self._call.takes_name(name)
+
+    def _begin_call(self, tag: str) -> None:
+        self._leave(tag)
+        self._content.cut()
+        self._call.begin(is_json=tag == JSON_CALL)
+        self._state = "call"
+
+    def _take_bare(self, text: str) -> str:
+        """Reads text behind ``<channel|>``, which may begin a call; returns what need not wait."""
+        text, self._bare = (self._bare or "") + text, None
+        found = _BARE_CALL.match(text)
+        if found and self._is_offered(found["name"]) and not self._call.is_full:
+            self._begin_call(CALL)
+        elif len(text) <= _MOST_BARE and _HALF_BARE_CALL.fullmatch(text):
+            self._bare = text
+            return ""
+        return text
+
+    def _end_bare(self) -> None:
+        text, self._bare = self._bare, None
+        if text:
+            self._take(text)
+
     def _take(self, text: str) -> None:
         """Reads text without tags."""
+        if self._bare is not None:
+            text = self._take_bare(text)
         if self._state == "start":
             text = self._take_start(text)
         if self._state == "call":
@@ -119,6 +201,12 @@ class OutputParser:
         return text
 
     def _take_tag(self, tag: str) -> None:
+        self._end_bare()
+        if tag == JSON_CALL and self._state in ("start", "content") and not self._call.is_full:
+            is_line = self._counts(tag)
+            if self._reread < MOST_REREAD and (is_line or self._has_tools):
+                self._json = JsonCall(is_line=is_line)
+                return
         if tag in (THINK, THINK_END, JSON_CALL, JSON_CALL_END) and not self._counts(tag):
             self._take(tag)
         elif tag == MARK:
@@ -131,8 +219,9 @@ class OutputParser:
             if tag in (OPEN, THINK):
                 self._begin_thought(named=tag == OPEN, takes_think_end=tag == THINK)
             elif tag in (CALL, JSON_CALL) and not self._call.is_full:
-                self._call.begin(is_json=tag == JSON_CALL)
-                self._state = "call"
+                self._begin_call(tag)
+            elif tag == CLOSE and self._has_tools:
+                self._bare = ""
             elif tag in ENDS:
                 self._state = "ended"
 

@@ -49,7 +49,8 @@ def read_reply(tokenizer: Tokenizer, ids: Iterable[int]) -> Reply:
         kept = [token for token in tokens if token in tags or not tokenizer.is_special(token)]
         written = tokenizer.decode(kept, skip_special=False)
     begin, end = tokenizer.token_id(THINK), tokenizer.token_id(THINK_END)
-    parser = OutputParser(starts_in_thought=next((token == end for token in tokens if token in (begin, end)), False))
+    in_thought = next((token == end for token in tokens if token in (begin, end)), False)
+    parser = OutputParser(starts_in_thought=in_thought, any_tool=True)
     text: list[str] = []
     thinking: list[str] = []
     for part in joined([*parser.feed(written), *parser.finish()]):

@@ -1,6 +1,6 @@
 """Reads tool calls from after ``<|tool_call>``: ``call:NAME{``, the arguments, and the rest up to the end.
 
-After ``<tool_call>`` a call is one JSON object, ``{"name": …, "arguments": …}``, which is read once it is whole.
+After ``<tool_call>`` a call is one JSON object: see ``engine.text.json_call``.
 """
 
 from __future__ import annotations
@@ -10,23 +10,19 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from engine.errors import SafelightError
-from engine.files import parse_json
 from engine.text.coercion import ToolSchema
+from engine.text.json_call import MOST_CALL, NAME, read_call
 from engine.text.output_parts import OutputPart, ToolCallArguments, ToolCallStarted
 from engine.text.tags import JSON_CALL, THINK, THINK_END
 from engine.text.tool_arguments import ToolArguments
 
 MOST_CALLS = 128
-MOST_CALL = 2**20
-"""Characters of one call's arguments."""
 _MOST_HEAD = 200  # characters up to the bracket that opens the arguments
 _MOST_BEHIND = 200  # characters after the closing bracket
 
-_NAME = r"(?P<name>[\w./-]{1,128})"
-_HEAD = re.compile(rf'\s*(?P<call>(?:call)?\s*:)?\s*"?{_NAME}"?\s*')
+_HEAD = re.compile(rf'\s*(?P<call>:?\s*(?:call)?\s*:)?\s*"?{NAME}"?\s*')
 _HALF_HEAD = re.compile(r"\s*(?:c|ca|cal|call)?\s*(?::.*)?", re.DOTALL)
-_ANOTHER = re.compile(rf"[\s,;)}}\]]*call\s*:\s*{_NAME}\s*(?P<bracket>[{{(])")
+_ANOTHER = re.compile(rf"[\s,;)}}\]]*call\s*:\s*{NAME}\s*(?P<bracket>[{{(])")
 _LEFT_OVER = " \t\n\r,;)}]"
 
 
@@ -57,6 +53,21 @@ class ToolCallReader:
     def is_in_arguments(self) -> bool:
         """True if the next text belongs to a call's arguments."""
         return self._state in ("arguments", "cut", "json")
+
+    @property
+    def whole_calls(self) -> int:
+        """The number of calls whose arguments have ended."""
+        return self._calls - (self._state in ("arguments", "cut") and not self.is_over)
+
+    def takes_name(self, name: str) -> bool:
+        """Returns True for the name of an offered tool."""
+        return name in self._schemas
+
+    def give(self, name: str, arguments: dict[str, Any]) -> None:
+        """Adds a call that was read elsewhere."""
+        written = json.dumps(arguments, ensure_ascii=False)
+        self._parts += [ToolCallStarted(self._calls, name), ToolCallArguments(self._calls, written)]
+        self._calls += 1
 
     def take(self) -> list[OutputPart]:
         """Returns the parts read since the last time."""
@@ -127,19 +138,10 @@ class ToolCallReader:
     def _end_json(self) -> str:
         """Reads a call in JSON; returns it as content, without tags, if it is none."""
         held = self._held_text()
-        content = re.sub("|".join(map(re.escape, (THINK, THINK_END, JSON_CALL))), "", held)
-        try:
-            found = parse_json(held, "a call")
-            name, arguments = found["name"], found.get("arguments", found.get("parameters", {}))
-            if isinstance(arguments, str):  # as JSON in a string
-                arguments = parse_json(arguments or "{}", "the arguments")
-        except (SafelightError, KeyError, TypeError, AttributeError):
-            return content
-        if not (isinstance(name, str) and re.fullmatch(_NAME, name) and isinstance(arguments, dict)):
-            return content
-        written = json.dumps(arguments, ensure_ascii=False)
-        self._parts += [ToolCallStarted(self._calls, name), ToolCallArguments(self._calls, written)]
-        self._calls += 1
+        call = read_call(held)
+        if call is None:
+            return re.sub("|".join(map(re.escape, (THINK, THINK_END, JSON_CALL))), "", held)
+        self.give(*call)
         return ""
 
     def _add_head(self, text: str) -> str:

@@ -125,7 +125,7 @@ def random_output(random: Random, pieces: int = 14) -> str:
     """An output: some are in order, most are not."""
     parts: list[str] = []
     for _ in range(random.randrange(1, pieces)):
-        match random.randrange(9):
+        match random.randrange(10):
             case 0:
                 parts += [random.choice((OPEN, THINK)), "thought\n" * random.randrange(2), random.choice(WORDS)]
                 parts += [random.choice((CLOSE, THINK_END, ""))]
@@ -135,7 +135,12 @@ def random_output(random: Random, pieces: int = 14) -> str:
                 name = random.choice(list(SCHEMAS["weather"]["properties"]))
                 value = random.choice((*WORDS, f"{MARK}12{MARK}", "12", "[{zip:01,"))
                 parts += [CALL, "call:weather{", name, ":", value, random.choice(("}", ",days:3}", "", "}}")), CALL_END]
-            case 3 | 4:
+            case 3:
+                meant = {"name": random.choice(("weather", "f")), "arguments": {"text": "".join(
+                    random.choices((*TAGS, *WORDS), k=4)
+                )}}  # fmt: skip
+                parts += [random.choice(("", "\n")), JSON_CALL, json.dumps(meant), JSON_CALL_END]
+            case 4 | 5:
                 parts.append(random.choice(TAGS))
             case _:
                 parts += random.choices(WORDS, k=random.randrange(1, 4))
@@ -206,7 +211,8 @@ def problem(text: str, pieces: list[str], *, starts_in_thought: bool = False) ->
     for call in whole.tool_calls:
         if not call.is_cut and not isinstance(json.loads(call.arguments_json), dict):
             return f"no object: {call}"
-    for shown in (whole.content, whole.thought, *(f"{call.name} {call.arguments_json}" for call in whole.tool_calls)):
+    called = () if JSON_CALL in text else whole.tool_calls  # in a string of JSON a tag is text
+    for shown in (whole.content, whole.thought, *(f"{call.name} {call.arguments_json}" for call in called)):
         found = [tag for tag in TAGS if tag in shown and tag not in LETTER_TAGS]
         if found:
             return f"{found} in {shown!r}"

@@ -225,6 +225,95 @@ def test_calls_in_json_as_qwen_writes_them(text: str, expected: Output) -> None:
     assert problem(text, list(text)) == ""
 
 
+def in_json(arguments: Any) -> str:
+    return f"<tool_call>\n{json.dumps({'name': 'weather', 'arguments': arguments})}\n</tool_call>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a </tool_call> b",
+        "a\n</tool_call>\n<tool_call>\nb",
+        '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>',
+        'say "</tool_call>" and \\"</tool_call>\\"',
+        "<think>hm</think>\n<think>\n",
+        "<|channel>thought\nhm<channel|> <turn|> <|tool_call>call:f{}<tool_call|><|tool_response>",
+        "\\",
+        "}]}{[",
+        "</tool_call",
+    ],
+)
+def test_in_a_string_of_a_call_in_json_no_tag_counts(text: str) -> None:
+    for arguments in ({"city": text}, {text: [text]}, json.dumps({"city": text})):
+        meant = json.loads(arguments) if isinstance(arguments, str) else arguments
+        for before, after in (("", ""), ("I look.\n", "\nThen."), ("I look. ", "Then.")):
+            written = f"{before}{in_json(arguments)}{after}"
+            found = parse_output(written, schemas=SCHEMAS)
+            assert problem(written, list(written)) == ""
+            assert [(call.name, json.loads(call.arguments_json)) for call in found.tool_calls] == [("weather", meant)]
+            assert found.content.split() == f"{before}{after}".split()
+
+
+def test_line_breaks_in_a_string_of_a_call_may_be_written_as_they_are() -> None:
+    text = in_json({"city": "a\n</tool_call>\n\tb"}).replace("\\n", "\n").replace("\\t", "\t")
+    (call,) = parse_output(text).tool_calls
+    assert json.loads(call.arguments_json) == {"city": "a\n</tool_call>\n\tb"}
+    assert problem(text, list(text)) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "content", "calls"),
+    [
+        # a quotation mark is missing: the tags count, and the next call is read
+        ('<tool_call>{"name": "f", "arguments": {"a": "x}}</tool_call>\n' + QWEN,
+         '{"name": "f", "arguments": {"a": "x}}', 1),
+        ('<tool_call>{"name": "f", "arguments": {"a": "x</tool_call>No.', '{"name": "f", "arguments": {"a": "xNo.', 0),
+        ('<tool_call>{"name": "f", "arguments": {"a": "<think>x</think>', '{"name": "f", "arguments": {"a": "x', 0),
+        ('<tool_call>{"name": "f"} and so on</tool_call>x', '{"name": "f"} and so onx', 0),
+        # on a line with other text
+        (f"Let me check.{QWEN}", "Let me check.", 1),
+        (f"Let me check. {QWEN} And {QWEN}", "Let me check. And ", 2),
+        (f"`{QWEN.replace('weather', 'unknown')}`", f"`{QWEN.replace('weather', 'unknown')}`", 0),
+        ("Write <tool_call> and\n" + QWEN, "Write <tool_call> and\n", 1),
+        ('Write <tool_call>{"name": "weather", <think>\n', 'Write <tool_call>{"name": "weather", <think>\n', 0),
+        ("A <tool_call>" * 40 + "\n" + QWEN, "A <tool_call>" * 40 + "\n", 1),
+        ("thought<tool_call>" + QWEN.removeprefix("<tool_call>"), "thought", 1),
+    ],
+)  # fmt: skip
+def test_what_is_a_call_in_json_and_what_is_not(text: str, content: str, calls: int) -> None:
+    found = parse_output(text, schemas=SCHEMAS)
+    assert problem(text, list(text)) == ""
+    assert (found.content, found.tool_calls) == (content, (SUNNY,) * calls)
+
+
+def test_beginnings_of_calls_are_read_again_a_bounded_number_of_times() -> None:
+    text = '\n<tool_call>{"a": "' * 3_000
+    for pieces in ([text], list(text)):
+        assert not any(isinstance(part, ToolCallStarted) for part in parts_of(pieces)[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<think>hm<channel|>call:weather{days:2}", Output("", "hm", (ToolCall("weather", '{"days": 2}'),))),
+        ("<channel|>\n call : weather(days=2)<tool_call|>x", Output("x", "", (ToolCall("weather", '{"days": 2}'),))),
+        ("<channel|>call:weather{days:2}call:weather{days:3}", Output("", "", (
+            ToolCall("weather", '{"days": 2}'), ToolCall("weather", '{"days": 3}')))),
+        ("<channel|>call:unknown{days:2}", Output("call:unknown{days:2}")),
+        ("<channel|>call: the plumber.", Output("call: the plumber.")),
+        ("<channel|>call:weather", Output("call:weather")),
+        ("<channel|>cal<channel|>l:weather{}", Output("call:weather{}")),
+        ("<channel|>So call:weather{days:2}", Output("So call:weather{days:2}")),
+        ("call:weather{days:2}", Output("call:weather{days:2}")),
+        ("<|tool_call>:call:weather{days:2}<tool_call|>", Output("", "", (ToolCall("weather", '{"days": 2}'),))),
+        ("<|tool_call>: call : weather{days:2}<tool_call|>", Output("", "", (ToolCall("weather", '{"days": 2}'),))),
+    ],
+)  # fmt: skip
+def test_slips_of_gemma_4(text: str, expected: Output) -> None:
+    assert parse_output(text, schemas=SCHEMAS) == expected
+    assert problem(text, list(text)) == ""
+
+
 def test_arguments_come_as_they_are_written() -> None:
     parser = OutputParser(schemas=SCHEMAS)
     assert parser.feed("<|tool_call>call:weather{") == [ToolCallStarted(0, "weather"), ToolCallArguments(0, "{")]
@@ -329,6 +418,8 @@ def longest_text(value: object) -> int:
         ("", "x"), ("", "<"), ("", " "), ("", "thought"), ("", '<|"|>'), ("", "<|tool_call>"), ("", "<think>"),
         ("<|channel>", " "), ("<|channel>thought\nx", "\n"), ("<|tool_call>", "x"), ("<|tool_call>call:f{", "x"),
         ("<|tool_call>call:f{a", '<|"|>'),
+        ('<tool_call>{"a": "', "x"), ('<tool_call>{"a": "', "</tool_call>"), ("a <tool_call>{", "["),
+        ("<channel|>", " "),
         ("<|tool_call>call:f{", '<|"|>'), ("<|tool_call>call:f(", "x{"), ("<|tool_call>call:f{a:", "x"),
         ("<|tool_call>call:f{a:", "(,"), ('<|tool_call>call:f{a:"', "\\"), ("<|tool_call>call:f{a:", "[1],"),
         ('<|tool_call>call:weather{days:<|"|>', "1"), ("<|tool_call>call:f{}", "}"), ("<|tool_call>call:f{", "a:1,"),
