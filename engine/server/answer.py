@@ -159,7 +159,7 @@ class ServedAnswer:
     @property
     def finish_reason(self) -> FinishReason:
         """The reason why the answer ended."""
-        if self._parser.cut_calls:
+        if any(index < self._calls for index in self._parser.cut_calls):
             return "length"  # so that nobody executes half a call
         if self._calls and self._reason != "length":
             return "tool_calls"
@@ -325,6 +325,9 @@ class ServedAnswer:
             parts = self._parser.feed(text) + (self._parser.finish() if at_end else [])
         passed: list[OutputPart] = []
         for part in parts:
+            is_of_first_call = isinstance(part, ToolCallArguments) and part.index == 0
+            if self._settings.one_call and self._calls and not is_of_first_call:
+                break
             match part:
                 case ContentPart():
                     passed.append(self._content(self._stop.feed(part.text)))
@@ -333,13 +336,12 @@ class ServedAnswer:
                         self._drop_chances()
                         break
                 case ToolCallStarted():
-                    if self._calls and self._settings.one_call:
-                        self._reason, self.is_complete = "stop", True
-                        break
                     self._calls += 1
                     passed.append(part)
                 case ThoughtPart() | ToolCallArguments():
                     passed.append(part)
+        if self._settings.one_call and self._parser.whole_calls:
+            self._reason, self.is_complete = "stop", True
         if at_end and self._stop.found is None:
             passed.append(self._content(self._stop.finish()))
         return joined(part for part in passed if part != ContentPart(""))

@@ -148,6 +148,45 @@ def test_one_call_is_enough_where_they_must_not_be_parallel(served: Served) -> N
     assert (choice["finish_reason"], choice["message"]["content"]) == ("tool_calls", None)
 
 
+QWEN = '<tool_call>\n{"name": "weather", "arguments": {"city": "Bonn", "days": 3}}\n</tool_call>'
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize(
+    "says",
+    [
+        QWEN + "\n" + QWEN,
+        QWEN + "\n" + QWEN[:40],  # the second is cut at the end
+        "I look." + QWEN + " And then?",
+        CALL + CALL[:30],
+        CALL.removesuffix("<tool_call|>") + "call:weather{",
+        CALL + "And then?",
+    ],
+)
+def test_a_run_ends_after_its_first_call_where_they_must_not_be_parallel(
+    served: Served, says: str, is_stream: bool
+) -> None:
+    served.engine.says = says
+    answer = served.chat(tools=TOOLS, parallel_tool_calls=False, stream=is_stream)
+    if is_stream:
+        chunks = [chunk["choices"][0] for chunk in events(answer)]
+        calls = [call for chunk in chunks for call in chunk["delta"].get("tool_calls", ())]
+        content = "".join(chunk["delta"].get("content") or "" for chunk in chunks)
+        arguments, names = (
+            "".join(call["function"].get("arguments", "") for call in calls),
+            [c for c in calls if "id" in c],
+        )
+        assert [chunk["finish_reason"] for chunk in chunks][-1] == "tool_calls"
+    else:
+        [choice] = answer.json()["choices"]
+        names, content = choice["message"]["tool_calls"], choice["message"]["content"] or ""
+        arguments = names[0]["function"]["arguments"]
+        assert choice["finish_reason"] == "tool_calls"
+    assert len(names) == 1
+    assert json.loads(arguments) == {"city": "Bonn", "days": 3}
+    assert content == ("I look." if says.startswith("I") else "")
+
+
 def test_half_a_call_is_not_passed_off_as_a_call(served: Served) -> None:
     served.engine.says = CALL
     [choice] = served.chat(tools=TOOLS, max_tokens=20).json()["choices"]
