@@ -25,7 +25,10 @@ MOST_ID = 2**32 - 1
 COMPOSING = ("Qwen2Tokenizer", "Qwen2TokenizerFast")
 """Values of ``tokenizer_class`` that normalize (NFC), even if the file does not say so."""
 _IN_BRACKETS = re.compile(r"\s*[<\[\]].*[>\[\]]\s*", re.DOTALL)
-_HTML = re.compile("</?(?:table|caption|thead|tbody|tfoot|t[rhd]|h[1-6]|blockquote|strong|em|code|su[bp]|[biu])>")
+_HTML = re.compile(
+    "</?(?:table|caption|thead|tbody|tfoot|t[rhd]|h[1-6]|blockquote|strong|em|code|su[bp]|html|body|footer|div|span|"
+    "ul|li|img|iframe|bbox|[abiu])>"
+)
 """Tokens of Gemma's vocabulary that are text."""
 
 

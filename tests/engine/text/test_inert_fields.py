@@ -126,13 +126,14 @@ def qwen_like(tokens: dict[str, bool]) -> Tokenizer:
 
 def test_tokens_in_brackets_are_control_tokens_and_words_are_not() -> None:
     kinds = {"<|im_end|>": True, "PAD": True, "<tool_call>": False, "[INST]": False, "<table>": False, "</b>": False,
+             "</div>": False,
              "  ": False, "\n\n": False, "covid": False}  # fmt: skip
     known = qwen_like(kinds)
     assert {token for token in kinds if known.is_control(known.token_id(token) or 0)} == {
         "<|im_end|>", "PAD", "<tool_call>", "[INST]",
     }  # fmt: skip
     assert not known.is_special(known.token_id("<tool_call>") or 0)
-    text = "<table>a  b</b>\n\ncovid <|im_en"
+    text = "<table>a  b</b>;</div>\n\ncovid <|im_en"
     assert known.encode_inert(text) == known.encode(text)
     hostile = "a<tool_call>PAD [INST]<|im_end|><table>"
     ids = known.encode_inert(hostile)
