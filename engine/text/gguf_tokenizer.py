@@ -28,7 +28,6 @@ NAMED = {"bos": "bos_token", "eos": "eos_token", "unknown": "unk_token", "paddin
 
 
 _FUSE = {"type": "Fuse"}
-_SPACE_FIRST = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "first", "split": False}
 _PLAIN_BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 _GPT2 = [_PLAIN_BYTES | {"use_regex": True}]
 _COMPOSED = {"normalizer": {"type": "NFC"}}
@@ -134,13 +133,14 @@ def _on_characters(values: Mapping[str, Any], tokens: list[str], unknown: str | 
     restore = {"type": "Replace", "pattern": {"String": SPACE}, "content": " "}
     decoders = [*([restore] if writes_spaces else []), *([{"type": "ByteFallback"}] if has_bytes else []), _FUSE]
     begins_with_space = values.get(PREFIX + "add_space_prefix", values.get(PREFIX + "model") == "llama") is not False
-    if begins_with_space:
+    if begins_with_space:  # so does each text behind a special token
+        replace = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": SPACE}, replace]}
         decoders.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
     return {
         "version": "1.0",
         "added_tokens": added,
-        "normalizer": replace if writes_spaces and not begins_with_space else None,
-        "pre_tokenizer": _SPACE_FIRST if begins_with_space else None,
+        "normalizer": replace if writes_spaces or begins_with_space else None,
+        "pre_tokenizer": None,
         "decoder": {"type": "Sequence", "decoders": decoders},
         "model": {
             "type": "BPE",
