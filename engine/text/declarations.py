@@ -11,18 +11,21 @@ from typing import Any
 
 from engine.text.schema_parts import changed, found_at
 
-MOST_SCHEMAS = 5_000  # of one tool, with those that references put in place; further ones stay as they are
+MOST_SCHEMAS = 2_000  # that references put in place, of all tools; further references are left out
+MOST_DEPTH = 10  # of members and items in which references are put in place
+_DEEPEST = 32  # what is deeper is refused later
 _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _LEFT_OUT = ("$ref", "$defs", "definitions", "anyOf", "oneOf", "allOf", "const")
 
 
 def plain_declarations(tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Returns tools as OpenAI describes them, with the schemas of their parameters in plain form."""
-    found = []
+    found, left = list[Mapping[str, Any]](), MOST_SCHEMAS
     for tool in tools:
         function = tool.get("function")
         if isinstance(function, Mapping) and isinstance(function.get("parameters"), Mapping):
-            tool = {**tool, "function": {**function, "parameters": _PlainSchema(function["parameters"]).whole}}
+            plain = _PlainSchema(function["parameters"], left)
+            tool, left = {**tool, "function": {**function, "parameters": plain.whole}}, plain.left
         found.append(tool)
     return found
 
@@ -30,37 +33,39 @@ def plain_declarations(tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, 
 class _PlainSchema:
     """A schema in plain form. Of several types or alternatives besides null, the first is taken."""
 
-    def __init__(self, root: Mapping[str, Any]) -> None:
-        self._root, self._left = root, MOST_SCHEMAS
-        self.whole = self._plain(root, frozenset())
+    def __init__(self, root: Mapping[str, Any], left: int) -> None:
+        self._root, self.left = root, left
+        self.whole = self._plain(root, (), 0)
 
-    def _plain(self, schema: Any, within: frozenset[str]) -> Any:
+    def _plain(self, schema: Any, within: tuple[str, ...], depth: int) -> Any:
         """Returns a schema in plain form; ``within`` are the references that lead to it."""
-        if not isinstance(schema, Mapping) or self._left == 0:
+        if not isinstance(schema, Mapping) or depth > _DEEPEST:
             return schema
-        self._left -= 1
+        self.left -= bool(within)
         found, is_nullable = dict[str, Any](), schema.get("nullable") is True
         reference = schema.get("$ref")
-        if isinstance(reference, str) and reference not in within:
-            found = _merged(found, self._plain(self._referred(reference), within | {reference}))
+        is_open = self.left > 0 and depth <= MOST_DEPTH and len(within) < _DEEPEST and reference not in within
+        if isinstance(reference, str) and is_open:
+            found = _merged(found, self._plain(self._referred(reference), (*within, reference), depth))
         for one in _listed(schema, "allOf"):
-            found = _merged(found, self._plain(one, within))
+            found = _merged(found, self._plain(one, within, depth + 1))
         for name in ("anyOf", "oneOf"):
-            ways = [way for one in _listed(schema, name) if isinstance(way := self._plain(one, within), dict)]
-            others = [way for way in ways if way.get("type") != "null"]
-            is_nullable = is_nullable or len(others) < len(ways)
-            if others and all("enum" in way for way in others):
-                others[0] = {**others[0], "enum": [value for way in others for value in way["enum"]]}
+            plain = [self._plain(one, within, depth + 1) for one in _listed(schema, name)]
+            choices = [one for one in plain if isinstance(one, dict)]
+            others = [one for one in choices if one.get("type") != "null"]
+            is_nullable = is_nullable or len(others) < len(choices)
+            if others and all("enum" in one for one in others):
+                others[0] = {**others[0], "enum": [value for one in others for value in one["enum"]]}
             found = _merged(found, others[0] if others else {})
         own = {name: value for name, value in schema.items() if name not in _LEFT_OUT}
-        own = changed(own, lambda inner: self._plain(inner, within))
+        own = changed(own, lambda inner: self._plain(inner, within, depth + 1))
         if "const" in schema:
             own.setdefault("enum", [schema["const"]])
         found = _typed(_merged(found, own))
         return {**found, "nullable": True} if is_nullable else found
 
     def _referred(self, reference: str) -> Any:
-        if not reference.startswith("#"):
+        if reference != "#" and not reference.startswith("#/"):
             return {}
         try:
             return found_at(self._root, reference)

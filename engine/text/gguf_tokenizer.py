@@ -129,7 +129,7 @@ def _on_characters(values: Mapping[str, Any], tokens: list[str], unknown: str | 
     vocabulary = _vocabulary(tokens)
     added = [one for one in _added_tokens(values, tokens) if not (is_gemma and not one["content"].strip(SPACE))]
     writes_spaces, has_bytes = SPACE in vocabulary, BYTE in values[PREFIX + "token_type"]
-    replace = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
+    replace: dict[str, Any] = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
     restore = {"type": "Replace", "pattern": {"String": SPACE}, "content": " "}
     decoders = [*([restore] if writes_spaces else []), *([{"type": "ByteFallback"}] if has_bytes else []), _FUSE]
     begins_with_space = values.get(PREFIX + "add_space_prefix", values.get(PREFIX + "model") == "llama") is not False

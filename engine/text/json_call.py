@@ -61,7 +61,7 @@ class JsonCall:
         return True
 
     def _follows(self, text: str) -> bool:
-        """Reads on; returns False if the text goes on in a way that no object does."""
+        """Reads on; returns False if no object goes on so."""
         place = 0
         while place < len(text):
             if self._is_escaped:

@@ -127,9 +127,9 @@ def compile_template(source: str) -> Template:
 
 def names_in(source: str) -> frozenset[str]:
     """Returns the names of attributes, and the texts, that a template which compiles has in its expressions."""
-    found = _SANDBOX.parse(source).find_all((nodes.Getattr, nodes.Const))
-    names = (node.attr if isinstance(node, nodes.Getattr) else node.value for node in found)
-    return frozenset(name for name in names if isinstance(name, str))
+    tree = _SANDBOX.parse(source)
+    texts = {node.value for node in tree.find_all(nodes.Const) if isinstance(node.value, str)}
+    return frozenset(texts | {node.attr for node in tree.find_all(nodes.Getattr)})
 
 
 def render(template: Template, budget: TemplateBudget, values: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ import re
 import types
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, ClassVar
+from typing import Any
 
 import markupsafe
 from jinja2 import TemplateError, nodes, pass_context
@@ -220,7 +220,7 @@ class _Formatter(SandboxedFormatter):
 class Generation(Extension):
     """``{% generation %}…{% endgeneration %}``, which marks the model's words for training; its body is rendered."""
 
-    tags: ClassVar[set[str]] = {"generation"}
+    tags = {"generation"}  # noqa: RUF012
 
     def parse(self, parser: Parser) -> nodes.Node:
         """Returns the body, in a scope of its own as in ``transformers``."""

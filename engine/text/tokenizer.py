@@ -55,7 +55,7 @@ class Tokenizer:
 
     @cached_property
     def _plain(self) -> FastTokenizer:
-        """The same without added tokens."""
+        """The library's tokenizer without added tokens."""
         plain = FastTokenizer(self.fast.model)
         plain.normalizer, plain.pre_tokenizer = self.fast.normalizer, self.fast.pre_tokenizer
         return plain

@@ -76,13 +76,24 @@ def test_a_schema_within_itself_ends() -> None:
     assert plain({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}) == {}
 
 
-def test_references_that_multiply_are_bounded() -> None:
-    levels = {
-        f"n{n}": {"properties": {"a": {"$ref": f"#/$defs/n{n + 1}"}, "b": {"$ref": f"#/$defs/n{n + 1}"}}}
-        for n in range(30)
-    }
-    found = plain({"$ref": "#/$defs/n0", "$defs": {**levels, "n30": {"type": "string"}}})
-    assert json.dumps(found).count("{") < 4 * MOST_SCHEMAS
+def many(count: int, **more: Any) -> dict[str, Any]:
+    """Schemas, each with two members of the next one."""
+    member = [{"$ref": f"#/$defs/n{n}"} for n in range(count + 1)]
+    levels = {f"n{n}": {"properties": {"a": member[n + 1], "b": member[n + 1]}} for n in range(count)}
+    return {"$ref": "#/$defs/n0", "$defs": {**levels, f"n{count}": {"type": "string"}, **more}}
+
+
+def test_references_that_multiply_or_nest_are_bounded() -> None:
+    assert json.dumps(plain(many(30))).count("{") < 4 * MOST_SCHEMAS
+    chain = {f"c{n}": {"$ref": f"#/$defs/c{n + 1}"} for n in range(5_000)}
+    assert plain({"$ref": "#/$defs/c0", "$defs": {**chain, "c5000": {"type": "string"}}}) == {}
+    deep: dict[str, Any] = {"type": "string"}
+    for _ in range(400):
+        deep = {"anyOf": [{"items": deep}]}
+    assert plain({"properties": {"a": deep}})["type"] == "object"
+    tools = [tool(many(30)) for _ in range(40)]  # which could be written before, too
+    rendered = ChatTemplate(TEMPLATE, {"bos_token": ""}).render([QUESTION], tools)
+    assert rendered.count("<|tool>") == 40
 
 
 SCHEMA: dict[str, Any] = {
