@@ -165,7 +165,7 @@ class Connection:
         if open_address is not None:
             sign_in = SignIn(self._challenge, await stack.enter_async_context(RedirectPage()), open_address)
         self._auth = ServerAuth(self.server, self._tokens, self._may_ask, sign_in)
-        return address(self.server, self._auth)
+        return address(self.server, self._auth, self._end)
 
     def _show_failure(self, error: BaseException) -> None:
         refusal = None if self._auth is None else self._auth.refusal

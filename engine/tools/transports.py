@@ -7,7 +7,6 @@ the form of its results is left out of both: results are read as text, and its p
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import sys
 import tempfile
@@ -21,7 +20,6 @@ from typing import Any
 import anyio
 import httpx2
 import mcp_types as types
-from anyio.abc import ByteReceiveStream, Process
 from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp.os.posix.utilities import terminate_posix_process_tree
@@ -36,7 +34,8 @@ from mcp.shared.message import SessionMessage
 from engine.errors import SafelightError
 from engine.tools.declared import EXAMPLES, ToolServer
 
-MOST_MESSAGE = 8 * 2**20  # bytes
+MOST_MESSAGE = 8 * 2**20  # bytes; a picture of a screen takes a few MB
+MOST_VALUES = 300_000  # of a message: each is an object
 MOST_LINES, LONGEST_LINE = 40, 500  # of what a program writes to its standard error
 LEAVE_SECONDS = 1.0  # for a program to end by itself once its input is closed
 LAST_WORDS_SECONDS = 0.3  # for what a program writes to its standard error as it ends
@@ -107,7 +106,8 @@ async def program(
         reason = ""
         async with into:  # closed last: whoever reads it finds the reason
             try:
-                async for line in _lines(process):
+                async for line in _lines(_stream(process.stdout)):
+                    check_values(count_values(line))
                     if line.strip():
                         await into.send(message_of(line))
             except SafelightError as error:
@@ -189,23 +189,43 @@ def _stream(pipe: Any) -> Any:
     return pipe
 
 
-async def _lines(process: Process) -> AsyncIterator[bytes]:
-    """Yields the lines of a program's output.
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yields lines with their ends; the last may have none.
 
     Raises:
         SafelightError: one is longer than ``MOST_MESSAGE``.
     """
-    held, stdout = bytearray(), _stream(process.stdout)
-    assert isinstance(stdout, ByteReceiveStream)
-    async for data in stdout:
+    held = bytearray()
+    async for data in chunks:
         start = len(held)
         held += data
         while (end := held.find(b"\n", start)) >= 0:
-            yield bytes(held[:end])
+            yield bytes(held[: end + 1])
             del held[: end + 1]
             start = 0
         if len(held) > MOST_MESSAGE:
-            raise SafelightError(f"it sent a message of more than {MOST_MESSAGE // 2**20} MB")
+            raise SafelightError(f"it sent a message of more than {_spoken_size(MOST_MESSAGE)}")
+    if held:
+        yield bytes(held)
+
+
+def count_values(line: bytes) -> int:
+    """Returns about how many values a line of JSON has, before any is made."""
+    plain = line.replace(b"\\\\", b"").replace(b'\\"', b"")
+    quotes = plain.count(b'"')
+    if quotes > 4 * MOST_VALUES:  # two texts of a member; too many to look between them
+        return quotes // 4
+    between = b"".join(plain.split(b'"')[::2])
+    return sum(between.count(sign) for sign in (b",", b"[", b"{"))
+
+
+def check_values(count: int) -> None:
+    """
+    Raises:
+        SafelightError: they are too many for a message.
+    """
+    if count > MOST_VALUES:
+        raise SafelightError(f"it sent a message of more than {MOST_VALUES:,} values")
 
 
 async def _end(process: Any) -> None:
@@ -257,14 +277,35 @@ def without_output_schemas(message: SessionMessage) -> SessionMessage:
 
 
 @asynccontextmanager
-async def address(server: ToolServer, auth: httpx2.Auth) -> AsyncGenerator[Streams, None]:
-    """Connects to a server by Streamable HTTP for as long as the context is open."""
+async def address(server: ToolServer, auth: httpx2.Auth, ended: Callable[[str], None]) -> AsyncGenerator[Streams, None]:
+    """Connects to a server by Streamable HTTP for as long as the context is open.
+
+    Args:
+        ended: called with the reason when the server has sent more than it may.
+    """
     timeout = httpx2.Timeout(HTTP_SECONDS, read=None)  # a call has a time limit of its own
     headers = {"Accept-Encoding": "identity", **dict(server.headers)}
+
+    async def check(response: httpx2.Response) -> None:
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        if response.headers.get("content-encoding", "identity") != "identity":  # it may unpack without end
+            raise httpx2.ReadError("it sent a packed answer, which was not asked for")
+        if "signs_in" in response.request.extensions:
+            response.stream = _Bounded(response.stream, MOST_SIGN_IN, SIGN_IN_ANSWER_SECONDS)
+        else:
+            response.stream = _Messages(response, ended)
+
     async with (
-        httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout, transport=_BoundedTransport()) as client,
-        streamable_http_client(server.url, http_client=client) as (read_stream, write_stream),
+        httpx2.AsyncClient(
+            headers=headers,
+            auth=auth,
+            timeout=timeout,
+            event_hooks={"response": [check]},
+            transport=httpx2.AsyncHTTPTransport(),
+        ) as client,
+        streamable_http_client(server.url, http_client=client, max_sse_event_size=MOST_MESSAGE) as streams,
     ):
+        read_stream, write_stream = streams
         into, filtered = anyio.create_memory_object_stream[SessionMessage | Exception](0)
 
         async def read() -> None:
@@ -287,24 +328,40 @@ def bound(request: httpx2.Request) -> None:
     request.extensions["signs_in"] = True
 
 
-class _BoundedTransport(httpx2.AsyncHTTPTransport):
-    """Ends an answer that is longer than a message may be; the SDK bounds the events of a stream."""
+class _Messages(httpx2.AsyncByteStream):
+    """Ends an answer that is longer or has more values than a message may; of a stream each event may be so long."""
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        response = await super().handle_async_request(request)
+    def __init__(self, response: httpx2.Response, ended: Callable[[str], None]) -> None:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        if response.headers.get("content-encoding", "identity") != "identity":  # it may unpack without end
-            await response.aclose()
-            raise httpx2.ReadError("it sent a packed answer, which was not asked for")
-        if "signs_in" in request.extensions:
-            response.stream = _Bounded(response.stream, MOST_SIGN_IN, SIGN_IN_ANSWER_SECONDS)
-        elif not response.headers.get("content-type", "").startswith("text/event-stream"):
-            response.stream = _Bounded(response.stream)
-        return response
+        self._inner, self._ended = response.stream, ended
+        kind = response.headers.get("content-type", "").lower()
+        self._is_stream = (  # all others are read as a whole
+            response.status_code == 200
+            and response.request.method in ("GET", "POST")
+            and kind.startswith("text/event-stream")
+        )
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = values = 0
+        try:
+            async for line in _lines(aiter(self._inner)):
+                if self._is_stream and line in (b"\n", b"\r\n"):  # an event ends
+                    size = values = 0
+                size, values = size + len(line), values + count_values(line)
+                if size > MOST_MESSAGE:
+                    raise SafelightError(f"it sent a message of more than {_spoken_size(MOST_MESSAGE)}")
+                check_values(values)
+                yield line
+        except SafelightError as error:
+            self._ended(str(error))
+            raise httpx2.ReadError(str(error)) from None
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, most: int = MOST_MESSAGE, seconds: float = math.inf) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, most: int, seconds: float) -> None:
         self._inner, self._most = inner, most
         self._deadline = time.monotonic() + seconds
 

@@ -49,6 +49,8 @@ def call(how: str, id: object) -> None:
         case "large":
             for _ in range(1024):
                 write("x" * 2**20)
+        case "values":
+            write("[" + "[]," * 2_600_000 + "[]]\n")
         case "long":
             answer(id, {"content": [{"type": "text", "text": "y" * 200_000}]})
         case "garbage":

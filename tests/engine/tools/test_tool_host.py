@@ -163,6 +163,7 @@ def test_a_server_that_never_answers_is_given_up(open_host: Open, monkeypatch: p
         ("bombs", "boom", False),
         ("markup", "<b>hi</b>", False),
         ("large", "it sent a message of more than 8 MB", True),
+        ("values", "it sent a message of more than 300,000 values", True),
     ],
 )
 def test_hostile_answers_are_bounded_and_end_nothing_else(open_host: Open, how: str, text: str, is_error: bool) -> None:

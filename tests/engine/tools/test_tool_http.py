@@ -1,0 +1,176 @@
+"""Tool servers at an address that send more than they may, and what real ones send."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from engine.tools import transports
+from engine.tools.declared import ToolServer
+from engine.tools.host import ToolHost
+from tests.engine.tools.test_tool_host import reached
+
+EVENTS = "text/event-stream"
+ENDLESS = 96 * 2**20  # bytes; more than any buffer on the way
+TOO_LONG, TOO_MANY = "it sent a message of more than 8 MB", "it sent a message of more than 300,000 values"
+Answer = Callable[["Request", dict[str, Any]], None]
+
+
+class Request(BaseHTTPRequestHandler):
+    """A request to a server that lists one tool and answers its calls by ``answer``."""
+
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def log_message(self, *_given: object) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if "id" not in asked:
+            self.send(202)
+        elif asked["method"] == "initialize":
+            found = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
+            self.reply(asked, found | {"serverInfo": {"name": "odd", "version": "1"}})
+        elif asked["method"] == "tools/list":
+            self.reply(asked, {"tools": [{"name": "one", "inputSchema": {"type": "object"}}]})
+        elif asked["method"] == "tools/call":
+            self.server.answer(self, asked)
+        else:
+            self.send(404)
+
+    def do_GET(self) -> None:
+        self.send(405)
+
+    def do_DELETE(self) -> None:
+        self.send(405)
+
+    def reply(self, asked: dict[str, Any], result: dict[str, Any], kind: str = "application/json") -> None:
+        body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+        self.send(200, f"data: {body}\n\n" if kind == EVENTS else body, kind)
+
+    def send(self, status: int, body: str = "", kind: str = "application/json", length: int = 0, **more: str) -> None:
+        data = body.encode()
+        self.send_response(status)
+        headers = {"content-type": kind, "content-length": str(length or len(data)), "mcp-session-id": "1", **more}
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def flood(self, status: int, piece: str, kind: str = EVENTS, **more: str) -> None:
+        """Sends a piece again and again, and notes how much the other side took."""
+        try:
+            self.send(status, "", kind, ENDLESS, **more)
+            while self.server.sent < ENDLESS:
+                self.wfile.write(piece.encode())
+                self.server.sent += len(piece)
+        except OSError:
+            self.close_connection = True
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    answer: Answer
+    sent = 0  # bytes of a flood
+
+    def handle_error(self, *_given: object) -> None:
+        """Says nothing of connections that the other side has closed."""
+
+
+@pytest.fixture
+def open_server() -> Iterator[Callable[[Answer], tuple[Server, ToolHost]]]:
+    opened = list[tuple[Server, ToolHost]]()
+
+    def open_one(answer: Answer, kind: type[Request] = Request) -> tuple[Server, ToolHost]:
+        server = Server(("127.0.0.1", 0), kind)
+        server.answer = answer
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        host = ToolHost()
+        host.declare((ToolServer("odd", url=f"http://127.0.0.1:{server.server_port}/mcp"),))
+        opened.append((server, host))
+        return server, host
+
+    yield open_one
+    for server, host in opened:
+        host.close()
+        server.shutdown()
+        server.server_close()
+
+
+Open = Callable[..., tuple[Server, ToolHost]]
+LINES, ONE_LINE = ("data: " + "x" * 57 + "\n") * 2**10, "x" * 2**16
+
+
+@pytest.mark.parametrize(
+    ("status", "more"), [(401, {}), (403, {}), (307, {"location": "/other"}), (500, {}), (200, {}), (404, {})]
+)
+@pytest.mark.parametrize("piece", [LINES, ONE_LINE])
+def test_an_endless_answer_ends(open_server: Open, status: int, more: dict[str, str], piece: str) -> None:
+    server, host = open_server(lambda request, _asked: request.flood(status, piece, **more))
+    reached(host)
+    assert host.call(host.tools[0], {}).result(20).is_error
+    assert server.sent < ENDLESS / 2
+
+
+def test_an_endless_answer_to_the_end_of_a_session_ends(open_server: Open) -> None:
+    class Last(Request):
+        def do_DELETE(self) -> None:
+            self.flood(200, LINES)
+
+    server, host = open_server(lambda *_: None, Last)
+    reached(host)
+    host.close()
+    assert server.sent < ENDLESS / 2
+
+
+MANY = "[" + "[]," * 2_600_000 + "[]]"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "said"),
+    [
+        (MANY, "application/json", TOO_MANY),
+        (f"data: {MANY}\n\n", EVENTS, TOO_MANY),
+        ("data: " + MANY[:1_200_000].replace(",", ",\n \ndata: ") + "\n\n", EVENTS, TOO_MANY),
+        (': "\ndata: ' + MANY[:6_000_000] + "\n\n", EVENTS, TOO_MANY),  # a quotation mark hides nothing
+        ("data: " + "x" * 9_000_000 + "\n\n", EVENTS, TOO_LONG),
+        ("[" + '"",' * 2_000_000 + "1]", "application/json", TOO_MANY),
+        ('"' + '""' * 2_000_000, "application/json", TOO_MANY),
+    ],
+)
+def test_a_message_is_bounded_before_it_is_read(open_server: Open, body: str, kind: str, said: str) -> None:
+    _, host = open_server(lambda request, _asked: request.send(200, body, kind))
+    reached(host)
+    assert host.call(host.tools[0], {}).result(20).text == said
+
+
+SCREEN = {"type": "image", "mimeType": "image/png", "data": "iVBO" * 1_200_000}
+TABLE = {"type": "text", "text": '1,2,[3],{4},"5"\n' * 100_000}
+
+
+@pytest.mark.parametrize("kind", ["application/json", EVENTS])
+def test_what_real_servers_send_arrives(open_server: Open, kind: str) -> None:
+    _, host = open_server(lambda request, asked: request.reply(asked, {"content": [SCREEN, TABLE]}, kind))
+    reached(host)
+    result = host.call(host.tools[0], {}).result(20)
+    assert not result.is_error
+    assert result.text.startswith('[image, image/png, 3,600,000 bytes]\n1,2,[3],{4},"5"\n1,2')
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        (b'{"a": [1, 2], "b": {}}', 5),
+        (rb'{"a": "1,2,3 \" [,", "b": "\\"}', 2),
+        (rb'["\\\"[[", "\\\\", [[', 5),
+        (b'"' * 3_000_000, 750_000),
+    ],
+)
+def test_values_are_counted_outside_of_texts(line: bytes, count: int) -> None:
+    assert transports.count_values(line) == count
