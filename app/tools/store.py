@@ -12,19 +12,23 @@ from typing import Any
 
 from app.system.folders import tighten
 from app.system.i18n import tr
-from app.tools.leave import Leave, Names
+from app.system.locks import locked
+from app.tools.leave import Leave, Names, merged
 from engine import SafelightError
 from engine.files import parse_json, private_folder, read_bytes, write_text
 from engine.tools.declared import MOST_BYTES, MOST_SERVERS, ToolServer, read_servers, servers_to_json
 
 FILE = "tools.json"
 MOST_NAMES = 4_096  # tools in one of the lists of leave
+_Found = tuple[tuple[ToolServer, ...], Leave, frozenset[str]]
+_NOTHING: _Found = ((), Leave(), frozenset())
 
 
 class ToolStore:
     """The declared servers and the leave; ``problem`` is a sentence about a fault of the file, empty if there is none.
 
-    A file that cannot be read is never written over: changes are refused until it is repaired or moved.
+    Several windows may write the file: each reads it first and merges in only its own changes. A file that cannot be
+    read is never written over: changes are refused until it is repaired or moved.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -32,13 +36,21 @@ class ToolStore:
         self.servers: tuple[ToolServer, ...] = ()
         self.leave = Leave()
         self.signed_in: frozenset[str] = frozenset()  # identities that have tokens in the keyring
-        self.problem = self._locked = ""
-        try:
-            self._read()
-        except SafelightError as error:
-            self.problem = self._locked = tr(
-                "{reason}. Repair or move {path} to change the tools.", reason=str(error), path=str(self.path)
-            )
+        self.problem = ""
+        self._seen: object = None  # the state of the file that was last read
+        self.refresh()
+
+    def refresh(self) -> bool:
+        """Reads the file again if it has changed. Returns True if servers or leave are others now."""
+        seen = self._stat()
+        if seen == self._seen:
+            return False
+        before, self._seen = (self.servers, self.leave, self.signed_in), seen
+        found = self._read()
+        if not self.problem and found is None:  # removed: the next change writes what is here
+            return False
+        self.servers, self.leave, self.signed_in = found or _NOTHING
+        return before != (self.servers, self.leave, self.signed_in)
 
     def write(
         self,
@@ -46,56 +58,120 @@ class ToolStore:
         leave: Leave | None = None,
         signed_in: frozenset[str] | None = None,
     ) -> None:
-        """Stores other servers, another leave or other sign-ins; what is not given stays.
+        """Stores other servers, another leave or other sign-ins, and takes over what another window has changed.
+
+        The leave of servers that are not declared any more is kept here alone, for their return.
 
         Raises:
             SafelightError: they cannot be written; the previous ones are kept.
         """
-        if self._locked:
-            raise SafelightError(self._locked)
         new, may = self.servers if servers is None else servers, self.leave if leave is None else leave
-        if len(new) > MOST_SERVERS:
-            raise SafelightError(tr("There are {count} servers of tools; at most {most} are kept.", count=len(new),
-                                    most=MOST_SERVERS))  # fmt: skip
-        if len({server.name for server in new}) < len(new):
-            raise SafelightError(tr("Two servers of tools have one name. Choose another."))
-        known = {server.identity for server in new}
-        signed = (self.signed_in if signed_in is None else signed_in) & known
-        leave_json = {"off": _names_json(may.off, known), "always": _names_json(may.always, known), "reads": may.reads}
+        signed = self.signed_in if signed_in is None else signed_in
         try:
             private_folder(self.path.parent)
-            whole = servers_to_json(new) | {"leave": leave_json} | ({"signed_in": sorted(signed)} if signed else {})
-            text = json.dumps(whole, indent=2, ensure_ascii=False)
-            write_text(self.path, text + "\n", private=True)
-        except OSError as error:
-            reason = (error.strerror or type(error).__name__).lower()
+            with locked(self.path.with_name(f"{FILE}.lock")):
+                theirs = self._read()
+                if self.problem:
+                    raise SafelightError(self.problem)
+                if theirs is not None:
+                    new = _merged(self.servers, new, theirs[0])
+                    may = may.merged(self.leave, theirs[1], {server.identity for server in theirs[0]})
+                    signed = merged(self.signed_in, signed, theirs[2])
+                known = {server.identity for server in new}
+                signed &= known
+                write_text(self.path, _written(new, may.only(known), signed), private=True)
+                self._seen = self._stat()
+        except (OSError, ValueError) as error:
+            reason = ((error.strerror if isinstance(error, OSError) else None) or type(error).__name__).lower()
             raise SafelightError(
                 tr("The tools cannot be saved in {folder}: {reason}.", folder=str(self.path.parent), reason=reason)
             ) from error
         self.servers, self.leave, self.signed_in = new, may, signed
 
-    def _read(self) -> None:
+    def _stat(self) -> object:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return ()
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def _read(self) -> _Found | None:
+        """Returns what the file holds, or None if there is none or it has a fault, which ``problem`` says."""
+        self.problem = ""
         try:
             data = read_bytes(self.path, MOST_BYTES)
+            found, self.problem = _parsed(data.decode("utf-8-sig"), str(self.path))
         except FileNotFoundError:
-            return
-        except OSError as error:
-            raise SafelightError(f"{self.path} cannot be read: {error.strerror or error}") from error
-        try:
-            raw = parse_json(data.decode("utf-8-sig"), str(self.path))
-        except UnicodeDecodeError as error:
-            raise SafelightError(f"{self.path} is not UTF-8 text") from error
-        self.servers, problems = read_servers(raw, str(self.path))
-        self.leave = _read_leave(raw.get("leave"))
-        self.signed_in = _read_signed(raw.get("signed_in"), self.servers)
-        self.problem = " ".join(f"{problem}." for problem in problems)
-        self._locked = self.problem
+            return None
+        except (OSError, ValueError, SafelightError) as error:
+            reason = str(error)
+            if isinstance(error, OSError):
+                reason = f"{self.path} cannot be read: {error.strerror or error}"
+            elif isinstance(error, UnicodeDecodeError):
+                reason = f"{self.path} is not UTF-8 text"
+            self.problem = tr(
+                "{reason}. Repair or move {path} to change the tools.", reason=reason, path=str(self.path)
+            )
+            return None
         tighten(self.path)
+        return found
 
 
-def _names_json(names: Names, known: set[str]) -> dict[str, list[str]]:
-    """Returns the names of the servers that are still declared."""
-    return {identity: sorted(found) for identity, found in sorted(names.items()) if identity in known}
+def _parsed(text: str, name: str) -> tuple[_Found, str]:
+    """Returns what a file's text holds, and its faults in a sentence each."""
+    raw = parse_json(text, name)
+    servers, problems = read_servers(raw, name)
+    leave, signed_in = _read_leave(raw.get("leave")), _read_signed(raw.get("signed_in"), servers)
+    return (servers, leave, signed_in), " ".join(f"{problem}." for problem in problems)
+
+
+def _written(servers: tuple[ToolServer, ...], leave: Leave, signed_in: frozenset[str]) -> str:
+    """Returns the text of a file.
+
+    Raises:
+        SafelightError: there is more than is read.
+    """
+    if len(servers) > MOST_SERVERS:
+        raise SafelightError(tr("There are {count} servers of tools; at most {most} are kept.", count=len(servers),
+                                most=MOST_SERVERS))  # fmt: skip
+    if len({server.name for server in servers}) < len(servers):
+        raise SafelightError(tr("Two servers of tools have one name. Choose another."))
+    names = {"off": _names_json(leave.off), "always": _names_json(leave.always), "reads": leave.reads}
+    whole = servers_to_json(servers) | {"leave": names} | ({"signed_in": sorted(signed_in)} if signed_in else {})
+    text = json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+    try:
+        is_read = len(text.encode()) <= MOST_BYTES and _parsed(text, FILE)[0] == (servers, leave, signed_in)
+    except SafelightError:
+        is_read = False
+    if not is_read:
+        raise SafelightError(tr("The servers of tools are too long to save. Remove one, or shorten what it is given."))
+    return text
+
+
+def _merged(
+    before: tuple[ToolServer, ...], own: tuple[ToolServer, ...], theirs: tuple[ToolServer, ...]
+) -> tuple[ToolServer, ...]:
+    """Merges this window's changes since ``before`` into the file's servers; others' new ones come last.
+
+    Raises:
+        SafelightError: another window has added another server of the same name.
+    """
+    known = {server.name: server for server in before}
+    in_file = {server.name: server for server in theirs}
+    found = []
+    for server in own:
+        if known.get(server.name) != server:
+            if server.name not in known and in_file.get(server.name, server) != server:
+                raise SafelightError(tr("Two servers of tools have one name. Choose another."))
+            found.append(server)
+        elif server.name in in_file:
+            found.append(in_file[server.name])
+    names = known.keys() | {server.name for server in own}
+    return (*found, *(server for server in theirs if server.name not in names))
+
+
+def _names_json(names: Names) -> dict[str, list[str]]:
+    return {identity: sorted(found) for identity, found in sorted(names.items())}
 
 
 def _read_signed(raw: Any, servers: tuple[ToolServer, ...]) -> frozenset[str]:

@@ -92,7 +92,10 @@ class Toolbox(QObject):
         )
 
     def needs_leave(self, tool: Tool) -> bool:
-        """True if the user must be asked before a tool is called."""
+        """True if the user must be asked before a tool is called; another window may have taken leave back."""
+        if self._store.refresh():
+            self._declare()
+            self.changed.emit()
         server = self._server_of(tool)
         return server is None or not self.leave.is_free(server, tool)
 
@@ -140,6 +143,7 @@ class Toolbox(QObject):
             SafelightError: it cannot be stored; the former one stays.
         """
         self._store.write(leave=leave)
+        self._declare()  # another window may have changed the servers
         self.changed.emit()
 
     def restart(self, name: str) -> None:

@@ -88,3 +88,71 @@ def test_tools_are_offered_and_called_with_leave(qtbot: QtBot, tmp_path: Path) -
         assert box.offered == ()
     finally:
         box.close()
+
+
+def test_two_windows_lose_nothing_of_each_other(tmp_path: Path) -> None:
+    ToolStore(tmp_path).write((SUMS,), Leave().granting(SUMS, "add", always=True).granting(SUMS, "end", always=True))
+    first, second = ToolStore(tmp_path), ToolStore(tmp_path)
+    first.write(servers=(SUMS, FAR))
+    second.write(leave=second.leave.granting(SUMS, "add", always=False))
+    assert second.servers == (SUMS, FAR)
+    first.write(leave=first.leave.offering(FAR, "find", offers=False))
+    expected = Leave().granting(SUMS, "end", always=True).offering(FAR, "find", offers=False)
+    assert ToolStore(tmp_path).leave == first.leave == expected
+    second.write(servers=tuple(server for server in second.servers if server != SUMS))
+    first.write(leave=Leave(first.leave.off, first.leave.always, reads=True))
+    again = ToolStore(tmp_path)
+    assert (again.servers, again.leave.reads, again.leave.always) == ((FAR,), True, {})
+
+
+def test_windows_that_add_servers_of_one_name_both_keep_theirs(tmp_path: Path) -> None:
+    first, second = ToolStore(tmp_path), ToolStore(tmp_path)
+    first.write((SUMS,))
+    other = ToolServer("sums", "/bin/other")
+    with pytest.raises(SafelightError, match="one name"):
+        second.write((other,))
+    second.write((ToolServer("others", "/bin/other"),))
+    assert [server.name for server in ToolStore(tmp_path).servers] == ["others", "sums"]
+    first.write((SUMS,))  # nothing has changed here
+    assert [server.name for server in first.servers] == ["sums", "others"]
+
+
+def test_leave_that_another_window_takes_back_counts_at_the_next_call(qtbot: QtBot, tmp_path: Path) -> None:
+    off = ToolServer("sums", sys.executable, is_on=False)
+    ToolStore(tmp_path).write((off,), Leave().granting(off, "add", always=True))
+    box = Toolbox(tmp_path)
+    try:
+        assert not box.needs_leave(ADD)
+        ToolStore(tmp_path).write((off, FAR), Leave())
+        with qtbot.waitSignal(box.changed):
+            assert box.needs_leave(ADD)
+        assert box.servers == (off, FAR)
+    finally:
+        box.close()
+
+
+def test_what_cannot_be_read_again_is_not_written(tmp_path: Path) -> None:
+    store = ToolStore(tmp_path)
+    store.write((SUMS,))
+    long = ToolServer("long", "x", args=("é" * 8_000,) * 100)  # fewer characters than bytes
+    odd = ToolServer("odd", "x", args=("y" * 9_000,))
+    half = ToolServer("half", "x", args=("\ud800",))
+    many = Leave({SUMS.identity: frozenset(map(str, range(5_000)))})
+    for servers, leave in (((long,), None), ((odd,), None), ((half,), None), (None, many)):
+        with pytest.raises(SafelightError):
+            store.write(servers, leave)
+    assert (store.servers, ToolStore(tmp_path).servers) == ((SUMS,), (SUMS,))
+
+
+def test_a_file_that_is_damaged_while_the_window_is_open_stays(tmp_path: Path) -> None:
+    store = ToolStore(tmp_path)
+    store.write((SUMS,))
+    whole = (tmp_path / FILE).read_text(encoding="utf-8")
+    (tmp_path / FILE).write_text(whole[:-5], encoding="utf-8")
+    with pytest.raises(SafelightError, match="Repair or move"):
+        store.write((SUMS, FAR))
+    (tmp_path / FILE).write_text(whole, encoding="utf-8")
+    store.write((SUMS, FAR))
+    (tmp_path / FILE).unlink()
+    store.write((FAR, SUMS))
+    assert ToolStore(tmp_path).servers == (FAR, SUMS)
