@@ -36,6 +36,8 @@ class Calling(QObject):
         self._check: Future[str] | None = None
         self._returned.connect(self._take)
         self._checked.connect(self._take_check)
+        if toolbox is not None:
+            toolbox.changed.connect(self._follow)
 
     def offered(self, model: LoadedModel) -> tuple[Tool, ...]:
         """Returns the tools that a model is offered: none if its template writes none."""
@@ -122,11 +124,20 @@ class Calling(QObject):
         if said:
             call.end("failed", said)
             self._go_on()
-        elif self._toolbox.needs_leave(tool):
-            call.status = "asking"
+        elif self._toolbox.needs_leave(tool) and (server := self._toolbox.server_of(tool)) is not None:
+            call.status, call.server = "asking", server
             self.changed.emit()
         else:
             self._run(call, tool)
+
+    @Slot()
+    def _follow(self) -> None:
+        """Ends a call that waits for leave if its server is gone, or another has its name."""
+        call = self._current
+        if call is not None and call.status == "asking" and self._toolbox is not None:
+            tool = self._tools[call.called]
+            if self._toolbox.server_of(tool) is None:
+                self._run(call, tool)  # which is refused
 
     def _run(self, call: ToolCall, tool: Tool) -> None:
         assert self._toolbox is not None, "only its tools are offered"

@@ -84,11 +84,10 @@ class Toolbox(QObject):
     @property
     def offered(self) -> tuple[Tool, ...]:
         """The tools that a model is offered."""
-        servers = {server.name: server for server in self.servers}
         return tuple(
             tool
             for tool in self._host.tools
-            if tool.server in servers and self.leave.is_offered(servers[tool.server], tool.name)
+            if (server := self.server_of(tool)) is not None and self.leave.is_offered(server, tool.name)
         )
 
     def needs_leave(self, tool: Tool) -> bool:
@@ -96,7 +95,7 @@ class Toolbox(QObject):
         if self._store.refresh():
             self._declare()
             self.changed.emit()
-        server = self._server_of(tool)
+        server = self.server_of(tool)
         return server is None or not self.leave.is_free(server, tool)
 
     def grant(self, tool: Tool) -> None:
@@ -105,7 +104,7 @@ class Toolbox(QObject):
         Raises:
             SafelightError: it cannot be stored.
         """
-        server = self._server_of(tool)
+        server = self.server_of(tool)
         if server is not None:
             self.set_leave(self.leave.granting(server, tool.name, always=True))
 
@@ -115,7 +114,7 @@ class Toolbox(QObject):
 
     def call(self, tool: Tool, arguments: dict[str, Any], seconds: float = CALL_SECONDS) -> Future[ToolResult]:
         """Calls a tool that is offered; see ``ToolHost.call``. The caller has the user's leave."""
-        server = self._server_of(tool)
+        server = self.server_of(tool)
         if server is None or not self.leave.is_offered(server, tool.name):
             refused = Future[ToolResult]()
             refused.set_exception(SafelightError(tr("The tool {name} is not offered any more.", name=tool.called)))
@@ -203,5 +202,7 @@ class Toolbox(QObject):
     def _is_kept_off(self, server: ToolServer) -> bool:
         return self._is_offline and server.is_remote
 
-    def _server_of(self, tool: Tool) -> ToolServer | None:
-        return next((server for server in self.servers if server.name == tool.server), None)
+    def server_of(self, tool: Tool) -> ToolServer | None:
+        """The server that declared a tool; None if it is gone, or another has its name."""
+        found = (server for server in self.servers if server.name == tool.server)
+        return next((server for server in found if server.identity == tool.identity), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.design.controls import folded
+from app.system.hidden import visible
 from app.system.i18n import tr, trn
 from app.system.secret import Place
 from engine.tools.declared import ToolServer
@@ -21,8 +22,8 @@ def about_tools() -> str:
 
 
 def plain(text: str, most: int = LONGEST_LINE) -> str:
-    """Returns a text from outside in one line, without signs that are not printed or that turn the direction."""
-    shown = " ".join("".join(sign if sign.isprintable() else " " for sign in text[: 4 * most]).split())
+    """Returns a text from outside in one line; signs that nobody would see are shown by their numbers."""
+    shown = " ".join(visible(" ".join(text[: 4 * most].split())).split())
     return shown if len(shown) <= most else f"{shown[:most]}…"
 
 
@@ -78,6 +79,12 @@ def _signed_in(place: Place) -> str:
 
 def starting_tip() -> str:
     return tr("The first start can take a minute, while the program is downloaded.")
+
+
+def question_of(called: str, server: ToolServer) -> str:
+    """Returns the question for leave to call a tool: which, whose, and what runs then."""
+    names = {"tool": plain(called, 128), "server": plain(server.name, 80), "target": plain(server.target, LONGEST_TIP)}
+    return tr("The model wants to call {tool} of the server {server} ({target}) with these arguments.", **names)
 
 
 def tool_text(tool: Tool) -> str:

@@ -212,7 +212,7 @@ class Connection:
                 count += 1
                 if len(tools) < MOST_TOOLS and len(left_out) < MOST_TOOLS:
                     try:
-                        tools.append(read_tool(self.server.name, raw))
+                        tools.append(read_tool(self.server, raw))
                     except SafelightError as error:
                         left_out.append(str(error))
             cursor = page.next_cursor

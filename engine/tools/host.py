@@ -205,7 +205,10 @@ class ToolHost:
         self._changed()
 
     async def _call(self, tool: Tool, arguments: dict[str, Any], seconds: float) -> ToolResult:
-        return await self._connection(tool.server).call(tool.name, arguments, seconds)
+        found = self._connection(tool.server)
+        if found.server.identity != tool.identity:
+            raise SafelightError(f"{tool.server} is another server now")
+        return await found.call(tool.name, arguments, seconds)
 
     async def _reach(self, server: str) -> ToolServerState:
         return await self._connection(server).reached()

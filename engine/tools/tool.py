@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ from engine.files import storable
 
 if TYPE_CHECKING:
     import mcp_types as types
+
+    from engine.tools.declared import ToolServer
 
 MOST_TOOLS = 128  # of a server; more would fill a prompt
 LONGEST_DESCRIPTION = 2_000  # characters
@@ -34,6 +37,7 @@ class Tool:
         called: its name in prompts and calls, unlike that of all others.
         parameters: a JSON schema.
         is_read_only: its server says that it changes nothing.
+        identity: of its server's declaration, which may come to be another's of the same name.
     """
 
     server: str
@@ -43,6 +47,7 @@ class Tool:
     description: str = ""
     parameters: Mapping[str, Any] | None = None
     is_read_only: bool = False
+    identity: str = ""
 
     @property
     def function(self) -> dict[str, Any]:
@@ -61,7 +66,7 @@ class ToolResult:
     seconds: float = 0.0
 
 
-def read_tool(server: str, raw: types.Tool) -> Tool:
+def read_tool(server: ToolServer, raw: types.Tool) -> Tool:
     """Reads a tool of a server.
 
     Raises:
@@ -78,28 +83,35 @@ def read_tool(server: str, raw: types.Tool) -> Tool:
     hints = raw.annotations
     title = raw.title or (hints.title if hints is not None else None) or ""
     return Tool(
-        server,
+        server.name,
         raw.name,
         raw.name,
         storable(" ".join(title.split()))[:200],
         storable(raw.description or "")[:LONGEST_DESCRIPTION],
         raw.input_schema,
         is_read_only=hints is not None and hints.read_only_hint is True,
+        identity=server.identity,
     )
 
 
 def distinct(tools: Iterable[Tool]) -> tuple[Tool, ...]:
-    """Returns tools of which none is called like another: those that would be get their server's name before theirs."""
+    """Returns tools of which none is called like another, or like one of another server.
+
+    Those that would be get their server's name before theirs.
+    """
     given = list(tools)
-    counts: dict[str, int] = {}
+    heads = {tool.server: f"{_head(tool.server)}.".casefold() for tool in given}
+    counts = Counter(tool.name for tool in given)
+    kept = set[str]()
     for tool in given:
-        counts[tool.name] = counts.get(tool.name, 0) + 1
-    taken = {name for name, count in counts.items() if count == 1}
-    found = []
+        others = tuple(head for server, head in heads.items() if server != tool.server)
+        if counts[tool.name] == 1 and not tool.name.casefold().startswith(others):
+            kept.add(tool.name)
+    taken, found = set(kept), list[Tool]()
     for tool in given:
         called = tool.name
-        if counts[called] > 1:
-            head = re.sub(r"[^A-Za-z0-9_-]+", "_", tool.server)[:48] or "server"
+        if called not in kept:
+            head = _head(tool.server)
             called, number = f"{head}.{tool.name}"[:128], 1
             while called in taken:
                 number += 1
@@ -107,6 +119,10 @@ def distinct(tools: Iterable[Tool]) -> tuple[Tool, ...]:
             taken.add(called)
         found.append(replace(tool, called=called))
     return tuple(found)
+
+
+def _head(server: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", server)[:48] or "server"
 
 
 def read_result(raw: types.CallToolResult, seconds: float) -> ToolResult:

@@ -14,7 +14,9 @@ from app.chat.prose.widget import PAD, Prose
 from app.design.controls import Elided, button, flow_of, label
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.state.chat.calls import Decision, ToolCall, ToolRound
+from app.system.hidden import visible
 from app.system.i18n import tr
+from app.tools.words import question_of
 
 LONGEST_SHOWN = 100  # characters of the arguments, and of the result, in a call's line
 
@@ -31,11 +33,11 @@ def line_of(call: ToolCall) -> str:
     """Returns a call with its result in one line, ``add(first: 2, second: 40) → 42``."""
     parts = (f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in call.arguments.items())
     inner = ", ".join(parts)
-    return f"{call.called}({_short(inner)})" + (f" → {_short(call.result)}" if call.status == "done" else "")
+    return f"{visible(call.called)}({_short(inner)})" + (f" → {_short(call.result)}" if call.status == "done" else "")
 
 
 def _short(text: str) -> str:
-    line = " ".join(text[: 2 * LONGEST_SHOWN].split())
+    line = visible(" ".join(text[: 2 * LONGEST_SHOWN].split()))
     return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}…"
 
 
@@ -97,8 +99,8 @@ class CallView(QWidget):
         self.line.set_whole(line_of(call))
         self.line.setToolTip("")  # a model's text could be markup there
         self.state.setText(state_of(call))
-        said = tr("The model wants to call {name} with these arguments.", name=call.called)
-        self.question.setText(said)
+        if asks and call.server is not None:
+            self.question.setText(question_of(call.called, call.server))
         if asks and self.asked.isHidden():
             self.fold.setChecked(True)
         elif not asks and not self.asked.isHidden():
@@ -120,7 +122,7 @@ class CallView(QWidget):
         self.fold.setAccessibleName(name)
         result = call.result.strip()
         if is_open:
-            self.arguments.set_text(call.written)
+            self.arguments.set_text(visible(call.written))
             self.result.set_text(result)
         self.arguments.setVisible(is_open)
         self.result.setVisible(is_open and bool(result))

@@ -15,6 +15,7 @@ from engine.text.message import Message
 from engine.text.output import OutputParser
 from engine.text.output_parts import ContentPart, ThoughtPart, ToolCallArguments, ToolCallStarted, joined
 from engine.text.tags import THINK, THINK_END
+from engine.tools.declared import ToolServer
 from engine.tools.tool import MOST_CALLS, MOST_ROUNDS
 
 STORED = (8_000, 1_000, 100)  # characters of a text that the library keeps, by the room that there is
@@ -31,6 +32,7 @@ class ToolCall:
 
     Args:
         called: the name by which the model was offered the tool.
+        server: whose tool it is, and what runs then, while the user is asked.
     """
 
     id: str
@@ -39,6 +41,7 @@ class ToolCall:
     status: CallStatus = "waiting"
     result: str = ""
     seconds: float = 0.0
+    server: ToolServer | None = None
 
     @property
     def has_ended(self) -> bool:

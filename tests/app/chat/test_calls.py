@@ -217,3 +217,55 @@ def test_the_meter_counts_the_tools_that_are_offered(qtbot: QtBot, chat: ChatCon
     qtbot.waitUntil(lambda: counted() > 3, timeout=20_000)
     tools.set_servers(())
     qtbot.waitUntil(lambda: counted() == 3, timeout=20_000)
+
+
+def test_the_question_names_the_server_and_shows_what_is_hidden(
+    qtbot: QtBot, chat: ChatController, said: list[str]
+) -> None:
+    said += [
+        '<tool_call>{"name": "add", "arguments": {"first": 1, "second": 2, "x": "/home\\u200b\\u202e"}}</tool_call>'
+    ]
+    ask(qtbot, chat, "Add.")
+    view = asking(qtbot, chat)
+    question = view.question.text()
+    assert question.startswith("The model wants to call add of the server sums (")
+    assert str(PLAIN) in question
+    assert view.question.textFormat() == Qt.TextFormat.PlainText
+    assert view.line.text() == 'add(first: 1, second: 2, x: "/home⟨U+200B⟩⟨U+202E⟩")'
+    assert "/home⟨U+200B⟩⟨U+202E⟩" in view.arguments.text()
+    chat.stop()
+
+
+OTHER = ToolServer("sums", sys.executable, (*SUMS.args, "other"))
+
+
+def test_a_call_ends_if_another_server_took_the_name_while_it_waited(
+    qtbot: QtBot, chat: ChatController, said: list[str]
+) -> None:
+    said += [call("add", first=2, second=40), "I see."]
+    ask(qtbot, chat, "Add.")
+    view = asking(qtbot, chat)
+    toolbox = chat._context.tools
+    toolbox.set_servers((OTHER,))
+    view.always.click()
+    [one] = ended(qtbot, chat).rounds[0].calls
+    assert (one.status, one.result) == ("failed", "The tool add is not offered any more.")
+    assert toolbox.leave.always == {}
+
+
+def test_a_call_that_another_server_would_get_is_not_asked_for(
+    qtbot: QtBot, chat: ChatController, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toolbox = chat._context.tools
+    toolbox.set_leave(toolbox.leave.granting(SUMS, "add", always=True).granting(OTHER, "add", always=True))
+    check = toolbox.check
+
+    def changed(*given: Any) -> Any:
+        toolbox.set_servers((OTHER,))
+        return check(*given)
+
+    monkeypatch.setattr(toolbox, "check", changed)
+    said += [call("add", first=2, second=40), "I see."]
+    ask(qtbot, chat, "Add.")
+    [one] = ended(qtbot, chat).rounds[0].calls
+    assert (one.status, one.result) == ("failed", "The tool add is not offered any more.")

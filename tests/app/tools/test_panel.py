@@ -247,8 +247,8 @@ def test_what_a_server_says_is_plain_text(qtbot: QtBot) -> None:
     row.fold.setChecked(True)
     labels = [*row.findChildren(QLabel), *tool_row.findChildren(QLabel)]
     assert {label.textFormat() for label in labels} == {Qt.TextFormat.PlainText}
-    assert row.title.toolTip() == "<b>name</b> &"
-    assert tool_row.about.text().startswith("<b>Title</b> · <img src=x> and more")
+    assert row.title.toolTip() == "<b>name</b>⟨U+202E⟩&"
+    assert tool_row.about.text().startswith("<b>Title</b> · <img src=x>⟨U+202E⟩ and more")
     assert len(tool_row.about.toolTip()) < 1000
     assert "secret" not in row.target.toolTip()
     assert not tool_row.reads.isHidden()

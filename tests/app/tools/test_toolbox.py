@@ -19,7 +19,7 @@ from engine.tools.tool import Tool
 PLAIN = Path(__file__).parents[2] / "engine" / "tools" / "plain_server.py"
 SUMS = ToolServer("sums", sys.executable, ("-S", "-E", str(PLAIN)))
 FAR = ToolServer("far", url="https://tools.example/mcp")
-ADD = Tool("sums", "add", "add", is_read_only=True)
+ADD = Tool("sums", "add", "add", is_read_only=True, identity=SUMS.identity)
 
 
 def test_servers_and_leave_survive_a_restart(tmp_path: Path) -> None:
@@ -119,13 +119,14 @@ def test_windows_that_add_servers_of_one_name_both_keep_theirs(tmp_path: Path) -
 
 def test_leave_that_another_window_takes_back_counts_at_the_next_call(qtbot: QtBot, tmp_path: Path) -> None:
     off = ToolServer("sums", sys.executable, is_on=False)
+    add = Tool("sums", "add", "add", identity=off.identity)
     ToolStore(tmp_path).write((off,), Leave().granting(off, "add", always=True))
     box = Toolbox(tmp_path)
     try:
-        assert not box.needs_leave(ADD)
+        assert not box.needs_leave(add)
         ToolStore(tmp_path).write((off, FAR), Leave())
         with qtbot.waitSignal(box.changed):
-            assert box.needs_leave(ADD)
+            assert box.needs_leave(add)
         assert box.servers == (off, FAR)
     finally:
         box.close()

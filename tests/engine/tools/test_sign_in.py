@@ -28,7 +28,6 @@ from tests.engine.tools.oauth_server import Accounts, running, serving
 from tests.engine.tools.test_tool_host import answers, reached
 
 NUMBERS = {"first": 40, "second": 2}
-ADD = Tool("sums", "add", "add")
 
 
 class Browser:
@@ -79,6 +78,11 @@ class Place:
         reached(host)
         return host
 
+    @property
+    def add(self) -> Tool:
+        """The server's tool, also while it is not listed."""
+        return Tool("sums", "add", "add", identity=self.server.identity)
+
     def stored(self) -> str:
         return self.tokens.read(self.server.identity)
 
@@ -122,7 +126,7 @@ def test_the_user_signs_in_once(place: Place) -> None:
     reached(host, "sign-in")
     assert (place.accounts.clients, place.stored()) == ({}, "")  # nobody is registered before the user asks
     with pytest.raises(SafelightError, match="sums needs a sign-in; choose Sign in in the settings, under Tools"):
-        host.call(ADD, NUMBERS).result(5)
+        host.call(place.add, NUMBERS).result(5)
     host.sign_in("sums", place.browser)
     assert [tool.name for tool in reached(host).tools] == ["add"]
     assert "You can close this tab" in place.browser.last_page
@@ -168,7 +172,7 @@ def test_a_sign_in_ends_by_itself_and_when_it_is_cancelled(place: Place, monkeyp
     for path, status in (("/", 404), ("/callback", 404), ("/callback?x=1", 404), ("/callback?" + "&a=1" * 40, 404)):
         assert httpx.get(f"http://127.0.0.1:{place.browser.port}{path}").status_code == status
     with pytest.raises(SafelightError, match="sums needs a sign-in; choose Sign in in the settings"):
-        host.call(ADD, NUMBERS).result(5)
+        host.call(place.add, NUMBERS).result(5)
     host.restart("sums")
     reached(host, "sign-in")
     assert not answers(place.browser.port)

@@ -9,6 +9,7 @@ import pytest
 
 from engine.errors import SafelightError
 from engine.tools.declared import MOST_SERVERS, ToolServer, load_servers, parse_servers, read_servers, servers_to_json
+from engine.tools.tool import Tool, distinct
 
 TIME = {"command": "uvx", "args": ["mcp-server-time", "--local-timezone", "Europe/Berlin"]}
 
@@ -90,3 +91,19 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "claude_desktop_config.json"
     path.write_text('{"mcpServers": {"time": {"command": "uvx"}}}', encoding="utf-8")
     assert load_servers(path)[0] == (ToolServer("time", "uvx"),)
+
+
+@pytest.mark.parametrize(
+    ("tools", "called"),
+    [
+        (["files:search", "web:files.search"], ["search", "web.files.search"]),
+        (["files:search", "web:search", "web:files.search"], ["files.search", "web.search", "web.files.search"]),
+        (["web:files.search", "files:search", "files:search"], ["web.files.search", "files.search", "files2.search"]),
+        (["my files:read", "web:My_files.read"], ["read", "web.My_files.read"]),
+        (["files:files.search", "web:x"], ["files.search", "x"]),
+        (["web:files.search", "web:a.b"], ["files.search", "a.b"]),  # there is no server called files
+    ],
+)
+def test_no_tool_is_called_like_one_of_another_server(tools: list[str], called: list[str]) -> None:
+    given = [Tool(*tool.split(":"), called="") for tool in tools]
+    assert [tool.called for tool in distinct(given)] == called
