@@ -29,6 +29,7 @@ from engine.tools.transports import ErrorLines, Streams, address, program
 
 START_SECONDS = 60.0  # npx and uvx download a server before its first start
 LIST_SECONDS = 30.0
+LIST_PAUSE = 1.0  # seconds between two lists, however often they change
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds after a failure
 MOST_PAGES = 20  # of a list of tools
 LOST = (types.CONNECTION_CLOSED, types.INTERNAL_ERROR, types.INVALID_REQUEST)
@@ -201,6 +202,9 @@ class Connection:
                         await self._list(client)
                 except TimeoutError:
                     raise SafelightError(f"gave no new list of its tools within {LIST_SECONDS:.0f} seconds") from None
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LIST_PAUSE):
+                        await self._stop.wait()
 
     async def _list(self, client: Client) -> None:
         """Reads the tools of the server, as many as are offered."""

@@ -26,6 +26,8 @@ MOST_ROUNDS = 8  # of calls in one answer
 MOST_CALLS = 16  # of one round; a model that repeats itself writes more
 REFUSED = "The user did not allow this call."
 """The result of a call that the user did not allow, for the model to read."""
+LEFT_OUT = "safelight/left-out"
+"""Marks what stands in the place of a tool that does not follow the protocol."""
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 
 
@@ -70,8 +72,10 @@ def read_tool(server: ToolServer, raw: types.Tool) -> Tool:
     """Reads a tool of a server.
 
     Raises:
-        SafelightError: its name or its schema is out of bounds.
+        SafelightError: its name or its schema is out of bounds, or it does not follow the protocol.
     """
+    if LEFT_OUT in (raw.meta or {}):
+        raise SafelightError(f"{quoted(raw.name)} is left out: it does not follow the protocol")
     if not _NAME.fullmatch(raw.name):
         raise SafelightError(f"{quoted(raw.name)} is left out: a name has letters, digits, ., /, _ and - only")
     try:

@@ -30,16 +30,22 @@ from mcp.os.win32.utilities import (
     terminate_windows_process_tree,
 )
 from mcp.shared.message import SessionMessage
+from mcp_types.methods import validate_server_result
 
 from engine.errors import SafelightError
 from engine.tools.declared import EXAMPLES, ToolServer
+from engine.tools.tool import LEFT_OUT
 
 MOST_MESSAGE = 8 * 2**20  # bytes; a picture of a screen takes a few MB
 MOST_VALUES = 300_000  # of a message: each is an object
 MOST_LINES, LONGEST_LINE = 40, 500  # of what a program writes to its standard error
+ERRORS_PAUSE = 0.01  # seconds between two pieces of that
 LEAVE_SECONDS = 1.0  # for a program to end by itself once its input is closed
 LAST_WORDS_SECONDS = 0.3  # for what a program writes to its standard error as it ends
 KILL_SECONDS = 1.0  # from asking it to end to ending it
+WATCH_SECONDS = 0.5  # from a program's end to ending what it has left
+MOST_MESSAGES, MESSAGES_A_SECOND = 10_000, 200  # at once, and from then on; 16 kB count as one
+RECONNECT_SECONDS = 1.0  # between two requests for a stream, whatever the server asks for
 HTTP_SECONDS = 30.0  # to connect, and to send a part of a request
 MOST_SIGN_IN = 2**18  # bytes of an answer to a request of a sign-in
 SIGN_IN_ANSWER_SECONDS = 20.0  # for all of it
@@ -54,6 +60,25 @@ PASSED_ON = {
 Streams = tuple[Any, Any]
 EXAMPLES_OPTION = "--example-tools"
 """The option with which a bundle starts the server of the example tools."""
+
+
+class Allowance:
+    """Counts what a server sends, so that one that floods is ended."""
+
+    def __init__(self) -> None:
+        self._left, self._since = float(MOST_MESSAGES), time.monotonic()
+
+    def take(self, size: int) -> None:
+        """Counts a message of so many bytes.
+
+        Raises:
+            SafelightError: there are too many.
+        """
+        now = time.monotonic()
+        self._left = min(MOST_MESSAGES, self._left + (now - self._since) * MESSAGES_A_SECOND) - 1 - size / 2**14
+        self._since = now
+        if self._left < 0:
+            raise SafelightError("it sent messages without end")
 
 
 class ErrorLines:
@@ -95,7 +120,7 @@ async def program(
     process, log = await _spawn(server)
     into, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write_stream, out = anyio.create_memory_object_stream[SessionMessage](0)
-    said = anyio.Event()  # all of the standard error is read
+    said, allowance = anyio.Event(), Allowance()  # said: all of the standard error is read
     is_closing = False
 
     def end(reason: str) -> None:
@@ -107,6 +132,7 @@ async def program(
         async with into:  # closed last: whoever reads it finds the reason
             try:
                 async for line in _lines(_stream(process.stdout)):
+                    allowance.take(len(line))
                     check_values(count_values(line))
                     if line.strip():
                         await into.send(message_of(line))
@@ -118,6 +144,13 @@ async def program(
                 with anyio.move_on_after(LAST_WORDS_SECONDS):
                     await said.wait()
             end(reason)
+
+    async def watch() -> None:
+        while process.returncode is None:
+            await anyio.sleep(WATCH_SECONDS)
+        with anyio.move_on_after(LAST_WORDS_SECONDS):
+            await said.wait()
+        end("")  # a child of the program may hold its output open
 
     async def write() -> None:
         try:
@@ -132,11 +165,13 @@ async def program(
         with _unless_closed():
             async for data in _stream(process.stderr):
                 errors.add(data)
+                await anyio.sleep(ERRORS_PAUSE)
         said.set()
 
     async with anyio.create_task_group() as group:
         group.start_soon(read)
         group.start_soon(write)
+        group.start_soon(watch)
         if process.stderr is not None:
             group.start_soon(read_errors)
         try:
@@ -229,15 +264,15 @@ def check_values(count: int) -> None:
 
 
 async def _end(process: Any) -> None:
-    """Closes a program's input, and ends it with all its children if it does not end by itself."""
+    """Closes a program's input, ends it if it does not end by itself, and ends what it has left."""
     with _unless_closed():
         await _stream(process.stdin).aclose()
-    if not await _has_ended(process, LEAVE_SECONDS):
-        if sys.platform == "win32":  # pragma: no cover
-            await terminate_windows_process_tree(process)
-        else:
-            await terminate_posix_process_tree(process, KILL_SECONDS)
-        await _has_ended(process, KILL_SECONDS)
+    has_ended = await _has_ended(process, LEAVE_SECONDS)
+    if sys.platform != "win32":
+        await terminate_posix_process_tree(process, KILL_SECONDS)
+    elif not has_ended:  # pragma: no cover
+        await terminate_windows_process_tree(process)
+    await _has_ended(process, KILL_SECONDS)
     if sys.platform == "win32":  # pragma: no cover
         close_process_job(process)
     for pipe in (process.stdout, process.stderr):
@@ -263,16 +298,25 @@ def message_of(line: bytes) -> SessionMessage | Exception:
         message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError as error:
         return error
-    return without_output_schemas(SessionMessage(message))
+    return with_right_tools(SessionMessage(message))
 
 
-def without_output_schemas(message: SessionMessage) -> SessionMessage:
-    """Removes the schemas of results from a list of tools, in place."""
+def with_right_tools(message: SessionMessage) -> SessionMessage:
+    """Changes a list of tools in place: removes the schemas of results, and what would make the whole list invalid."""
     result = getattr(message.message, "result", None)
-    tools = result.get("tools") if isinstance(result, dict) else None
-    for tool in tools if isinstance(tools, list) else ():
+    found = result.get("tools") if isinstance(result, dict) else None
+    tools = found if isinstance(found, list) else []
+    for place, tool in enumerate(tools):
+        name = tool.get("name") if isinstance(tool, dict) else None
         if isinstance(tool, dict):
             tool.pop("outputSchema", None)
+        try:
+            one = {"tools": [tool]}
+            validate_server_result("tools/list", "2025-11-25", one)
+            types.ListToolsResult.model_validate(one, by_name=False)
+        except ValueError:
+            said = name if isinstance(name, str) else f"tool {place + 1}"
+            tools[place] = {"name": said, "inputSchema": {"type": "object"}, "_meta": {LEFT_OUT: True}}
     return message
 
 
@@ -284,7 +328,15 @@ async def address(server: ToolServer, auth: httpx2.Auth, ended: Callable[[str], 
         ended: called with the reason when the server has sent more than it may.
     """
     timeout = httpx2.Timeout(HTTP_SECONDS, read=None)  # a call has a time limit of its own
+    allowance, next_stream = Allowance(), 0.0
     headers = {"Accept-Encoding": "identity", **dict(server.headers)}
+
+    async def pause(request: httpx2.Request) -> None:
+        nonlocal next_stream
+        if request.method == "GET" and "signs_in" not in request.extensions:
+            start, now = next_stream, time.monotonic()
+            next_stream = max(start, now) + RECONNECT_SECONDS
+            await anyio.sleep(max(0.0, start - now))
 
     async def check(response: httpx2.Response) -> None:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
@@ -293,14 +345,14 @@ async def address(server: ToolServer, auth: httpx2.Auth, ended: Callable[[str], 
         if "signs_in" in response.request.extensions:
             response.stream = _Bounded(response.stream, MOST_SIGN_IN, SIGN_IN_ANSWER_SECONDS)
         else:
-            response.stream = _Messages(response, ended)
+            response.stream = _Messages(response, allowance, ended)
 
     async with (
         httpx2.AsyncClient(
             headers=headers,
             auth=auth,
             timeout=timeout,
-            event_hooks={"response": [check]},
+            event_hooks={"request": [pause], "response": [check]},
             transport=httpx2.AsyncHTTPTransport(),
         ) as client,
         streamable_http_client(server.url, http_client=client, max_sse_event_size=MOST_MESSAGE) as streams,
@@ -311,7 +363,7 @@ async def address(server: ToolServer, auth: httpx2.Auth, ended: Callable[[str], 
         async def read() -> None:
             async with into:
                 async for message in read_stream:
-                    await into.send(message if isinstance(message, Exception) else without_output_schemas(message))
+                    await into.send(message if isinstance(message, Exception) else with_right_tools(message))
 
         async with anyio.create_task_group() as group:
             group.start_soon(read)
@@ -331,9 +383,9 @@ def bound(request: httpx2.Request) -> None:
 class _Messages(httpx2.AsyncByteStream):
     """Ends an answer that is longer or has more values than a message may; of a stream each event may be so long."""
 
-    def __init__(self, response: httpx2.Response, ended: Callable[[str], None]) -> None:
+    def __init__(self, response: httpx2.Response, allowance: Allowance, ended: Callable[[str], None]) -> None:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        self._inner, self._ended = response.stream, ended
+        self._inner, self._allowance, self._ended = response.stream, allowance, ended
         kind = response.headers.get("content-type", "").lower()
         self._is_stream = (  # all others are read as a whole
             response.status_code == 200
@@ -346,6 +398,7 @@ class _Messages(httpx2.AsyncByteStream):
         try:
             async for line in _lines(aiter(self._inner)):
                 if self._is_stream and line in (b"\n", b"\r\n"):  # an event ends
+                    self._allowance.take(size)
                     size = values = 0
                 size, values = size + len(line), values + count_values(line)
                 if size > MOST_MESSAGE:

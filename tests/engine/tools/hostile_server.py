@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 from typing import Any
@@ -30,6 +31,18 @@ TOOLS: dict[str, list[dict[str, Any]]] = {
         {"name": "pattern", "inputSchema": SCHEMA, "outputSchema": {**SCHEMA, "properties": {"x": {"pattern": BOMB}}}},
     ],
 }
+WRONG: list[Any] = [
+    {"name": "empty", "inputSchema": {}},
+    {"name": "none"},
+    {"name": "null", "inputSchema": None},
+    {"name": "text", "inputSchema": {"type": "string"}},
+    {"name": "number", "inputSchema": SCHEMA, "description": 4},
+    {"inputSchema": SCHEMA},
+    7,
+    {"name": "annotated", "inputSchema": SCHEMA, "annotations": {"readOnlyHint": "maybe"}},
+    {"name": "listed", "inputSchema": {**SCHEMA, "required": "x"}},
+    {"name": "good", "inputSchema": SCHEMA, "more": 1},
+]
 ONE = [{"name": "one", "inputSchema": SCHEMA, "description": "One " * 2_000}]
 
 
@@ -42,6 +55,10 @@ def answer(id: object, result: object) -> None:
     write(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}) + "\n")
 
 
+def notify(method: str, **params: object) -> None:
+    write(json.dumps({"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params}) + "\n")
+
+
 def call(how: str, id: object) -> None:
     match how:
         case "silent":
@@ -51,6 +68,21 @@ def call(how: str, id: object) -> None:
                 write("x" * 2**20)
         case "values":
             write("[" + "[]," * 2_600_000 + "[]]\n")
+        case "chatty":
+            for index in range(5_000):
+                notify("message", level="info", data=f"line {index}")
+            answer(id, {"content": [{"type": "text", "text": "still here"}]})
+        case "floods":
+            while True:
+                notify("message", level="info", data="x")
+        case "noisy":
+            while True:
+                write("Starting…\n" * 1_000)
+        case "parent" | "quiet parent":
+            end = [sys.executable, "-S", "-E", "-c", "import time; time.sleep(1000)"]
+            output = subprocess.DEVNULL if how == "quiet parent" else None
+            print(subprocess.Popen(end, stdout=output, stderr=output).pid, file=sys.stderr, flush=True)
+            sys.exit(1)
         case "long":
             answer(id, {"content": [{"type": "text", "text": "y" * 200_000}]})
         case "garbage":
@@ -77,6 +109,7 @@ def main(how: str) -> None:
     if how == "noise":
         while True:
             write("z" * 2**20)
+    lists = 0
     for line in sys.stdin:
         asked = json.loads(line)
         if "id" not in asked:
@@ -87,13 +120,18 @@ def main(how: str) -> None:
                     asked["id"],
                     {
                         "protocolVersion": asked["params"]["protocolVersion"],
-                        "capabilities": {"tools": {}},
+                        "capabilities": {"tools": {"listChanged": True}, "logging": {}},
                         "serverInfo": {"name": "hostile", "version": "1"},
                     },
                 )
             case "tools/list":
-                found: dict[str, Any] = {"tools": TOOLS.get(how, ONE)}
+                found: dict[str, Any] = {"tools": WRONG if how == "wrong" else TOOLS.get(how, ONE)}
+                if how == "changes":
+                    lists += 1
+                    found = {"tools": [{"name": f"list{lists}", "inputSchema": SCHEMA}]}
                 answer(asked["id"], found | ({"nextCursor": "more"} if how == "pages" else {}))
+                if how == "changes":
+                    notify("tools/list_changed")
             case "tools/call":
                 call(how, asked["id"])
             case _:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from engine.errors import SafelightError
@@ -163,6 +164,9 @@ def test_a_server_that_never_answers_is_given_up(open_host: Open, monkeypatch: p
         ("bombs", "boom", False),
         ("markup", "<b>hi</b>", False),
         ("large", "it sent a message of more than 8 MB", True),
+        ("chatty", "still here", False),
+        ("floods", "it sent messages without end", True),
+        ("noisy", "it sent messages without end", True),
         ("values", "it sent a message of more than 300,000 values", True),
     ],
 )
@@ -204,3 +208,35 @@ def test_without_servers_there_is_no_thread(open_host: Open) -> None:
     assert not any(thread.name == "safelight-tools" for thread in threading.enumerate())
     with pytest.raises(SafelightError, match="off is not running"):
         host.call(Tool("off", "x", "x"), {}).result(1)
+
+
+def test_a_tool_that_does_not_follow_the_protocol_is_left_out_and_named(open_host: Open) -> None:
+    state = reached(open_host(hostile("wrong")))
+    assert [tool.name for tool in state.tools] == ["good"]
+    said = " is left out: it does not follow the protocol"
+    assert [one.removesuffix(said) for one in state.left_out] == ["'empty'", "'none'", "'null'", "'text'", "'number'"]
+
+
+def test_a_list_that_changes_all_the_time_is_read_now_and_then(
+    open_host: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "LIST_PAUSE", 1_000)
+    host = open_host(hostile("changes"))
+    while [tool.name for tool in reached(host).tools] == ["list1"]:
+        time.sleep(0.01)
+    for _ in range(20):
+        host.call(host.tools[0], {}).result(10)
+    assert [tool.name for tool in host.tools] == ["list2"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there a job ends them")
+@pytest.mark.parametrize("how", ["parent", "quiet parent"])
+def test_what_a_program_leaves_behind_is_ended(open_host: Open, how: str) -> None:
+    host = open_host(hostile(how))
+    state = reached(host)
+    child = int(host.call(state.tools[0], {}, seconds=15).result(20).text.removeprefix("has ended: "))
+    assert reached(host, "failed").problem == f"has ended: {child}"
+    deadline = time.monotonic() + 20
+    while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -127,6 +128,39 @@ def test_an_endless_answer_to_the_end_of_a_session_ends(open_server: Open) -> No
     reached(host)
     host.close()
     assert server.sent < ENDLESS / 2
+
+
+def test_a_stream_that_ends_at_once_is_not_opened_again_at_once(
+    open_server: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transports, "RECONNECT_SECONDS", 1_000)
+    opened = list[str]()
+
+    class Short(Request):
+        def do_GET(self) -> None:
+            opened.append(self.path)
+            self.send(200, "retry: 0\n\n", EVENTS)
+
+    _, host = open_server(lambda request, asked: request.reply(asked, {"content": []}), Short)
+    reached(host)
+    while not opened:
+        time.sleep(0.01)
+    for _ in range(50):
+        assert not host.call(host.tools[0], {}).result(20).is_error
+    assert len(opened) == 1
+
+
+NOTHING = 'data: {"jsonrpc": "2.0", "method": "notifications/x"}\n\n'
+
+
+@pytest.mark.parametrize("event", [NOTHING, ": nothing\n\n", "\n\n"])
+def test_a_server_that_floods_a_stream_is_ended(open_server: Open, event: str) -> None:
+    class Flooding(Request):
+        def do_GET(self) -> None:
+            self.flood(200, event * 1_000)
+
+    _, host = open_server(lambda *_: None, Flooding)
+    assert reached(host, "failed").problem == "it sent messages without end"
 
 
 MANY = "[" + "[]," * 2_600_000 + "[]]"
