@@ -62,6 +62,7 @@ class Connection:
         self._listed = asyncio.Event()  # the list of tools must be read again
         self._errors = ErrorLines()
         self._reason = ""
+        self._tools: tuple[Tool, ...] = ()  # that it last had
         self._failures, self._next_try = 0, 0.0
 
     def start(self, open_address: Callable[[str], None] | None = None) -> None:
@@ -224,12 +225,12 @@ class Connection:
                 break
         if count > len(tools) + len(left_out) or cursor:
             left_out.append(f"it has more than the {MOST_TOOLS} tools that are offered")
-        unique = {tool.name: tool for tool in tools}
-        self._show("ready", tuple(unique.values()), left_out=tuple(left_out[:5]))
+        self._tools = tuple({tool.name: tool for tool in tools}.values())
+        self._show("ready", left_out=tuple(left_out[:5]))
 
-    def _show(
-        self, status: Status, tools: tuple[Tool, ...] = (), problem: str = "", left_out: tuple[str, ...] = ()
-    ) -> None:
+    def _show(self, status: Status, problem: str = "", left_out: tuple[str, ...] = ()) -> None:
+        """Shows a state; the tools of a server that has ended stay, as their next call starts it again."""
+        tools = self._tools if status in ("starting", "ready", "failed") else ()
         self.state = ToolServerState(self.server, status, tools, problem, self._errors.text, left_out)
         self._changed()
 

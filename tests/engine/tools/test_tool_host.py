@@ -240,3 +240,15 @@ def test_what_a_program_leaves_behind_is_ended(open_host: Open, how: str) -> Non
     while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("how", "said"), [("large", "it sent a message of more than 8 MB"), ("dies", "has ended: ")])
+def test_the_tools_of_a_server_that_has_failed_stay_and_a_call_starts_it_again(
+    open_host: Open, monkeypatch: pytest.MonkeyPatch, how: str, said: str
+) -> None:
+    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.0)
+    host = open_host(hostile(how))
+    reached(host)
+    for _ in range(3):
+        assert host.call(host.tools[0], {}).result(20).text.startswith(said)
+        assert [tool.name for tool in reached(host, "failed").tools] == ["one"]
