@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any, Self
 
@@ -67,6 +68,18 @@ def spoken(error: BaseException) -> str:
         text = str(error)
     text = " ".join(_one_line(text).split())[:MOST_SPOKEN].rstrip(".")
     return text or f"an unexpected fault, {type(error).__name__}"
+
+
+def proxy_error() -> SafelightError:
+    """Returns the error that is shown if a proxy that the environment names is none that can be used."""
+    named = {
+        name: value
+        for name, value in os.environ.items()
+        if name.upper() in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY") and value
+    }
+    odd = [name for name, value in named.items() if "://" in value and not value.lower().startswith("http")]
+    where = " or ".join(odd or named) or "the system's settings"
+    return SafelightError(f"the proxy of {where} cannot be used; give one that begins with http://")
 
 
 def _one_line(message: str) -> str:

@@ -16,10 +16,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import httpx2
 
+from engine.errors import SafelightError, proxy_error
 from engine.hub.progress import POLL_SECONDS
+from engine.tools.declared import is_loopback
 
 if TYPE_CHECKING:
     import ssl
@@ -53,10 +56,11 @@ class Exchange:
         connect: seconds until the connection must stand; None: as ``stall``.
         soon: seconds without the head after which ``is_late`` is called with True, and with False once it is there.
         body: None asks with GET, bytes with POST.
-        uses_proxies: sends the request through the proxies that the environment names.
+        uses_proxies: sends a request to another machine through the proxies that the environment names.
 
     Raises:
         BrokenError, httpx2.HTTPError, httpx2.InvalidURL: temporary and permanent faults.
+        SafelightError: a proxy that the environment names cannot be used.
     """
 
     def __init__(
@@ -77,7 +81,8 @@ class Exchange:
         now = time.monotonic()
         self._late, self._ends, self._stall = now + soon, now + seconds, stall
         self._timeout = httpx2.Timeout(stall, connect=stall if connect is None else connect)
-        self._is_late, self._uses_proxies = is_late, uses_proxies
+        self._is_late = is_late
+        self._uses_proxies = uses_proxies and not is_loopback(urlsplit(url).hostname or "")
         self._received: queue.Queue[Received] = queue.Queue(AHEAD)
         self._gone = threading.Event()
         self._handles: list[socket.socket] = []
@@ -138,7 +143,7 @@ class Exchange:
                 item = self._received.get(timeout=min(POLL_SECONDS, left))
             except queue.Empty:
                 continue
-            if isinstance(item, httpx2.HTTPError | httpx2.InvalidURL):
+            if isinstance(item, httpx2.HTTPError | httpx2.InvalidURL | SafelightError):
                 raise item
             if isinstance(item, Exception):  # raised by the libraries below if an answer is not HTTP
                 raise BrokenError(type(item).__name__) from item
@@ -158,8 +163,12 @@ class Exchange:
 
     def _read(self) -> None:
         try:
+            try:
+                made = httpx2.Client(verify=_certificates(), timeout=self._timeout, trust_env=self._uses_proxies)
+            except (ValueError, ImportError, httpx2.InvalidURL):  # without their packages some are not spoken
+                raise proxy_error() from None
             with (
-                httpx2.Client(verify=_certificates(), timeout=self._timeout, trust_env=self._uses_proxies) as client,
+                made as client,
                 client.stream(
                     "GET" if self._body is None else "POST",
                     self._url,

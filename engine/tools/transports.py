@@ -32,7 +32,7 @@ from mcp.os.win32.utilities import (
 from mcp.shared.message import SessionMessage
 from mcp_types.methods import validate_server_result
 
-from engine.errors import SafelightError
+from engine.errors import SafelightError, proxy_error
 from engine.tools.declared import EXAMPLES, ToolServer
 from engine.tools.tool import LEFT_OUT
 
@@ -347,14 +347,19 @@ async def address(server: ToolServer, auth: httpx2.Auth, ended: Callable[[str], 
         else:
             response.stream = _Messages(response, allowance, ended)
 
-    async with (
-        httpx2.AsyncClient(
+    try:
+        made = httpx2.AsyncClient(
+            verify=httpx2.create_ssl_context(),
             headers=headers,
             auth=auth,
             timeout=timeout,
             event_hooks={"request": [pause], "response": [check]},
-            transport=httpx2.AsyncHTTPTransport(),
-        ) as client,
+            trust_env=server.is_remote,  # proxies
+        )
+    except (ValueError, ImportError, httpx2.InvalidURL):  # without their packages some are not spoken
+        raise SafelightError(f"cannot be reached: {proxy_error()}") from None
+    async with (
+        made as client,
         streamable_http_client(server.url, http_client=client, max_sse_event_size=MOST_MESSAGE) as streams,
     ):
         read_stream, write_stream = streams

@@ -31,6 +31,18 @@ def sibling(name: str, content: bytes) -> dict[str, Any]:
     return {"rfilename": name, "size": len(content), "lfs": {"sha256": hashlib.sha256(content).hexdigest()}}
 
 
+@pytest.fixture
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Names a proxy for everything."""
+
+    def set_proxy(address: str) -> None:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("ALL_PROXY", address)
+
+    return set_proxy
+
+
 def listing(*more: dict[str, Any]) -> dict[str, Any]:
     files = [sibling("config.json", b"{}"), sibling("model.safetensors", WEIGHTS)]
     return {"sha": "0" * 40, "siblings": [*files, *more]}
@@ -128,6 +140,20 @@ def test_an_endless_list_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(answer) as rude, pytest.raises(SafelightError, match="sends a list of over 1,000,000 bytes"):
         Hub(REPO, rude.endpoint, None, HASTY).listing(ByteCounter(0, 0))
     assert sum(sent) < 20_000_000  # what sockets hold comes on top
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9", "socks://127.0.0.1:9"])
+def test_a_hub_on_this_machine_is_asked_without_a_proxy(proxy: Callable[[str], None], address: str) -> None:
+    proxy(address)
+    with answering(whole) as rude:
+        assert Hub(REPO, rude.endpoint, None, HASTY).listing(ByteCounter(0, 0))
+
+
+@pytest.mark.parametrize("address", ["socks://127.0.0.1:9", "socks5://127.0.0.1:9", "::::"])
+def test_a_proxy_that_cannot_be_used_is_named(proxy: Callable[[str], None], address: str) -> None:
+    proxy(address)
+    with pytest.raises(SafelightError, match=r"^the proxy of ALL_PROXY cannot be used; give one that begins with http"):
+        Hub(REPO, "http://hub.invalid", None, HASTY).listing(ByteCounter(0, 0))
 
 
 def test_a_packed_answer_is_not_unpacked() -> None:

@@ -84,16 +84,22 @@ class Server(ThreadingHTTPServer):
         """Says nothing of connections that the other side has closed."""
 
 
+Open = Callable[..., tuple[Server, ToolHost]]
+
+
 @pytest.fixture
-def open_server() -> Iterator[Callable[[Answer], tuple[Server, ToolHost]]]:
+def open_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
     opened = list[tuple[Server, ToolHost]]()
 
-    def open_one(answer: Answer, kind: type[Request] = Request) -> tuple[Server, ToolHost]:
+    def open_one(answer: Answer, kind: type[Request] = Request, name: str = "") -> tuple[Server, ToolHost]:
         server = Server(("127.0.0.1", 0), kind)
         server.answer = answer
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         host = ToolHost()
-        host.declare((ToolServer("odd", url=f"http://127.0.0.1:{server.server_port}/mcp"),))
+        place = f"127.0.0.1:{server.server_port}"
+        if name:
+            monkeypatch.setenv("HTTP_PROXY", f"http://{place}")
+        host.declare((ToolServer("odd", url=f"http://{name or place}/mcp"),))
         opened.append((server, host))
         return server, host
 
@@ -104,7 +110,6 @@ def open_server() -> Iterator[Callable[[Answer], tuple[Server, ToolHost]]]:
         server.server_close()
 
 
-Open = Callable[..., tuple[Server, ToolHost]]
 LINES, ONE_LINE = ("data: " + "x" * 57 + "\n") * 2**10, "x" * 2**16
 
 
@@ -208,3 +213,48 @@ def test_what_real_servers_send_arrives(open_server: Open, kind: str) -> None:
 )
 def test_values_are_counted_outside_of_texts(line: bytes, count: int) -> None:
     assert transports.count_values(line) == count
+
+
+@pytest.fixture
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    return monkeypatch
+
+
+@pytest.mark.usefixtures("no_proxies")
+def test_a_server_elsewhere_is_reached_through_a_proxy(open_server: Open) -> None:
+    asked = list[str]()
+
+    class Noting(Request):
+        def do_POST(self) -> None:
+            asked.append(self.path)
+            super().do_POST()
+
+    _, host = open_server(lambda request, asked: request.reply(asked, {"content": []}), Noting, "tools.invalid")
+    reached(host)
+    assert not host.call(host.tools[0], {}).result(20).is_error
+    assert set(asked) == {"http://tools.invalid/mcp"}
+
+
+@pytest.mark.parametrize("proxy", ["http://127.0.0.1:9", "socks://127.0.0.1:9"])
+def test_a_server_on_this_machine_is_reached_without_one(
+    open_server: Open, no_proxies: pytest.MonkeyPatch, proxy: str
+) -> None:
+    for name in ("HTTP_PROXY", "ALL_PROXY"):
+        no_proxies.setenv(name, proxy)
+    _, host = open_server(lambda *_: None)
+    reached(host)
+
+
+@pytest.mark.parametrize("proxy", ["socks://localhost:1", "socks5://localhost:1", "ftp://localhost:1", "::::"])
+def test_a_proxy_that_cannot_be_used_is_named(no_proxies: pytest.MonkeyPatch, proxy: str) -> None:
+    no_proxies.setenv("ALL_PROXY", proxy)
+    host = ToolHost()
+    try:
+        host.declare((ToolServer("far", url="https://tools.invalid/mcp"),))
+        said = "cannot be reached: the proxy of ALL_PROXY cannot be used; give one that begins with http://"
+        assert reached(host, "failed").problem == said
+    finally:
+        host.close()
