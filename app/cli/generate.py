@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         running.print_json(_record(args, prompt, answered, wanted))
     elif outcome.text:
-        print(terminal.printable(outcome.text) if sys.stdout.isatty() else outcome.text, flush=True)
+        terminal.show(outcome.text)
     if answered.failure:
         raise SafelightError(answered.failure)
     if outcome.stopped:

@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         running.print_json({"prefix": prefix, "suffix": suffix, "texts": texts, "seed": running.seed(args), **names})
     else:
         for one in found:
-            print(one.text)
+            terminal.show(one.text)
     if not found:
         terminal.say("no text was ready in time; give more seconds, or ask for fewer tokens")
     return 0

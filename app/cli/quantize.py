@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         amount = f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
         parts = "layers" if manifest.precision.experts is None else "experts"
-        print(
+        terminal.show(
             f"{destination} holds {source.name} with {parts} in {manifest.precision.bulk}: {amount} in {seconds:.1f} s"
         )
         if errors := [f"{part} {error:.2%}" for part, error in manifest.relative_error.items()]:

@@ -142,7 +142,7 @@ def _print(args: argparse.Namespace, settings: ServerOptions, url: str, model: L
         return
     is_made = args.api_key is None and options.KEY_VARIABLE not in os.environ
     key = settings.api_key if is_made else "KEY" if args.api_key is not None else "$" + options.KEY_VARIABLE
-    print(f"{model.name} is served at {url}/v1")
+    terminal.show(f"{model.name} is served at {url}/v1")
     if is_made:
         print(f"Key (until the server stops): {key}")
     print(f"In a browser: {url}/" + (f"#key={key}" if is_made else ""))

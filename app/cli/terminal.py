@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol, TextIO
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import Progress
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -32,10 +33,17 @@ def can_style(stream: TextIO) -> bool:
 
 
 class _Console(Console):
-    """A console that raises BrokenPipeError as plain printing does; rich would end the program with status 1."""
+    """A console that raises BrokenPipeError as plain printing does; rich would end the program with status 1.
+
+    Texts, which may be names of a stranger, send it no escape codes; rich lets them through.
+    """
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable(text), style, control)
 
 
 def console(stream: TextIO) -> Console:
@@ -73,13 +81,18 @@ def prepare_streams() -> None:
 def say(message: str) -> None:
     """Prints a line to the user on standard error, if it is open."""
     with contextlib.suppress(OSError, ValueError):
-        print(f"safelight: {' '.join(message.split())}", file=sys.stderr, flush=True)
+        print(f"safelight: {printable(' '.join(message.split()))}", file=sys.stderr, flush=True)
+
+
+def show(text: str) -> None:
+    """Prints a text on standard output: as it is, but for what a terminal would obey."""
+    print(printable(text) if sys.stdout.isatty() else text, flush=True)
 
 
 @contextmanager
 def note(text: str) -> Iterator[None]:
     """Shows a line on standard error during slow work; only on a terminal, and erased afterwards."""
-    stream = sys.stderr
+    stream, text = sys.stderr, printable(text)
     if not stream.isatty():
         yield
         return

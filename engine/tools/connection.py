@@ -34,6 +34,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds after a failure
 MOST_PAGES = 20  # of a list of tools
 LOST = (types.CONNECTION_CLOSED, types.INTERNAL_ERROR, types.INVALID_REQUEST)
 """Errors that the library gives for an address that does not answer, or no longer knows us."""
+NO_PROTOCOL = "sent an answer that does not follow the protocol"
 CLIENT = types.Implementation(name="safelight", version=version("safelight"))
 """How we introduce ourselves to servers."""
 
@@ -245,14 +246,16 @@ class Connection:
         if isinstance(error, MCPError):
             if error.code == types.CONNECTION_CLOSED:
                 return "does not answer any more" if self.server.url else "has ended"
-            text = " ".join(error.message.split())
+            if error.code == types.PARSE_ERROR and error.message.startswith("Failed to parse"):  # by the library
+                return NO_PROTOCOL
+            text = " ".join(str(SafelightError(error.message)).split())
             return f"answered: {text[:300]}" if text else f"answered with the error {error.code}"
         if isinstance(error, TimeoutError):
             return f"gave no answer within {START_SECONDS:.0f} seconds"
         if isinstance(error, FileNotFoundError | PermissionError):
             return f"cannot be started: {(error.strerror or '').lower()}: {self.server.command}"
         if isinstance(error, ValidationError):
-            return "sent an answer that does not follow the protocol"
+            return NO_PROTOCOL
         if isinstance(error, httpx2.HTTPStatusError):
             return f"answered with the status {error.response.status_code}"
         if isinstance(error, httpx2.HTTPError):

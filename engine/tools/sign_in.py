@@ -6,7 +6,6 @@ asked for it: without that, a token that has expired is renewed, and what else w
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
@@ -35,8 +34,6 @@ from engine.tools.transports import bound
 LONGEST_STORED = 65_536  # characters of a server's tokens and what belongs to them
 UNUSED_ADDRESS = f"http://127.0.0.1{PATH}"  # the SDK asks for an address to come back to, also where none is used
 LONG_AGO = 1.0  # seconds since 1970; the SDK takes 0 for a token that never expires
-
-logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())  # it would write failures to the terminal
 
 
 class SignInNeededError(SafelightError):

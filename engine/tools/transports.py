@@ -7,6 +7,7 @@ the form of its results is left out of both: results are read as text, and its p
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import tempfile
@@ -49,6 +50,8 @@ RECONNECT_SECONDS = 1.0  # between two requests for a stream, whatever the serve
 HTTP_SECONDS = 30.0  # to connect, and to send a part of a request
 MOST_SIGN_IN = 2**18  # bytes of an answer to a request of a sign-in
 SIGN_IN_ANSWER_SECONDS = 20.0  # for all of it
+
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # it would write what servers send to the terminal
 
 GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
 """What reading from or writing to a program raises once it has ended."""

@@ -10,6 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
 import pytest
+from rich.text import Text
 
 from app.cli import main as command_line
 from app.cli import terminal, watch
@@ -175,6 +176,21 @@ def test_tokens_cannot_write_to_the_terminal() -> None:
     assert watch.glyph(27, CellState.NOISE, Letters()) == watch.BREAK
     assert watch.glyph(26, CellState.NOISE, Letters()) == watch.CONTROL
     assert terminal.printable("a\x07\tb\n\x9b") == "a\N{REPLACEMENT CHARACTER}\tb\n\N{REPLACEMENT CHARACTER}"
+
+
+def test_names_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    name, shown = "model\x1b]0;owned\x1b[2J\x9b31m", "model\ufffd]0;owned\ufffd[2J"
+    out = Screen()
+    screen = terminal.console(out)
+    table = terminal.table(name, name, "1")
+    table.add_row(name, Text(name, "bold"))
+    screen.print(table, name, Text(name))
+    written = out.getvalue()
+    assert written.count(shown) == 6
+    assert not any(code in written for code in ("\x9b", "\x1b]", "\x1b[2J"))
+    assert "\x1b[1m" in written  # styles are kept
+    terminal.say(name)
+    assert capsys.readouterr().err == f"safelight: {shown}\ufffd31m\n"
 
 
 def test_a_canvas_is_broken_into_rows() -> None:

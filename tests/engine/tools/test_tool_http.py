@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -258,3 +259,42 @@ def test_a_proxy_that_cannot_be_used_is_named(no_proxies: pytest.MonkeyPatch, pr
         assert reached(host, "failed").problem == said
     finally:
         host.close()
+
+
+RED = "\x1b[31mred\x07"
+NO_PROTOCOL = "sent an answer that does not follow the protocol"
+
+
+def failing(request: Request, asked: dict[str, Any]) -> None:
+    error = {"code": -32603, "message": f"no {RED}"}
+    request.send(200, json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}))
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (failing, "answered: no [31mred"),
+        (lambda request, _asked: request.send(200, f"data: {{nope {RED}\n\n", EVENTS), NO_PROTOCOL),
+        (lambda request, _asked: request.send(200, f'{{"jsonrpc": "{RED}"}}'), NO_PROTOCOL),
+        (lambda request, asked: request.reply(asked, {"content": RED}), NO_PROTOCOL),
+        (
+            lambda request, _asked: request.send(200, "", "text/\x1b[31mred"),
+            "answered: Unexpected content type: text/ [31",
+        ),
+        (lambda request, _asked: request.send(200, f"event: {RED}\ndata: x\n\n", EVENTS), "does not answer any more"),
+    ],
+)
+def test_what_a_server_sends_is_not_written_to_the_terminal(
+    open_server: Open,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answer: Answer,
+    said: str,
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # those of the tests
+    _, host = open_server(answer)
+    reached(host)
+    text = host.call(host.tools[0], {}).result(20).text
+    assert text.startswith(said)
+    assert text.isprintable()
+    assert capsys.readouterr() == ("", "")
