@@ -122,7 +122,7 @@ class PublishedModel:
     repo: str
     title: str
     purpose: str
-    download_bytes: int  # as listed when this was written, or 0; the hub is asked before a download
+    download_bytes: int  # as the hub listed them on ``listed``, or as its parameters take; the hub is asked before
     shape: str  # id of the shape to plan memory with before the weights are here
     quantization: str  # to plan with: the packing of its experts, for a card of 24 GB, or "auto"
     is_gated: bool = False  # its licence has to be accepted, with an account, before it can be downloaded
@@ -130,6 +130,7 @@ class PublishedModel:
     licence: str = "Apache-2.0"
     date: str = ""  # of publication, as 2025-04; empty if it is not known
     tried: Tried = "layout"  # or "runs": its weights ran here
+    listed: str = ""  # the day on which ``download_bytes`` was read, as 2026-11-21; empty: reckoned from parameters
     tokens_a_step: int = 0  # that a pass of a block writes on average; 0: the model may also write one after another
 
 
@@ -233,6 +234,7 @@ WEDLM_8B = "tencent/WeDLM-8B-Instruct"
 QWEN_1_7B, QWEN_0_6B = "Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B"
 LLADA2_MINI = "inclusionAI/LLaDA2.1-mini"
 FAST_DLLM_1_5B, FAST_DLLM_7B = "Efficient-Large-Model/Fast_dLLM_v2_1.5B", "Efficient-Large-Model/Fast_dLLM_v2_7B"
+DLLM_0_6B = "dllm-hub/Qwen3-0.6B-diffusion-mdlm-v0.1"
 PUBLISHED = (
     PublishedModel(
         GEMMA_4_BIT,
@@ -241,6 +243,7 @@ PUBLISHED = (
         17_220_000_000,
         "26b-a4b",
         quantization="int4",
+        listed="2026-11-21",
     ),
     PublishedModel(
         "nvidia/diffusiongemma-26B-A4B-it-NVFP4",
@@ -249,6 +252,7 @@ PUBLISHED = (
         18_820_000_000,
         "26b-a4b",
         quantization="nvfp4",
+        listed="2026-11-23",
     ),
     PublishedModel(
         GEMMA_ORIGINAL,
@@ -258,12 +262,13 @@ PUBLISHED = (
         "26b-a4b",
         quantization="auto",
         is_gated=True,
+        listed="2026-11-21",
     ),
     PublishedModel(
         WEDLM_8B,
         "WeDLM 8B",
         "for chat and maths, several tokens at a time; packed into 4 bits while it loads where memory is short",
-        0,
+        16_400_000_000,
         "wedlm-8b",
         quantization="auto",
         model_type="wedlm",
@@ -273,7 +278,7 @@ PUBLISHED = (
         "nvidia/Nemotron-Labs-Diffusion-3B",
         "Nemotron-Labs-Diffusion 3B",
         "for chat; the same weights write by diffusion, word by word, or draft and check",
-        0,
+        7_700_000_000,
         "nemotron-3b",
         quantization="auto",
         model_type="nemotron_labs_diffusion",
@@ -284,9 +289,9 @@ PUBLISHED = (
         LLADA2_MINI,
         "LLaDA2.1 mini",
         "for chat, code and maths; writes whole blocks, and corrects what it wrote; for cards from 12 GB",
-        0,
+        32_500_000_000,
         "llada2-mini",
-        quantization="int4",
+        quantization="auto",
         model_type="llada2_moe",
         date="2026-02",
         tokens_a_step=4,
@@ -295,9 +300,9 @@ PUBLISHED = (
         "inclusionAI/LLaDA2.0-mini",
         "LLaDA2.0 mini",
         "as LLaDA2.1, without the training to correct: choose the preset LLaDA2.0",
-        0,
+        32_500_000_000,
         "llada2-mini",
-        quantization="int4",
+        quantization="auto",
         model_type="llada2_moe",
         date="2025-11",
         tokens_a_step=4,
@@ -306,7 +311,7 @@ PUBLISHED = (
         "GSAI-ML/LLaDA-8B-Instruct",
         "LLaDA 8B",
         "the first large diffusion language model; to watch more than to work with, as each step reads all of the text",
-        0,
+        16_000_000_000,
         "llada-8b",
         quantization="auto",
         model_type="llada",
@@ -317,7 +322,7 @@ PUBLISHED = (
         "GSAI-ML/LLaDA-1.5",
         "LLaDA 1.5 8B",
         "LLaDA 8B, trained further on preferences",
-        0,
+        16_000_000_000,
         "llada-8b",
         quantization="auto",
         model_type="llada",
@@ -328,7 +333,7 @@ PUBLISHED = (
         "Dream-org/Dream-v0-Instruct-7B",
         "Dream 7B",
         "for chat and puzzles; fills in its answer in any order",
-        0,
+        15_200_000_000,
         "dream-7b",
         quantization="auto",
         model_type="Dream",
@@ -338,7 +343,7 @@ PUBLISHED = (
         "Dream-org/Dream-Coder-v0-Instruct-7B",
         "Dream-Coder 7B",
         "for code; fills it in in any order",
-        0,
+        15_200_000_000,
         "dream-7b",
         quantization="auto",
         model_type="Dream",
@@ -348,7 +353,7 @@ PUBLISHED = (
         "radicalnumerics/RND1-Base-0910",
         "RND1 30B",
         "continues a text in any order; not made for chat",
-        0,
+        61_100_000_000,
         "rnd1",
         quantization="auto",
         model_type="rnd1",
@@ -358,7 +363,7 @@ PUBLISHED = (
         FAST_DLLM_1_5B,
         "Fast-dLLM v2 1.5B",
         "for chat, several tokens at a time; small enough for a processor",
-        0,
+        3_100_000_000,
         "fast-dllm-v2-1.5b",
         quantization="auto",
         model_type="Fast_dLLM_Qwen",
@@ -369,7 +374,7 @@ PUBLISHED = (
         FAST_DLLM_7B,
         "Fast-dLLM v2 7B",
         "for chat, several tokens at a time",
-        0,
+        15_200_000_000,
         "fast-dllm-v2-7b",
         quantization="auto",
         model_type="Fast_dLLM_Qwen",
@@ -377,10 +382,10 @@ PUBLISHED = (
         date="2025-09",
     ),
     PublishedModel(
-        "dllm-hub/Qwen3-0.6B-diffusion-mdlm-v0.1",
+        DLLM_0_6B,
         "dLLM Qwen3 0.6B, masked",
-        "half a gigabyte that writes by diffusion; short answers, often wrong",
-        0,
+        "the smallest that chats by diffusion; short answers, often wrong",
+        1_200_000_000,
         "a2d-qwen3-0.6b",
         quantization="auto",
         model_type="a2d-qwen3",
@@ -389,7 +394,7 @@ PUBLISHED = (
         "dllm-hub/Qwen3-0.6B-diffusion-bd3lm-v0.1",
         "dLLM Qwen3 0.6B, blocks",
         "the same in blocks: choose the decoding Block-causal diffusion; short answers, often wrong",
-        0,
+        1_200_000_000,
         "a2d-qwen3-0.6b",
         quantization="auto",
         model_type="a2d-qwen3",
@@ -398,7 +403,7 @@ PUBLISHED = (
         "dllm-hub/ModernBERT-large-chat-v0.1",
         "ModernBERT chat 0.4B",
         "an encoder that was taught to chat by diffusion; short answers, often wrong",
-        0,
+        1_600_000_000,
         "modernbert-large",
         quantization="auto",
         model_type="modernbert",
@@ -407,7 +412,7 @@ PUBLISHED = (
         QWEN_1_7B,
         "Qwen3 1.7B",
         "for chat in many languages, word by word; small enough for a processor",
-        0,
+        3_400_000_000,
         "qwen3-1.7b",
         quantization="auto",
         model_type="qwen3",
@@ -417,7 +422,7 @@ PUBLISHED = (
         QWEN_0_6B,
         "Qwen3 0.6B",
         "for short chats, word by word; the smallest that answers in many languages",
-        0,
+        1_200_000_000,
         "qwen3-0.6b",
         quantization="auto",
         model_type="qwen3",
@@ -427,7 +432,7 @@ PUBLISHED = (
         "Qwen/Qwen2.5-Coder-1.5B-Instruct",
         "Qwen2.5-Coder 1.5B",
         "for code and questions about code, word by word",
-        0,
+        3_100_000_000,
         "qwen2.5-coder-1.5b",
         quantization="auto",
         model_type="qwen2",
@@ -437,7 +442,7 @@ PUBLISHED = (
         "Qwen/Qwen2.5-Coder-0.5B-Instruct",
         "Qwen2.5-Coder 0.5B",
         "for short code, word by word",
-        0,
+        1_000_000_000,
         "qwen2.5-coder-0.5b",
         quantization="auto",
         model_type="qwen2",

@@ -60,7 +60,7 @@ class ModelsController(QObject):
         self._token_store = TokenStore(self.jobs, context.settings, tokens)
         self._work = ModelWork(self.jobs, self._folder, endpoint, tokens)
         self._plans = MemoryPlans(self.jobs, lambda: context.machine())
-        self.look = MachineLook(self.jobs, lambda: context.machine())
+        self.look = MachineLook(self.jobs, lambda: context.machine(), self._held, self._has_disk)
         self._places: dict[str, Place] = {}  # of rows, kept while the page is shown so that none moves away
         self._entries: dict[str, ModelEntry] = {}
         self._added: set[str] = set()  # files that were just chosen and are not read yet
@@ -254,6 +254,15 @@ class ModelsController(QObject):
                 self.page.show_hero()
         self._show_all()
 
+    def _held(self) -> int:
+        """Returns the bytes that unloading the loaded model would free."""
+        return self._plans.held(self._states.holder)
+
+    def _has_disk(self, key: str) -> bool:
+        """Returns True if a published model is here, or its download fits on the disk."""
+        entry = self._entries.get(key)
+        return entry is None or entry.is_ready or entry.bytes_total - entry.bytes_here <= self._states.free
+
     def _row(self, entry: ModelEntry) -> ModelRow:
         row = ModelRow(entry, f"{self._hub}/{entry.repo}" if entry.repo else "")
         row.action_requested.connect(self._do)
@@ -394,6 +403,8 @@ class ModelsController(QObject):
             self.refresh()
             self.page.notice.show_message(words.sentence(str(ended.failure)))
             return
+        if self._states.loading is None and (plan := self._plans.plan(ended.key)) is not None:
+            self.look.know_free(plan.free_bytes)
         loaded = self._states.holder
         self._show_all() if loaded is not None and ended.key == loaded.key else self._show(ended.key)
         self._list_rows()

@@ -54,6 +54,8 @@ class ModelEntry:
     repo: str = ""
     bytes_here: int = 0
     bytes_total: int = 0  # bytes of a download; 0 if unknown
+    is_reckoned: bool = False  # ``bytes_total`` follows from the count of parameters
+    listed: str = ""  # the day on which ``bytes_total`` was read
     shape: str = ""  # for a memory plan before the weights are downloaded
     quantization: str = "auto"  # for a memory plan before the weights are downloaded
     is_packed: bool = False  # the weights are already in 4 bits
@@ -117,7 +119,8 @@ def entries(
     sizes = _Sizes()
     embedded = sorted(installed(), key=lambda model: model.id != TALK.id)
     found = [_embedded(model, sizes) for model in embedded]
-    found += [_published(model, folder, sizes) for model in published]
+    to_download = [_published(model, folder, sizes) for model in published]
+    found += sorted(to_download, key=lambda entry: (entry.writes == "word by word", entry.bytes_total))
     taken = {entry.key for entry in found} | {entry.folder for entry in found}
     stored: list[ModelEntry] = []
     for path in _inside(folder):
@@ -170,6 +173,7 @@ def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> ModelEntry
     place = download.model_folder(model.repo, folder)
     whole = download.is_verified(place)
     partial = download.partial_of(place.with_name(place.name + download.UNFINISHED))
+    known = partial.total_bytes if partial is not None else 0
     return ModelEntry(
         key=model.repo,
         group="published",
@@ -180,7 +184,9 @@ def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> ModelEntry
         load_id=str(place) if whole else "",
         repo=model.repo,
         bytes_here=sizes.of(place) if whole else partial.done_bytes if partial is not None else 0,
-        bytes_total=(partial.total_bytes if partial is not None else 0) or model.download_bytes,
+        bytes_total=known or model.download_bytes,
+        is_reckoned=not (known or model.listed),
+        listed="" if known else model.listed,
         shape=model.shape,
         quantization=model.quantization,
         is_packed=model.quantization != "auto",

@@ -9,6 +9,7 @@ from app.state.models.invitation import sold_size
 from app.state.models.recommendation import LEAST_TOKENS, Note
 from app.state.models.speed import STEPS, seconds_a_block
 from app.system.i18n import tr
+from app.system.memory_use import size
 from engine.memory.machine import GraphicsCard, Machine
 
 if TYPE_CHECKING:
@@ -19,13 +20,13 @@ GET_CUDA = "uv pip install --reinstall torch --torch-backend auto"
 
 def machine_line(machine: Machine) -> str:
     """Names the card and the memory of a computer."""
-    memory = tr("{size} GB of memory", size=round(machine.memory_bytes / 2**30))
+    memory = tr("{size} of memory", size=size(machine.memory_bytes))
     card = machine.card
     if card is None:
         return tr("No graphics card found · {memory}", memory=memory)
     name = card.name or tr("{maker} graphics", maker=card.maker)
-    size = tr("{size} GB", size=sold_size(card.total_bytes)) if card.total_bytes else ""
-    return " · ".join(filter(None, (", ".join(filter(None, (name, size))), memory)))
+    sold = tr("{size} GB", size=sold_size(card.total_bytes)) if card.total_bytes else ""
+    return " · ".join(filter(None, (", ".join(filter(None, (name, sold))), memory)))
 
 
 def note_line(note: Note) -> str:

@@ -24,14 +24,22 @@ KIND: JobKind = "measure"
 
 
 class MachineLook(QObject):
-    """``recommended`` is None until the computer was looked at, ``made`` until its processor was measured."""
+    """``recommended`` is None until the computer was looked at, ``made`` until its processor was measured.
+
+    Args:
+        held: returns the bytes that unloading the loaded model would free.
+        has_disk: returns whether a published model is here, or its download fits on the disk.
+    """
 
     changed = Signal()  # what is known of the computer
     failed = Signal(str, str)  # message, details
 
-    def __init__(self, jobs: Jobs, look: Callable[[], Machine]) -> None:
+    def __init__(
+        self, jobs: Jobs, look: Callable[[], Machine], held: Callable[[], int], has_disk: Callable[[str], bool]
+    ) -> None:
         super().__init__()
-        self._jobs, self._look = jobs, look
+        self._jobs, self._look, self._held, self._has_disk = jobs, look, held, has_disk
+        self._free = 0  # bytes that a model could take, when memory was last planned
         self.machine: Machine | None = None
         self.recommended: Recommendation | None = None
         self.made: Measurement | None = None
@@ -44,6 +52,13 @@ class MachineLook(QObject):
         """Looks at the computer, once."""
         if self.machine is None:
             self._jobs.submit(ModelJob("", "look", tasks.look(self._look)))
+
+    def know_free(self, free: int) -> None:
+        """Takes the bytes that a model could take now, and recommends again."""
+        before, self._free = self.recommended, free
+        self._recommend()
+        if self.recommended != before:
+            self.changed.emit()
 
     @Slot()
     def measure(self) -> None:
@@ -102,14 +117,16 @@ class MachineLook(QObject):
             self.machine, self._plans, self.made = cast(
                 "tuple[Machine, dict[Choice, Plan], Measurement | None]", ended.result
             )
+            self._free = min(plan.free_bytes for plan in self._plans.values())
         self._recommend()
         self.changed.emit()
 
     def _recommend(self) -> None:
         if self.machine is None:
             return
-        needs = {choice: plan.total_bytes for choice, plan in self._plans.items()}
-        self.recommended = recommend(self.machine, needs, self._speeds(), has_talk=TALK.is_here)
+        needs = {choice: plan.total_bytes for choice, plan in self._plans.items() if self._has_disk(choice[0])}
+        free = self._free + self._held()
+        self.recommended = recommend(self.machine, needs, free, self._speeds(), has_talk=TALK.is_here)
 
     def _speeds(self) -> dict[Choice, float] | None:
         """Returns the expected tokens a second on the processor by choice; None where it was not measured."""

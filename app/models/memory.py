@@ -57,9 +57,10 @@ class MemoryPlans:
         plan = self._plans.get(key)
         if plan is None or isinstance(plan, str):
             return None if plan is None else False
-        return plan.total_bytes <= plan.free_bytes + self._held(holder) or plan.longest >= words.LEAST_CONTEXT
+        return plan.total_bytes <= plan.free_bytes + self.held(holder) or plan.longest >= words.LEAST_CONTEXT
 
-    def _held(self, holder: ModelEntry | None) -> int:
+    def held(self, holder: ModelEntry | None) -> int:
+        """Returns the bytes that unloading ``holder`` would free."""
         plan = None if holder is None else self.plan(holder.key)
         return 0 if plan is None else plan.released_bytes
 
@@ -72,7 +73,7 @@ class MemoryPlans:
             return tr("Counting the memory that it needs…"), ""
         if isinstance(plan, str):
             return plan, ""
-        line = words.memory_line(plan, loaded=entry is holder, held=self._held(holder))
+        line = words.memory_line(plan, loaded=entry is holder, held=self.held(holder), is_stored_packed=entry.is_packed)
         return line, words.memory_tip(plan)
 
 

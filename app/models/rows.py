@@ -14,7 +14,7 @@ from app.design.layouts import Gap, column_of, row_of
 from app.design.notice import Notice
 from app.models.entries import ACTIONS, Action, ModelEntry
 from app.models.jobs import JobKind
-from app.models.words import action_text, action_tip, facts_line, facts_tip
+from app.models.words import action_text, action_tip, download_tip, facts_line, facts_tip
 from app.system.i18n import tr
 
 
@@ -186,6 +186,8 @@ class ModelRow(QFrame):
         self.memory.setToolTip(state.memory_tip)
         self.memory.setAccessibleDescription(state.memory_tip)
         _show(self.disk, state.disk)
+        self.disk.setToolTip(download_tip(entry))
+        self.disk.setAccessibleDescription(download_tip(entry))
         self.show_progress(state.bar, state.progress)
         if self.token is not None:
             self.token.setVisible(state.wants_token)

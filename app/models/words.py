@@ -30,6 +30,19 @@ def amount(count: int) -> str:
     return f"{count / 1e6:.1f} MB" if count < 1e7 else f"{count / 1e6:.0f} MB"
 
 
+def download_size(entry: ModelEntry) -> str:
+    """Returns the size of a download, with "about" where it is reckoned."""
+    size = amount(entry.bytes_total)
+    return tr("about {size}", size=size) if entry.is_reckoned else size
+
+
+def download_tip(entry: ModelEntry) -> str:
+    """Says where the size of a download is from."""
+    if entry.is_reckoned:
+        return tr("The size is reckoned from the count of parameters. The hub says the exact one before it begins.")
+    return tr("As the hub listed it on {day}", day=entry.listed) if entry.listed else ""
+
+
 def duration(seconds: float) -> str:
     """Formats an approximate duration."""
     if seconds < 90:
@@ -48,7 +61,7 @@ def action_text(action: Action, entry: ModelEntry, job: JobKind | None = None, *
     return {
         "load": tr("Load"),
         "unload": tr("Stop loading") if loading else tr("Unload"),
-        "download": tr("Download {size}", size=amount(entry.bytes_total)) if entry.bytes_total else tr("Download"),
+        "download": tr("Download {size}", size=download_size(entry)) if entry.bytes_total else tr("Download"),
         "resume": resume,
         "pause": tr("Pause"),
         "cancel": cancel,
@@ -160,11 +173,10 @@ def disk_line(entry: ModelEntry, free: int, folder: Path, copy: int = 0) -> str:
     if entry.state not in ("absent", "unfinished") and not copy:
         return tr("In {folder}", folder=shortened(str(entry.folder)))
     missing = copy or max(entry.bytes_total - entry.bytes_here, 0)
-    if entry.state == "absent" and not entry.bytes_total:
-        return tr("Disk: {free} free; the hub says how much is needed before the download", free=amount(free))
     if not (copy or entry.bytes_total):
         return tr("Disk: {here} are here, and {free} free", here=amount(entry.bytes_here), free=amount(free))
-    known = {"missing": amount(missing), "free": amount(free), "here": amount(entry.bytes_here)}
+    needed = amount(missing) if copy or entry.state != "absent" else download_size(entry)
+    known = {"missing": needed, "free": amount(free), "here": amount(entry.bytes_here)}
     if missing > free:
         short = amount(missing - free)
         return tr(
@@ -186,14 +198,16 @@ def packed_line(errors: Mapping[str, float]) -> str:
     return tr("✓ Packed. Relative error of the weights (RMS): {parts}", parts=", ".join(parts))
 
 
-def memory_line(plan: Plan, *, loaded: bool, held: int) -> str:
+def memory_line(plan: Plan, *, loaded: bool, held: int, is_stored_packed: bool = True) -> str:
     """Says in one line whether a model runs on this machine.
 
     Args:
+        is_stored_packed: its files are packed; if they are not and the plan is, they are packed while they load.
         loaded: the model is the one that is loaded.
         held: bytes of the loaded model, which are freed when another is loaded.
     """
     is_cpu = plan.device == "cpu"
+    is_packed_here = bool(plan.bits) and plan.quantization != "as stored" and not is_stored_packed
     needed = plan.total_bytes - plan.parts["process"]  # on a CPU both counts include this process
     need, free = amount(needed), amount(max(0, plan.free_bytes + held - plan.parts["process"]))
     size = tr("{size} GB", size=sold_size(plan.device_bytes))
@@ -201,26 +215,31 @@ def memory_line(plan: Plan, *, loaded: bool, held: int) -> str:
         taken = tr("Takes {need} of memory", need=need)
         return taken if is_cpu else tr("Takes {need} of your {size} card", need=need, size=size)
     if plan.total_bytes > plan.free_bytes + held:
-        return _short_line(plan, need, free, size)
-    bits = f"{plan.bits}"
+        return _short_line(plan, need, free, size, is_packed_here=is_packed_here)
+    known = {"need": need, "size": size, "context": tokens(plan.context), "bits": f"{plan.bits}"}
     if is_cpu and needed >= SLOW_BYTES:
+        if is_packed_here:
+            return tr("✓ Runs packed into {bits} bits while it loads, slowly ({need} at {context} tokens)", **known)
         if not plan.bits:
-            return tr("✓ Runs on the processor, slowly ({need} of memory)", need=need)
-        return tr("✓ Runs on the processor in {bits} bits, slowly ({need} of memory)", need=need, bits=bits)
+            return tr("✓ Runs on the processor, slowly ({need} at {context} tokens)", **known)
+        return tr("✓ Runs on the processor in {bits} bits, slowly ({need} at {context} tokens)", **known)
     if is_cpu:
         return tr("✓ Fits: {need} of memory", need=need)
-    known = {"need": need, "size": size, "context": tokens(plan.context), "bits": bits}
+    if is_packed_here:
+        return tr("✓ Fits your {size} card, packed into {bits} bits while it loads ({need})", **known)
     if plan.bits and plan.quantization != "as stored":
         return tr("✓ Fits your {size} card in {bits} bits at {context} tokens of context ({need})", **known)
     return tr("✓ Fits your {size} card at {context} tokens of context ({need})", **known)
 
 
-def _short_line(plan: Plan, need: str, free: str, size: str) -> str:
+def _short_line(plan: Plan, need: str, free: str, size: str, *, is_packed_here: bool) -> str:
     """Returns the line of ``memory_line`` for a model that does not fit at the usual context."""
     place = tr("this computer") if plan.device == "cpu" else tr("your {size} card", size=size)
     known = {"need": need, "free": free, "place": place}
     if plan.longest >= min(LEAST_CONTEXT, plan.context):
-        lengths = {"less": tokens(plan.longest), "more": tokens(plan.context)}
+        lengths = {"less": tokens(plan.longest), "more": tokens(plan.context), "bits": f"{plan.bits}"}
+        if is_packed_here:
+            return tr("✓ Fits, packed into {bits} bits while it loads, at {less} tokens, not at {more}", **lengths)
         return tr("✓ Fits {place} at {less} tokens of context, not at {more}", place=place, **lengths)
     if plan.total_bytes > plan.device_bytes:
         return tr("✕ Too large for {place}: needs {need} of memory", **known)
@@ -241,8 +260,9 @@ def memory_tip(plan: Plan) -> str:
         context=trn("{count} token of context", "{count} tokens of context", plan.context),
     )
     most = trn("{count} token would fit.", "{count} tokens would fit.", plan.longest) if plan.longest else ""
+    text = tr("{size} of it hold the text.", size=amount(plan.parts["kv_cache"])) if plan.parts.get("kv_cache") else ""
     notes = (f"{note[:1].upper()}{note[1:]}." for note in plan.notes)
-    return " ".join(filter(None, (line, most, *notes)))
+    return " ".join(filter(None, (line, text, most, *notes)))
 
 
 def sentence(text: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.catalog import (
+    DLLM_0_6B,
     FAST_DLLM_1_5B,
     FAST_DLLM_7B,
     GEMMA_4_BIT,
@@ -22,7 +23,7 @@ from engine.memory.machine import Machine
 
 CONTEXT = 4096  # tokens that a recommended model must have room for
 LEFT_ON_CARD = 1_500_000_000  # bytes of a card for the desktop and the browser
-LEFT_IN_MEMORY = 3_000_000_000  # bytes of the computer's memory for the system and other programs
+LEFT_IN_MEMORY = 3_000_000_000  # bytes of the computer's free memory that a recommended model leaves
 LEAST_CARD = 19_000_000_000  # bytes of a card on which the 4-bit 26B is recommended
 LEAST_TOKENS = 3.0  # expected tokens a second of a model that is recommended; slower than that, nobody waits
 PACKED = "int4"
@@ -36,10 +37,12 @@ CARD: tuple[Choice, ...] = (
     (WEDLM_8B, PACKED),
     (FAST_DLLM_7B, PACKED),
     (FAST_DLLM_1_5B, PACKED),
+    (DLLM_0_6B, PACKED),
     (QWEN_1_7B, PACKED),
     (QWEN_0_6B, PACKED),
 )
-"""What is recommended for a card, the best first: unrounded where 80 GB hold it, else in 4 bits.
+"""What is recommended for a card, the best first, and those that write by diffusion before others: unrounded where 80
+GB hold it, else in 4 bits.
 
 NVIDIA's 4-bit format is not among them, on Blackwell cards neither: here it takes more instructions a weight than int4,
 its error is larger (.095 against .086 on Gaussian weights), and so is its download. It would be faster there only with
@@ -66,23 +69,25 @@ class Recommendation:
 def recommend(
     machine: Machine,
     needs: Mapping[Choice, int],
+    free: int,
     speeds: Mapping[Choice, float] | None = None,
     *,
     has_talk: bool = True,
 ) -> Recommendation:
-    """Recommends the best model that fits and is not too slow; a small one that is here already if none is.
+    """Recommends the best model that fits now with memory to spare and is not too slow, else a small one that is here.
 
     Args:
         needs: bytes of memory by choice, with a context of ``CONTEXT`` tokens, on the card if it is usable.
+        free: bytes that a model could take now, on the card if it is usable.
         speeds: expected tokens a second on the processor by choice; None where it was not measured.
         has_talk: Safelight Talk is installed.
     """
     if machine.is_usable and machine.card is not None:
-        room, order, speeds = machine.card.total_bytes - LEFT_ON_CARD, CARD, None
+        room, order, speeds = min(machine.card.total_bytes - LEFT_ON_CARD, free), CARD, None
     else:
-        room, order = machine.memory_bytes - LEFT_IN_MEMORY, PROCESSOR
+        room, order = min(machine.memory_bytes, free) - LEFT_IN_MEMORY, PROCESSOR
     here = TALK.id if has_talk else SKILLS
-    fitting = [choice for choice in order if needs[choice] <= room]
+    fitting = [choice for choice in order if choice in needs and needs[choice] <= room]
     quick = [choice for choice in fitting if speeds is None or speeds[choice] >= LEAST_TOKENS]
     too_slow = fitting[0][0] if fitting and fitting[:1] != quick[:1] else ""
     return Recommendation(quick[0][0] if quick else here, machine.is_usable, _note(machine), too_slow)

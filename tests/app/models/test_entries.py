@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from app.models.entries import FOLDERS, ModelEntry, actions, entries
 from app.models.jobs import JobKind, JobProgress, Phase
-from app.models.words import amount, disk_line, duration, progress_line
-from engine import PUBLISHED
-from engine.catalog import TALK, installed
+from app.models.words import action_text, amount, disk_line, download_tip, duration, progress_line
+from engine import PUBLISHED, PublishedModel
+from engine.catalog import DLLM_0_6B, GEMMA_4_BIT, TALK, installed
 from engine.hub.record import Record, RemoteFile
+from engine.memory import footprint
+from engine.models.opening import open_model
+from engine.quant import Precision
 
 
 def by_key(folder: Path, *local: Path) -> dict[str, ModelEntry]:
@@ -31,10 +35,40 @@ def model(folder: Path, **config: object) -> Path:
 def test_an_empty_disk_has_the_embedded_and_the_published(tmp_path: Path) -> None:
     found = by_key(tmp_path / "none")
     small = sorted((m.id for m in installed()), key=lambda id: id != TALK.id)  # Talk first
-    assert list(found) == small + [m.repo for m in PUBLISHED]
+    assert list(found)[: len(small)] == small
+    assert set(found) - set(small) == {m.repo for m in PUBLISHED}
     assert {e.state for e in found.values() if e.group == "embedded"} == {"ready"}
     assert {e.state for e in found.values() if e.group == "published"} == {"absent"}
     assert not (tmp_path / "none").exists()
+
+
+def test_those_that_write_by_diffusion_come_first_and_small_ones_before_large_ones(tmp_path: Path) -> None:
+    found = [entry for entry in by_key(tmp_path).values() if entry.group == "published"]
+    assert [(e.writes, e.bytes_total) for e in found] == sorted((e.writes, e.bytes_total) for e in found)
+    assert found[0].key == DLLM_0_6B
+
+
+def test_every_card_says_how_much_is_downloaded_and_how_that_is_known(tmp_path: Path) -> None:
+    found = by_key(tmp_path)
+    for known in PUBLISHED:
+        card = found[known.repo]
+        assert card.bytes_total > 0
+        text, tip = action_text("download", card), download_tip(card)
+        assert (text.startswith("Download about "), "reckoned" in tip) == (not known.listed,) * 2
+        assert known.listed in tip
+    assert action_text("download", found[GEMMA_4_BIT]) == "Download 17.2 GB"
+    assert download_tip(found[GEMMA_4_BIT]) == "As the hub listed it on 2026-11-21"
+    assert action_text("download", found[DLLM_0_6B]) == "Download about 1.2 GB"
+    line = disk_line(found[DLLM_0_6B], 65_600_000_000, tmp_path)
+    assert line == "✓ Disk: needs about 1.2 GB of 65.6 GB free"
+
+
+@pytest.mark.parametrize("published", [model for model in PUBLISHED if not model.listed], ids=lambda one: one.repo)
+def test_a_reckoned_size_is_that_of_the_parameters(published: PublishedModel) -> None:
+    opened = open_model(published.shape, shapes=True)
+    number = getattr(torch, json.loads((opened.path / "config.json").read_text())["torch_dtype"])
+    counted = sum(footprint.weights(opened.family.build, opened.config, Precision(), number).values())
+    assert abs(published.download_bytes - counted) <= 0.05e9
 
 
 def test_a_download_is_ready_only_when_it_is_whole(tmp_path: Path) -> None:

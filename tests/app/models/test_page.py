@@ -82,8 +82,8 @@ def open_page(qtbot: QtBot, hub: Hub, tmp_path: Path, settings: QSettings) -> It
         for models in opened:
             models._context.close()
         published = (
-            PublishedModel(REPO, "Skills", "small tasks", 3_200_000, "26b-a4b", quantization="auto", is_gated=False),
-            PublishedModel(GATED, "Gated", "behind a door", 300_000, "26b-a4b", quantization="int4", is_gated=True),
+            PublishedModel(REPO, "Skills", "small tasks", 3_200_000, "26b-a4b", "auto", listed="2026-11-21"),
+            PublishedModel(GATED, "Gated", "behind a door", 3_200_001, "26b-a4b", "int4", is_gated=True),
         )
         options = {"published": published, "endpoint": hub.endpoint, "tokens": SessionTokens()}
         context: Any = NotingContext(tmp_path / "models", settings)
@@ -533,7 +533,7 @@ CPU = Plan("m", "cpu", "bfloat16", "as stored", PRECISIONS["int4"], 32_768, {"ex
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({}, "✓ Runs on the processor in 4 bits, slowly (17.0 GB of memory)"),
+        ({}, "✓ Runs on the processor in 4 bits, slowly (17.0 GB at 32k tokens)"),
         ({"free_bytes": 10**10, "longest": 0}, "✕ Needs 17.0 GB of memory and 9.0 GB are free: close other programs"),
         (
             {"free_bytes": 10**10, "device_bytes": 2**34, "longest": 0},
@@ -554,6 +554,23 @@ def test_advice_is_about_this_machine(changes: dict[str, Any], line: str) -> Non
     plan = dataclasses.replace(CPU, **changes)
     assert words.memory_line(plan, loaded=False, held=0) == line
     assert len(line) <= 72  # a line of the narrowest window
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "✓ Runs packed into 4 bits while it loads, slowly (17.0 GB at 32k tokens)"),
+        (
+            {"free_bytes": 10**10, "longest": 14 * 1024},
+            "✓ Fits, packed into 4 bits while it loads, at 14k tokens, not at 32k",
+        ),
+        ({"device": "cuda:0"}, "✓ Fits your 32 GB card, packed into 4 bits while it loads (17.0 GB)"),
+    ],
+)
+def test_what_is_packed_while_it_loads_says_so(changes: dict[str, Any], line: str) -> None:
+    plan = dataclasses.replace(CPU, quantization="int4", **changes)
+    assert words.memory_line(plan, loaded=False, held=0, is_stored_packed=False) == line
+    assert len(line) <= 72
 
 
 def test_every_control_has_a_name_and_the_keyboard_stays(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:

@@ -60,7 +60,7 @@ def test_two_clicks(qtbot: QtBot, open_window: Open, hub: Hub) -> None:
     page, row = models.page, models.page.rows[GEMMA_4_BIT]
     assert window.pages.stack.currentWidget() is page
     qtbot.waitUntil(lambda: page.focusWidget() is row.buttons["download"], timeout=SOON)
-    assert page.hero.machine.text() == "NVIDIA GeForce RTX 4090, 24 GB · 64 GB of memory"
+    assert page.hero.machine.text() == "NVIDIA GeForce RTX 4090, 24 GB · 68.7 GB of memory"
     assert row.speed.text().startswith("Predicted: 0.3 to 0.8 s for a block of 256 tokens")
     qtbot.waitUntil(lambda: row.memory.text().startswith("✓ Fits your 24 GB card"), timeout=SOON)
     download = row.buttons["download"]
@@ -84,10 +84,10 @@ def slow(*values: object) -> object:
 @pytest.mark.parametrize(
     ("machine", "line", "note"),
     [
-        (without(16), "No graphics card found · 16 GB of memory", "Models run on the processor here."),
-        slow(CPU_TORCH, "NVIDIA GeForce RTX 4090, 24 GB · 64 GB of memory", "PyTorch is installed without CUDA. Close"),
-        (without(16, "AMD", total_bytes=16 * 2**30), "AMD graphics, 16 GB · 16 GB of memory", "through a server"),
-        slow(without(8, "Apple"), "Apple graphics · 8 GB of memory", "a Mac's graphics yet"),
+        (without(16), "No graphics card found · 17.2 GB of memory", "Models run on the processor here."),
+        slow(CPU_TORCH, "NVIDIA GeForce RTX 4090, 24 GB · 68.7 GB of memory", "without CUDA. Close"),
+        (without(16, "AMD", total_bytes=16 * 2**30), "AMD graphics, 16 GB · 17.2 GB of memory", "through a server"),
+        slow(without(8, "Apple"), "Apple graphics · 8.6 GB of memory", "a Mac's graphics yet"),
     ],
 )
 def test_what_is_so_with_the_card_is_said(

@@ -12,6 +12,8 @@ from app.state.models.invitation import invitation, sold_size
 from app.state.models.recommendation import CARD, LEAST_CARD, LEAST_TOKENS, LEFT_ON_CARD, Choice, recommend
 from engine import PUBLISHED
 from engine.catalog import (
+    AUTOREGRESSIVE,
+    DLLM_0_6B,
     FAST_DLLM_1_5B,
     FAST_DLLM_7B,
     GEMMA_4_BIT,
@@ -26,6 +28,7 @@ from engine.catalog import (
 from engine.memory.machine import Machine
 from tests.app.models.machines import A100, CPU_TORCH, NO_DRIVER, RTX_4060, RTX_4090, RTX_5090, with_card, without
 
+PLENTY = 10**12  # bytes that are free
 Needs = Callable[[Machine], dict[Choice, int]]
 
 
@@ -65,7 +68,7 @@ def needs() -> Needs:
     ],
 )
 def test_the_best_that_fits(needs: Needs, machine: Machine, key: str, note: str) -> None:
-    found = recommend(machine, needs(machine))
+    found = recommend(machine, needs(machine), PLENTY)
     assert (found.key, found.note, found.on_card) == (key, note, machine.is_usable)
 
 
@@ -73,8 +76,9 @@ def test_the_best_that_fits(needs: Needs, machine: Machine, key: str, note: str)
     ("slow", "key", "too_slow"),
     [
         ((), LLADA2_MINI, ""),
-        ((LLADA2_MINI, WEDLM_8B, FAST_DLLM_7B, FAST_DLLM_1_5B), QWEN_1_7B, LLADA2_MINI),
-        ((LLADA2_MINI, WEDLM_8B, FAST_DLLM_7B, FAST_DLLM_1_5B, QWEN_1_7B), QWEN_0_6B, LLADA2_MINI),
+        ((LLADA2_MINI, WEDLM_8B, FAST_DLLM_7B, FAST_DLLM_1_5B), DLLM_0_6B, LLADA2_MINI),
+        ((LLADA2_MINI, WEDLM_8B, FAST_DLLM_7B, FAST_DLLM_1_5B, DLLM_0_6B), QWEN_1_7B, LLADA2_MINI),
+        (tuple(repo for repo, _ in CARD if repo != QWEN_0_6B), QWEN_0_6B, LLADA2_MINI),
         ((GEMMA_4_BIT,), LLADA2_MINI, ""),  # it does not fit either
         (tuple(repo for repo, _ in CARD), TALK.id, LLADA2_MINI),
     ],
@@ -83,24 +87,49 @@ def test_what_was_measured_to_be_too_slow_is_passed_over(
     needs: Needs, slow: tuple[str, ...], key: str, too_slow: str
 ) -> None:
     speeds = {choice: LEAST_TOKENS - 0.1 if choice[0] in slow else LEAST_TOKENS for choice in CARD}
-    found = recommend(without(16), needs(without(16)), speeds)
+    found = recommend(without(16), needs(without(16)), PLENTY, speeds)
     assert (found.key, found.too_slow) == (key, too_slow)
 
 
+@pytest.mark.parametrize(
+    ("free", "key"),
+    [
+        (22_000_000_000, GEMMA_4_BIT),
+        (20_800_000_000, LLADA2_MINI),  # the 26B would fit, with less than 3 GB to spare
+        (14_500_000_000, LLADA2_MINI),
+        (10_300_000_000, WEDLM_8B),
+        (5_100_000_000, FAST_DLLM_1_5B),
+        (4_900_000_000, DLLM_0_6B),
+        (4_700_000_000, TALK.id),
+    ],
+)
+def test_what_is_recommended_runs_with_what_is_free_now(needs: Needs, free: int, key: str) -> None:
+    assert recommend(without(24), needs(without(24)), free).key == key
+
+
+def test_a_card_that_others_use_is_not_filled(needs: Needs) -> None:
+    assert recommend(RTX_4090, needs(RTX_4090), 12_000_000_000).key == LLADA2_MINI
+
+
+def test_what_does_not_fit_on_the_disk_is_not_recommended(needs: Needs) -> None:
+    counted = {choice: need for choice, need in needs(without(64)).items() if choice[0] != GEMMA_4_BIT}
+    assert recommend(without(64), counted, PLENTY).key == LLADA2_MINI
+
+
 def test_a_card_is_not_judged_by_the_processor(needs: Needs) -> None:
-    found = recommend(RTX_4090, needs(RTX_4090), dict.fromkeys(CARD, 0.1))
+    found = recommend(RTX_4090, needs(RTX_4090), PLENTY, dict.fromkeys(CARD, 0.1))
     assert (found.key, found.too_slow) == (GEMMA_4_BIT, "")
 
 
 def test_without_talk_a_small_one_is_left(needs: Needs) -> None:
-    assert recommend(without(4), needs(without(4)), has_talk=False).key == SKILLS
+    assert recommend(without(4), needs(without(4)), PLENTY, has_talk=False).key == SKILLS
 
 
 def test_the_start_page_promises_what_is_recommended(needs: Needs) -> None:
     """It knows no plans: a card from its bound upward holds the 26B."""
     smallest = with_card("a card", LEAST_CARD)
     assert needs(smallest)[GEMMA_4_BIT, "int4"] <= LEAST_CARD - LEFT_ON_CARD
-    assert recommend(smallest, needs(smallest)).key == GEMMA_4_BIT
+    assert recommend(smallest, needs(smallest), PLENTY).key == GEMMA_4_BIT
     assert invitation(RTX_4090) == "Get DiffusionGemma 26B for your 24 GB card"
     assert invitation(RTX_5090) == "Get DiffusionGemma 26B for your 32 GB card"
     for machine in (None, RTX_4060, CPU_TORCH, without(64)):
@@ -109,6 +138,12 @@ def test_the_start_page_promises_what_is_recommended(needs: Needs) -> None:
 
 def test_every_choice_can_be_downloaded() -> None:
     assert {repo for repo, _ in CARD} <= {model.repo for model in PUBLISHED}
+
+
+def test_diffusion_models_come_before_the_others() -> None:
+    kinds = {model.repo: model.model_type in AUTOREGRESSIVE for model in PUBLISHED}
+    order = [kinds[repo] for repo, _ in CARD]
+    assert order == sorted(order)
 
 
 def test_cards_are_named_by_the_size_that_they_are_sold_with() -> None:
