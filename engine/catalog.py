@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import re
 import struct
@@ -14,6 +15,7 @@ from engine import windows
 from engine.errors import SafelightError, quoted
 
 MOST_PARTS = 1000  # files of a GGUF model
+MOST_NAMES = 5000  # entries of a folder among which GGUF files are looked for
 _PART = re.compile(r"(.+)-[0-9]{5}-of-([0-9]{5})(\.gguf)", re.IGNORECASE)
 _FIRST_KEY = struct.Struct("<4sIQQQ20sIQ")  # magic, version, tensors, keys; a key's length, name, type, text length
 _TEXT = 8  # a key's type
@@ -514,6 +516,34 @@ def gguf_parts(path: Path) -> list[Path]:
     return [path.with_name(f"{found[1]}-{number:05}-of-{found[2]}{found[3]}") for number in range(1, int(found[2]) + 1)]
 
 
+def gguf_title(path: Path) -> str:
+    """Returns the name of a GGUF model: its file's, without the number of a part."""
+    found = _PART.fullmatch(path.name)
+    return path.stem if found is None else found[1]
+
+
+def gguf_of(path: Path) -> Path | None:
+    """Returns the file of a GGUF model, the first if it is in parts, by any of its files or by the folder that holds it
+    and no other model; else None."""
+    if is_gguf(path):
+        return gguf_parts(path)[0]
+    found = gguf_models(path)
+    return found[0] if len(found) == 1 else None
+
+
+def gguf_models(folder: Path) -> list[Path]:
+    """Returns the GGUF models in a folder without a config, each by its first file; not the parts for pictures."""
+    if os.path.isfile(folder / "config.json"):
+        return []
+    try:
+        with os.scandir(folder) as listed:
+            names = [each.name for each in itertools.islice(listed, MOST_NAMES)]
+    except (OSError, ValueError):
+        return []
+    files = (folder / name for name in names if not name.startswith("mmproj"))
+    return sorted({gguf_parts(file)[0] for file in files if is_gguf(file)})
+
+
 def shape(id: str) -> Shape:
     """Returns the shape with an id.
 
@@ -529,10 +559,11 @@ def shape(id: str) -> Shape:
 def resolve(path_or_id: str | Path, *, shapes: bool = False, files: bool = False) -> Path:
     """Returns the folder of an embedded model's id, or of a path.
 
-    With ``shapes`` also that of a shape's id; with ``files`` also a GGUF file.
+    With ``shapes`` also that of a shape's id; with ``files`` also a GGUF file, by itself, by another of its parts or by
+    its folder.
 
     Raises:
-        SafelightError: no such folder, or a folder without a model in it.
+        SafelightError: no such folder, or a folder without a model in it, or with several.
     """
     models = (*EMBEDDED, *SHAPES) if shapes else EMBEDDED
     for model in models:
@@ -550,12 +581,14 @@ def resolve(path_or_id: str | Path, *, shapes: bool = False, files: bool = False
         if str(path_or_id) in (model.id for model in SHAPES):
             raise SafelightError(f"{path_or_id} is a shape without weights; give a model folder")
         raise SafelightError(f"there is no model at {folder}; give a model folder or one of: {known}")
-    if is_gguf(folder):
+    if (file := gguf_of(folder)) is not None:
         if files:
-            return folder
-        raise SafelightError(f"{folder} is a GGUF file; import it first: safelight quantize FILE FOLDER")
+            return file
+        raise SafelightError(f"{file} is a GGUF file; import it first: safelight quantize FILE FOLDER")
     if not folder.is_dir():
         raise SafelightError(f"{folder} is a file; give the model folder")
+    if several := [path.name for path in gguf_models(folder)]:
+        raise SafelightError(f"{folder} holds several GGUF models; give one of them: {', '.join(several[:5])}")
     if not (folder / "config.json").exists():
         raise SafelightError(f"{folder} is not a model folder: it has no config.json; give the folder with the weights")
     return folder

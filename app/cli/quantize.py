@@ -58,10 +58,9 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    source, destination = Path(args.source), Path(args.destination)
-    imports = catalog.is_gguf(source)
+    file, destination = catalog.gguf_of(Path(args.source)), Path(args.destination)
+    imports, source = file is not None, file or catalog.resolve(args.source)
     if not imports:
-        source = catalog.resolve(args.source)
         if args.tokenizer is not None:
             raise SafelightError("--tokenizer is for GGUF files; a model folder has its own")
     elif args.keep_vision:

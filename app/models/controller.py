@@ -27,7 +27,7 @@ from app.models.work import ModelWork, TokenStore
 from app.system.i18n import tr
 from app.system.secret import HUB_TOKEN, Secret
 from engine import PUBLISHED, PublishedModel, SafelightError
-from engine.catalog import is_gguf
+from engine.catalog import gguf_of, is_gguf
 from engine.hub.download import ClosedError
 
 HUB = "https://huggingface.co"
@@ -179,9 +179,11 @@ class ModelsController(QObject):
 
     @Slot(str)
     def add_folder(self, folder: str | Path) -> None:
-        """Adds a model folder to the list; the folder stays where it is on disk."""
+        """Adds a model folder to the list, or the one GGUF model in it; all stays where it is on disk."""
         self.page.notice.hide()
-        folder = Path(folder)
+        folder = gguf_of(Path(folder)) or Path(folder)
+        if is_gguf(folder) and str(folder) not in self._entries:
+            self._added.add(str(folder))
         known = next((entry.key for entry in self._entries.values() if entry.folder == folder), None)
         if known is None:
             try:
@@ -193,19 +195,17 @@ class ModelsController(QObject):
             known = str(folder)
         if known in self.page.rows:
             self.page.ensureWidgetVisible(self.page.rows[known])
+        if known in self._added:
+            self._plans.count([self._entries[known]])
 
     @Slot(str)
     def add_file(self, file: str | Path) -> None:
-        """Adds a GGUF file to the list and reads its header; a file that cannot be imported is removed from the list
-        again."""
-        file = Path(file)
-        if not is_gguf(file):
+        """Adds a GGUF file to the list and reads its header, or that of its first part; a file that cannot be imported
+        is removed from the list again."""
+        if not is_gguf(Path(file)):
             self.page.notice.show_message(tr("{file} is not a GGUF file. Choose one that ends in .gguf.", file=file))
             return
-        if str(file) not in self._entries:
-            self._added.add(str(file))
         self.add_folder(file)
-        self._plans.count(entry for entry in self._entries.values() if entry.key == str(file))
 
     @Slot()
     def _make_rows(self) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from app.state.models.filtering import Writes
 from app.system.i18n import tr
 from engine import PUBLISHED, EmbeddedModel, PublishedModel, SafelightError
-from engine.catalog import AUTOREGRESSIVE, TALK, Tried, gguf_parts, installed, is_gguf, loads_directly
+from engine.catalog import AUTOREGRESSIVE, TALK, Tried, gguf_parts, gguf_title, installed, is_gguf, loads_directly
 from engine.files import read_json
 from engine.hub import download
 from engine.hub.record import Record
@@ -255,15 +255,23 @@ def _local(path: Path, sizes: _Sizes) -> ModelEntry:
 def _file_entry(path: Path) -> ModelEntry:
     """Returns the entry of a GGUF file."""
     if not os.path.isfile(path):
-        return ModelEntry(str(path), "local", "missing", path.stem, tr("a GGUF file of your own"), path)
+        return ModelEntry(str(path), "local", "missing", gguf_title(path), tr("a GGUF file of your own"), path)
     here = sum(os.path.getsize(part) for part in gguf_parts(path) if os.path.isfile(part))
     if loads_directly(path):
         purpose = tr("a GGUF file of your own; loads as it is")
         return ModelEntry(
-            str(path), "local", "ready", path.stem, purpose, path, str(path), bytes_here=here, writes="word by word"
+            str(path),
+            "local",
+            "ready",
+            gguf_title(path),
+            purpose,
+            path,
+            str(path),
+            bytes_here=here,
+            writes="word by word",
         )
     purpose = tr("a GGUF file of your own; has to be imported before it can be loaded")
-    return ModelEntry(str(path), "local", "gguf", path.stem, purpose, path, bytes_here=here)
+    return ModelEntry(str(path), "local", "gguf", gguf_title(path), purpose, path, bytes_here=here)
 
 
 def _folder_entry(path: Path, group: Group, sizes: _Sizes) -> ModelEntry:

@@ -10,7 +10,7 @@ from PySide6.QtCore import QSettings
 from app.bridge.remote_access import RemoteAccess, remote_title
 from app.system.i18n import tr
 from engine import SafelightError
-from engine.catalog import is_gguf
+from engine.catalog import gguf_models, gguf_of, is_gguf
 from engine.service import is_remote
 
 FOLDERS, SERVERS, KEYED = "models/folders", "remote/servers", "remote/keyed"
@@ -32,14 +32,23 @@ class LocalFolders:
 
     def all(self) -> list[Path]:
         """Returns every folder and file on the list, including missing ones."""
-        return [Path(text) for text in _texts(self._settings, FOLDERS) if text]
+        listed = (Path(text) for text in _texts(self._settings, FOLDERS) if text)
+        return list(dict.fromkeys(gguf_of(path) or path for path in listed))
 
     def add(self, folder: Path) -> None:
         """Puts a folder or a GGUF file on the list.
 
         Raises:
-            SafelightError: the folder holds no model.
+            SafelightError: the folder holds no model, or several.
         """
+        if several := ", ".join(path.name for path in gguf_models(folder)[:5]):
+            raise SafelightError(
+                tr(
+                    "{folder} holds several GGUF models. Add one of them by its file: {names}.",
+                    folder=folder,
+                    names=several,
+                )
+            )
         if not is_gguf(folder) and not (folder / "config.json").is_file():
             raise SafelightError(
                 tr(

@@ -13,7 +13,7 @@ from app.models.entries import PACKED, ModelEntry
 from app.models.jobs import JobEnded, JobKind, Jobs, ModelJob
 from app.system.i18n import tr
 from app.system.secret import Place, Secret
-from engine.catalog import is_gguf
+from engine.catalog import gguf_title, is_gguf
 
 
 class ModelWork:
@@ -58,7 +58,7 @@ class ModelWork:
         return False
 
     def _packed_folder(self, entry: ModelEntry) -> Path:
-        name = entry.folder.stem if is_gguf(entry.folder) else entry.folder.name
+        name = gguf_title(entry.folder) if is_gguf(entry.folder) else entry.folder.name
         return self._folder / (name + PACKED)
 
     def delete(self, entry: ModelEntry) -> None:

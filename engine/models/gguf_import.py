@@ -21,7 +21,7 @@ import torch
 
 from engine import kernels
 from engine.adapters.draft import DraftAdapter, read_branch_draft
-from engine.catalog import PackagedModel
+from engine.catalog import PackagedModel, gguf_title
 from engine.errors import SafelightError, quoted
 from engine.memory.card import AbsentCard
 from engine.memory.device import Placement
@@ -111,7 +111,7 @@ class GGUFModel(ModelFolder):
 
     @property
     def name(self) -> str:
-        return self.id or self.path.stem
+        return self.id or gguf_title(self.path)
 
     def known_as(self, model: PackagedModel) -> GGUFModel:
         """Returns the model under the id, and with the settings and the draft of a packaged one."""

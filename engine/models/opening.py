@@ -45,9 +45,9 @@ def plan_model(
     Raises:
         SafelightError: as ``open_model``, or an argument is out of range.
     """
-    path = Path(path_or_id)
-    if catalog.is_gguf(path) and not catalog.loads_directly(path):
+    file = catalog.gguf_of(Path(path_or_id))
+    if file is not None and not catalog.loads_directly(file):
         from engine.models.gguf_import import plan_import  # see above
 
-        return plan_import(path, context, quantization, device, dtype)
+        return plan_import(file, context, quantization, device, dtype)
     return open_model(path_or_id, shapes=True).plan(context, quantization, device, dtype)

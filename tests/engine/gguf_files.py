@@ -246,7 +246,7 @@ def tiny(path: Path, tokenizer: Path, mix: Mix = q8_0, **changes: Any) -> Path:
     return write(path, values(made.config) | tokenizer_values(tokenizer) | changes, weights(made, mix))
 
 
-def small(path: Path, tokenizer: Path, architecture: str, mix: Mix = q8_0) -> Path:
+def small(path: Path, tokenizer: Path, architecture: str, mix: Mix = q8_0, most_tensors: int = 0) -> Path:
     """A whole file of a dense causal model, ``llama`` or ``gemma3``, of random numbers."""
     draws = np.random.default_rng(0)
     said = tokenizer_values(tokenizer)
@@ -279,4 +279,5 @@ def small(path: Path, tokenizer: Path, architecture: str, mix: Mix = q8_0) -> Pa
         name: (encoded(draws.standard_normal(shape, np.float32), kinds[name]), kinds[name])
         for name, shape in whole.items()
     }
-    return write(path, said | {f"{architecture}.{name}": value for name, value in own.items()}, tensors, architecture)
+    said |= {f"{architecture}.{name}": value for name, value in own.items()}
+    return write(path, said, tensors, architecture, most_tensors)

@@ -122,6 +122,40 @@ def test_one_that_loads_as_it_is_offers_that(
     qtbot.waitUntil(lambda: (str(packed), "small, packed") in models._context.models, timeout=SOON)
 
 
+def test_any_part_or_the_folder_is_one_row(
+    qtbot: QtBot,
+    open_page: Callable[[], ModelsController],
+    tmp_path: Path,
+    settings: QSettings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "mine").mkdir()
+    small(tmp_path / "mine" / "small.gguf", resolve(SKILLS), "llama", most_tensors=8)
+    first, second, *_ = sorted((tmp_path / "mine").iterdir())
+    settings.setValue("models/folders", [str(second), str(first), str(tmp_path / "mine")])  # of earlier versions
+    models = open_page()
+
+    def rows() -> list[str]:
+        return [entry.key for entry in models._entries.values() if entry.group == "local"]
+
+    assert rows() == [str(first)]
+    models._do(str(first), "remove")
+    assert rows() == []
+    choose(qtbot, models, second, monkeypatch)
+    assert rows() == [str(first)]
+    assert models.page.rows[str(first)].title.text() == "small"
+    assert models.page.rows[str(first)].purpose.text() == "A GGUF file of your own; loads as it is"
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_args: str(tmp_path / "mine"))
+    qtbot.mouseClick(models.page.add, Qt.MouseButton.LeftButton)
+    assert rows() == [str(first)]
+    assert [title for path, title in models._context.models if "small-0" in path] == ["small"]
+    assert not models.page.notice.isVisibleTo(models.page)
+    (tmp_path / "mine" / "other.gguf").touch()
+    qtbot.mouseClick(models.page.add, Qt.MouseButton.LeftButton)
+    assert models.page.notice.message.text().endswith(f"Add one of them by its file: other.gguf, {first.name}.")
+    qtbot.waitUntil(lambda: models.jobs.phase(str(first), "plan") is None, timeout=SOON)
+
+
 def test_it_goes_on_after_a_restart(
     qtbot: QtBot, open_page: Callable[[], ModelsController], file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

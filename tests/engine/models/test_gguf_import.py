@@ -23,6 +23,7 @@ from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.diffusion_gemma.writing import config_dict, generation_dict
 from engine.models.folder import quantize
 from engine.models.gguf_import import import_gguf, plan_import
+from engine.models.opening import plan_model
 from engine.weights import packed_store
 from engine.weights.gguf import checkpoint
 from tests.engine import gguf_files
@@ -173,12 +174,25 @@ def test_a_file_in_parts_is_the_whole_file(whole: Path, tmp_path: Path) -> None:
         if file.name != "safelight-store.json":
             assert (tmp_path / "split" / file.name).read_bytes() == file.read_bytes()
 
+    plans = [plan_model(place, 64) for place in (first, second, last, tmp_path / "parts")]
+    assert {(plan.model, plan.total_bytes, plan.copy_bytes) for plan in plans} == {
+        ("tiny", plans[0].total_bytes, plans[0].copy_bytes)
+    }
+    (tmp_path / "parts" / "mmproj-tiny.gguf").touch()  # for pictures
+    assert catalog.resolve(tmp_path / "parts", files=True) == first
+    (tmp_path / "parts" / "other.gguf").touch()
+    with pytest.raises(SafelightError, match=rf"several GGUF models; give one of them: other\.gguf, {first.name}"):
+        catalog.resolve(tmp_path / "parts", files=True)
+
     shutil.copy(second, last)
     with pytest.raises(SafelightError, match=rf"{last.name} is not part {len(parts)} of {len(parts)}\."):
         plan_import(first)
     last.unlink()
     with pytest.raises(SafelightError, match=rf"{last.name} is missing, part {len(parts)} of {len(parts)}"):
         plan_import(first)
+    first.unlink()
+    with pytest.raises(SafelightError, match=f"there is no file .*{first.name}"):
+        plan_model(second)
 
 
 def test_ends_that_are_no_tokens_are_none() -> None:
