@@ -66,6 +66,7 @@ class DecisionsController(QObject):
         self._example = _Asked()  # the example shown last; content that differs from it is the user's own
         self._own = _Asked()  # the user's own questions and state, kept to be put back
         self._problem = ""  # of the last decision
+        self._awaited = ""  # id of the model that is being loaded for a decision
         self._fitted: RowBoard | None = None  # the answers that calibration was fitted to
         one = page.one
         one.decide.clicked.connect(self.decide)
@@ -90,6 +91,7 @@ class DecisionsController(QObject):
         context.register_busy(self)
         context.arrived.connect(self.take)
         context.busy_changed.connect(self.refresh)
+        context.model_changed.connect(self._go_on)
         one.column.frame.pictures.set_store(context.session.library.pictures, PictureSource(self._stored))
         one.column.offer([*(sample.title for sample in samples()), tr("A drawing")])
         self._recall()
@@ -257,7 +259,13 @@ class DecisionsController(QObject):
     def _reason(self) -> str:
         """Returns why nothing can be decided now, as a sentence; empty if something can."""
         model = self._context.model
-        return self._context.reason_to_wait() or ("" if model is None else words.obstacle(model))
+        return self._context.reason_to_wait() or ("" if model is None or self._takes_own else words.obstacle(model))
+
+    @property
+    def _takes_own(self) -> bool:
+        """True if the text is decided by the embedded model that suits it, which is loaded first."""
+        model = self._context.model
+        return self._context.is_auto and model is not None and model.path_or_id != self._suited
 
     @property
     def _has_pictures(self) -> bool:
@@ -265,7 +273,7 @@ class DecisionsController(QObject):
 
     def _blindness(self) -> str:
         """Returns why the model cannot take the state's pictures; empty if it can, or if there are none."""
-        return words.blindness(self._context.model) if self._has_pictures else ""
+        return words.blindness(self._context.model) if self._has_pictures and not self._takes_own else ""
 
     def _stored(self, digest: str, width: int, height: int) -> Picture | None:
         return self._context.session.library.pictures.get(digest, width, height)
@@ -286,9 +294,23 @@ class DecisionsController(QObject):
             return
         self._problem = ""
         self.page.show_part("one")
+        if self._takes_own:
+            self._awaited = self._suited
+            self._context.borrow(self._awaited)
+            return
         stored = self._context.session.library.pictures
         self.decider.decide(model, state, sheet, functools.partial(stored.all_of, shown.pictures))
         self._context.busy_changed.emit()
+
+    @Slot()
+    def _go_on(self) -> None:
+        """Decides once the model that it takes is there; not if another was chosen meanwhile, or loading failed."""
+        model, loading = self._context.model, self._context.loading
+        if self._awaited and (model is not None or loading is None or loading.path_or_id != self._awaited):
+            is_there = model is not None and model.path_or_id == self._awaited
+            self._awaited = ""
+            if is_there:
+                self.decide()
 
     @Slot()
     def stop(self) -> None:
@@ -333,16 +355,17 @@ class DecisionsController(QObject):
         """Updates messages and buttons after a change of model, questions, state or running decision."""
         context, one = self._context, self.page.one
         model, busy = context.model, self.is_busy
+        takes_own = self._takes_own
         obstacle = "" if model is None else words.obstacle(model)
         reason, blind = "" if busy else self._reason(), self._blindness()
         lacks_question = not len(one.questions.sheet)
         advice, unlearned = "", ""
-        if model is not None:
+        if model is not None and not takes_own:
             advice = words.advice(model, has_pictures=self._has_pictures)
             unlearned = words.unlearned(model, one.column.state.raw(), one.questions.sheet)
         missing = tr("Add a question, or choose an example.") if lacks_question else ""
         is_right = model is not None and (model.path_or_id == self._suited or not (obstacle or blind or advice))
-        is_offered = not busy and context.loading is None and not is_right
+        is_offered = not busy and context.loading is None and not is_right and not takes_own
         one.show_doing(
             is_busy=busy,
             message=reason or blind or missing or advice or unlearned,
@@ -350,7 +373,7 @@ class DecisionsController(QObject):
             can_decide=not reason and not blind and not lacks_question,
             offer=context.title_of(self._suited) if is_offered else "",
         )
-        one.column.show_blind(words.blindness(model))
+        one.column.show_blind("" if takes_own or context.is_auto else words.blindness(model))
         one.column.frame.pictures.set_cost(self._cost(model))
         self.page.table.show_blind(words.blindness(model))
         self.page.table.asked.set_whole(words.asked_line(one.questions.sheet))

@@ -42,6 +42,16 @@ def answer_name(question: Question, place: int) -> str:
     return option_title(draft.kind, draft.options[place].name)
 
 
+def is_answer(answer: TypedAnswer) -> bool:
+    """Returns True if at least half of all probability is on the options; else none of them is the answer."""
+    return answer.label_mass >= LITTLE_MASS
+
+
+def shares(answer: TypedAnswer) -> tuple[float, ...]:
+    """Returns the options' probabilities; of all probability, if little of it is on them."""
+    return tuple(share * (1.0 if is_answer(answer) else answer.label_mass) for share in answer.probabilities)
+
+
 def facts(answer: TypedAnswer) -> str:
     """Returns one line about an answer's certainty: mean level, confidence, share on the options, reads."""
     parts = []
@@ -70,9 +80,9 @@ def facts_meaning() -> str:
 
 def warning(answer: TypedAnswer) -> str:
     """Returns a sentence that warns about an unreliable answer; empty if there is no reason to."""
-    if answer.label_mass < LITTLE_MASS:
+    if not is_answer(answer):
         return tr(
-            "Of all probability, {share} is on the options: the model wanted to say something else.",
+            "No answer. Of all probability, {share} is on the options: the model wanted to say something else.",
             share=share_words(answer.label_mass),
         )
     if not answer.argmax_is_label:
@@ -82,11 +92,11 @@ def warning(answer: TypedAnswer) -> str:
 
 def spoken(answer: TypedAnswer) -> str:
     """Returns an answer as sentences, for assistive technology."""
-    shares = ", ".join(
-        f"{answer_name(answer.question, place)} {share_words(share)}"
-        for place, share in enumerate(answer.probabilities)
+    listed = ", ".join(
+        f"{answer_name(answer.question, place)} {share_words(share)}" for place, share in enumerate(shares(answer))
     )
-    said = tr("Answer: {answer}. {shares}.", answer=answer_name(answer.question, answer.best), shares=shares)
+    said = tr("Answer: {answer}. {shares}.", answer=answer_name(answer.question, answer.best), shares=listed)
+    said = said if is_answer(answer) else f"{listed}."
     return " ".join(filter(None, (said, f"{facts(answer)}.", warning(answer))))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Slot
-from PySide6.QtGui import QGuiApplication, QImage, QPainter, QPaintEvent, QPalette, QPen
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal, Slot
+from PySide6.QtGui import QGuiApplication, QHideEvent, QImage, QPainter, QPaintEvent, QPalette, QPen
 from PySide6.QtWidgets import QDialog, QPushButton, QSizePolicy, QWidget
 
 from app.bridge.background import Background
@@ -36,6 +36,8 @@ def size_of(shown: AttachedPicture) -> str:
 
 class PictureThumb(QPushButton):
     """A thumbnail; ``height`` is in pixels at 100 %. A missing or damaged picture is labelled and does not open."""
+
+    left = Signal()  # its page was left; the picture's window closes
 
     def __init__(self, shown: AttachedPicture, source: PictureSource, height: int) -> None:
         super().__init__()
@@ -90,7 +92,14 @@ class PictureThumb(QPushButton):
 
     @Slot()
     def _open(self) -> None:
-        PictureWindow(self.shown, self._source, title_of(self.shown), self.window()).show()
+        opened = PictureWindow(self.shown, self._source, title_of(self.shown), self.window())
+        self.left.connect(opened.close)
+        opened.show()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        if not event.spontaneous():  # not as the whole window is minimised
+            self.left.emit()
 
 
 class PictureWindow(QDialog):

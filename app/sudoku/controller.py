@@ -100,7 +100,7 @@ class SudokuController(QObject):
         page, model = self.page, self._context.model
         if self._reason() or not page.check.runs:
             return
-        wanted = ModelChoice(SUDOKU_MODEL) if self._offer() else None
+        wanted = ModelChoice(SUDOKU_MODEL) if self._takes_own() else None
         self._seed = seed
         title = title_of(model) if model is not None and wanted is None else self._context.title_of(SUDOKU_MODEL)
         facts = tr("{model}, seed {seed}", model=title, seed=seed)
@@ -163,10 +163,13 @@ class SudokuController(QObject):
         reason = self._context.reason_to_wait()
         return "" if reason and self._context.model is None and self._context.loading is None else reason
 
-    def _offer(self) -> bool:
-        """Returns True if a model has to be loaded first."""
+    def _takes_own(self) -> bool:
+        """Returns True if Safelight Sudoku solves the puzzle, which is loaded first: the loaded model was not made for
+        it, and the user did not choose that one, or it cannot write a board."""
         model = self._context.model
-        return model is None or bool(obstacle(model))
+        if model is None or obstacle(model):
+            return True
+        return self._context.is_auto and model.traits.prompt_format != "sudoku"
 
     @Slot()
     def refresh(self) -> None:
@@ -178,11 +181,8 @@ class SudokuController(QObject):
             self._fill()
         busy, reason, check = self.is_busy, self._reason(), self.page.check_shown
         waits = self._preparing() if busy else reason
-        offer = not busy and not reason and self._offer()
-        if offer and model is not None:
-            waits = obstacle(model)
         can_run = not busy and not reason and check.runs
-        column.show_solving(busy, waits, can_run=can_run, offer=offer, skips=self.runner.skips)
+        column.show_solving(busy, waits, can_run=can_run, skips=self.runner.skips)
         takes = model is not None and model.capabilities.adapters
         why = "" if takes or model is None else unadapted(model)
         column.allow_adapters(takes and not busy and not reason, why=why)

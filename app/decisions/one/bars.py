@@ -1,4 +1,4 @@
-"""A question's options, each with a bar for its probability; the likeliest has a mark. Knows no model."""
+"""A question's options, each with a bar for its probability; the answer has a mark. Knows no model."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class AnswerBars(QWidget):
         """Returns each bar's current length, 0 to 1; empty without an answer."""
         if self.answer is None:
             return ()
-        ends = self.answer.probabilities
+        ends = words.shares(self.answer)
         if not self.is_filling:
             return ends
         done = float(self._fill.currentValue())
@@ -102,10 +102,11 @@ class AnswerBars(QWidget):
         widest = max(map(metrics.horizontalAdvance, titles)) + SPACE_2 + 4
         names_width = min(widest, round(MOST_NAME * self.width()))
         left = px(MARK) + marks_width
-        ends = () if self.answer is None else map(share_words, self.answer.probabilities)
+        ends = () if self.answer is None else map(share_words, words.shares(self.answer))
         number_width = max(map(metrics.horizontalAdvance, ("100.0 %", *ends))) + SPACE_2
         track = QRectF(left + names_width, 0, max(24, self.width() - left - names_width - number_width), px(BAR))
-        shares, best = self._shares(), -1 if self.answer is None else self.answer.best
+        shares = self._shares()
+        best = self.answer.best if self.answer is not None and words.is_answer(self.answer) else -1
         for place, title in enumerate(titles):
             row = QRectF(0, place * px(ROW), self.width(), px(ROW))
             is_best = place == best
@@ -149,7 +150,7 @@ class AnswerBars(QWidget):
     def _paint_spread(self, painter: QPainter, track: QRectF, place: int) -> None:
         """Draws an error bar of one standard error to either side, once the bar has its length."""
         answer = self.answer
-        if answer is None or answer.reads < 2 or self.is_filling:
+        if answer is None or answer.reads < 2 or self.is_filling or not words.is_answer(answer):
             return
         share, spread = answer.probabilities[place], answer.spread[place]
         low, high = (track.left() + track.width() * min(1.0, max(0.0, share + by)) for by in (-spread, spread))

@@ -157,13 +157,12 @@ class Column(QWidget):
             )
         )
 
-    def show_solving(self, busy: bool, waits: str, *, can_run: bool, offer: bool, skips: bool) -> None:
+    def show_solving(self, busy: bool, waits: str, *, can_run: bool, skips: bool) -> None:
         """Shows the state of solving.
 
         Args:
             busy: Something is running.
             waits: What it or the user waits for; empty for nothing.
-            offer: A model must be loaded first.
             skips: The run is computed, and Stop only skips to its end.
         """
         show_stop(self.stop, tr("Stop"), tr("Stop solving"), skips=skips)
@@ -173,8 +172,6 @@ class Column(QWidget):
             self.solve.setEnabled(can_run)
         for made in (self.race, self.again, self.keep_and_solve):
             made.setEnabled(can_run)
-        self.solve.setText(tr("Load Safelight Sudoku and solve") if offer else tr("Solve"))
-        self.solve.setAccessibleName(self.solve.text() if offer else tr("Solve the puzzle"))
         self.solve.setToolTip(waits)
         self.reason.setText(waits)
         self.reason.setVisible(bool(waits))

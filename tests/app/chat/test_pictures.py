@@ -260,6 +260,9 @@ def test_a_message_shows_its_picture_and_opens_it(chat: ChatController, red: str
     assert window.grab().toImage().pixelColor(window.width() // 2, window.height() // 2).name() == "#ff0000"
     qtbot.keyClick(window, Qt.Key.Key_Escape)
     qtbot.waitUntil(lambda: not window.isVisible())
+    qtbot.keyClick(thumb, Qt.Key.Key_Space)
+    chat.page.hide()  # as another page is shown
+    qtbot.waitUntil(lambda: not any(isinstance(one, PictureWindow) for one in QApplication.topLevelWidgets()))
     gc.collect()
 
 

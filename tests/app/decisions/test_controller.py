@@ -17,6 +17,7 @@ from app.decisions.table.view import DecisionTable
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.samples import samples
 from engine import DECIDER, SKILLS, SUDOKU
+from engine.catalog import AUTO
 from engine.tasks.decisions.questions import YesNo
 from engine.tasks.decisions.table import CsvTable, TableRow
 from tests.app.decisions.far_engine import FarEngine
@@ -68,6 +69,56 @@ def test_a_small_model_that_was_not_trained_for_it_may_be_asked_and_another_is_o
     qtbot.waitUntil(lambda: one.message.text() == "")
     assert one.decide.isEnabled()
     assert not one.load.isVisible()
+
+
+def test_in_auto_the_model_that_was_made_for_it_decides_by_itself(
+    qtbot: QtBot, opened: Callable[..., DecisionsController]
+) -> None:
+    page = opened(model=AUTO)
+    one, context = page.page.one, page._context
+    qtbot.waitUntil(one.decide.isEnabled)
+    assert (one.message.text(), one.load.isVisible()) == ("", False)
+    assert context.model is not None
+    assert context.model.path_or_id != DECIDER
+    one.decide.click()
+    qtbot.waitUntil(lambda: one._reading is not None and one._reading.is_over)
+    assert context.model.path_or_id == DECIDER
+    assert context.is_auto
+    assert one.questions.cards[0].bars.answer is not None
+    one.decide.click()  # it is there now
+    idle(qtbot, page)
+    context.give_back()
+    assert context.is_auto
+
+
+def test_a_model_that_was_chosen_meanwhile_is_not_asked(
+    qtbot: QtBot, opened: Callable[..., DecisionsController]
+) -> None:
+    page = opened(model=AUTO)
+    one, context = page.page.one, page._context
+    qtbot.waitUntil(one.decide.isEnabled)
+    one.decide.click()
+    context.load(SKILLS)
+    qtbot.waitUntil(lambda: context.model is not None)
+    assert not page.is_busy
+    assert one._reading is None
+
+
+def test_an_answer_with_little_on_the_options_is_none(
+    qtbot: QtBot, fake: FarEngine, opened: Callable[..., DecisionsController]
+) -> None:
+    page = opened(model=DECIDER)
+    one = page.page.one
+    for mass, is_answer in ((0.51, True), (0.49, False), (0.001, False)):
+        fake.mass = mass
+        one.clear_reading()
+        one.decide.click()
+        qtbot.waitUntil(lambda: one._reading is not None and one._reading.is_over)
+        bars = one.questions.cards[0].bars
+        qtbot.waitUntil(lambda bars=bars: not bars.is_filling)
+        assert bars._shares()[0] == pytest.approx(0.9 if is_answer else 0.9 * mass, rel=1e-3)
+        assert ("Answer:" in bars.accessibleDescription()) == is_answer
+        assert one.questions.cards[0].warning.text().startswith("" if is_answer else "No answer. Of all probability, ")
 
 
 @pytest.mark.parametrize("size", [(636, 560), (1000, 700), (420, 560)])

@@ -20,6 +20,7 @@ from app.sudoku.words import SAMPLE
 from app.system.i18n import use
 from engine import BASE, SKILLS
 from engine import SUDOKU as MODEL
+from engine.catalog import AUTO
 from engine.tasks import sudoku
 from tests.app.marked import Brackets, unmarked
 from tests.app.sudoku.solver_engine import POSITIONS, SolverEngine
@@ -205,10 +206,7 @@ def test_a_failure_is_one_sentence_and_the_page_goes_on(qtbot: QtBot, open_sudok
 def test_a_model_that_cannot_write_a_board_is_replaced_by_one_click(qtbot: QtBot, open_sudoku: Open) -> None:
     opened = open_sudoku(SKILLS)
     one = opened.page
-    assert one.column.reason.text() == (
-        "Safelight Skills cannot write a board: its canvas holds 64 tokens, and a board takes 90."
-    )
-    assert one.column.solve.text() == "Load Safelight Sudoku and solve"
+    assert (one.column.reason.text(), one.column.solve.text()) == ("", "Solve")
     one.column.solve.click()
     assert one.column.reason.text().startswith("Loading Safelight Sudoku: ")
     idle(qtbot, opened)
@@ -216,6 +214,17 @@ def test_a_model_that_cannot_write_a_board_is_replaced_by_one_click(qtbot: QtBot
     assert opened.context.model.path_or_id == MODEL
     assert one.column.verdict.text().startswith("Solved")
     assert one.column.solve.text() == "Solve"
+
+
+def test_in_auto_it_is_solved_by_the_model_that_was_made_for_it(qtbot: QtBot, open_sudoku: Open) -> None:
+    opened = open_sudoku(AUTO)
+    opened.context.route(BASE)  # it could write a board
+    qtbot.waitUntil(lambda: opened.context.model is not None)
+    opened.page.column.solve.click()
+    idle(qtbot, opened)
+    assert opened.context.model is not None
+    assert opened.context.model.path_or_id == MODEL
+    assert opened.context.is_auto
 
 
 def test_without_any_model_one_click_is_enough_too(qtbot: QtBot, open_sudoku: Open) -> None:

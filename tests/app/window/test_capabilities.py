@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.context import INSPECTOR, SUDOKU
 from app.window.main_window import MainWindow
+from engine import SUDOKU as PUZZLES
 from tests.fake_engine import FakeEngine
 
 Open = Callable[..., MainWindow]
@@ -89,7 +90,10 @@ def test_a_backend_without_steps_is_given_no_puzzle(open_window: Open, fake: Fak
     window = opened(open_window, fake, steps=False)
     window.show_page(SUDOKU)
     column = window.pages["sudoku"].page.column
-    assert "has no denoising steps" in column.reason.text()
+    assert (column.reason.text(), column.solve.text(), column.solve.isEnabled()) == ("", "Solve", True)
+    column.solve.click()
+    assert window.context.loading is not None
+    assert window.context.loading.path_or_id == PUZZLES
 
 
 @pytest.mark.parametrize("adapters", [False, True])

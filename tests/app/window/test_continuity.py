@@ -123,7 +123,7 @@ def test_a_place_that_cannot_be_read_is_none(settings: QSettings, place: str) ->
 
 
 def shown(window: MainWindow) -> tuple[object, list[str], str]:
-    """What the selector has, the rows of the models page that are marked, and what the Sudoku page would do."""
+    """What the selector has, the rows of the models page that are marked, and what the Sudoku page's button says."""
     rows = window.pages.models().page.rows.items()
     marked = [f"{row.status.text()[0]} {key}" for key, row in rows if row.status.text()[0] in "●○"]
     return window.topbar.chooser.currentData(), marked, window.pages[SUDOKU].page.column.solve.text()
@@ -133,10 +133,9 @@ def test_every_place_has_the_same_model_at_every_moment(
     qtbot: QtBot, open_window: Open, tmp_path: Path, fake: SolverEngine
 ) -> None:
     window = open_window(SKILLS)
-    load = "Load Safelight Sudoku and solve"
     window.show_page(MODELS)  # which has no rows before
     window.show_page(SUDOKU)
-    assert shown(window) == (SKILLS, [f"● {SKILLS}"], load)
+    assert shown(window) == (SKILLS, [f"● {SKILLS}"], "Solve")
     down, none = QPoint(0, -120), QPoint()
     over = QWheelEvent(
         down,
@@ -149,7 +148,7 @@ def test_every_place_has_the_same_model_at_every_moment(
         False,
     )
     QApplication.sendEvent(window.topbar.chooser, over)  # scrolling over it chooses nothing
-    assert shown(window) == (SKILLS, [f"● {SKILLS}"], load)
+    assert shown(window) == (SKILLS, [f"● {SKILLS}"], "Solve")
     window.actions_by_name.run("sudoku-solve")
     assert shown(window)[:2] == (PUZZLES, [f"○ {PUZZLES}"])
     qtbot.waitUntil(lambda: not window.context.is_busy and window.context.model is not None, timeout=60_000)
@@ -167,7 +166,7 @@ def test_every_place_has_the_same_model_at_every_moment(
     assert len(fake.loads) == loads
     window.context.unload()
     qtbot.waitUntil(lambda: window.context.model is None)
-    assert shown(window) == (None, [], load)
+    assert shown(window) == (None, [], "Solve")
 
 
 def test_a_download_without_a_network_is_refused_within_a_second(
