@@ -215,8 +215,8 @@ class AppContext(QObject):
         """Brings a page to the front, by its name."""
         self.page_asked.emit(page)
 
-    def inspect(self, run: Recording | Path, *, is_live: bool = False, place: int = 0) -> None:
-        """Opens a run in the inspector at a frame; ``is_live`` if it is still running."""
+    def inspect(self, run: Recording | Path, *, is_live: bool = False, place: int = -1) -> None:
+        """Opens a run in the inspector at a frame, -1 for its first step; ``is_live`` if it is still running."""
         self.inspect_asked.emit(run, is_live, place)
 
     def compare(self, run: Recording, other: Recording) -> None:

@@ -284,7 +284,7 @@ class ChatController(QObject):
         run = run_of(turn.answer, self._context.folders.traces)
         if run is not None:
             replay = self.page.replay_of(turn, turn.answer)
-            place = 0 if replay is None else replay.place
+            place = -1 if replay is None else replay.place
             self._context.inspect(run, is_live=turn.answer.is_active, place=place)
         else:
             self.say(not_kept())

@@ -11,9 +11,10 @@ from PySide6.QtWidgets import QFileDialog
 import engine
 from app.bridge.server_link import is_unfinished
 from app.context import INSPECTOR, AppContext, Lazy
+from app.design.notice import Notice
 from app.inspector.export_dialog import ExportDialog
 from app.inspector.going_on import GoingOn
-from app.inspector.page import InspectorPage
+from app.inspector.page import CELL, InspectorPage
 from app.inspector.run_catalog import RECENT, Listed, RunCatalog
 from app.inspector.run_keeping import RunKeeping
 from app.inspector.run_lists import first_offers, other_offers, run_tree
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 class InspectorController(QObject):
     """Opens runs in the inspector. A run's key is its file's path, or its id if it is only in memory."""
 
-    notice = None  # the window shows problems
     _export_closed = Signal()
 
     def __init__(self, context: AppContext) -> None:
@@ -42,6 +42,8 @@ class InspectorController(QObject):
         self._context = context
         self.widget = self.page = page = InspectorPage()
         self.setParent(page)  # so that no signal arrives after the page is deleted
+        self._over = Notice()
+        self._over.float_over(page.main)  # not over the controls of time
         self.guide = Lazy(self._make_guide)
         self._live: dict[str, Recording] = {}  # runs of this session, by id
         self._gallery = self._listed_gallery()
@@ -94,6 +96,11 @@ class InspectorController(QObject):
     def _keep_view(self, calm: bool) -> None:
         self._context.values.calm = calm
         self._context.apply_values()
+
+    @property
+    def notice(self) -> Notice | None:
+        """The message over the open run; without one the window shows messages."""
+        return None if self.page.player.trace is None else self._over
 
     def enter(self) -> None:
         """Shows the runs to open if none is open, or if the file of the open one was deleted."""
@@ -180,14 +187,21 @@ class InspectorController(QObject):
         return sorted(keyed, key=lambda one: one[0].created, reverse=True)
 
     @Slot(object, bool, int)
-    def inspect(self, run: Recording | Path, is_live: bool = False, place: int = 0) -> None:
-        """Opens a run, or the file of one, at a frame of it. ``is_live`` if it is still running."""
+    def inspect(self, run: Recording | Path, is_live: bool = False, place: int = -1) -> None:
+        """Opens a run, or the file of one, at a frame of it, -1 for its first step. ``is_live`` if it still runs."""
         if isinstance(run, Path):
             self.open_key(str(run), place)
             return
         if self._refuse_text(run):
             return
+        self._open(run, place, is_live=is_live)
+
+    def _open(self, run: Recording, place: int, *, is_live: bool = False) -> None:
+        """Opens a run, another one than the open one in the first of its tabs."""
         self._context.show_page(INSPECTOR)
+        before = self.page.player.trace
+        if before is None or before.header.id != run.header.id:
+            self.page.side.setCurrentIndex(CELL)
         if is_live:
             self.page.follow_live(run)
         else:
@@ -215,12 +229,11 @@ class InspectorController(QObject):
         dialog.open()
 
     @Slot(str)
-    def open_key(self, key: str, place: int = 0) -> None:
-        """Opens a run by its key, at a frame of it."""
+    def open_key(self, key: str, place: int = -1) -> None:
+        """Opens a run by its key, at a frame of it, -1 for its first step."""
         trace = self._read(key)
         if trace is not None:
-            self._context.show_page(INSPECTOR)
-            self.page.open_trace(trace, place)
+            self._open(trace, place)
 
     @Slot()
     def ask_file(self) -> None:

@@ -23,7 +23,7 @@ from app.inspector.timeline.captions import Captions
 from app.inspector.timeline.filmstrip import Filmstrip
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.transport import Transport
-from app.inspector.words import made_in_words, model_words, prompt_in_line
+from app.inspector.words import made_in_words, model_words, title_in_words
 from app.player.player import Player
 from app.state.run.task_words import kind_words
 from app.system.i18n import tr, trn
@@ -156,7 +156,7 @@ class InspectorPage(QWidget):
         self.main.setCurrentIndex(place)
 
     def open_trace(self, trace: Recording, place: int | None = None) -> None:
-        """Opens a finished run at its last frame, or at ``place``."""
+        """Opens a finished run at its last frame, or at ``place``; -1 is its first step."""
         self._live = False
         self._open(trace, place)
 
@@ -231,7 +231,7 @@ class InspectorPage(QWidget):
         trace = self.player.trace
         if trace is None:
             return
-        prompt = prompt_in_line(trace.header) or tr("A run")
+        prompt = title_in_words(trace.header) or tr("A run")
         title = self.titles.get(str(trace.path), prompt)
         seed = "" if trace.seed is None else tr("seed {seed}", seed=trace.seed)
         parts = [kind_words(trace.header), model_words(trace.header), seed]

@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from app.inspector.forks.panel import RunItem
 from app.inspector.run_cards import Offer
 from app.inspector.run_catalog import Listed
-from app.inspector.words import MOST_TITLE, Piece, made_in_words, prompt_in_line, run_title, short_difference
+from app.inspector.words import (
+    MOST_TITLE,
+    Piece,
+    made_in_words,
+    prompt_in_line,
+    run_title,
+    short_difference,
+    title_in_words,
+)
 from app.state.run.comparison import asked
 from app.state.run.task_words import kind_words
 from app.system.i18n import tr
@@ -25,7 +33,7 @@ def first_offers(
     """
     offers = []
     for header, key in recent:
-        title = (titles or {}).get(key, "")[:MOST_TITLE] or prompt_in_line(header)
+        title = (titles or {}).get(key, "")[:MOST_TITLE] or title_in_words(header)
         hint = _line(kind_words(header), _when(header), run_title(header))
         offers.append(Offer(title, hint, key, tr("Your runs"), is_own=True))
     shipped = (Offer(tr(one.title), tr(one.note), str(one.path), tr("Gallery"), has_picture=True) for one in gallery)
@@ -60,7 +68,7 @@ def other_offers(
             offers.append(Offer(title, _line(of or _when(header), hint), key, _alike()))
         else:
             hint = _line(kind_words(header), run_title(header))
-            offers.append(Offer(of or prompt_in_line(header), hint, key, section))
+            offers.append(Offer(of or title_in_words(header), hint, key, section))
     order = (_alike(), tr("This session"), tr("Your runs"), tr("Gallery"))
     return sorted(offers, key=lambda offer: order.index(offer.section))
 

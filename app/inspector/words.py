@@ -13,6 +13,7 @@ from app.inspector.timeline.overview import BlockFigures
 from app.settings.decoders import CHOICES, OWN_DECODING, decoder_title, option_title
 from app.settings.spec import SAMPLER
 from app.state.adapters import with_adapter
+from app.state.chat.attachment import apart
 from app.state.run.answers import question_words, share_words
 from app.state.run.canvas import BlockState
 from app.state.run.cell_history import History
@@ -34,6 +35,8 @@ NAMED_ONLY = ("weights", "adapter_weights", "prompt", "format", "eos_token_ids",
 """Differences that are shown by name only: their values mean nothing to people."""
 MOST_PROMPT = 1_000  # characters of a prompt that are read for its title
 MOST_TITLE = 200  # most characters of a title
+MOST_FORKED = 40  # characters of the prompt in the title of a fork
+LITTLE = 0.001  # a probability below this is shown by its logarithm
 MOST_PINS = 6  # most pins of a fork that are named one by one
 COUNTED = ("pinned", "banned_tokens", "allowed_tokens")
 
@@ -397,14 +400,54 @@ def cell_names(header: TraceHeader) -> Name:
     return lambda position: cell_name(position, grid)
 
 
+def title_in_words(header: TraceHeader) -> str:
+    """Returns the title of a run: its prompt; of one that was made from another run also what was changed."""
+    prompt = prompt_in_line(header)
+    if header.parent is None or not (header.marks or header.changes):
+        return prompt
+    short = prompt if len(prompt) <= MOST_FORKED else f"{prompt[:MOST_FORKED].rstrip()}…"
+    if header.marks:
+        changed = trn("rewrote {count} place", "rewrote {count} places", len(header.marks))
+    else:
+        changed = _counted_change(header.changes[-1]) or tr("nothing changed")
+    return tr("Fork of {prompt}, {changes}", prompt=short, changes=changed)
+
+
+def _counted_change(change: Fork) -> str:
+    """Describes the changes of a fork by their number, as its tokens' texts are not known."""
+    said = []
+    if count := len(change.pinned):
+        said.append(trn("pinned {count} cell", "pinned {count} cells", count))
+    if count := len(change.edits):
+        said.append(trn("put {count} token", "put {count} tokens", count))
+    if count := len(change.banned):
+        said.append(trn("banned {count} token", "banned {count} tokens", count))
+    if count := len(change.mixed):
+        said.append(trn("hinted at {count} token", "hinted at {count} tokens", count))
+    return tr(", ").join([*said, *_settings_in_words(change)])
+
+
+def chance_words(share: float) -> str:
+    """Returns a token's probability; the logarithm of one under 0.1 %."""
+    return tr("log p {log}", log=log_words(share)) if 0 < share < LITTLE else share_words(share)
+
+
+def log_words(share: float) -> str:
+    """Returns the natural logarithm of a probability above 0, with two digits."""
+    return f"{math.log(share):.2f}".replace("-", "−")
+
+
 def prompt_in_line(header: TraceHeader) -> str:
-    """Returns a run's prompt as one line; the number of givens for a Sudoku, the questions for a decision."""
+    """Returns a run's prompt as one line; the number of givens for a Sudoku, the questions for a decision. Files in it
+    are named.
+    """
     if header.decision is not None:
         return tr(" · ").join(question_words(one) for one in header.decision.questions)[:MOST_TITLE]
     puzzle = puzzle_in(header.prompt) if is_puzzle(header.prompt) else None
     if puzzle is not None:
         return tr("Sudoku, {count} givens", count=sudoku.givens(puzzle))
-    return " ".join(header.prompt[:MOST_PROMPT].split())[:MOST_TITLE]
+    names, prompt = apart(header.prompt)
+    return tr(" · ").join(filter(None, (" ".join(prompt[:MOST_PROMPT].split()), *names)))[:MOST_TITLE]
 
 
 def change_in_words(change: Fork, piece: Piece | None = None, name: Name = str) -> str:
@@ -420,12 +463,14 @@ def change_in_words(change: Fork, piece: Piece | None = None, name: Name = str) 
     said += [put_in_words(name(position), text_of(token)) for position, token in change.edits]
     said += [banned_in_words(text_of(token)) for token in change.banned]
     said += [share_in_words(name(position), text_of(token), share) for position, token, share in change.mixed]
-    said += [
+    return tr(", ").join([*said, *_settings_in_words(change)])
+
+
+def _settings_in_words(change: Fork) -> list[str]:
+    said = [
         tr("{name} {value}", name=_name(setting), value=_value(setting, value)) for setting, value in change.settings
     ]
-    if change.seed is not None:
-        said.append(tr("seed {seed}", seed=change.seed))
-    return tr(", ").join(said)
+    return said if change.seed is None else [*said, tr("seed {seed}", seed=change.seed)]
 
 
 def pinned_in_words(cell: str, text: str) -> str:

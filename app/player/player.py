@@ -21,6 +21,7 @@ from engine import Recording
 TICK_MS = 33  # between two updates while it plays
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 NOTHING = -1
+AFTER_NOISE = 1  # place of a run's first step
 
 
 class Player(QObject):
@@ -57,14 +58,15 @@ class Player(QObject):
         self._timer.timeout.connect(self._tick)
 
     def open(self, trace: Recording | None, place: int | None = None, replay: Replay | None = None) -> None:
-        """Shows a trace at its last frame or at ``place``; None closes the open one.
+        """Shows a trace at its last frame or at ``place``, -1 for its first step; None closes the open one.
 
         ``replay`` is the trace's replay if it already exists.
         """
         self.pause()
         self.trace = trace
         self.replay = None if trace is None else replay or Replay(trace)
-        self.place = self._last if place is None else max(0, min(place, self._last))
+        wanted = self._last if place is None else AFTER_NOISE if place < 0 else place
+        self.place = min(wanted, self._last)
         self.share = 1.0
         self.selection = self.hover = NOTHING
         self.opened.emit()

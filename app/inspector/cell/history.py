@@ -26,9 +26,8 @@ from app.design.layouts import boxed, column_of
 from app.design.tokens import SPACE_2, SPACE_4, Theme, color
 from app.inspector.cell.rank_chart import BumpChart
 from app.inspector.cell.rank_paths import paint_argmax, paint_remelt, paint_sample
-from app.inspector.words import Piece, capital, history_in_words, moment_in_words
+from app.inspector.words import Piece, capital, chance_words, history_in_words, log_words, moment_in_words
 from app.player.player import Player
-from app.state.run.answers import share_words
 from app.state.run.canvas import CellState
 from app.state.run.cell_history import OUTSIDE, History
 from app.system.i18n import tr
@@ -56,8 +55,10 @@ class CandidateTable(QTableWidget):
         themes.changed.connect(self._fit)
         self._fit()
 
-    def set_rows(self, rows: Sequence[tuple[str, str, str, str]]) -> None:
-        """Shows rows of rank, token, probability, and the token's fate at the step. Writes only the changed cells."""
+    def set_rows(self, rows: Sequence[tuple[str, str, str, str]], tips: Sequence[str]) -> None:
+        """Shows rows of rank, token, probability, and the token's fate at the step, with a tip for each. Writes only
+        the changed cells.
+        """
         if self.rowCount() != len(rows):
             self.setRowCount(len(rows))
             self.updateGeometry()
@@ -65,12 +66,12 @@ class CandidateTable(QTableWidget):
             for column, text in enumerate(row):
                 item = self.item(place, column)
                 if item is None:
-                    item = QTableWidgetItem(text)
-                    item.setToolTip(text)
+                    item = QTableWidgetItem()
                     self.setItem(place, column, item)
-                elif item.text() != text:
+                if item.text() != text:
                     item.setText(text)
-                    item.setToolTip(text)
+                if item.toolTip() != tips[place]:
+                    item.setToolTip(tips[place])
 
     def rows(self) -> list[tuple[str, ...]]:
         """Returns the texts of all rows."""
@@ -191,7 +192,23 @@ class CellHistory(QWidget):
             self.table.hide()
             return
         self.table.show()
-        self.table.set_rows(_rows(bio, min(step, bio.steps - 1), self._player.piece) if step >= 0 else [])
+        at, piece = min(step, bio.steps - 1), self._player.piece
+        self.table.set_rows(*(_rows(bio, at, piece), _tips(bio, at, piece)) if step >= 0 else ([], []))
+
+
+def _tips(bio: History, step: int, piece: Piece) -> list[str]:
+    """Returns the tips of the rows: token, its number, its probability and the logarithm of that."""
+    tips = []
+    for token, share in bio.top(step):
+        given = {"token": token_words(piece(token)), "id": token, "share": f"{share:.3g}"}
+        if share > 0:
+            tips.append(tr("{token}, token {id}: p {share}, log p {log}", log=log_words(share), **given))
+        else:
+            tips.append(tr("{token}, token {id}: p {share}", **given))
+    if bio.candidate_ranks[step] == OUTSIDE:
+        sample = int(bio.candidates[step])
+        tips.append(tr("{token}, token {id}", token=token_words(piece(sample)), id=sample))
+    return tips
 
 
 def _rows(bio: History, step: int, piece: Piece) -> list[tuple[str, str, str, str]]:
@@ -205,7 +222,7 @@ def _rows(bio: History, step: int, piece: Piece) -> list[tuple[str, str, str, st
     for rank, (token, share) in enumerate(bio.top(step)):
         of_guess = both if token == sample else tr("best guess")
         was = of_guess if token == guess else fate if token == sample else ""
-        rows.append((str(rank + 1), token_words(piece(token)), share_words(share), was))
+        rows.append((str(rank + 1), token_words(piece(token)), chance_words(share), was))
     if bio.candidate_ranks[step] == OUTSIDE:
         rows.append((f">{bio.depth}", token_words(piece(sample)), tr("not recorded"), fate))
     return rows

@@ -8,8 +8,8 @@ from PySide6.QtCore import Slot
 
 from app.canvas.words import token_words
 from app.design.choice_box import ChoiceBox
+from app.inspector.words import chance_words
 from app.player.player import Player
-from app.state.run.answers import share_words
 from app.system.i18n import tr
 from engine import SafelightError
 
@@ -44,7 +44,7 @@ class TokenChoice(ChoiceBox):
             if tokens is not None and shares is not None:
                 step = min(frame.step + 1, record.steps - 1)
                 for token, share in zip(tokens[step, position], shares[step, position], strict=True):
-                    self.addItem(f"{token_words(player.piece(int(token)))}  {share_words(float(share))}", int(token))
+                    self.addItem(f"{token_words(player.piece(int(token)))}  {chance_words(float(share))}", int(token))
         if kept or not self.count():
             self.setEditText(kept)
 

@@ -44,17 +44,10 @@ class InfluenceView(QWidget):
         self._place: tuple[int, int] | None = None  # block and frame that were measured
         self._busy = False
         self._refusal = self._needed = ""
-        self.measure = button(tr("Measure"), tr("Measure what depends on this token"))
+        self.measure = button(tr("Measure"), tr("Measure what depends on this token"), role="plain")
         self.reason = label("", "caption", wrap=True)
         self.problem = label("", "error", wrap=True)
-        self.teaching = label(
-            tr(
-                "One denoising step is run with the token above in the selected cell. Every other cell is coloured by "
-                "how much its prediction changes."
-            ),
-            "caption",
-            wrap=True,
-        )
+        self.teaching = label("", "caption", wrap=True)
         self.what = label("", wrap=True, selectable=True)
         self.what.setAccessibleName(tr("What was measured"))
         self.how = label(
@@ -154,8 +147,8 @@ class InfluenceView(QWidget):
     @Slot()
     def _open(self) -> None:
         self.show_problem("")
-        self.clear()
         self._enable()
+        self.clear()
 
     @Slot()
     def _enable(self) -> None:
@@ -167,11 +160,22 @@ class InfluenceView(QWidget):
         elif self._choice.listed == int(snapshot.tokens(calm=True)[position]):
             reason = tr("This token stands there already; choose another one.")
         else:
-            reason = "" if self._choice.currentText() else tr("Choose a token above.")
+            reason = "" if self._choice.currentText() else tr("Choose a token in the list beside Pin.")
         reason = self._refusal or reason
+        self.teaching.setText(self._teaching(position if has_cell else NOTHING))
         self.reason.setText(reason)
         self.reason.setVisible(bool(reason))
         self.measure.setEnabled(not reason)  # it stays enabled during a measurement, so that it keeps the focus
+
+    def _teaching(self, position: int) -> str:
+        """Says what would be measured, with the token that is chosen for the cell at ``position``."""
+        listed, text = self._choice.listed, self._choice.currentText()
+        token = self._player.piece(listed) if listed is not None else text
+        coloured = tr("Every other cell is coloured by how much its prediction changes.")
+        if position == NOTHING or not token:
+            return tr("One denoising step is run with another token in the selected cell. {rest}", rest=coloured)
+        given = {"token": token_words(token), "cell": self._player.name_of(position)}
+        return tr("One denoising step is run with {token} in {cell}. {rest}", rest=coloured, **given)
 
     @Slot()
     def _ask(self) -> None:

@@ -12,6 +12,7 @@ from engine.text.message import read_images
 
 SHORTEST_FENCE = 3
 LONGEST_NAME = 1_000  # characters of a file name
+_ATTACHED = re.compile(rf"File: ([^\n]{{1,{LONGEST_NAME}}})\n\n(`{{3,}})\w*\n(?:.*?\n)?\2(?:\n\n|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,17 @@ def fence_for(text: str) -> str:
     """Returns the backticks that open and close a code block around a text: one more than any run of them in it."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     return "`" * max(SHORTEST_FENCE, longest + 1)
+
+
+def apart(text: str) -> tuple[list[str], str]:
+    """Returns the names of the files at the beginning of a text that ``with_attachments`` made, and the prompt after
+    them.
+    """
+    names, at = [], 0
+    while (found := _ATTACHED.match(text, at)) is not None:
+        names.append(found[1])
+        at = found.end()
+    return names, text[at:]
 
 
 def with_attachments(prompt: str, attachments: Sequence[Attachment]) -> str:

@@ -262,6 +262,17 @@ def test_words_and_table_follow_the_frame(view, player):
     assert view.now.text() == "Finished as 'k'."
 
 
+def test_small_probabilities_have_their_logarithm_and_tokens_their_number(view, player):
+    event = made_up.step_event(
+        0, [A, A], [A, A], [True, True], top=([[A, B, C]] * 2, [[0.99995, 3.2e-5, 0.0]] * 2), entropy=[0.0, 0.0]
+    )
+    player.open(made_up.Recorded([made_up.started(2), event]))
+    player.select(0)
+    assert [row[2] for row in view.table.rows()] == ["over 99.9 %", "log p −10.35", "0.0 %"]
+    assert view.table.item(1, 1).toolTip() == f"{token_words(letter(B))}, token {B}: p 3.2e-05, log p −10.35"
+    assert view.table.item(2, 2).toolTip() == f"{token_words(letter(C))}, token {C}: p 0"
+
+
 def test_it_says_when_candidates_were_not_recorded(view, player):
     player.open(made_up.Recorded(life(top=False)))
     player.select(0)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
@@ -18,9 +18,11 @@ import engine
 from app.context import INSPECTOR, AppContext
 from app.inspector import run_catalog
 from app.inspector.controller import InspectorController, build
+from app.inspector.page import CELL, CHANGE
 from app.inspector.run_cards import BlankCard
+from app.state.run.replay import NOISE, Frame
 from engine.events import TextArrived
-from engine.trace import read_header
+from engine.trace import Parent, Trace, read_header
 from tests.engine.traces import header, made_up, write
 
 Open = Callable[..., InspectorController]
@@ -122,6 +124,44 @@ def test_a_kept_run_is_opened_and_stands_in_the_tree(qtbot: QtBot, context: AppC
     assert inspector.page.player.trace is not None
     assert inspector.page.player.trace.path == one
     qtbot.waitUntil(lambda: inspector.forks.tree.topLevelItemCount() == 1)
+
+
+def test_a_new_run_opens_at_its_first_step_and_first_tab_and_a_fork_stays(
+    context: AppContext, open_inspector: Open
+) -> None:
+    one, two = keep(context, "one", "two")
+    inspector = open_inspector()
+    page = inspector.page
+    inspector.open_key(str(one))
+    assert page.player.frame == Frame(0, 0)
+    page.side.setCurrentIndex(CHANGE)
+    inspector.open_key(str(two))
+    assert (page.player.frame, page.side.currentIndex()) == (Frame(0, 0), CELL)
+    page.side.setCurrentIndex(CHANGE)
+    opened = page.player.trace
+    assert opened is not None
+    parent = Parent(opened.header.id, 0, 0)
+    page.follow_live(
+        Trace(header=dataclasses.replace(opened.header, id="fork", parent=parent), piece=str, is_special=bool)
+    )
+    assert page.side.currentIndex() == CHANGE
+    inspector.inspect(opened, place=0)
+    assert page.player.frame == Frame(0, NOISE)
+
+
+def test_a_message_leaves_the_controls_of_time_free(context: AppContext, open_inspector: Open) -> None:
+    (one,) = keep(context, "one")
+    inspector = open_inspector()
+    page = inspector.page
+    assert inspector.notice is None  # the window's, over the list of runs
+    inspector.open_key(str(one))
+    assert inspector.notice is not None
+    inspector.notice.show_done("Exported run.html", "Show", lambda: None)
+    page.grab()
+    over = inspector.notice.rect().translated(inspector.notice.mapTo(page, QPoint()))
+    for part in (page.transport, page.filmstrip, page.captions):
+        assert not over.intersects(part.rect().translated(part.mapTo(page, QPoint())))
+    assert page.main.rect().translated(page.main.mapTo(page, QPoint())).contains(over)
 
 
 def test_a_file_that_cannot_be_read_is_said_once_and_hides_no_other(

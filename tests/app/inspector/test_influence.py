@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QMouseEvent
 
+from app.canvas.words import token_words
 from app.design import themes
 from app.design.tokens import DARKROOM, PAPER, color, entropy_color
 from app.inspector.forks.token_choice import TokenChoice
@@ -84,6 +85,18 @@ def test_asking_with_a_recorded_candidate(influence, choice, player, qtbot):
     with qtbot.waitSignal(influence.asked) as asked:
         qtbot.mouseClick(influence.measure, Qt.MouseButton.LeftButton)
     assert asked.args == [2, other]
+
+
+def test_the_token_is_named_and_measure_looks_as_a_button(influence, choice, player):
+    assert "with another token in the selected cell" in influence.teaching.text()
+    player.select(2)
+    choice.setEditText(" x")
+    assert "is run with ' x' in position 2." in influence.teaching.text()
+    choice.setCurrentIndex(0)
+    assert f"is run with {token_words(player.piece(choice.listed))} in position 2." in influence.teaching.text()
+    choice.setEditText("")
+    assert influence.reason.text() == "Choose a token in the list beside Pin."
+    assert influence.measure.property("role") == "plain"
 
 
 def test_asking_with_text(influence, choice, player, qtbot):

@@ -9,6 +9,7 @@ from typing import Any
 
 from app.inspector.forks.panel import RunItem
 from app.inspector.run_lists import first_offers, other_offers, run_tree
+from app.state.chat.attachment import Attachment, apart, with_attachments
 from engine import Fork, GalleryTrace, TraceHeader
 from engine.trace import Parent
 from tests.engine.traces import header
@@ -25,6 +26,42 @@ def test_the_users_runs_come_before_the_gallery() -> None:
         ("Counting", "g", "Gallery"),
     ]
     assert re.search(r"^2026-01-01 \d\d:00 ", offers[0].hint)  # whatever the locale
+
+
+def test_a_fork_has_a_title_of_its_own() -> None:
+    pins = Fork(0, 3, pinned=((12, 5), (13, 6), (14, 7)), settings=(("entropy_bound", 0.3),))
+    of = {"parent": Parent("root", 0, 3)}
+    runs = [
+        run("root", prompt="Name three colours."),
+        run("pins", prompt="Name three colours.", changes=(Fork(0, 0, banned=(5,)), pins), **of),
+        run("seed", prompt="Name three colours.", changes=(Fork(0, 0, banned=(5, 6), seed=8),), **of),
+        run("nothing", prompt="Name three colours. " * 9, changes=(Fork(0, 0),), **of),
+        run("gaps", prompt="Name [[…]].", changes=(Fork(0, 0, pinned=((1, 2),)),)),  # no fork of another run
+    ]
+    assert [offer.title for offer in first_offers([], [(one, one.id) for one in runs])] == [
+        "Name three colours.",
+        "Fork of Name three colours., pinned 3 cells, boldness 0.3 nats",
+        "Fork of Name three colours., banned 2 tokens, seed 8",
+        "Fork of Name three colours. Name three colours.…, nothing changed",
+        "Name [[…]].",
+    ]
+    others = other_offers(run("here", prompt="another"), [], [(runs[1], "pins")], [], {})
+    assert others[0].title == "Fork of Name three colours., pinned 3 cells, boldness 0.3 nats"
+
+
+def test_files_in_a_prompt_are_named_in_its_title() -> None:
+    window = Attachment("pasted.txt", "# The window\n\nFile: no\n```\ncode\n```\n")
+    table, empty = Attachment("a table.csv", "1,2"), Attachment("x", "")
+    for prompt, files, title in (
+        ("Summarise\nthis.", (window,), "Summarise this. · pasted.txt"),
+        ("Summarise.", (window, table, empty), "Summarise. · pasted.txt · a table.csv · x"),
+        ("", (window,), "pasted.txt"),
+        ("File: x", (), "File: x"),
+        ("File: x\n\n```\nnever closed", (), "File: x ``` never closed"),
+    ):
+        (offer,) = first_offers([], [(run("a", prompt=with_attachments(prompt, files)), "a")])
+        assert offer.title == title
+        assert apart(with_attachments(prompt, files)) == ([file.name for file in files], prompt)
 
 
 def test_runs_of_the_same_prompt_come_first_and_each_run_once() -> None:
