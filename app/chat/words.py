@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.state.chat.conversation import Answer
+from app.state.chat.language import is_foreign
 from app.state.chat.prompts import Suggestion
 from app.state.chat.routing import has_gaps
 from app.state.run.canvas import BlockState, CanvasState
@@ -13,6 +14,7 @@ from app.state.run.figures import rate_text
 from app.state.unlearned import unlearned_line
 from app.system.i18n import tr, trn
 from engine import catalog
+from engine.catalog import TALK
 from engine.tasks import skills, wording
 from engine.tasks.tool_questions import NO_TOOL, tool_for
 
@@ -184,6 +186,8 @@ def doubt(prompt: str, answer: Answer) -> Caveat | None:
     Questions for a tool are not, unless the model says that it has none.
     Answers of other models cannot be checked; ``Answer.notices`` reports blocks that did not converge.
     """
+    if answer.model == TALK.id and answer.status == "done" and is_foreign(prompt):
+        return Caveat(tr("{model} writes English only: to this prompt it can only guess.", model=TALK.title), ())
     traits = catalog.traits(Path(answer.model).name, answer.adapter)
     is_other = answer.rewriting is not None or has_gaps(prompt)  # no program knows what belongs there
     if not traits.wants_wording or answer.status != "done" or answer.figures.is_cut or is_other:

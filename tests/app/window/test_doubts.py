@@ -14,7 +14,7 @@ from app.state.chat.conversation import Answer
 from app.state.chat.prompts import suggestions
 from app.window.main_window import MainWindow
 from engine import BASE, SKILLS, SUDOKU, TOOLS, GenerationConfig
-from engine.catalog import traits
+from engine.catalog import TALK, traits
 from engine.tasks import skills, sudoku
 from tests.fake_engine import FakeEngine
 
@@ -47,7 +47,43 @@ def test_what_a_model_of_skills_cannot_know_is_said(prompt: str, text: str, said
             assert all(skills.solve(near.prompt) for near in found.nearest)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "is_foreign"),
+    [
+        ("Wie geht es dir heute?", True),
+        ("Was ist Liebe?", True),
+        ("Erkläre mir, warum der Himmel blau ist.", True),
+        ("Pourquoi le ciel est bleu ?", True),
+        ("¿Cuál es la capital de Francia?", True),
+        ("Perché il cielo è blu?", True),
+        ("Por que o céu é azul? Você sabe?", True),
+        ("Waarom is de lucht blauw?", True),
+        ("日本の首都はどこですか", True),
+        ("Какая столица Франции?", True),
+        ("ما هي عاصمة فرنسا؟", True),
+        ("What is the capital of France?", False),
+        ("Write a line about the sea.", False),
+        ("What does “ich liebe dich nicht” mean?", False),
+        ("Translate über to English.", False),
+        ("La La Land", False),
+        ("El Paso weather", False),
+        ("Tell me about das Boot and die Hard.", False),
+        ("What is π times 2?", False),
+        ("17*23", False),
+        ("🎉🔥😂", False),
+        ("", False),
+        ("hello", False),
+        ("def f(x): return x + 1", False),
+    ],
+)
+def test_talk_says_that_it_writes_english_only(prompt: str, is_foreign: bool) -> None:
+    found = doubt(prompt, answered("Der Hölig", TALK.id))
+    said = "" if found is None else found.text
+    assert said == ("Safelight Talk writes English only: to this prompt it can only guess." if is_foreign else "")
+
+
 def test_of_other_models_and_of_answers_under_way_nothing_is_said() -> None:
+    assert doubt("Wie geht es dir heute?", answered("x", "/models/large")) is None
     assert doubt("Say hi", answered("x", "/models/large")) is None
     assert doubt("0" * 81, answered("x", SUDOKU)) is None
     assert doubt("0" * 81, answered("x", BASE, "sudoku-lora")) is None
