@@ -121,25 +121,27 @@ _folders: dict[str, QTemporaryDir] = {}
 
 
 def draw_marks(theme: Theme) -> str:
-    """Draws the arrows and marks, which a style sheet can only read from files. The folder is deleted when the app
-    ends.
+    """Draws the arrows and marks in the size of the text: a style sheet can only read them from files, and does not
+    enlarge them. The folder is deleted when the app ends.
 
     Returns an empty text if no temporary folder can be made.
     """
-    if theme.name in _folders:
-        return _folders[theme.name].path()
-    folder = _folders[theme.name] = QTemporaryDir()
+    side = px(10)
+    kept = f"{theme.name} {side}"
+    if kept in _folders:
+        return _folders[kept].path()
+    folder = _folders[kept] = QTemporaryDir()
     if not folder.isValid():
         return ""
     shades = {"": theme.faint_ink, "-off": theme.line_strong}
     for name, points in _STROKES.items():
         for suffix, shade in shades.items():
             for scale in (1, 2):
-                image = QImage(10 * scale, 10 * scale, QImage.Format.Format_ARGB32_Premultiplied)
+                image = QImage(side * scale, side * scale, QImage.Format.Format_ARGB32_Premultiplied)
                 image.fill(Qt.GlobalColor.transparent)
                 painter = QPainter(image)
                 painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-                painter.scale(scale, scale)
+                painter.scale(side * scale / 10, side * scale / 10)
                 stroke = QPen(
                     QColor(theme.on_accent if name in ("check", "dot") else shade), 4 if name == "dot" else 1.6
                 )

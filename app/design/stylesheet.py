@@ -86,6 +86,7 @@ def stylesheet(theme: Theme, icons: str = "") -> str:
     for name, pixels in sizes.items():
         text = text.replace(f"@text_{name}@", f"{pixels}px")
     text = text.replace("@control@", f"{px(CONTROL)}px")
+    text = re.sub(r"@(\d+)@", lambda found: f"{px(int(found[1]))}px", text)  # lengths that go with the text
     return sized(text)
 
 
@@ -319,21 +320,21 @@ QSpinBox QLineEdit, QDoubleSpinBox QLineEdit, QComboBox QLineEdit {
     border: none; background: transparent; padding: 0 0 0 8px; min-height: 0;
 }
 QSpinBox::up-button, QDoubleSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::down-button {
-    subcontrol-origin: border; width: 22px; border: none; background: transparent;
+    subcontrol-origin: border; width: @22@; border: none; background: transparent;
 }
 QSpinBox::up-button, QDoubleSpinBox::up-button { subcontrol-position: top right; margin-top: 3px; }
 QSpinBox::down-button, QDoubleSpinBox::down-button { subcontrol-position: bottom right; margin-bottom: 3px; }
-QSpinBox::up-arrow, QDoubleSpinBox::up-arrow { image: url(@icons@/up.png); width: 10px; height: 10px; }
+QSpinBox::up-arrow, QDoubleSpinBox::up-arrow { image: url(@icons@/up.png); width: @10@; height: @10@; }
 QSpinBox::down-arrow, QDoubleSpinBox::down-arrow, QComboBox::down-arrow {
-    image: url(@icons@/down.png); width: 10px; height: 10px;
+    image: url(@icons@/down.png); width: @10@; height: @10@;
 }
 QSpinBox::up-arrow:disabled, QDoubleSpinBox::up-arrow:disabled, QSpinBox::up-arrow:off, QDoubleSpinBox::up-arrow:off {
     image: url(@icons@/up-off.png);
 }
 QSpinBox::down-arrow:disabled, QDoubleSpinBox::down-arrow:disabled, QSpinBox::down-arrow:off,
 QDoubleSpinBox::down-arrow:off, QComboBox::down-arrow:disabled { image: url(@icons@/down-off.png); }
-QComboBox { padding-right: 26px; combobox-popup: 0; qproperty-maxVisibleItems: 24; }
-QComboBox::drop-down { subcontrol-origin: border; subcontrol-position: center right; width: 26px; border: none; }
+QComboBox { padding-right: @26@; combobox-popup: 0; qproperty-maxVisibleItems: 24; }
+QComboBox::drop-down { subcontrol-origin: border; subcontrol-position: center right; width: @26@; border: none; }
 QComboBox QAbstractItemView {
     background: @surface_raised@; color: @ink@; border: 1px solid @line_strong@; border-radius: 0;
     selection-background-color: @selection@; selection-color: @ink@; outline: none;
@@ -355,10 +356,10 @@ QSlider::handle:horizontal:disabled { background: @line_strong@; }
 QCheckBox, QRadioButton { spacing: 8px; padding: 4px; border: 2px solid transparent; border-radius: 4px; }
 QCheckBox[ring="true"], QRadioButton[ring="true"] { border-color: @focus@; }
 QCheckBox::indicator, QRadioButton::indicator {
-    width: 14px; height: 14px; border: 1px solid @line_strong@; background: @surface_raised@;
+    width: @14@; height: @14@; border: 1px solid @line_strong@; background: @surface_raised@;
 }
 QCheckBox::indicator { border-radius: 3px; }
-QRadioButton::indicator { border-radius: 8px; }
+QRadioButton::indicator { border-radius: @8@; }
 QCheckBox::indicator:hover, QRadioButton::indicator:hover { border-color: @faint_ink@; }
 QCheckBox::indicator:checked { background: @accent@; border-color: @accent@; image: url(@icons@/check.png); }
 QRadioButton::indicator:checked { background: @accent@; border-color: @accent@; image: url(@icons@/dot.png); }

@@ -8,8 +8,21 @@ from dataclasses import fields
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
-from PySide6.QtGui import QColor, QFontInfo, QFontMetricsF
-from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton, QStyleOptionComboBox, QVBoxLayout, QWidget
+from PySide6.QtGui import QColor, QFontInfo, QFontMetricsF, QImage
+from PySide6.QtWidgets import (
+    QApplication,
+    QCheckBox,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QSpinBox,
+    QStyle,
+    QStyleOptionButton,
+    QStyleOptionComboBox,
+    QStyleOptionSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.design import themes
 from app.design.choice_box import ChoiceBox
@@ -238,6 +251,35 @@ def test_every_size_of_the_sheets_follows(theme, restored):  # noqa: ARG001
     set_text_percent(200)
     assert before
     assert sizes() == [2 * size for size in before]
+
+
+def test_boxes_and_arrows_grow_with_the_text(restored, qtbot):  # noqa: ARG001
+    def measured() -> list[int]:
+        window = QWidget()
+        qtbot.addWidget(window)
+        window.setStyleSheet(chrome(DARKROOM))
+        check, chooser, number = QCheckBox("x", window), ChoiceBox(), QSpinBox(window)
+        chooser.setParent(window)
+        chooser.addItem("x")
+        window.grab()  # dresses them
+        of_check, of_chooser, of_number = QStyleOptionButton(), QStyleOptionComboBox(), QStyleOptionSpinBox()
+        check.initStyleOption(of_check)
+        chooser.initStyleOption(of_chooser)
+        number.initStyleOption(of_number)
+        style, controls, parts = check.style(), QStyle.ComplexControl, QStyle.SubControl
+        found = [
+            style.subElementRect(QStyle.SubElement.SE_CheckBoxIndicator, of_check, check),
+            style.subControlRect(controls.CC_ComboBox, of_chooser, parts.SC_ComboBoxArrow, chooser),
+            style.subControlRect(controls.CC_SpinBox, of_number, parts.SC_SpinBoxUp, number),
+        ]
+        folder = re.search(r"url\((.*)/down\.png\)", chrome(DARKROOM))
+        assert folder is not None
+        return [*(rect.width() for rect in found), QImage(f"{folder[1]}/down.png").width()]
+
+    small = measured()
+    set_text_percent(200)
+    large = measured()
+    assert [round(after / before, 1) for before, after in zip(small, large, strict=True)] == [1.9, 2.0, 2.0, 2.0]
 
 
 def test_text_on_screen_grows_at_once_and_stays_so(restored, qtbot, settings: QSettings):  # noqa: ARG001
