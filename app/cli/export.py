@@ -13,16 +13,17 @@ from app.export import FORMATS, json
 from app.export.options import FPS_HIGH, FPS_LOW, Options, format_of, frames_of, parse_steps
 from app.export.run import Share, export
 from app.state.run.replay import Replay
+from app.system.memory_use import size
 from app.system.windows_start import load_torch_before_qt
 from engine import Recording, open_trace
 from engine.errors import quoted
 
 EPILOG = """\
 examples:
-  safelight export assets/traces/sudoku-hard.sltrace run.html
-  safelight export assets/traces/sudoku-hard.sltrace run.gif --no-prompt --speed 8
-  safelight export assets/traces/sudoku-hard.sltrace step.png --steps 12 --scale 2
-  safelight export assets/traces/sudoku-hard.sltrace steps.png --format strip --steps noise,1-3,end
+  safelight export assets/traces/sudoku-hard.sltrace /tmp/run.html
+  safelight export assets/traces/sudoku-hard.sltrace /tmp/run.gif --no-prompt --speed 8
+  safelight export assets/traces/sudoku-hard.sltrace /tmp/step.png --steps 12 --scale 2
+  safelight export assets/traces/sudoku-hard.sltrace /tmp/steps.png --format strip --steps noise,1-3,end
 """
 
 
@@ -76,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
     painting = _painting() if format.is_drawn else None
     with terminal.note(f"Writing {out} …"):
         missing = _finish(export(trace, out, options))
+    print(f"wrote {out}, {size(out.stat().st_size)}")
     if missing:
         terminal.say(missing)
     del painting

@@ -75,7 +75,9 @@ def test_the_command_and_the_dialog_say_it(
 ) -> None:
     real.save(tmp_path / "run.sltrace")
     assert call(str(tmp_path / "run.sltrace"), str(tmp_path / "run.html")) == 0
-    assert capsys.readouterr() == ("", f"safelight: {CUT}\n")
+    said = capsys.readouterr()
+    assert said.out.startswith(f"wrote {tmp_path / 'run.html'}, ")
+    assert said.err == f"safelight: {CUT}\n"
     player = Player()
     player.open(real)
     dialog = ExportDialog(player, None, QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat))

@@ -12,6 +12,7 @@ from PIL import Image
 from app.cli import export
 from app.cli.options import Parser
 from app.export.boards import CELL
+from app.system.memory_use import size
 from engine import SafelightError, Trace, gallery
 
 from .conftest import whole
@@ -33,10 +34,14 @@ def trace(several: Trace, tmp_path: Path) -> str:
     return str(tmp_path / "run.sltrace")
 
 
-def test_a_trace_file_becomes_what_its_name_ends_like(trace: str, tmp_path: Path) -> None:
+def test_a_trace_file_becomes_what_its_name_ends_like(
+    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in ("run.html", "run.json", "run.gif", "run.png", "run.mp4"):
         assert call(trace, str(tmp_path / name)) == 0
-        assert (tmp_path / name).stat().st_size > 1000
+        written = (tmp_path / name).stat().st_size
+        assert written > 1000
+        assert capsys.readouterr().out == f"wrote {tmp_path / name}, {size(written)}\n"
     assert call(str(tmp_path / "run.json"), str(tmp_path / "again.json")) == 0
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "run.json").read_bytes()
 
