@@ -62,7 +62,7 @@ def _view(context: AppContext, topbar: TopBar, appearance: Appearance) -> list[A
         *goings,
         Action("sidebar", tr("Show or hide the conversations"), section, switch_conversations, ("Ctrl+B",)),
         Action("sampler", tr("Show or hide the sampler"), section, topbar.strip.toggle, ("Ctrl+Shift+S",)),
-        Action("theme", tr("Switch the theme"), section, appearance.choose_next, ("Ctrl+T",)),
+        Action("theme", tr("Switch the theme: Darkroom or Paper"), section, appearance.choose_next, ("Ctrl+T",)),
         Action("larger", tr("Larger text"), section, lambda: appearance.step_text(10), ("Ctrl++", "Ctrl+=")),
         Action("smaller", tr("Smaller text"), section, lambda: appearance.step_text(-10), ("Ctrl+-",)),
     ]

@@ -57,7 +57,7 @@ class Dialogs(QObject):
         from app.window.storage import Storage
 
         context = self._context
-        tools = ToolsPanel(context.tools, lambda: context.model)
+        tools = ToolsPanel(context.tools, lambda: None if context.is_auto else context.model)  # in auto another calls
         context.model_changed.connect(tools.refresh)
         further = [(tr("Tools"), tools), (tr("Storage and privacy"), Storage(context.folders))]
         opened = SettingsDialog(context.preferences, context.values, context.settings, self._parent, further=further)

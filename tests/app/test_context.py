@@ -234,7 +234,7 @@ def test_one_part_reaches_another_without_knowing_it(qtbot: QtBot, open_context:
     with qtbot.waitSignal(context.inspect_asked) as run:
         context.inspect(Path("run.sltrace"))
     assert page.args == ["models"]
-    assert run.args == [Path("run.sltrace"), False, 0]
+    assert run.args == [Path("run.sltrace"), False, -1]
 
 
 def test_a_page_is_made_once_when_it_is_asked_for() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QSettings
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.context import ModelChoice
 from app.settings import store
+from app.tools.panel import ToolsPanel
 from app.window.main_window import MainWindow
 from engine import SKILLS, SUDOKU
 from engine.catalog import AUTO
@@ -39,6 +41,19 @@ def test_a_fresh_install_takes_a_model_for_each_prompt(qtbot: QtBot, open_window
     assert store.read_model(settings) == (AUTO, None)
     assert start(qtbot, window) == "Small models (auto)"
     assert context.is_auto
+
+
+def test_the_tools_page_counts_for_no_model_that_was_taken_by_itself(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window(None)
+    start(qtbot, window)
+    window.dialogs.open_settings()
+    settings = QApplication.activeModalWidget()
+    assert settings is not None
+    (panel,) = settings.findChildren(ToolsPanel)
+    assert panel._model() is None
+    window.context.load(SUDOKU)
+    qtbot.waitUntil(lambda: panel._model() is not None)
+    settings.close()
 
 
 def test_a_single_model_stays_the_choice_at_the_next_start(

@@ -15,6 +15,7 @@ from PySide6.QtGui import QDesktopServices, QEnterEvent, QGuiApplication
 from PySide6.QtWidgets import QApplication, QDialog
 from pytestqt.qtbot import QtBot
 
+from app.design import themes
 from app.library import Library, NewMessage
 from app.main import open_library
 from app.settings.dialog import SettingsDialog
@@ -269,6 +270,11 @@ def test_the_palette_finds_chats_models_and_settings(qtbot: QtBot, open_window: 
     find(qtbot, window, "plns gadren")
     assert window.context.session.conversation is not None
     assert library.conversation(window.context.session.conversation).title == "Plans for the garden"
+    before = themes.current()
+    find(qtbot, window, "paper")
+    assert themes.current() is not before
+    find(qtbot, window, "darkroom")
+    assert themes.current() is before
     find(qtbot, window, "boldness")
     assert window.focusWidget() is window.strip.boxes["entropy_bound"]
     find(qtbot, window, "text size")
