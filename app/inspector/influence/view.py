@@ -160,7 +160,7 @@ class InfluenceView(QWidget):
         elif self._choice.listed == int(snapshot.tokens(calm=True)[position]):
             reason = tr("This token stands there already; choose another one.")
         else:
-            reason = "" if self._choice.currentText() else tr("Choose a token in the list beside Pin.")
+            reason = "" if self._choice.currentText() else tr("Choose a token in the list before Pin.")
         reason = self._refusal or reason
         self.teaching.setText(self._teaching(position if has_cell else NOTHING))
         self.reason.setText(reason)

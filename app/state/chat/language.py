@@ -1,4 +1,4 @@
-"""Tells whether a prompt is clearly not English, by its script and a few function words. Not for texts in both."""
+"""The language of a prompt: clearly not English, by its script and a few function words, or not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ READ = 2_000  # characters that are looked at
 FEW = 0.2  # share of foreign function words that is enough where there is no English one
 _ENGLISH = (
     "the a an are of and to in for what how do does you i my me it this that with on can who where why which "
-    "write tell please make give be have not your"
+    "write please make give be have not your about"
 )
 _OTHERS = (
     "und ist nicht ich ein eine einen wie für mit auf warum bitte mir es sind kannst dir mich wer das der auch "

@@ -95,7 +95,7 @@ def test_the_token_is_named_and_measure_looks_as_a_button(influence, choice, pla
     choice.setCurrentIndex(0)
     assert f"is run with {token_words(player.piece(choice.listed))} in position 2." in influence.teaching.text()
     choice.setEditText("")
-    assert influence.reason.text() == "Choose a token in the list beside Pin."
+    assert influence.reason.text() == "Choose a token in the list before Pin."
     assert influence.measure.property("role") == "plain"
 
 
