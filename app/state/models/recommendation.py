@@ -23,7 +23,8 @@ from engine.memory.machine import Machine
 
 CONTEXT = 4096  # tokens that a recommended model must have room for
 LEFT_ON_CARD = 1_500_000_000  # bytes of a card for the desktop and the browser
-LEFT_IN_MEMORY = 3_000_000_000  # bytes of the computer's free memory that a recommended model leaves
+LEFT_IN_MEMORY, LEFT_SHARE = 3_000_000_000, 0.25
+"""Bytes, and a share of the computer's memory, that a recommended model leaves free of what is free now."""
 LEAST_CARD = 19_000_000_000  # bytes of a card on which the 4-bit 26B is recommended
 LEAST_TOKENS = 3.0  # expected tokens a second of a model that is recommended; slower than that, nobody waits
 PACKED = "int4"
@@ -85,7 +86,8 @@ def recommend(
     if machine.is_usable and machine.card is not None:
         room, order, speeds = min(machine.card.total_bytes - LEFT_ON_CARD, free), CARD, None
     else:
-        room, order = min(machine.memory_bytes, free) - LEFT_IN_MEMORY, PROCESSOR
+        left = max(LEFT_IN_MEMORY, round(LEFT_SHARE * machine.memory_bytes))
+        room, order = min(machine.memory_bytes, free) - left, PROCESSOR
     here = TALK.id if has_talk else SKILLS
     fitting = [choice for choice in order if choice in needs and needs[choice] <= room]
     quick = [choice for choice in fitting if speeds is None or speeds[choice] >= LEAST_TOKENS]

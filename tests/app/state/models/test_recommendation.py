@@ -94,13 +94,13 @@ def test_what_was_measured_to_be_too_slow_is_passed_over(
 @pytest.mark.parametrize(
     ("free", "key"),
     [
-        (22_000_000_000, GEMMA_4_BIT),
-        (20_800_000_000, LLADA2_MINI),  # the 26B would fit, with less than 3 GB to spare
-        (14_500_000_000, LLADA2_MINI),
-        (10_300_000_000, WEDLM_8B),
-        (5_100_000_000, FAST_DLLM_1_5B),
-        (4_900_000_000, DLLM_0_6B),
-        (4_700_000_000, TALK.id),
+        (25_000_000_000, GEMMA_4_BIT),
+        (24_000_000_000, LLADA2_MINI),  # the 26B would fit, with less than a quarter of all memory to spare
+        (17_500_000_000, LLADA2_MINI),
+        (14_000_000_000, WEDLM_8B),
+        (8_500_000_000, FAST_DLLM_1_5B),
+        (8_300_000_000, DLLM_0_6B),
+        (8_000_000_000, TALK.id),
     ],
 )
 def test_what_is_recommended_runs_with_what_is_free_now(needs: Needs, free: int, key: str) -> None:
