@@ -410,7 +410,7 @@ def title_in_words(header: TraceHeader) -> str:
         changed = trn("rewrote {count} place", "rewrote {count} places", len(header.marks))
     else:
         changed = _counted_change(header.changes[-1]) or tr("nothing changed")
-    return tr("Fork of {prompt}, {changes}", prompt=short, changes=changed)
+    return tr("Fork of “{prompt}”, {changes}", prompt=short, changes=changed)
 
 
 def _counted_change(change: Fork) -> str:

@@ -40,13 +40,13 @@ def test_a_fork_has_a_title_of_its_own() -> None:
     ]
     assert [offer.title for offer in first_offers([], [(one, one.id) for one in runs])] == [
         "Name three colours.",
-        "Fork of Name three colours., pinned 3 cells, boldness 0.3 nats",
-        "Fork of Name three colours., banned 2 tokens, seed 8",
-        "Fork of Name three colours. Name three colours.…, nothing changed",
+        "Fork of “Name three colours.”, pinned 3 cells, boldness 0.3 nats",
+        "Fork of “Name three colours.”, banned 2 tokens, seed 8",
+        "Fork of “Name three colours. Name three colours.…”, nothing changed",
         "Name [[…]].",
     ]
     others = other_offers(run("here", prompt="another"), [], [(runs[1], "pins")], [], {})
-    assert others[0].title == "Fork of Name three colours., pinned 3 cells, boldness 0.3 nats"
+    assert others[0].title == "Fork of “Name three colours.”, pinned 3 cells, boldness 0.3 nats"
 
 
 def test_files_in_a_prompt_are_named_in_its_title() -> None:
