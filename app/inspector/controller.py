@@ -136,6 +136,7 @@ class InspectorController(QObject):
     @Slot()
     def offer(self) -> None:
         """Shows the gallery and the runs known so far, and looks for further runs, which are added."""
+        self._over.hide()  # what was said of the run that is closed now
         self._show_offers()
         self._catalog.look()
         self._pictures.read([one.path for one in self._gallery])

@@ -200,9 +200,9 @@ def test_the_details_of_a_fork_that_failed_are_reached(
     window.context.take([RunEnded("of another run", "no"), failed])
     assert not inspector.going_on.is_forking
     assert inspector.forks.problem.text() == "The fork could not be made."
-    assert window.notices.notice.isVisible()
-    assert window.notices.notice.details.isVisible()
-    assert window.notices.notice.message.text() == "The fork could not be made."
+    assert inspector.notice is not None
+    assert inspector.notice.details.isVisible()
+    assert inspector.notice.message.text() == "The fork could not be made."
 
 
 def test_the_model_of_a_run_is_loaded_with_one_click_and_goes_on_with_it(

@@ -162,6 +162,9 @@ def test_a_message_leaves_the_controls_of_time_free(context: AppContext, open_in
     for part in (page.transport, page.filmstrip, page.captions):
         assert not over.intersects(part.rect().translated(part.mapTo(page, QPoint())))
     assert page.main.rect().translated(page.main.mapTo(page, QPoint())).contains(over)
+    page.close_button.click()
+    inspector.open_key(str(one))
+    assert not inspector.notice.isVisible()
 
 
 def test_a_file_that_cannot_be_read_is_said_once_and_hides_no_other(
