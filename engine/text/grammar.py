@@ -139,19 +139,37 @@ class GrammarState:
         return found[: next((place for place, token in enumerate(found) if token >= self._tokens.size), len(found))]
 
     def allowed(self) -> NDArray[np.bool_]:
-        """Returns the mask (V,) of tokens that may come next, without white space that JSON does not need."""
+        """Returns the mask (V,) of tokens that may come next.
+
+        JSON may have a token of white space where the model wants one, and none where only the tight form has one, so
+        that values are the model's own: a vocabulary has `` -`` and nothing like `` 3``, and behind ``2.5`` a line may
+        end. Two in a row could go on for ever.
+        """
+        found = self._first_mask()
+        if self._json is None or self._place.string:
+            return found
+        for loose in self._matchers[1:]:
+            found |= self._mask(loose)
+        blank = self._json.blank
+        is_second = self._place.tail[-1:].isspace() and (found & ~blank).any()
+        return found & ~blank if is_second else found
+
+    def _first_mask(self) -> NDArray[np.bool_]:
+        """Returns the mask (V,) of the first matcher that does not fail at it."""
         found = np.zeros(self._tokens.size, dtype=np.bool_)
         while self._matchers and not found.any():
-            try:
-                found = allowed_by(self._matchers[0], self._tokens)
-            except MatchingEndedError as error:
-                self._fail(str(error))
+            found = self._mask(self._matchers[0])
             if not self._matchers or not self._matchers[0].error:
                 break
             self._keep(self._matchers)
-        if self._json is not None and not self._place.string and (found & ~self._json.blank).any():
-            found &= ~self._json.blank  # it is never needed, and could go on for ever
         return found
+
+    def _mask(self, matcher: Matcher) -> NDArray[np.bool_]:
+        try:
+            return allowed_by(matcher, self._tokens)
+        except MatchingEndedError as error:
+            self._fail(str(error))
+            return np.zeros(self._tokens.size, dtype=np.bool_)
 
     def closing(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Returns those of the allowed tokens (V,) that bring the answer to its end; all, if none is known."""

@@ -64,6 +64,8 @@ def test_white_space_is_taken_before_something_only(model: Model, tokens: Gramma
     encode = model.tokenizer.encode
     state = begun(tokens, OutputFormat("json_object"))
     assert state.take(encode("{" + " " * 90 + '"a')) == 1
+    assert text(model, [token for token in range(128) if state.allowed()[token]]) == '\n "}'
+    assert state.take(encode(" ")) == 1
     assert text(model, [token for token in range(128) if state.allowed()[token]]) == '"}'
     assert state.take(encode(" " * 30 + '" a  ')) == 35
     assert text(model, [token for token in range(128) if state.closing(state.allowed())[token]]) == '"'
