@@ -29,7 +29,7 @@ examples:
   safelight generate "Reverse the word robot."
   safelight generate "What is 47 + 5?" --watch
   echo "Sort 9 4 7 2 6." | safelight generate - --json --seed 7
-  safelight generate "What is 47 + 5?" --json-schema '{"type": "object", "properties": {"sum": {"type": "integer"}}}'
+  safelight generate "What is 47 + 5?" --json-schema '{"type": "integer"}'
   safelight generate "Is 12 even?" --choices yes no
   safelight generate "How many circles are there?" --image assets/examples/drawing.png --model safelight-sight
   safelight generate "What is in this picture?" --image photo.jpg --model http://HOST:PORT/v1#MODEL

@@ -33,7 +33,7 @@ MOST_BLANKS = 40  # signs of white space between two parts of JSON
 _TIGHT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 _LOOSE = {"whitespace_pattern": rf"[\x20\x0A\x0D\x09]{{1,{MOST_BLANKS}}}"}
 """JSON is written tight, so that as many tokens as possible are forced; what a model wrote in between is accepted."""
-
+_BLANKS_BEHIND = tuple(bytes((sign,)) for sign in b":,0123456789")
 
 _MARK = MARK.encode()
 
@@ -141,18 +141,19 @@ class GrammarState:
     def allowed(self) -> NDArray[np.bool_]:
         """Returns the mask (V,) of tokens that may come next.
 
-        JSON may have a token of white space where the model wants one, and none where only the tight form has one, so
-        that values are the model's own: a vocabulary has `` -`` and nothing like `` 3``, and behind ``2.5`` a line may
-        end. Two in a row could go on for ever.
+        Behind a sign of ``_BLANKS_BEHIND``, JSON may have a token of white space where the model wants one, and none
+        where only the tight form has one, so that values are the model's own: a vocabulary has `` -`` and nothing like
+        `` 3``, and behind ``2.5`` a line may end. Elsewhere white space is not needed, and could go on for ever.
         """
         found = self._first_mask()
         if self._json is None or self._place.string:
             return found
-        for loose in self._matchers[1:]:
-            found |= self._mask(loose)
-        blank = self._json.blank
-        is_second = self._place.tail[-1:].isspace() and (found & ~blank).any()
-        return found & ~blank if is_second else found
+        if self._place.tail[-1:] in _BLANKS_BEHIND:
+            for loose in self._matchers[1:]:
+                found |= self._mask(loose)
+        elif (found & ~self._json.blank).any():
+            found &= ~self._json.blank
+        return found
 
     def _first_mask(self) -> NDArray[np.bool_]:
         """Returns the mask (V,) of the first matcher that does not fail at it."""

@@ -190,6 +190,7 @@ def test_ctrl_c_while_loading(capsys: Capture, monkeypatch: Patch) -> None:
     [
         (["--choices", "18", "19"], "19"),
         (["--json-schema", '{"const": {"é": 1}}'], '{"é": 1}'),
+        (["--json-schema", '{"type": "integer"}'], "19"),
         (["--regex", "x(yz)"], "xyz"),
     ],
 )

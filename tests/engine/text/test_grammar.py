@@ -64,11 +64,19 @@ def test_white_space_is_taken_before_something_only(model: Model, tokens: Gramma
     encode = model.tokenizer.encode
     state = begun(tokens, OutputFormat("json_object"))
     assert state.take(encode("{" + " " * 90 + '"a')) == 1
-    assert text(model, [token for token in range(128) if state.allowed()[token]]) == '\n "}'
-    assert state.take(encode(" ")) == 1
     assert text(model, [token for token in range(128) if state.allowed()[token]]) == '"}'
     assert state.take(encode(" " * 30 + '" a  ')) == 35
     assert text(model, [token for token in range(128) if state.closing(state.allowed())[token]]) == '"'
+
+
+def test_white_space_may_stand_where_a_value_could_be_another_without_it(model: Model, tokens: GrammarTokens) -> None:
+    state = begun(tokens, person(sizes={"type": "array", "items": {"type": "integer"}}))
+    for written, signs in (
+        ('{"sizes": [', "-0123456789]"), ("4", "\n ,0123456789]"), (",", "\n -0123456789"), (" ", "-0123456789"),
+        ("-", "0123456789"), ("7\n", ",]"), (",", "\n -0123456789"), ("5", "\n ,0123456789]"), ("]", "}"),
+    ):  # fmt: skip
+        assert state.take(model.tokenizer.encode(written)) == len(written)
+        assert sorted(text(model, [token for token in range(128) if state.allowed()[token]])) == sorted(signs)
 
 
 def test_an_end_is_taken_only_where_the_answer_is_whole(model: Model, tokens: GrammarTokens) -> None:
