@@ -19,6 +19,7 @@ _PART = re.compile(
 )
 _PLAIN_CLASS = re.compile(r"\[-?(?:[a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9]|[A-Za-z0-9 _.,:;/!?@#$%&'()*+<=>{|}`~])*-?\]")
 """Classes of ASCII characters that JSON does not escape."""
+_LITERAL_OPEN = re.compile(r"(?<!\\)\[(?!:)")  # in a class; other dialects take it for a class in it
 _PLAIN = frozenset(string.ascii_letters + string.digits + string.punctuation + " ") - {'"', "\\"}
 _ASCII_KINDS = frozenset(("\\d", "\\w"))  # in a schema's pattern; elsewhere they are of all scripts
 
@@ -51,6 +52,22 @@ def check_pattern(pattern: str, where: str) -> None:
             sizes[-1] += 1
         if sum(sizes) > MOST_PATTERN_SIZE:
             raise SafelightError(f"{where} is {quoted(pattern)}, which repeats too much; make it simpler")
+
+
+def in_json(pattern: str) -> str:
+    """Returns a schema's pattern with its classes split, so that the grammar of a JSON string holds them.
+
+    A class with control characters lets quotation marks and backslashes through there, whether it has them or not.
+    Those of them that JSON can write by a letter stand by themselves, and the others are never written.
+    """
+
+    def split(part: re.Match[str]) -> str:
+        if part.lastgroup != "class" or _PLAIN_CLASS.fullmatch(part[0]):
+            return part[0]
+        inner = part[0][0] + _LITERAL_OPEN.sub(r"\\[", part[0][1:])
+        return rf"(?:[{inner}&&[^\x00-\x1f]]|[{inner}&&[\n\r\t\x08\x0c]])"
+
+    return _PART.sub(split, pattern)
 
 
 def longest_match(pattern: str, *, in_json: bool = False) -> float:

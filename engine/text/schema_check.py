@@ -11,11 +11,22 @@ import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
+from urllib.parse import unquote
 
 from engine.errors import SafelightError, quoted
 from engine.text.output_format import check_unicode
-from engine.text.pattern_size import check_pattern
-from engine.text.schema_parts import LISTS, ONE, TOGETHER, escaped, found_at, inner_schemas, references_in
+from engine.text.pattern_size import check_pattern, in_json
+from engine.text.schema_parts import (
+    LISTS,
+    ONE,
+    TOGETHER,
+    changed,
+    escaped,
+    found_at,
+    inner_schemas,
+    references_in,
+    unescaped,
+)
 from engine.text.schema_recursion import unrolled
 
 MOST_SCHEMAS, MOST_DEPTH = 2_000, 32  # schemas in a schema, and their nesting
@@ -34,12 +45,20 @@ _REFUSED = frozenset((
     "dependentSchemas", "dependencies", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef",
     "$id", "disallow", "divisibleBy", "extends",
 ))  # fmt: skip
-_HARMLESS = {"uniqueItems": False, "minContains": 0, "unevaluatedItems": True, "unevaluatedProperties": True}
+_HARMLESS = {"uniqueItems": False, "unevaluatedItems": True, "unevaluatedProperties": True, "dependencies": {},
+             "dependentRequired": {}, "dependentSchemas": {}}  # fmt: skip
+_WITH = {"if": ("then", "else"), "then": ("if",), "else": ("if",), "minContains": ("contains",),
+         "maxContains": ("contains",)}  # fmt: skip
+"""Those without effect unless one of these stands beside them."""
+_REMARKS = ("title", "description", "default", "examples", "$comment", "$id", "$schema", "propertyNames")
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _MAPS = ("properties", "patternProperties", "$defs", "definitions")
 _KNOWN = frozenset((*_COUNTS, *_BOUNDS, *LISTS, *_MAPS, *ONE, "type", "enum", "const", "required", "pattern",
                     "format", "multipleOf", "$ref"))  # fmt: skip
+_OF_TEXTS = frozenset((*TOGETHER, "enum", "const", "pattern", "minLength", "maxLength", "format", "$ref"))
+_LEAP = r"(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
+_REAL_DAY = rf"^(?:\d{{4}}-(?:0[13-9]|1[0-2])|\d{{4}}-02-(?:[01]\d|2[0-8])|{_LEAP}-02-29)"
 _TYPES = ("string", "integer", "number", "boolean", "null", "object", "array")
 
 Lacks = Callable[[str], str]
@@ -59,8 +78,10 @@ def checked_schema(schema: Mapping[str, Any], lacks: Lacks, only: str | None = N
     check = _Check(schema, lacks, only)
     found = check.schema(schema, "", 0)
     assert isinstance(found, dict)
-    check.check_references()
-    return check.counted(unrolled(found))
+    check.check_references(found)
+    whole = _with_classes(check.counted(unrolled(found)))
+    assert isinstance(whole, dict)
+    return whole
 
 
 class _Check:
@@ -83,7 +104,8 @@ class _Check:
             raise _wrong(place, f"must be a schema, not {quoted(raw)}")
         found: dict[str, Any] = {}
         for name, value in raw.items():
-            if name in _REFUSED and (depth or name != "$id") and _HARMLESS.get(name) is not value:
+            has_effect = any(one in raw for one in _WITH.get(name, (name,))) and _HARMLESS.get(name) != value
+            if name in _REFUSED and (depth or name != "$id") and has_effect:
                 raise _wrong(place, f"has {quoted(name)}, which is not supported; leave it out")
             if name in _KNOWN:
                 kept = self._keyword(name, value, f"{place}/{escaped(name)}", depth)
@@ -91,8 +113,11 @@ class _Check:
                     found[name] = kept
         if "propertyNames" in raw:
             self._name(found, raw["propertyNames"], f"{place}/propertyNames", depth)
-        if self._only is not None and "pattern" in found:
-            found["allOf"] = [*found.get("allOf", []), {"pattern": self._only}]
+        self._check_count(found, place)
+        patterns = [self._only] if self._only is not None and "pattern" in found else []
+        patterns += [_REAL_DAY] if found.get("format") in ("date", "date-time") else []
+        if patterns:
+            found["allOf"] = [*found.get("allOf", []), *({"pattern": one} for one in patterns)]
         return found
 
     def _keyword(self, name: str, value: Any, place: str, depth: int) -> Any:
@@ -104,6 +129,7 @@ class _Check:
             return self._members(name, value, place, depth)
         if name in _COUNTS:
             most = MOST_COUNT if name.startswith("min") else 2**31 - 1
+            value = int(value) if isinstance(value, float) and value.is_integer() else value
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
                 raise _wrong(place, f"must be a whole number from 0 to {most}, not {quoted(value)}")
         elif name in _BOUNDS or name == "multipleOf":
@@ -127,7 +153,7 @@ class _Check:
                 return value if value in FORMATS else None
             check_pattern(value, f"the schema's {place}")
         elif name == "$ref":
-            self._reference(value, place)
+            return self._reference(value, place)
         return value
 
     def _members(self, name: str, value: Any, place: str, depth: int) -> dict[str, Any]:
@@ -145,18 +171,58 @@ class _Check:
         return found
 
     def _name(self, found: dict[str, Any], raw: Any, place: str, depth: int) -> None:
-        """Holds the names of an object's members that are not described to a list or a pattern, if they have one."""
-        names, others = self.schema(raw, place, depth + 1), found.get("additionalProperties", True)
-        if not isinstance(names, dict) or others is False or "patternProperties" in found:
+        """Holds the names of an object's members to a list, or to a pattern or lengths.
+
+        Raises:
+            SafelightError: they cannot be held to what is asked.
+        """
+        names = self.schema(raw, place, depth + 1)
+        while isinstance(names, dict) and names.keys() == {"$ref"}:
+            depth += 1  # which also ends references that lead nowhere
+            names = self.schema(self._raw_at(names["$ref"], place), place, depth + 1)
+        names = {"enum": []} if names is False else {} if names is True else names
+        kinds = names.get("type", "string")
+        rest = {key: one for key, one in names.items() if key in _OF_TEXTS} if "string" in kinds else {"enum": []}
+        if rest.get("allOf") == [{"pattern": self._only}]:  # what ``schema`` has added
+            del rest["allOf"]
+        if not rest:
             return
-        if "enum" in names:
-            own = found.get("properties", {})
-            for name in names["enum"]:
-                if isinstance(name, str):
-                    own = {**own, name: own.get(name, others)}
-            found |= {"properties": own, "additionalProperties": False}
-        elif "pattern" in names:
-            found |= {"patternProperties": {names["pattern"]: others}, "additionalProperties": False}
+        least, most = rest.pop("minLength", 0), rest.pop("maxLength", MOST_COUNT)
+        lists = [rest.pop("enum")] if "enum" in rest else []
+        lists += [[rest.pop("const")]] if "const" in rest else []
+
+        def fits(name: Any) -> bool:
+            return isinstance(name, str) and least <= len(name) <= most and all(name in one for one in lists)
+
+        own, others = found.get("properties", {}), found.get("additionalProperties", True)
+        listed = [name for name in lists[0] if fits(name)] if lists else None
+        pattern = rest.pop("pattern", None) if (least, most) == (0, MOST_COUNT) and listed is None else None
+        beside = found.pop("patternProperties", {})
+        if (
+            rest
+            or (beside and listed != [])
+            or (pattern and own)
+            or (listed is None and own and not isinstance(others, bool))
+        ):
+            raise _wrong(place, "cannot be held here; give a list, a pattern or lengths alone, or leave it out")
+        found["properties"] = {name: one for name, one in own.items() if pattern or fits(name)}
+        if listed is not None and others is not False:
+            found["properties"] |= {name: others for name in listed if name not in own}
+        elif listed is None and others is not False:
+            pattern = pattern or f"^[\\s\\S]{{{least},{'' if most == MOST_COUNT else most}}}$"
+            check_pattern(pattern, f"the schema's {_short(place)}")
+            found["patternProperties"] = {pattern: others}
+        found["additionalProperties"] = False
+
+    def _check_count(self, found: Mapping[str, Any], place: str) -> None:
+        """Checks that a count of members is not met by the same name twice."""
+        is_free = found.get("additionalProperties", True) is not False or found.get("patternProperties")
+        least, kinds = found.get("minProperties", 0), found.get("type", "object")
+        if is_free and "object" in kinds and least > 1 + len(set(found.get("required", ()))):
+            raise _wrong(
+                f"{place}/minProperties",
+                f"is {least}, and an answer could give one name twice; list the names in properties and required",
+            )
 
     def _writable(self, value: Any, place: str) -> None:
         """Checks that the model can write a value."""
@@ -175,20 +241,61 @@ class _Check:
         elif isinstance(value, float) and not math.isfinite(value):
             raise _wrong(place, f"has {quoted(value)}, which is not JSON")
 
-    def _reference(self, value: Any, place: str) -> None:
+    def _reference(self, value: Any, place: str) -> str:
+        """Returns a reference as the path that it stands for."""
         if not isinstance(value, str):
             raise _wrong(place, f"must be a text, not {quoted(value)}")
         if not value.startswith("#"):
             raise _wrong(place, f"is {quoted(value)}; only parts of the schema itself can be referred to, with #/…")
         if value != "#" and not value.startswith("#/"):
             raise _wrong(place, f"is {quoted(value)}; write the reference as #/$defs/NAME")
-        self._references.setdefault(value, place)
+        path = unquote(value)
+        self._references.setdefault(path, place)
+        return path
 
-    def check_references(self) -> None:
-        """Checks that each reference leads to a schema."""
-        for reference, place in self._references.items():
-            if reference[1:] not in self._places or "propertyNames" in reference.split("/"):
-                raise _wrong(place, f"refers to {quoted(reference)}, where there is no schema")
+    def check_references(self, whole: dict[str, Any]) -> None:
+        """Checks that each reference leads to a schema; what stands under keywords of others is put into ``whole``."""
+        done = set[str]()
+        while new := self._references.keys() - done:
+            for reference in sorted(new):
+                done.add(reference)
+                if reference[1:] not in self._places or "propertyNames" in reference.split("/"):
+                    raw = self._raw_at(reference, self._references[reference])
+                    *names, last = (unescaped(name) for name in reference.split("/")[1:])
+                    here: Any = whole
+                    for name in names:
+                        here = here[int(name)] if isinstance(here, list) else here.setdefault(name, {})
+                    here[last] = self.schema(raw, reference[1:], 1)
+                try:
+                    found_at(whole, reference)
+                except (LookupError, TypeError):  # ``propertyNames`` has left it out
+                    raise self._nothing_at(reference, self._references[reference]) from None
+
+    def _raw_at(self, reference: str, place: str) -> Any:
+        """Returns the schema at a reference as it came, under a known keyword or one of others."""
+        found, kind = self._root, "schema"
+        for name in reference.split("/")[1:]:
+            if kind == "schema":
+                kind = "part" if name in (*_MAPS, *LISTS) else "schema" if name in ONE else "others"
+                kind = "" if kind == "others" and name in (*_REMARKS, *_REFUSED, *_KNOWN) else kind
+            elif kind == "part":
+                kind = "schema"
+            key = unescaped(name)
+            if isinstance(found, Mapping) and key in found:
+                found = found[key]
+            elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+                found = found[int(key)]
+            else:
+                kind = ""
+            if not kind:
+                break
+        if kind not in ("schema", "others") or not isinstance(found, Mapping | bool):
+            raise self._nothing_at(reference, place)
+        return found
+
+    @staticmethod
+    def _nothing_at(reference: str, place: str) -> SafelightError:
+        return _wrong(place, f"refers to {quoted(reference)}, where there is no schema")
 
     def counted(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Returns a schema without recursion, after its remainders were counted."""
@@ -228,6 +335,20 @@ class _Check:
         if found > MOST_DIVISOR:
             raise _wrong(place, f"asks for multiples of numbers whose product is above {MOST_DIVISOR}; ask for fewer")
         return found
+
+
+def _with_classes(schema: Any) -> Any:
+    """Returns a schema whose patterns a grammar holds in strings of JSON; see ``in_json``."""
+    if not isinstance(schema, Mapping):
+        return schema
+    found = changed(schema, _with_classes)
+    if "pattern" in found:
+        found["pattern"] = in_json(found["pattern"])
+    if "patternProperties" in found:
+        found["patternProperties"] = {in_json(name): one for name, one in found["patternProperties"].items()}
+    if "$defs" in found:
+        found["$defs"] = {name: _with_classes(one) for name, one in found["$defs"].items()}
+    return found
 
 
 def _number(name: str, value: Any, place: str) -> float:
