@@ -32,6 +32,7 @@ from engine.text.output_parts import (
 from engine.text.tags import CALL, CALL_END, CLOSE, OPEN, TAGS
 from engine.types import Tokens
 
+WRITTEN_AT_ONCE = 256  # tokens of an answer for each further one that is waited for before text is sent
 NOT_AMONG_TOP = -9999.0  # OpenAI's value for a token that is not among the likeliest
 
 
@@ -113,6 +114,7 @@ class AnswerSettings:
         top_logprobs: alternatives to report of each token; None reports no tokens.
         prediction: tokens that the first canvas was to become.
         echo: the prompt's text, with which the answer begins; None leaves it out.
+        one_by_one: tokens of blocks that are not denoised stay as they are written, one behind the other.
     """
 
     max_tokens: int
@@ -124,6 +126,7 @@ class AnswerSettings:
     top_logprobs: int | None = None
     prediction: tuple[int, ...] = ()
     echo: str | None = None
+    one_by_one: bool = False
 
 
 class ServedAnswer:
@@ -141,6 +144,7 @@ class ServedAnswer:
         self._predictions = Predictions()
         self._block: CanvasStarted | None = None  # that is running
         self._step: StepFinished | None = None  # its newest
+        self._taken = 0  # its tokens that are part of the answer by now
         self._in_thought = settings.starts_in_thought
         self._in_call = False
         self._chances: list[TokenChance] = []
@@ -201,6 +205,7 @@ class ServedAnswer:
                 self.steps += 1
                 self.positions += len(event.argmax_canvas)
                 self.seconds += event.seconds
+                return self._add_written()
             case CanvasCommitted():
                 return self._add_block(event)
             case GenerationFinished():
@@ -218,15 +223,16 @@ class ServedAnswer:
     @property
     def settled(self) -> str:
         """The text as far as it is certain: of whole blocks, and the settled beginning of the running one."""
-        return self._model.write([token for token in self.tokens + self._settled() if self._is_text(token)])
+        return self._model.write(
+            [token for token in self.tokens + self._settled()[self._taken :] if self._is_text(token)]
+        )
 
     def settle(self) -> list[OutputPart]:
         """Ends the answer with what is settled by now; returns the parts that this adds."""
-        tokens = self._settled()[: self._settings.max_tokens - len(self.tokens)]
+        tokens = self._settled()[: self._room]
         self._step = None
         self._reason, self.is_complete = "length", True
-        self.tokens += tokens
-        self._note_tokens(tokens)
+        self._take(tokens)
         return self._go_on()
 
     def take_prompt(self) -> list[TokenChance]:
@@ -261,6 +267,27 @@ class ServedAnswer:
             found.append(token)
         return found
 
+    @property
+    def _room(self) -> int:
+        """The most tokens of the running block that the answer may have."""
+        return self._settings.max_tokens - len(self.tokens) + self._taken
+
+    def _take(self, tokens: Sequence[int]) -> None:
+        """Adds the tokens of the running block up to now; some of them may be part of the answer already."""
+        self.tokens += tokens[self._taken :]
+        self._note_tokens(tokens, self._taken)
+        self._taken = len(tokens)
+
+    def _add_written(self) -> list[OutputPart]:
+        """Adds tokens before their block is whole, the less often the longer the answer is: each time it is written."""
+        if not self._settings.one_by_one or self._block is None or self._block.filler is None:
+            return []
+        tokens = self._settled()[: self._room]
+        if len(tokens) - self._taken <= len(self.tokens) // WRITTEN_AT_ONCE:
+            return []
+        self._take(tokens)
+        return self._go_on()
+
     def _add_block(self, event: CanvasCommitted) -> list[OutputPart]:
         self.blocks += 1
         self._step = None
@@ -268,12 +295,12 @@ class ServedAnswer:
         if event.block_index == 0:
             pairs = zip(self._settings.prediction, event.tokens.tolist(), strict=False)
             self.accepted_tokens = sum(guess == token for guess, token in pairs)
-        room = self._settings.max_tokens - len(self.tokens)
+        room = self._room
         if len(tokens) > room or (len(tokens) == room and event.text_length == len(event.row)):
             tokens = tokens[:room]
             self._reason, self.is_complete = "length", True
-        self.tokens += tokens
-        self._note_tokens(tokens)
+        self._take(tokens)
+        self._taken = 0
         if self._settings.echo is not None and len(self.tokens) < self._settings.max_tokens:
             self._note_end(event)
         return self._go_on()
@@ -296,13 +323,13 @@ class ServedAnswer:
             return True
         return not self._settings.is_raw and self._model.piece(token) in TAGS
 
-    def _note_tokens(self, tokens: Sequence[int]) -> None:
-        """Counts thoughts, and keeps the predictions of the content's tokens."""
+    def _note_tokens(self, tokens: Sequence[int], first: int) -> None:
+        """Counts thoughts, and keeps the predictions of the content's tokens, of a block's from ``first`` on."""
         most = self._settings.top_logprobs
         known: Sequence[TokenChance | None] = [None] * len(tokens)
         if most is not None:
             known = self._predictions.chances(tokens, most, self._model)
-        for token, chance in zip(tokens, known, strict=True):
+        for token, chance in [*zip(tokens, known, strict=True)][first:]:
             mark = self._model.piece(token) if self._model.is_special(token) else ""
             if mark in (OPEN, CLOSE):
                 self._in_thought = mark == OPEN

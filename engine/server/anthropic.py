@@ -85,7 +85,7 @@ class MessagesWriter:
         self._id = f"msg_{plan.request.run_id}"
 
     def begin(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
-        usage = {"input_tokens": 0, "output_tokens": 0}
+        usage = {"input_tokens": self._plan.prompt_tokens, "output_tokens": 0}
         yield _event("message_start", message=self._message([], None, None, usage))
 
     def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:  # noqa: ARG002 - as all writers

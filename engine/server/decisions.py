@@ -28,7 +28,7 @@ from engine.server.decisions_request import (
     read_decisions,
     read_systemone,
 )
-from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, other_model, refusing, unsupported
+from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, other_model, refusing, sentence, unsupported
 from engine.server.images import SentImages
 from engine.server.runs import ServedRun, client_of
 from engine.service import (
@@ -190,7 +190,7 @@ class DecisionAnswering:
         try:
             answers = [answer for reads in self._reads.values() for answer in reads.answers(self._plan.temperature)]
         except SafelightError as error:
-            raise ApiError(500, f"{error}.") from None
+            raise ApiError(500, sentence(error)) from None
         taken = [reads.usage for reads in self._reads.values()]
         usage = DecisionUsage(
             sum(one.prompt_tokens for one in taken),

@@ -100,7 +100,13 @@ def refusing(param: str | None = None, code: str | None = None) -> Iterator[None
     try:
         yield
     except SafelightError as error:
-        raise ApiError(400, f"{error}.", param=param, code=code) from None
+        raise ApiError(400, sentence(error), param=param, code=code) from None
+
+
+def sentence(said: object) -> str:
+    """Returns what is said as a sentence that ends."""
+    text = str(said)
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def unsupported(message: str, param: str | None = None) -> ApiError:

@@ -14,7 +14,7 @@ from engine.errors import SafelightError, quoted
 from engine.forks import Fork
 from engine.server.answer import AnswerSettings
 from engine.server.context import ServerContext
-from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing, unsupported
+from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing, sentence, unsupported
 from engine.server.formats import AskedFormat
 from engine.server.schemas import OF_SAMPLING, SampledRequest
 from engine.server.strict import Ignored
@@ -35,6 +35,7 @@ At a quarter and below, entropies vanish, everything is accepted within two step
 tasks of sorting letters 93.7 % of the embedded model's answers are then exact, not 97.3 % as with a half.
 """
 
+ONE_BY_ONE = frozenset(("autoregressive", "drafting", "self_speculation"))  # decoders that write one behind the other
 LONGER = 3.0  # times the seconds of a plan, after which its run takes no further step
 
 
@@ -50,6 +51,7 @@ class RunPlan:
     format_field: str | None = None  # the request's field that asks for the answer's format
     ignored: tuple[str, ...] = ()  # fields of the request that were passed over
     seconds: float | None = None  # of writing, after which a settled line is the answer
+    prompt_tokens: int = 0  # before the run; of a gap it is not known
 
     @property
     def fingerprint(self) -> str:
@@ -220,13 +222,22 @@ def plan(
     request = dataclasses.replace(request, config=config.replace(max_new_tokens=max(1, length)))
     if config.thinking_tokens is not None:
         request = _check_thinking(model, request, thinks=request.think or is_open, ignored=body.ignored)
-    settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=is_open)
+    names = names_of(config, model.decoders, next(iter(model.decoders), ""))
+    one_by_one = not ONE_BY_ONE.isdisjoint(names)
+    settings = dataclasses.replace(settings, max_tokens=length, starts_in_thought=is_open, one_by_one=one_by_one)
     if asked_format is not None:  # the whole answer must fit it, except a thought and calls
         is_text = asked_format.format.kind != "tool_calls" and request.kind == "chat" and not request.think
         settings = dataclasses.replace(settings, is_raw=is_text)
     field = None if asked_format is None else asked_format.field
     return RunPlan(
-        request, settings, model, body.model or model.name, bool(body.diffusion_frames), field, body.ignored.names
+        request,
+        settings,
+        model,
+        body.model or model.name,
+        bool(body.diffusion_frames),
+        field,
+        body.ignored.names,
+        prompt_tokens=len(ids),
     )
 
 
@@ -241,7 +252,7 @@ def _check_thinking(model: LoadedModel, request: RunRequest, *, thinks: bool, ig
         require_thoughts(request.config, model.decoders, own, has_end=has_end, thinks=thinks)
     except SafelightError as error:
         field = "thinking_token_budget"
-        ignored.pass_over(field, unsupported(f"{error}.", field))
+        ignored.pass_over(field, unsupported(sentence(error), field))
         return dataclasses.replace(request, config=request.config.replace(thinking_tokens=None))
     return request
 

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope
 
 from engine.errors import SafelightError
 from engine.server.context import ServerContext
-from engine.server.errors import ApiError, no_model, too_many
+from engine.server.errors import ApiError, no_model, sentence, too_many
 from engine.server.live import LiveRequest, LiveState
 from engine.service import BusyError, PromptScored, RunAdvanced, RunEnded, RunRequest, RunStarted, ServiceReply
 
@@ -141,7 +141,7 @@ class ServedRun:
         except BusyError as error:
             raise too_many(str(error)) from None
         except SafelightError as error:
-            raise ApiError(503, f"{error}.") from None
+            raise ApiError(503, sentence(error)) from None
         self._live = self._context.live.open(self._endpoint, self._model, self._cancel, self._ignored)
         self._started = loop.time()
         self._timer = loop.call_later(self._context.options.request_seconds, self._expire)
@@ -259,5 +259,4 @@ class ServedRun:
 
 
 def _in_words(message: str, status: int, field: str | None) -> ApiError:
-    sentence = message if message.endswith((".", "!", "?")) else f"{message}."
-    return ApiError(status, sentence, param=field, headers={"x-should-retry": "false"})
+    return ApiError(status, sentence(message), param=field, headers={"x-should-retry": "false"})
