@@ -180,11 +180,26 @@ def _sent(content: Any, where: str, body: MessagesRequest) -> list[dict[str, Any
             case "image":
                 parts.append({"type": "image_url", "image_url": {"url": _url(block.get("source"), spot)}})
             case "tool_result":
-                call, said = block.get("tool_use_id"), block.get("content") or ""
-                results.append({"role": "tool", "tool_call_id": call, "content": _text_of(said, spot, body)})
+                call, said = block.get("tool_use_id"), _result(block, spot, body)
+                results.append({"role": "tool", "tool_call_id": call, "content": said})
             case _:
                 raise unread(f"A block of type {_kind(block)} is not read; send text or an image.", spot)
     return [*results, {"role": "user", "content": parts}] if parts else results
+
+
+def _result(block: dict[str, Any], where: str, body: MessagesRequest) -> list[dict[str, Any]]:
+    """Returns what a tool said, as a chat's parts; the model is told if it is an error."""
+    found: list[dict[str, Any]] = [{"type": "text", "text": "Error:"}] if block.get("is_error") is True else []
+    for place, part in enumerate(_blocks(block.get("content") or [], where)):
+        spot = f"{where}.content.{place}"
+        match part.get("type"):
+            case "text":
+                found.append({"type": "text", "text": _field(part, "text", spot, body)})
+            case "image":
+                found.append({"type": "image_url", "image_url": {"url": _url(part.get("source"), spot)}})
+            case _:
+                raise unread(f"A block of type {_kind(part)} is not read; send text or an image.", spot)
+    return found
 
 
 def _written(content: Any, where: str, body: MessagesRequest) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from engine.server.context import ServerContext
 from engine.server.errors import ApiError, refusing, too_many
 
 JSON, FILE = "application/json", "application/octet-stream"
+ANY_TYPE = "/api/"  # beginning of the paths of bodies that are JSON whatever type they say, as Ollama takes them
 JSON_VALUES = 100_000
 SLOWEST = 2**20  # bytes a second: larger bodies have more time than ``body_seconds``
 CLOSE = {"Connection": "close"}  # the rest of the body is not read
@@ -24,6 +25,32 @@ MOST_ERRORS = 50  # of a request that are examined
 MOST_FIELD = 200  # characters of the reported place
 _PLAIN_FIELD = re.compile(r"[\w.]*")
 Body = TypeVar("Body", bound=BaseModel)
+TYPES = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "none_required": "null",
+}
+"""What a value must be, by pydantic's names for errors."""
+BOUNDS = {
+    "literal_error": "must be {expected}",
+    "too_short": "must have {min_length} or more entries",
+    "too_long": "must have at most {max_length} entries",
+    "string_too_short": "must have {min_length} or more characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "greater_than_equal": "must be {ge} or more",
+    "less_than_equal": "must be {le} or less",
+    "string_pattern_mismatch": "has signs that are not taken",
+    "finite_number": "must be a finite number",
+    "union_tag_invalid": "its type must be {expected_tags}",
+    "union_tag_not_found": "its type is missing",
+}
+NOT_TAKEN = "has a value that is not taken"
 
 
 async def read_body(request: Request, context: ServerContext, kind: type[Body]) -> Body:
@@ -131,7 +158,8 @@ async def _read(
     request: Request, context: ServerContext, most: int, *, kind: str = JSON, room: _Room | None = None
 ) -> bytes:
     headers = request.headers
-    if headers.get("content-type", "").partition(";")[0].strip().lower() != kind:
+    is_named = headers.get("content-type", "").partition(";")[0].strip().lower() == kind
+    if not is_named and not request.url.path.startswith(ANY_TYPE):
         what = "JSON" if kind == JSON else "a file's bytes"
         raise ApiError(415, f"Send {what}, with Content-Type: {kind}.", headers=CLOSE)
     if headers.get("content-encoding", "identity").lower() != "identity":
@@ -168,9 +196,12 @@ def _too_large(most: int, *, has_images: bool) -> str:
 
 
 def in_words(error: ValidationError, raw: dict[str, Any]) -> ApiError:
-    """Returns an error that names the field: among several the deepest, if fields may be of several types."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_ERRORS]
-    first = max(found, key=lambda one: len(_place(one["loc"], raw)))
+    """Returns an error that names the field, in our own words.
+
+    Among several it is the deepest, if fields may be of several types; and there one about a value of a type that fits.
+    """
+    found = error.errors(include_url=False, include_input=False)[:MOST_ERRORS]
+    first = max(found, key=lambda one: (len(_place(one["loc"], raw)), one["type"] not in TYPES))
     kind, known = first["type"], _place(first["loc"], raw)
     field = ".".join([*known, str(first["loc"][-1])] if kind == "missing" else known)[:MOST_FIELD]
     if kind == "extra_forbidden":
@@ -182,7 +213,13 @@ def in_words(error: ValidationError, raw: dict[str, Any]) -> ApiError:
         )
     if kind == "missing":
         return ApiError(400, f"The field {quoted(field)} is missing.", param=field, code="missing_required_parameter")
-    said = " ".join(str(first["msg"]).removeprefix("Value error, ").rstrip(".").split())  # it may quote the request
+    if kind in TYPES:
+        here = [TYPES[one["type"]] for one in found if one["type"] in TYPES and _place(one["loc"], raw) == known]
+        said = f"must be {' or '.join(dict.fromkeys(here))}"
+    elif kind in BOUNDS:
+        said = BOUNDS[kind].format(**first["ctx"])
+    else:  # it may quote the request
+        said = " ".join(str(first["ctx"]["error"]).rstrip(".").split()) if kind == "value_error" else NOT_TAKEN
     where = field if _PLAIN_FIELD.fullmatch(field) else quoted(field)
     return ApiError(400, f"{where or 'The body'}: {said}.", param=field or None, code="invalid_value")
 

@@ -62,7 +62,7 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
 
     def make_request(model: LoadedModel, fields: dict[str, Any]) -> RunRequest:
         images = SentImages(model, context.pictures)
-        messages = read_messages(body.messages, images.open)
+        messages = read_messages(body.messages, images, body.ignored)
         fields |= {"config": images.budget(body.image_tokens, fields["config"]), "pictures": images.pictures}
         if is_strict and tools:
             fields["output_format"] = may_call(tools)

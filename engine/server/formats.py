@@ -67,6 +67,7 @@ class FormattedRequest(NeutralFields):
 
     response_format: ResponseFormat | None = None
     structured_outputs: StructuredOutputs | None = None
+    json_schema: str | dict[str, Any] | None = None  # llama-server's
     guided_json: str | dict[str, Any] | None = None
     guided_regex: str | None = None
     guided_choice: list[str] | None = None
@@ -118,6 +119,7 @@ def read_format(body: FormattedRequest) -> AskedFormat | None:
         ("structured_outputs.regex", "regex", more.regex),
         ("structured_outputs.choice", "choices", more.choice),
         ("structured_outputs.json_object", "json_object", more.json_object or None),
+        ("json_schema", "json_schema", body.json_schema),
         ("guided_json", "json_schema", body.guided_json),
         ("guided_regex", "regex", body.guided_regex),
         ("guided_choice", "choices", body.guided_choice),

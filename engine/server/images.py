@@ -7,9 +7,9 @@ import hashlib
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 from weakref import WeakValueDictionary
 
 from engine.config import IMAGE_TOKENS, GenerationConfig
@@ -36,9 +36,6 @@ class SentImage:
     url: str
     where: str
     detail: str = "auto"
-
-
-OpenImage: TypeAlias = Callable[[SentImage], Picture]
 
 
 def chat_image(part: Mapping[str, Any], where: str) -> SentImage:
@@ -94,6 +91,11 @@ class SentImages:
         return self._opened[sent.url]
 
     @property
+    def can_see(self) -> bool:
+        """True if the model can see images."""
+        return self._model.capabilities.images
+
+    @property
     def pictures(self) -> tuple[Picture, ...]:
         """The opened pictures, each once."""
         return tuple({picture.digest: picture for picture in self._opened.values()}.values())
@@ -140,7 +142,7 @@ def _data_of(sent: SentImage) -> bytes:
     if len(sent.url) - head.end() > _MOST_BASE64:
         raise ApiError(400, f"The image has more than {MOST_BYTES // 2**20} MiB; make it smaller.", param=sent.where)
     try:
-        return base64.b64decode(sent.url[head.end() :], validate=True)
+        return base64.b64decode("".join(sent.url[head.end() :].split()), validate=True)  # it may be in lines
     except ValueError:
         raise ApiError(400, "The image's URL is not valid base64.", param=sent.where) from None
 

@@ -28,6 +28,7 @@ from engine.text.output_parts import ContentPart, OutputPart, joined_text
 
 PATH = "/infill"
 MOST_EXTRA = 1_000
+NO_FORMAT = "the text of a gap has no format"
 MOST_FIELDS = 64  # of an answer that a client names
 LONGEST_MS = 3_600_000
 OWN_ENDS = {"stop": "eos", "length": "limit"}
@@ -46,18 +47,26 @@ class ExtraFile(Strict):
 
     PLACE = "input_extra."
     filename: Annotated[str, Field(max_length=1_000)] | None = None
-    text: str = ""
+    text: str | None = None
 
 
 class InfillRequest(NeutralFields):
     """Body of ``/infill``: the text is ``input_prefix``, ``prompt``, the gap, ``input_suffix``."""
 
     PLACE = ""
+    NEUTRAL = {  # noqa: RUF012 - declared a ClassVar in the base class
+        "grammar": (("",), NO_FORMAT),
+        "json_schema": (({},), NO_FORMAT),
+        "ignore_eos": ((False,), "the model ends its text itself"),
+    }
     model: ModelName | None = None
-    input_prefix: str = ""
-    input_suffix: str = ""
+    grammar: Any = None
+    json_schema: Any = None
+    ignore_eos: bool | None = None
+    input_prefix: str | None = None
+    input_suffix: str | None = None
     input_extra: Annotated[list[ExtraFile], Field(max_length=MOST_EXTRA)] | None = None
-    prompt: str = ""
+    prompt: str | None = None
     n_predict: AnyLength = None
     n_cmpl: Annotated[int, Field(ge=1, le=MOST_ANSWERS)] | None = None
     stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS)] | None = None
@@ -73,7 +82,7 @@ class InfillRequest(NeutralFields):
     @property
     def files(self) -> tuple[GapFile, ...]:
         """The other files, the newest last."""
-        return tuple(GapFile(one.filename or "", one.text) for one in (self.input_extra or ())[-MOST_FILES:])
+        return tuple(GapFile(one.filename or "", one.text or "") for one in (self.input_extra or ())[-MOST_FILES:])
 
     def as_fim(self) -> FimRequest:
         """Converts it to a request of a gap.
@@ -83,8 +92,8 @@ class InfillRequest(NeutralFields):
         """
         asked = {name: getattr(self, name) for name in ("model", "stop", "seed", "top_k", "top_p", "min_p", "stream")}
         asked |= {
-            "prompt": self.input_prefix + self.prompt,
-            "suffix": self.input_suffix,
+            "prompt": (self.input_prefix or "") + (self.prompt or ""),
+            "suffix": self.input_suffix or "",
             "max_tokens": GAP_TOKENS if self.n_predict in (None, -1) else self.n_predict,
             "n": self.n_cmpl,
             "temperature": None if self.temperature is None else min(self.temperature, 2.0),

@@ -34,7 +34,7 @@ def routes(context: ServerContext) -> list[Route]:
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def embeddings(_request: Request) -> Response:
-        raise ApiError(501, "A diffusion language model has no embeddings; use an embedding model.")
+        raise ApiError(501, "This server makes no embeddings; ask an embedding model elsewhere.")
 
     return [
         Route("/health", health),

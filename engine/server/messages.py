@@ -8,26 +8,40 @@ from typing import Any
 from engine.errors import SafelightError, quoted
 from engine.files import parse_json
 from engine.server.errors import ApiError, unread
-from engine.server.images import OpenImage, chat_image
+from engine.server.images import SentImages, chat_image
 from engine.server.schemas import ChatMessage, ChatTool, ToolCallSent
+from engine.server.strict import Ignored
 from engine.text.message import Message, image_of
 
+UNSEEN = "(An image was left out here: this model cannot see.)"
 
-def read_messages(sent: Sequence[ChatMessage], open_image: OpenImage) -> tuple[Message, ...]:
+
+def read_messages(sent: Sequence[ChatMessage], images: SentImages, ignored: Ignored) -> tuple[Message, ...]:
     """Reads a conversation.
 
+    Images of a tool's result are shown in the user's message behind it. Where the model does not see, a text says that
+    they were left out.
+
     Raises:
-        ApiError: a part is no text and no user's image, or an image is none.
+        ApiError: a part is no text and no image, or an image is none; or the model does not see a user's.
     """
     found: list[Message] = []
     names: dict[str, str] = {}  # of the functions called, by the call's id
+    waiting: list[dict[str, Any]] = []  # images of the last results
     for place, message in enumerate(sent):
         where = f"messages.{place}"
         _check_fields(message, where)
+        if waiting and message.role not in ("tool", "user"):
+            found.append({"role": "user", "content": "", "images": waiting})
+            waiting = []
         read: dict[str, Any] = {
             "role": "system" if message.role == "developer" else message.role,
-            **_read_content(message, where, open_image),
+            **_read_content(message, where, images, ignored),
         }
+        if message.role == "tool":
+            waiting = waiting + [{**image, "at": 0} for image in read.pop("images", ())]
+        elif waiting:
+            read["images"], waiting = [*waiting, *read.get("images", ())], []
         if message.tool_calls:
             read["tool_calls"] = [_read_call(call) for call in message.tool_calls]
             names |= {call.id: call.function.name for call in message.tool_calls}
@@ -38,7 +52,7 @@ def read_messages(sent: Sequence[ChatMessage], open_image: OpenImage) -> tuple[M
             call = message.tool_call_id or ""
             read |= {"tool_call_id": call, "name": names.get(call) or message.name or "tool"}  # its call may be cut off
         found.append(read)
-    return tuple(found)
+    return (*found, {"role": "user", "content": "", "images": waiting}) if waiting else tuple(found)
 
 
 def read_content(content: str | list[dict[str, Any]] | None, where: str) -> str:
@@ -63,7 +77,7 @@ def read_tools(tools: Sequence[ChatTool]) -> tuple[Mapping[str, Any], ...]:
     return tuple(tool.model_dump(exclude_none=True, exclude={"function": {"strict"}}) for tool in tools)
 
 
-def _read_content(message: ChatMessage, where: str, open_image: OpenImage) -> dict[str, Any]:
+def _read_content(message: ChatMessage, where: str, sent: SentImages, ignored: Ignored) -> dict[str, Any]:
     """Returns a message's content, and its images. A line break joins two texts; nothing joins a text and an image."""
     content = message.content
     if not isinstance(content, list) or not any(part.get("type") == "image_url" for part in content):
@@ -72,13 +86,16 @@ def _read_content(message: ChatMessage, where: str, open_image: OpenImage) -> di
     for place, part in enumerate(content):
         param = f"{where}.content.{place}"
         is_image = part.get("type") == "image_url"
-        if is_image and message.role != "user":
-            raise unread("Only a user's message can have images.", param)
-        if is_image:
-            images.append(image_of(open_image(chat_image(part, param)), len(text)))
+        if is_image and message.role not in ("user", "tool"):
+            raise unread("Only a user's message and a tool's result can have images.", param)
+        if is_image and message.role == "tool" and not sent.can_see:
+            ignored.pass_over("messages.content.image_url", unread("The model cannot see a tool's image.", param))
+            text += "\n" * follows_text + UNSEEN
+        elif is_image:
+            images.append(image_of(sent.open(chat_image(part, param)), len(text)))
         else:
             text += "\n" * follows_text + _text(part, param)
-        follows_text = not is_image
+        follows_text = not is_image or (message.role == "tool" and bool(text))  # its images are shown elsewhere
     return {"content": text, "images": images}
 
 

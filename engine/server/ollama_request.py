@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -82,6 +83,7 @@ class OllamaMessage(Strict):
     images: list[str] | None = None
     tool_calls: list[dict[str, Any]] | None = None
     tool_name: str | None = None
+    tool_call_id: str | None = None
 
 
 class OllamaChat(AnswerRequest):
@@ -150,12 +152,12 @@ def _format(sent: Literal["", "json"] | dict[str, Any] | None) -> dict[str, Any]
 
 
 def _messages(body: OllamaChat | OllamaGenerate) -> list[dict[str, Any]]:
-    """Returns the messages of a chat; calls have no ids here, so the results are theirs in order."""
+    """Returns the messages of a chat; a result is that of the call of its id, else of its name, else of the next."""
     if isinstance(body, OllamaGenerate):
         system = [{"role": "system", "content": body.system}] if body.system else []
         return [*system, _with_images("user", body.prompt or "", body.images)]
     found: list[dict[str, Any]] = []
-    waiting: list[str] = []  # ids of calls without a result
+    waiting: list[dict[str, Any]] = []  # calls without a result
     for place, message in enumerate(body.messages):
         one = _with_images(message.role, message.content or "", message.images)
         if message.thinking and message.role == "assistant":
@@ -164,9 +166,13 @@ def _messages(body: OllamaChat | OllamaGenerate) -> list[dict[str, Any]]:
             one["tool_calls"] = [
                 _call(call, f"{place}-{n}", f"messages.{place}") for n, call in enumerate(message.tool_calls)
             ]
-            waiting = [call["id"] for call in one["tool_calls"]]
+            waiting = list(one["tool_calls"])
         if message.role == "tool":
-            one |= {"tool_call_id": waiting.pop(0) if waiting else "", "name": message.tool_name}
+            of_id = (call for call in waiting if call["id"] == message.tool_call_id)
+            of_name = (call for call in waiting if call["function"]["name"] == message.tool_name)
+            call = next(chain(of_id, of_name, waiting), None)
+            one |= {"tool_call_id": "" if call is None else call["id"], "name": message.tool_name}
+            waiting = [other for other in waiting if other is not call]
         found.append(one)
     return found
 
@@ -174,7 +180,7 @@ def _messages(body: OllamaChat | OllamaGenerate) -> list[dict[str, Any]]:
 def _with_images(role: str, text: str, images: Sequence[str] | None) -> dict[str, Any]:
     if not images:
         return {"role": role, "content": text}
-    urls = [{"url": f"data:image/png;base64,{image}"} for image in images]
+    urls = [{"url": image if image.startswith("data:") else f"data:image/png;base64,{image}"} for image in images]
     return {
         "role": role,
         "content": [{"type": "text", "text": text}, *({"type": "image_url", "image_url": url} for url in urls)],
@@ -185,5 +191,7 @@ def _call(call: dict[str, Any], id: str, where: str) -> dict[str, Any]:
     function = call.get("function")
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         raise ApiError(400, "A call needs its function's name.", param=f"{where}.tool_calls")
-    arguments = json.dumps(function.get("arguments") or {})
+    arguments = function.get("arguments") or {}
+    arguments = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    id = call["id"] if isinstance(call.get("id"), str) and call["id"] else id
     return {"id": id, "type": "function", "function": {"name": function["name"], "arguments": arguments}}

@@ -41,7 +41,7 @@ class ResponsesWriter:
     ) -> None:
         self._plan, self._body = plan, body.model_copy(update={"input": ""})  # images as text are large
         self._keep, self._hosted, self._listed = keep, hosted or HostedTools(), listed
-        self._created = time.time()
+        self._created = int(time.time())
         self._items: list[GrowingItem] = []
         self._first = 0  # item of the newest answer
         self._sequence = 0
@@ -186,7 +186,7 @@ class ResponsesWriter:
             "id": f"resp_{self._plan.request.run_id}",
             "object": "response",
             "created_at": self._created,
-            "completed_at": time.time() if status == "completed" else None,
+            "completed_at": int(time.time()) if status == "completed" else None,
             "status": status,
             "background": False,
             "error": None,

@@ -278,7 +278,7 @@ def _messages(body: ResponsesRequest) -> list[dict[str, Any]]:
                 message = _call(item, where)
             case "function_call_output":
                 call = text_of(item, "call_id", where)
-                message = {"role": "tool", "tool_call_id": call, "content": _content(item.get("output"), where)}
+                message = {"role": "tool", "tool_call_id": call, "content": _shown(item.get("output"), where)}
             case "reasoning":
                 thought = _content(item.get("content") or item.get("summary") or "", where, "reasoning_text")
                 message = {"role": "assistant", "reasoning_content": thought}

@@ -48,14 +48,19 @@ ModelName = Annotated[str, Field(max_length=1_000), AfterValidator(_unless_unnam
 
 _SAMPLING = "the entropy bound chooses what is kept; leave it out, or use temperature"
 _ENDS = "the model ends its text itself"
+_NEW_TURN = "the answer is a new message; let completions go on with a text"
+_WORDS = "ask for other words in the prompt"
 OF_SAMPLING: Neutral = {"repetition_penalty": ((1, 1.0), _SAMPLING)}  # of decoders that draw token by token
 UNUSED_SAMPLING: Neutral = {
     "typical_p": ((1, 1.0), _SAMPLING),
     "presence_penalty": ((0, 0.0), _SAMPLING),
     "frequency_penalty": ((0, 0.0), _SAMPLING),
-    "logit_bias": (({},), "ask for other words in the prompt"),
-    "min_tokens": ((0,), _ENDS),
-    "ignore_eos": ((False,), _ENDS),
+    "logit_bias": (({},), _WORDS),
+}
+OTHERS_FORMATS: Neutral = {
+    "grammar": (("",), "send a JSON schema, a regular expression or choices"),
+    "guided_grammar": (("",), "send a JSON schema, a regular expression or choices"),
+    "format": (("",), "send response_format"),
 }
 
 
@@ -75,6 +80,13 @@ class SampledRequest(FormattedRequest):
     PASSED_OVER = UNUSED_SAMPLING
     NEUTRAL = {  # noqa: RUF012 - declared a ClassVar in the base class
         "best_of": ((1,), "several answers are not compared; leave it out"),
+        "min_tokens": ((0,), _ENDS),
+        "ignore_eos": ((False,), _ENDS),
+        "stop_token_ids": (([],), "send their texts as stop"),
+        "bad_words": (([],), _WORDS),
+        "allowed_token_ids": (([],), "send response_format"),
+        "truncate_prompt_tokens": ((), "shorten the prompt"),
+        **OTHERS_FORMATS,
     }
     model: ModelName | None = None
     stream: bool | None = None
@@ -106,6 +118,13 @@ class SampledRequest(FormattedRequest):
     best_of: int | None = None
     min_tokens: int | None = None
     ignore_eos: bool | None = None
+    stop_token_ids: Any = None
+    bad_words: Any = None
+    allowed_token_ids: Any = None
+    truncate_prompt_tokens: Any = None
+    grammar: Any = None
+    guided_grammar: Any = None
+    format: Any = None
 
     @model_validator(mode="after")
     def _check_stream(self) -> Self:
@@ -233,7 +252,18 @@ class ChatRequest(SampledRequest):
     service_tier: str | None = None
     modalities: list[str] | None = None
 
-    NEUTRAL = SampledRequest.NEUTRAL | {"modalities": ((["text"],), "it writes text")}
+    continue_final_message: bool | None = None
+    add_generation_prompt: bool | None = None
+    chat_template: Any = None
+    echo: bool | None = None
+
+    NEUTRAL = SampledRequest.NEUTRAL | {
+        "modalities": ((["text"],), "it writes text"),
+        "continue_final_message": ((False,), _NEW_TURN),
+        "add_generation_prompt": ((True,), _NEW_TURN),
+        "chat_template": (("",), "the model's own is used"),
+        "echo": ((False,), "it is for completions"),
+    }
     PASSED_OVER = UNUSED_SAMPLING | {
         "store": ((False,), "answers are not stored; leave it out"),
         "service_tier": (("auto", "default"), "there is only one tier"),
@@ -279,8 +309,10 @@ class CompletionRequest(SampledRequest):
 
 
 class FimRequest(CompletionRequest):
-    """Body of ``/v1/fim/completions``."""
+    """Body of ``/v1/fim/completions``, where a text may be empty, whatever ``min_tokens`` asks for."""
 
+    NEUTRAL = {name: one for name, one in SampledRequest.NEUTRAL.items() if name != "min_tokens"}  # noqa: RUF012
+    PASSED_OVER = UNUSED_SAMPLING | {"min_tokens": ((0,), _ENDS)}
     random_seed: AnySeed = None  # Mistral's name
 
     @model_validator(mode="after")

@@ -16,13 +16,14 @@ from engine.server.images import SentImages
 from engine.server.messages import read_messages, read_tools
 from engine.server.planning import prompt_of
 from engine.server.schemas import DetokenizeRequest, TokenizeRequest
+from engine.server.strict import Ignored
 from engine.service import RunRequest
 
 
 def routes(context: ServerContext) -> list[Route]:
     async def tokenize(request: Request) -> Response:
         async with large_body(request, context, TokenizeRequest) as body:
-            return JSONResponse(await asyncio.to_thread(_tokenize, context, body))
+            return JSONResponse(await asyncio.to_thread(_tokenize, context, body, request.state.ignored))
 
     async def detokenize(request: Request) -> Response:
         body = await read_body(request, context, DetokenizeRequest)
@@ -31,11 +32,11 @@ def routes(context: ServerContext) -> list[Route]:
     return [Route("/tokenize", tokenize, methods=["POST"]), Route("/detokenize", detokenize, methods=["POST"])]
 
 
-def _tokenize(context: ServerContext, body: TokenizeRequest) -> dict[str, Any]:
+def _tokenize(context: ServerContext, body: TokenizeRequest, ignored: Ignored) -> dict[str, Any]:
     model, _ = context.pick(body.model)
     if body.messages is not None:
         options, images = body.chat_template_kwargs, SentImages(model, context.pictures)
-        messages = read_messages(body.messages, images.open)
+        messages = read_messages(body.messages, images, ignored)
         request = RunRequest(
             "chat",
             messages,

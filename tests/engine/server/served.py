@@ -32,6 +32,7 @@ KEY = "the-key"
 CANVAS = 32
 PAD, END, FIRST_TAG, FIRST_CHARACTER = 0, 1, 3, 100
 CHAT = "/v1/chat/completions"
+NO_IMAGES: Any = None  # for messages that have none
 
 
 class LetterTokenizer:

@@ -12,8 +12,9 @@ from anthropic import Anthropic
 from engine.catalog import SKILLS
 from engine.server.anthropic_request import MessagesRequest, chat_of
 from engine.server.messages import read_messages
+from engine.server.strict import Ignored
 from engine.service import LocalBackend
-from tests.engine.server.served import KEY, ScriptedEngine, Served, serving
+from tests.engine.server.served import KEY, NO_IMAGES, ScriptedEngine, Served, serving
 
 HI: Any = [{"role": "user", "content": "Hi"}]
 TOOL: Any = {"name": "weather", "description": "Says the weather.", "input_schema": {"type": "object"}}
@@ -154,7 +155,7 @@ def test_blocks_become_the_messages_of_a_chat() -> None:
     )
     chat = chat_of(body)
     assert (chat.tool_choice, chat.parallel_tool_calls) == ("required", False)
-    assert read_messages(chat.messages, pytest.fail) == (
+    assert read_messages(chat.messages, NO_IMAGES, Ignored()) == (
         {"role": "user", "content": "Look:\nthere."},
         {
             "role": "assistant",
@@ -167,3 +168,22 @@ def test_blocks_become_the_messages_of_a_chat() -> None:
         {"role": "tool", "content": "rain", "tool_call_id": "t1", "name": "weather"},
         {"role": "user", "content": "And?"},
     )
+
+
+@pytest.mark.parametrize(("content", "text"), [("no such city", "Error:\nno such city"), (None, "Error:")])
+def test_the_model_is_told_that_a_call_has_failed(content: Any, text: str) -> None:
+    block = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": content}
+    body = MessagesRequest.model_validate({"messages": [{"role": "user", "content": [block]}]})
+    [message] = read_messages(chat_of(body).messages, NO_IMAGES, Ignored())
+    assert (message["role"], message["content"]) == ("tool", text)
+
+
+@pytest.mark.parametrize("said", ["Hi", "A longer question than that."])
+def test_a_stream_begins_with_the_tokens_of_its_prompt(client: Anthropic, said: str) -> None:
+    asked: Any = {"model": "scripted", "messages": [{"role": "user", "content": said}]}
+    with client.messages.stream(**asked, max_tokens=5) as stream:
+        first = next(iter(stream))
+        final = stream.get_final_message()
+    assert first.type == "message_start"
+    assert first.message.usage.input_tokens == client.messages.count_tokens(**asked).input_tokens > 0
+    assert final.usage.input_tokens + (final.usage.cache_read_input_tokens or 0) == first.message.usage.input_tokens

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from engine.errors import SafelightError
+from engine.server.errors import ApiError, refusing
+from engine.server.messages import UNSEEN
 from tests.engine.server.served import (
     CANVAS,
     CHAT,
@@ -318,6 +321,10 @@ def test_temperature_scales_the_model_s_own(served: Served) -> None:
     "field",
     [
         {"n": 17}, {"modalities": ["audio"]}, {"best_of": 3},
+        {"grammar": 'root ::= "a"'}, {"guided_grammar": "x"}, {"format": "json"}, {"format": {"type": "object"}},
+        {"continue_final_message": True}, {"add_generation_prompt": False}, {"min_tokens": 5}, {"ignore_eos": True},
+        {"stop_token_ids": [5]}, {"bad_words": ["no"]}, {"chat_template": "{{ 1 }}"}, {"echo": True},
+        {"allowed_token_ids": [5]}, {"truncate_prompt_tokens": 5},
         {"temperature": 3}, {"temperature": "warm"}, {"seed": -2}, {"seed": 2**63}, {"max_tokens": -2},
         {"stop": list("abcdefghijklmnopq")}, {"top_logprobs": 21, "logprobs": True}, {"messages": []},
         {"vllm_xargs": {"diffusion_max_steps": 0}}, {"vllm_xargs": {"magic": 1}}, {"logprob_token_ids": [5]},
@@ -338,6 +345,58 @@ def test_what_cannot_be_honoured_is_refused_by_name(served: Served, field: dict[
     assert param is not None
     assert param.partition(".")[0] in field
     assert message.endswith(".")
+
+
+OF_BOTH = ("grammar", "guided_grammar", "format", "min_tokens", "ignore_eos", "stop_token_ids", "bad_words")
+
+
+def test_formats_and_ends_that_change_nothing_are_taken(served: Served) -> None:
+    nothing = {"min_tokens": 0, "ignore_eos": False, "stop_token_ids": [], "bad_words": [], "grammar": "", "format": ""}
+    for fields in ({**nothing, "add_generation_prompt": True, "continue_final_message": False}, dict.fromkeys(nothing)):
+        said = served.chat(**fields)
+        assert said.status_code == 200, said.text
+        assert "x-safelight-ignored" not in said.headers
+    for name in OF_BOTH:
+        asked = {"prompt": "x", name: True if name == "ignore_eos" else 3 if name == "min_tokens" else ["x"]}
+        assert refused(served.http.post("/v1/completions", json=asked))[:2] == (400, name)
+
+
+def test_a_tool_s_image_is_left_out_and_said_where_the_model_does_not_see(served: Served) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    shown = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    asked = [
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "seen"}, shown]},
+    ]
+    said = served.http.post(CHAT, json={"messages": asked})
+    assert (said.status_code, said.headers["x-safelight-ignored"]) == (200, "messages.content.image_url")
+    assert served.engine.prompts[-1][-1]["content"] == f"seen\n{UNSEEN}"
+    assert [message["role"] for message in served.engine.prompts[-1]] == ["user", "assistant", "tool"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("/v1/responses", {"input": []}, "input: must have 1 or more entries."),
+        ("/v1/responses", {"input": 5}, "input: must be a text or a list."),
+        ("/v1/completions", {"prompt": [10**9]}, "prompt.0: must be 2097152 or less."),
+        ("/v1/completions", {"prompt": 5}, "prompt: must be a text or a list."),
+        (CHAT, {"messages": [{"role": "wizard", "content": "x"}]}, "messages.0.role: must be 'system', 'developer'"),
+        (CHAT, {"messages": [{"role": "user", "content": "x"}], "top_p": "warm"}, "top_p: must be a number."),
+        (CHAT, {"messages": [{"role": "user", "content": "x"}], "stream": 1}, "stream: must be true or false."),
+        ("/v1/responses", {"input": "x", "text": {"format": {"type": "q"}}}, "text.format: its type must be"),
+    ],
+)  # fmt: skip
+def test_refusals_are_in_our_own_words(served: Served, path: str, body: dict[str, Any], message: str) -> None:
+    assert refused(served.http.post(path, json=body))[2].startswith(message)
+
+
+def test_a_refusal_ends_with_one_full_stop() -> None:
+    for said in ("no", "no.", "why?"):
+        with pytest.raises(ApiError) as caught, refusing("messages"):
+            raise SafelightError(said)
+        assert caught.value.message == {"no": "no.", "no.": "no.", "why?": "why?"}[said]
 
 
 PASSED_OVER: list[tuple[dict[str, Any], str]] = [

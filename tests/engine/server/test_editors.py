@@ -136,6 +136,21 @@ def test_llama_vim_gets_flat_fields_of_the_text_of_the_gap(served: Served, engin
     assert set(ignored) == {"id_slot", "input_extra.time", "n_indent", "samplers", "cache_prompt", "t_max_prompt_ms"}
 
 
+def test_nulls_of_an_infill_are_nothing(served: Served, engine: GapEngine) -> None:
+    asked = dict.fromkeys(LLAMA_VIM) | {"input_extra": [{"filename": None, "text": None}]}
+    for fields in (asked, asked | {"input_prefix": PREFIX, "input_suffix": SUFFIX}):
+        answer = served.http.post("/infill", json=fields)
+        assert (answer.status_code, answer.json()["content"]) == (200, "number / 2")
+    assert (engine.asked[-1].text, engine.asked[-1].suffix) == (PREFIX, SUFFIX)
+
+
+@pytest.mark.parametrize(
+    "field", [{"grammar": "root ::= x"}, {"json_schema": {"type": "object"}}, {"ignore_eos": True}]
+)
+def test_a_format_of_an_infill_is_refused_by_name(served: Served, field: dict[str, Any]) -> None:
+    assert refused(served.http.post("/infill", json=LLAMA_VIM | field))[:2] == (400, *field)
+
+
 def test_a_call_that_warms_is_answered_at_once(served: Served, engine: GapEngine) -> None:
     warming = {**LLAMA_VIM, "input_prefix": "", "input_suffix": "", "prompt": "", "n_predict": 0, "samplers": []}
     answer = served.http.post("/infill", json={**warming, "response_fields": [""]})

@@ -64,6 +64,8 @@ def sent(served: Served) -> OutputFormat | None:
         ({"guided_json": SCHEMA}, OutputFormat("json_schema", SCHEMA)),
         ({"guided_regex": "a", "structured_outputs": {}}, OutputFormat("regex", pattern="a")),
         ({"guided_choice": ["a"]}, OutputFormat("choices", choices=("a",))),
+        ({"json_schema": SCHEMA, "grammar": "", "format": None}, OutputFormat("json_schema", SCHEMA)),
+        ({"json_schema": '{"type": "object"}'}, OutputFormat("json_schema", {"type": "object"})),
     ],
 )
 def test_each_way_to_ask_reaches_the_run(served: Served, asked: dict[str, Any], expected: OutputFormat | None) -> None:

@@ -199,7 +199,7 @@ def test_budgets_and_numbers_of_images_are_bounded(served: Served, monkeypatch: 
     for role in ("system", "assistant"):
         other = {"messages": [{"role": role, "content": [image(WIDE)]}, {"role": "user", "content": "x"}]}
         assert refused(served.http.post(CHAT, json=other))[1:] == (
-            "messages.0.content.0", "Only a user's message can have images.",
+            "messages.0.content.0", "Only a user's message and a tool's result can have images.",
         )  # fmt: skip
 
 
@@ -256,3 +256,67 @@ def test_a_picture_that_two_requests_bring_at_once_is_held_once(monkeypatch: pyt
 
     monkeypatch.setattr("engine.server.images.open_picture", slowly)
     assert kept.take(shown.data) is others[0]
+
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+
+
+def results(*behind: dict[str, Any]) -> dict[str, Any]:
+    """A chat in which a tool has answered with a text and an image."""
+    asked = [
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": "", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "c1", "content": [text("seen"), image(WIDE), text("all")]},
+    ]
+    return {"messages": [*asked, *behind]}
+
+
+def prompt(served: Served, body: dict[str, Any]) -> str:
+    answer = served.http.post("/tokenize", json={**body, "return_token_strs": True})
+    assert answer.status_code == 200, answer.text
+    return "".join(answer.json()["token_strs"])
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [(), ({"role": "user", "content": "And?"},), ({"role": "user", "content": [text("And?"), image(TALL)]},),
+     ({"role": "assistant", "content": "A cat."}, {"role": "user", "content": "And?"})],
+)  # fmt: skip
+def test_an_image_in_a_tool_s_result_is_shown_behind_it(served: Served, behind: tuple[Any, ...]) -> None:
+    seen = prompt(served, results(*behind))
+    assert seen.count("<|image>") == 1 + (len(behind) == 1 and isinstance(behind[0]["content"], list))
+    before, _, after = seen.replace("<|image|>", "").partition("<|image><image|>")
+    assert before.endswith("seen\nall<turn|>\n<|turn>user\n")
+    assert after.startswith("And?") == (len(behind) == 1)
+
+
+def test_results_of_other_protocols_have_images_too(served: Served) -> None:
+    source = {"type": "base64", "media_type": "image/png", "data": base64.b64encode(WIDE.data).decode()}
+    asked: dict[str, Any] = {
+        "messages": [
+            {"role": "user", "content": "Look."},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "look", "input": {}}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "image", "source": source}]},
+                {"type": "text", "text": "And?"},
+            ]},
+        ],
+    }  # fmt: skip
+    counts = []
+    for content in ([{"type": "image", "source": source}], "none"):
+        asked["messages"][2]["content"][0]["content"] = content
+        counts.append(served.http.post("/v1/messages/count_tokens", json=asked).json()["input_tokens"])
+    assert counts[0] > counts[1] + 5
+    call = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
+    used = []
+    for output in ([{"type": "input_image", "image_url": url_of(WIDE)}], "none"):
+        items = [{"role": "user", "content": "x"}, call]
+        items.append({"type": "function_call_output", "call_id": "c1", "output": output})
+        found = served.http.post("/v1/responses", json={"input": items, "max_output_tokens": 16}).json()
+        used.append(found["usage"]["input_tokens"])
+    assert used[0] > used[1] + 5
+
+
+def test_an_image_may_be_in_lines_of_base64(served: Served) -> None:
+    head, _, data = url_of(WIDE).partition(",")
+    assert tokens(served, image(f"{head},{data[:20]}\r\n{data[20:]}\n")) == tokens(served, image(WIDE))

@@ -80,6 +80,61 @@ def test_settings_reach_the_run(served: Served, client: ollama.Client) -> None:
     assert "".join(one.token for one in known.logprobs) == known.message.content
 
 
+def call_of(name: str, arguments: Any, **more: Any) -> dict[str, Any]:
+    return {"function": {"name": name, "arguments": arguments}, **more}
+
+
+def chatted(served: Served, calls: list[Any], *results: dict[str, Any]) -> list[dict[str, Any]]:
+    """The messages that the model is shown of calls and their results."""
+    told = [{"role": "tool", **result} for result in results]
+    messages = [*HI, {"role": "assistant", "content": "", "tool_calls": calls}, *told]
+    answer = served.http.post("/api/chat", json={"messages": messages, "stream": False})
+    assert answer.status_code == 200, answer.text
+    found: list[dict[str, Any]] = served.engine.prompts[-1][1:]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [('{"a": 1}', {"a": 1}), ({"a": 1}, {"a": 1}), ("", {}), (None, {}), ("broken {", {"arguments": "broken {"})],
+)
+def test_arguments_are_an_object_or_its_text(served: Served, sent: Any, shown: Any) -> None:
+    called, _ = chatted(served, [call_of("f", sent)], {"content": "r"})
+    assert called["tool_calls"][0]["function"]["arguments"] == shown
+
+
+def test_results_are_those_of_their_calls(served: Served) -> None:
+    def paired(calls: list[Any], *results: dict[str, Any]) -> list[tuple[str, str]]:
+        called, *told = chatted(served, calls, *results)
+        names = {call["id"]: call["function"]["name"] for call in called["tool_calls"]}
+        assert all(one["name"] == names[one["tool_call_id"]] for one in told)
+        return [(one["name"], one["content"]) for one in told]
+
+    f, g = call_of("f", {}), call_of("g", {})
+    assert paired([f, g], {"content": "1"}, {"content": "2"}) == [("f", "1"), ("g", "2")]
+    by_name = {"content": "1", "tool_name": "g"}, {"content": "2", "tool_name": "f"}
+    assert paired([f, g], *by_name) == [("g", "1"), ("f", "2")]
+    named = [call_of("f", {}, id="a"), call_of("f", {}, id="b"), call_of("g", {}, id="c")]
+    by_id = {"content": "1", "tool_call_id": "c"}, {"content": "2", "tool_call_id": "b"}, {"content": "3"}
+    assert paired(named, *by_id) == [("g", "1"), ("f", "2"), ("f", "3")]
+    assert paired([f, g], {"content": "1", "tool_name": "odd"}, {"content": "2"}) == [("f", "1"), ("g", "2")]
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", "", "application/json"])
+def test_a_body_may_say_any_type(served: Served, kind: str) -> None:
+    """As curl sends it; a page of another origin is still turned away, whatever type it says."""
+    body = '{"model": "scripted", "prompt": "Hi", "stream": false}'
+    headers = {"content-type": kind} if kind else {}
+    assert served.http.post("/api/generate", content=body, headers=headers).status_code == 200
+    for origin in ("https://example.org", "null"):
+        answer = served.http.post("/api/generate", content=body, headers=headers | {"origin": origin})
+        assert answer.status_code == 403
+    assert served.http.post("/api/generate", content=body, headers=headers | {"host": "x.example"}).status_code == 403
+    bare = {"authorization": "", **headers}
+    assert served.http.post("/api/generate", content=body, headers=bare).status_code == 401
+    assert served.http.post("/v1/completions", content=body, headers={"content-type": "text/plain"}).status_code == 415
+
+
 def test_refusals_are_sentences(served: Served, client: ollama.Client) -> None:
     with pytest.raises(ollama.ResponseError, match=r"^The model 'other' is not loaded; available: scripted\."):
         client.chat("other", HI)

@@ -18,10 +18,11 @@ from engine.server.messages import read_messages
 from engine.server.planning import RunPlan
 from engine.server.response_writer import ResponsesWriter
 from engine.server.responses_request import ResponsesRequest, chat_of
+from engine.server.strict import Ignored
 from engine.service import RunRequest
 from engine.service.wire.model import model_from_json
 from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
-from tests.engine.server.served import KEY, ScriptedEngine, Served, serving
+from tests.engine.server.served import KEY, NO_IMAGES, ScriptedEngine, Served, serving
 from tests.engine.service.wire.test_wire import some_model
 
 TASK = "Count from 3 to 9."
@@ -300,7 +301,7 @@ def test_items_become_the_messages_of_a_chat() -> None:
         {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": {"at": "Ulm"}}},
         {"id": "c2", "type": "function", "function": {"name": "clock", "arguments": {}}},
     ]
-    assert read_messages(chat_of(body).messages, pytest.fail) == (
+    assert read_messages(chat_of(body).messages, NO_IMAGES, Ignored()) == (
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Weather?"},
         {"role": "assistant", "content": "", "tool_calls": calls, "reasoning_content": "I ask."},
