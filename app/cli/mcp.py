@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from app.cli import options, terminal
+from app.cli import greeting, options, terminal
 from app.cli.loading import ChosenBackend, load
 from app.cli.stopping import STOPPED, stopping
 from engine import SKILLS, SafelightError, catalog
@@ -29,6 +29,7 @@ in Codex's config.toml:
   [mcp_servers.safelight]
   command = "safelight"
   args = ["mcp", "--model", "safelight-sudoku"]
+  required = true
 """
 
 
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
             stop.set()
 
         scheduler = Scheduler(ChosenBackend(args))
-        server = StdioServer(scheduler, ServerOptions(), source, sink, end)
+        server = StdioServer(scheduler, ServerOptions(), source, sink, end, *greeting.end())
         try:
             server.start()
             _load(args, scheduler, stop, server)

@@ -29,10 +29,13 @@ class LineStream:
 
     Args:
         most: bytes of a line; longer ones are refused.
+        read: bytes that were read before.
+        answered: the id of a message that was answered before; what is written to answer it is left out.
     """
 
-    def __init__(self, source: int, sink: int, most: int) -> None:
+    def __init__(self, source: int, sink: int, most: int, read: bytes = b"", answered: int | str | None = None) -> None:
         self._source, self._sink, self._most = source, sink, most
+        self._before, self._answered = read, answered
         self._loop = asyncio.get_running_loop()
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()  # None: the end
         self._room = threading.Semaphore(MOST_AHEAD)
@@ -61,6 +64,9 @@ class LineStream:
         Raises:
             OSError: the reader is gone, or the stream is closed.
         """
+        if self._answered is not None and json.loads(text).get("id") == self._answered:
+            self._answered = None
+            return
         async with self._writing:
             await asyncio.to_thread(self._write, text.encode("utf-8", "replace"))
 
@@ -92,10 +98,11 @@ class LineStream:
                 data = data[os.write(self._sink, data[:WRITTEN_BYTES]) :]
 
     def _read(self) -> None:
-        rest, is_too_long = b"", False
+        part, rest, is_too_long = self._before, b"", False
         with contextlib.suppress(OSError):
-            while self._is_ready() and (part := os.read(self._source, PART_BYTES)):
+            while part or (self._is_ready() and (part := os.read(self._source, PART_BYTES))):
                 *whole, rest = (rest + part).split(b"\n")
+                part = b""
                 for line in whole:
                     self._put(_REFUSED if is_too_long or len(line) > self._most else line.decode("utf-8", "replace"))
                     is_too_long = False

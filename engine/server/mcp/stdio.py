@@ -62,13 +62,22 @@ class StdioServer:
     Args:
         source, sink: descriptors that messages are read from and written to.
         on_end: called when the other program has closed its end.
+        read: bytes that were read before. answered: the id of a message in them that was answered.
     """
 
     def __init__(
-        self, scheduler: Scheduler, options: ServerOptions, source: int, sink: int, on_end: Callable[[], None]
+        self,
+        scheduler: Scheduler,
+        options: ServerOptions,
+        source: int,
+        sink: int,
+        on_end: Callable[[], None],
+        read: bytes = b"",
+        answered: int | str | None = None,
     ) -> None:
         self._context = ServerContext(scheduler, options)
         self._source, self._sink, self._on_end = source, sink, on_end
+        self._before = read, answered
         self._loaded = threading.Event()
         self._problem = ""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -114,7 +123,7 @@ class StdioServer:
 
     async def _main(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        lines = LineStream(self._source, self._sink, self._context.options.body_bytes)
+        lines = LineStream(self._source, self._sink, self._context.options.body_bytes, *self._before)
         try:
             await self._exchange(lines)
         finally:
