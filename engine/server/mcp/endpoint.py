@@ -21,7 +21,8 @@ from engine.server.mcp.tools import ServedTools
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-MOST_SESSIONS = 256  # of clients at a time
+MOST_SESSIONS = 256  # of clients at a time; another one ends the one that was not used for the longest time
+SESSION = b"mcp-session-id"  # the header
 IDLE_SECONDS = 1_800.0  # after which a session is forgotten
 
 
@@ -37,13 +38,56 @@ class ToolsEndpoint:
         self._starting = asyncio.Lock()
         self._manager: StreamableHTTPSessionManager | None = None
         self._task: asyncio.Task[None] | None = None
+        self._sessions: dict[str, int] = {}  # each with its calls at the moment; the longest unused first
+        self._opening = set[object]()  # requests whose sessions are not among these yet
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         body = await read_json(request, self._context) if request.method == "POST" else b""
         manager, watched = await self._running(), _WatchedClient(body, receive)
         scope["state"][LEFT] = watched.leaving
-        await manager.handle_request(scope, watched.receive, send)
+        session = request.headers.get(SESSION.decode())
+        if session in self._sessions:
+            self._sessions[session] = self._sessions.pop(session) + 1
+            try:
+                await manager.handle_request(scope, watched.receive, send)
+            finally:
+                if request.method == "DELETE":
+                    self._sessions.pop(session, None)
+                elif session in self._sessions:
+                    self._sessions[session] -= 1
+        elif session is None and b'"initialize"' in body:
+            opening = object()
+            self._opening.add(opening)
+            try:
+                await self._make_room(manager, scope)
+                await manager.handle_request(scope, watched.receive, self._noting(opening, send))
+            finally:
+                self._opening.discard(opening)
+        else:
+            await manager.handle_request(scope, watched.receive, send)
+
+    async def _make_room(self, manager: StreamableHTTPSessionManager, scope: Scope) -> None:
+        """Ends the session that was not used for the longest time, if there are too many and it has no call."""
+        idle = next((session for session, calls in self._sessions.items() if not calls), None)
+        if idle is None or len(self._sessions) + len(self._opening) <= MOST_SESSIONS:
+            return
+        del self._sessions[idle]
+        ended = {**scope, "method": "DELETE", "headers": [(SESSION, idle.encode())]}
+        await manager.handle_request(ended, _nothing_more, _drop)
+
+    def _noting(self, opening: object, send: Send) -> Send:
+        """Returns ``send``, which notes the session that an answer opens."""
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._opening.discard(opening)
+                opened = dict(message["headers"]).get(SESSION)
+                if opened is not None and message["status"] < 400:
+                    self._sessions[opened.decode()] = 0
+            await send(message)
+
+        return sending
 
     async def _running(self) -> StreamableHTTPSessionManager:
         """Returns what holds the sessions; it begins with the first client."""
@@ -73,6 +117,14 @@ async def _hold(manager: StreamableHTTPSessionManager, ready: asyncio.Event) -> 
     async with manager.run():
         ready.set()
         await asyncio.Event().wait()  # until it is cancelled
+
+
+async def _nothing_more() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _drop(_message: Message) -> None:
+    """Sends nothing."""
 
 
 class _WatchedClient:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
@@ -94,7 +95,7 @@ def test_bad_arguments_are_one_line() -> None:
 
             assert await refused("generate") == "The field 'prompt' is missing."
             assert "'promt' is not known" in await refused("generate", prompt="Hi", promt="Hi")
-            assert "greater than or equal to 1" in await refused("generate", prompt="Hi", max_tokens=0)
+            assert "must be 1 or more" in await refused("generate", prompt="Hi", max_tokens=0)
             assert "choice needs them" in await refused("decide", question="What?", kind="choice")
             assert "yes_no has none" in await refused("decide", question="So?", kind="yes_no", options=["a", "b"])
             assert "cannot decide" in await refused("decide", question="So?", kind="yes_no")
@@ -131,8 +132,7 @@ def test_without_a_model_a_call_says_so() -> None:
         asyncio.run(ask(served))
 
 
-def test_the_gate_and_the_bounds_are_those_of_the_other_routes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "MOST_SESSIONS", 1)
+def test_the_gate_and_the_bounds_are_those_of_the_other_routes() -> None:
     with serving(ScriptedEngine(), body_bytes=2_000) as served:
         url = f"{served.server.url}/mcp"
         stranger = httpx2.post(url, json=CALL, headers=ACCEPT)
@@ -143,7 +143,40 @@ def test_the_gate_and_the_bounds_are_those_of_the_other_routes(monkeypatch: pyte
         assert served.http.get("/mcp", headers=ACCEPT).status_code == 405
         assert served.http.post("/mcp", content=b"[", headers={"Content-Type": "application/json"}).status_code == 400
         assert served.http.post("/mcp", json={"text": "x" * 2_000}).status_code == 413
-        start = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
-        opening = {**CALL, "method": "initialize", "params": start}
-        statuses = [served.http.post("/mcp", json=opening, headers=ACCEPT).status_code for _ in range(2)]
-        assert statuses == [200, 503]
+
+
+def test_a_further_session_ends_the_one_that_was_not_used_for_the_longest_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "MOST_SESSIONS", 2)
+    engine = ScriptedEngine()
+    with serving(engine) as served:
+
+        def post(message: dict[str, Any], session: str | None = None) -> httpx2.Response:
+            own = {"mcp-session-id": session, "mcp-protocol-version": "2025-06-18"} if session else {}
+            return served.http.post("/mcp", json={**CALL, **message}, headers=ACCEPT | own)
+
+        def opened() -> str | None:
+            start = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
+            answer = post({"method": "initialize", "params": start})
+            return answer.headers["mcp-session-id"] if answer.status_code == 200 else None
+
+        def lives(session: str | None) -> bool:
+            assert session is not None
+            return post({"method": "ping"}, session).status_code == 200
+
+        first, second = opened(), opened()
+        assert lives(first)
+        third = opened()  # the second is the oldest by now
+        assert (lives(second), lives(third), lives(first)) == (False, True, True)
+        assert served.http.delete("/mcp", headers={"mcp-session-id": str(third)}).status_code == 200
+        fourth = opened()
+        assert (lives(first), lives(fourth)) == (True, True)
+        engine.hold = True
+        call = {"method": "tools/call", "params": {"name": "generate", "arguments": {"prompt": "Hi"}}}
+        with ThreadPoolExecutor() as threads:
+            calls = [threads.submit(post, call, session) for session in (first, fourth)]
+            assert within(lambda: served.scheduler.running + served.scheduler.waiting == 2)
+            assert opened() is None  # no session is idle
+            for _ in range(100):
+                engine.gate.release()
+            assert [call.result().status_code for call in calls] == [200, 200]
+        assert opened() is not None
