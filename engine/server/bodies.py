@@ -90,11 +90,10 @@ async def read_object(request: Request, context: ServerContext, most: int, value
     return _parsed(await _read(request, context, most), values)
 
 
-async def read_json(request: Request, context: ServerContext) -> bytes:
-    """Reads the body of a JSON object as it was sent; raises as ``read_object``."""
+async def read_json(request: Request, context: ServerContext) -> tuple[bytes, dict[str, Any]]:
+    """Reads the body of a JSON object; also returns it as it was sent. Raises as ``read_object``."""
     data = await _read(request, context, context.options.body_bytes)
-    _parsed(data, JSON_VALUES)
-    return data
+    return data, _parsed(data, JSON_VALUES)
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
@@ -21,6 +22,7 @@ TYPES = {
     501: "not_supported_error",
     503: "unavailable_error",
 }
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # a terminal would take them for orders
 UNSUPPORTED = "unsupported_value"  # the code of known fields that cannot be honoured
 BUSY_SECONDS = 2  # after which a refused client may ask again
 
@@ -44,6 +46,7 @@ class ApiError(Exception):
         code: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
+        message = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", message)  # it may quote what was sent
         super().__init__(message)
         self.status, self.message, self.param, self.code = status, message, param, code
         self.headers = dict(headers or {})

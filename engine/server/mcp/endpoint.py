@@ -7,15 +7,18 @@ session, by which it can cancel a call.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from engine.server.bodies import read_json
 from engine.server.context import ServerContext
 from engine.server.mcp.calls import LEFT, PATH
+from engine.server.mcp.lines import INVALID_REQUEST
 from engine.server.mcp.tools import ServedTools
 
 if TYPE_CHECKING:
@@ -43,7 +46,11 @@ class ToolsEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        body = await read_json(request, self._context) if request.method == "POST" else b""
+        body, message = await read_json(request, self._context) if request.method == "POST" else (b"", None)
+        if message is not None and not _is_message(message):  # the library would answer with its validator's words
+            error = {"code": INVALID_REQUEST, "message": "Send one message of JSON-RPC 2.0."}
+            await JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, 400)(scope, receive, send)
+            return
         manager, watched = await self._running(), _WatchedClient(body, receive)
         scope["state"][LEFT] = watched.leaving
         session = request.headers.get(SESSION.decode())
@@ -56,7 +63,7 @@ class ToolsEndpoint:
                     self._sessions.pop(session, None)
                 elif session in self._sessions:
                     self._sessions[session] -= 1
-        elif session is None and b'"initialize"' in body:
+        elif session is None and message is not None and message.get("method") == "initialize":
             opening = object()
             self._opening.add(opening)
             try:
@@ -125,6 +132,18 @@ async def _nothing_more() -> Message:
 
 async def _drop(_message: Message) -> None:
     """Sends nothing."""
+
+
+def _is_message(sent: Mapping[str, Any]) -> bool:
+    """Returns True for a request, a notification, or an answer to a request."""
+    match sent:
+        case {"jsonrpc": "2.0", "method": str(), **more}:
+            return isinstance(more.get("params"), dict | None)
+        case {"jsonrpc": "2.0", "id": int() | str(), "result": dict()}:
+            return True
+        case {"jsonrpc": "2.0", "id": int() | str() | None, "error": {"code": int(), "message": str()}}:
+            return True
+    return False
 
 
 class _WatchedClient:

@@ -397,6 +397,7 @@ def test_a_refusal_ends_with_one_full_stop() -> None:
         with pytest.raises(ApiError) as caught, refusing("messages"):
             raise SafelightError(said)
         assert caught.value.message == {"no": "no.", "no.": "no.", "why?": "why?"}[said]
+    assert ApiError(400, "a\x1b[31mred\x9b").message == "a\N{REPLACEMENT CHARACTER}[31mred\N{REPLACEMENT CHARACTER}"
 
 
 PASSED_OVER: list[tuple[dict[str, Any], str]] = [

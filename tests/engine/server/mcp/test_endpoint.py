@@ -81,7 +81,7 @@ def test_a_client_that_leaves_ends_the_run_of_its_session() -> None:
         params = {"name": "generate", "arguments": {"prompt": "Hi"}}
         call = {**CALL, "method": "tools/call", "params": params}
         with served.http.stream("POST", "/mcp", json=call, headers=session):
-            assert within(lambda: served.scheduler.running > 0)
+            assert within(lambda: served.scheduler.running > 0 and bool(served.server.live.snapshot()))
         [live] = served.server.live.snapshot()
         assert within(live.cancel.is_set)
 
@@ -179,4 +179,16 @@ def test_a_further_session_ends_the_one_that_was_not_used_for_the_longest_time(m
             for _ in range(100):
                 engine.gate.release()
             assert [call.result().status_code for call in calls] == [200, 200]
-        assert opened() is not None
+        assert within(lambda: opened() is not None)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [{}, {"jsonrpc": "2.0"}, {"x": 1}, {**CALL, "jsonrpc": "1.0"}, {**CALL, "method": 5}, {**CALL, "params": []},
+     {"jsonrpc": "2.0", "id": 1, "result": 5}, {"jsonrpc": "2.0", "id": 1, "error": {}}],
+)  # fmt: skip
+def test_what_is_no_message_is_refused_in_our_own_words(message: dict[str, Any]) -> None:
+    with serving(ScriptedEngine()) as served:
+        answer = served.http.post("/mcp", json=message, headers=ACCEPT)
+        error = {"code": -32_600, "message": "Send one message of JSON-RPC 2.0."}
+        assert (answer.status_code, answer.json()) == (400, {"jsonrpc": "2.0", "id": None, "error": error})
