@@ -53,7 +53,8 @@ def structured(run: Run) -> Decoding[None]:
             clock = time.perf_counter()
             yield from parts.stepper.commit(torch.from_numpy(done[-1]).long())
             usage.seconds += time.perf_counter() - clock
-        committed = yield from parts.write(block, usage)
+        written = sum(map(len, done))
+        committed = yield from parts.write(block, usage, min(length, run.config.max_new_tokens - written))
         if committed is None:
             yield finished("cancelled", done, usage)
             return
@@ -71,8 +72,8 @@ class _Blocks:
         self.schedule, self.config, self.answer = ForkSchedule(run), run.config, answer
         self.stepper = self.schedule.stepper
 
-    def write(self, block: int, usage: Usage) -> Decoding[CanvasCommitted | None]:
-        """Writes a block; returns None where it was cancelled."""
+    def write(self, block: int, usage: Usage, most: int) -> Decoding[CanvasCommitted | None]:
+        """Writes a block, of which ``most`` tokens are wanted; returns None where it was cancelled."""
         stepper, answer = self.stepper, self.answer
         stepper.adopt(stepper.sampler.changed(self.config, block))
         canvas = stepper.sampler.first_canvas(block)
@@ -82,11 +83,11 @@ class _Blocks:
         is_new, steps, rounds = bool(held), 0, 0
         last: FinishedCanvas | None = None
         while True:
-            canvas = self._pin(block, canvas, held, steps)
+            canvas = self._pin(block, canvas, held, steps, is_whole=self._is_whole(held, most))
             if is_new:
                 yield PrefixPinned(block, steps, rounds, to_host(canvas), len(held), written)
                 rounds += 1
-            is_whole = self._is_whole(held, length)
+            is_whole = self._is_whole(held, most)
             if is_whole and last is not None:
                 break
             last = yield from take_steps(self.schedule, block, canvas, steps, usage)
@@ -97,16 +98,16 @@ class _Blocks:
                 break
             written = answer.take(argmax[len(held) :].tolist())
             held = argmax[: len(held) + written].tolist()
-            if self._is_whole(held, length):
+            if self._is_whole(held, most):
                 break
             chosen = take_forced(answer, length - len(held)) or (yield from self._choice(argmax, len(held)))
             held, is_new = held + chosen, True
             canvas = torch.from_numpy(argmax).long().to(canvas.device)
         return self._committed(block, held, length, last)
 
-    def _is_whole(self, held: Sequence[int], length: int) -> bool:
+    def _is_whole(self, held: Sequence[int], most: int) -> bool:
         """True if nothing more is written on a canvas whose prefix is ``held``."""
-        return self.answer.has_ended or bool(self.answer.failure) or len(held) == length
+        return self.answer.has_ended or bool(self.answer.failure) or len(held) >= most
 
     def _choice(self, argmax: Tokens, position: int) -> Passes[list[int]]:
         """Takes the likeliest allowed token at a position of a canvas (C,); returns none if the answer has failed."""
@@ -121,9 +122,8 @@ class _Blocks:
         token = int(logits.masked_fill(torch.from_numpy(~mask).to(logits.device), -torch.inf).argmax())
         return take_chosen(self.answer, token)
 
-    def _pin(self, block: int, canvas: Tensor, held: list[int], steps: int) -> Tensor:
+    def _pin(self, block: int, canvas: Tensor, held: list[int], steps: int, *, is_whole: bool) -> Tensor:
         """Pins a prefix, and sets how many steps may be taken next; returns the canvas (C,) with it."""
-        is_whole = self._is_whole(held, len(canvas))
         most = self.config.max_denoising_steps if not steps else max(1, self.config.max_denoising_steps // LATER)
         most = 1 if is_whole else max(1, min(most, MOST_BLOCK_STEPS - steps))
         settings = self.config.replace(pinned=tuple(enumerate(held)), max_denoising_steps=most)

@@ -155,6 +155,20 @@ def test_an_answer_that_is_too_long_is_cut_at_the_last_block(model: Any) -> None
     assert_pinned(events)
 
 
+@pytest.mark.parametrize("most", [1, 3, 7, CANVAS, CANVAS + 2])
+def test_no_more_is_written_than_is_wanted(model: Any, most: int) -> None:
+    run = Run.from_ids(model, PROMPT, CONFIG.replace(max_new_tokens=most), 4, answer=Fixed(24))
+    events = list(perform_all(model, decode(run)))
+    last = events[-1]
+    assert isinstance(last, GenerationFinished)
+    assert (last.reason, last.blocks) == ("length", -(-most // CANVAS))
+    assert most <= len(last.tokens) <= most + 2 * CANVAS // 4
+    assert fits(last.tokens.tolist(), 24)
+    rounds = [event for event in events if isinstance(event, PrefixPinned)]
+    assert len(rounds) <= most + last.blocks
+    assert_pinned(events)
+
+
 def test_the_same_seed_repeats_the_answer(model: Any) -> None:
     first, second = (answer(model, 17) for _ in range(2))
     assert len(first) == len(second)
@@ -420,7 +434,7 @@ NODE = {
           "$defs": {"n": {"type": "object", "properties": {"a": {"type": "string"}}}}}, '"a":"x","b":7}'),
         ({"properties": {"p": {"type": "array", "prefixItems": [{"type": "integer"}], "items": {"type": "string"}}}},
          'p:[5,"5"]}'),
-        ({"patternProperties": {"^[a:]+$": {"type": "integer"}}, "additionalProperties": False, "minProperties": 2},
+        ({"patternProperties": {"^[a:]+$": {"type": "integer"}}, "additionalProperties": False, "minProperties": 1},
          '"a:":3,"a":4}'),
         ({"additionalProperties": {"type": "string"}, "maxProperties": 1}, '"a{},\\"b":"\\n"}'),
         ({"properties": {"d": {"type": "string", "format": "date"}}}, 'd:"2026-11-26"}'),
