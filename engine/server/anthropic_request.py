@@ -188,7 +188,7 @@ def _sent(content: Any, where: str, body: MessagesRequest) -> list[dict[str, Any
 
 
 def _result(block: dict[str, Any], where: str, body: MessagesRequest) -> list[dict[str, Any]]:
-    """Returns what a tool said, as a chat's parts; the model is told if it is an error."""
+    """Returns what a tool said, as a chat's parts; an error is named as one."""
     found: list[dict[str, Any]] = [{"type": "text", "text": "Error:"}] if block.get("is_error") is True else []
     for place, part in enumerate(_blocks(block.get("content") or [], where)):
         spot = f"{where}.content.{place}"

@@ -197,10 +197,10 @@ class _Check:
         own, others = found.get("properties", {}), found.get("additionalProperties", True)
         listed = [name for name in lists[0] if fits(name)] if lists else None
         pattern = rest.pop("pattern", None) if (least, most) == (0, MOST_COUNT) and listed is None else None
-        beside = found.pop("patternProperties", {})
+        patterns = found.pop("patternProperties", {})
         if (
             rest
-            or (beside and listed != [])
+            or (patterns and listed != [])
             or (pattern and own)
             or (listed is None and own and not isinstance(others, bool))
         ):
