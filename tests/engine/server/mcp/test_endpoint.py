@@ -53,7 +53,9 @@ def test_a_call_that_is_cancelled_ends_its_run_within_a_step(mode: str) -> None:
     async def ask(served: Served) -> None:
         async with asking(served, mode) as client:
             call = asyncio.create_task(client.call_tool("generate", {"prompt": "Hi"}))
-            assert await asyncio.to_thread(within, lambda: served.scheduler.running > 0)
+            assert await asyncio.to_thread(
+                within, lambda: served.scheduler.running > 0 and served.server.live.snapshot()
+            )
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
