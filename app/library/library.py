@@ -183,18 +183,18 @@ class Library(Store):
         """Returns the ids of the runs that only deleted conversations and removed messages have."""
         deleted = "conversation IN (SELECT id FROM conversations WHERE deleted IS NOT NULL)"
         with explained(self._place), self._reading():
-            return self._runs_only_of(f"(removed IS NOT NULL OR {deleted})")
+            gone, kept = self._runs_by(f"(removed IS NOT NULL OR {deleted})")
+            return gone - kept
 
-    def _runs_only_of(self, condition: str) -> frozenset[str]:
-        """Returns the ids of the runs that no messages have but those under an SQL condition."""
-        if self._connection.execute(f"SELECT 1 FROM messages WHERE {condition}").fetchone() is None:
-            return frozenset()
+    def _runs_by(self, condition: str) -> tuple[frozenset[str], frozenset[str]]:
+        """Returns the ids of the runs that messages under an SQL condition have, and those that others have."""
         named: dict[int, set[str]] = {0: set(), 1: set()}
-        for is_under, settings in self._connection.execute(
-            f"SELECT {condition}, settings FROM messages WHERE role = 'assistant'"
-        ):
-            named[is_under].update(_RUN.findall(settings))
-        return frozenset(named[1] - named[0])
+        if self._connection.execute(f"SELECT 1 FROM messages WHERE {condition}").fetchone() is not None:
+            for is_under, settings in self._connection.execute(
+                f"SELECT {condition}, settings FROM messages WHERE role = 'assistant'"
+            ):
+                named[is_under].update(_RUN.findall(settings))
+        return frozenset(named[1]), frozenset(named[0])
 
     def purge(self) -> None:
         """Erases what this process has removed, and what ``erasing`` does."""
@@ -235,15 +235,17 @@ class Library(Store):
         with ExitStack() as runs, self._writing():  # the files are removed after the rows
             for id in conversations:
                 execute("UPDATE conversations SET deleted = 0 WHERE id = ? AND deleted IS NOT NULL", (id,))
+            for (root,) in execute(f"SELECT DISTINCT removed FROM messages WHERE {is_removed}").fetchall():
+                execute(f"{BRANCH} UPDATE messages SET removed_at = 0 WHERE id IN branch", (root,))
             named = set() if self.pictures.is_empty else named_pictures(self._connection)
             if self.folder is not None:
+                gone, kept = self._runs_by(of_gone)
                 try:
-                    runs.enter_context(removing(with_forks(self.folder / TRACES, self._runs_only_of(of_gone), forks)))
+                    runs.enter_context(removing(with_forks(self.folder / TRACES, gone - kept, forks, kept)))
                 except SafelightError as error:
                     raise LibraryError(str(error)) from error
             execute(f"DELETE FROM conversations WHERE {is_gone}")
-            for (root,) in execute(f"SELECT DISTINCT removed FROM messages WHERE {is_removed}").fetchall():
-                execute(f"{BRANCH} DELETE FROM messages WHERE id IN branch", (root,))
+            execute(f"DELETE FROM messages WHERE {is_removed}")
         with self._explained():
             execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()  # the log has the text, too; a busy one stays
         self._sweep_pictures(named)

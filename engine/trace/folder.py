@@ -6,7 +6,7 @@ Links out of the user's folder are not followed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,15 +84,17 @@ def forks_in(folder: Path) -> Iterator[tuple[str, Path]]:
             yield (parent.id if parent is not None else ""), path
 
 
-def with_forks(folder: Path, ids: Iterable[str], forks: Mapping[str, Sequence[Path]]) -> list[Path]:
-    """Returns the files of traces, and of all forks of them."""
+def with_forks(
+    folder: Path, ids: Iterable[str], forks: Mapping[str, Sequence[Path]], kept: Container[str] = ()
+) -> list[Path]:
+    """Returns the files of traces, and of all forks of them but those in ``kept`` and what was forked from these."""
     found: set[Path] = set()
     waiting = [folder / f"{id}{SUFFIX}" for id in ids]
     while waiting:
         path = waiting.pop()
         if path not in found:
             found.add(path)
-            waiting += forks.get(path.stem, ())
+            waiting += (fork for fork in forks.get(path.stem, ()) if fork.stem not in kept)
     return sorted(found)
 
 

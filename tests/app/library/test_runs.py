@@ -90,6 +90,35 @@ def test_a_run_that_a_copy_has_stays_with_it(library: Library, folder: Path) -> 
     assert stems(folder) == set()
 
 
+def test_a_fork_that_another_conversation_has_stays_with_it(library: Library, folder: Path) -> None:
+    run = run_in(folder)
+    fork = run_in(folder, of=run)
+    of_fork, other = run_in(folder, of=fork), run_in(folder, of=run)
+    conversation, _ = answered(library, run, other)
+    has_fork, _ = answered(library, fork)
+    library.delete(conversation)
+    erase(library, conversation)
+    assert stems(folder) == {fork, of_fork}
+    library.delete(has_fork)
+    erase(library, has_fork)
+    assert stems(folder) == set()
+
+
+def test_the_run_of_a_message_goes_with_the_message_above_it(library: Library, folder: Path, clock) -> None:
+    kept, above, below = (run_in(folder) for _ in range(3))
+    conversation, _ = answered(library, kept)
+    _, removed = answered(library, above, conversation=conversation)
+    question = library.add(conversation, NewMessage(removed, "user", "?"))
+    settings = json.dumps({"trace": below})
+    library.remove(library.add(conversation, NewMessage(question, "assistant", "!", settings=settings)))
+    clock.now -= 3600  # it was set back
+    library.remove(removed)
+    clock.now += 120
+    erase(library)
+    assert stems(folder) == {kept}
+    assert len(library.whole(conversation).messages) == 3
+
+
 def test_what_lapsed_is_erased_with_its_runs(library: Library, folder: Path, clock) -> None:
     run = run_in(folder)
     conversation, _ = answered(library, run)
