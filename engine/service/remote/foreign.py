@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from engine.service.capabilities import Capabilities
 from engine.service.remote import chat, problems, systemone
 from engine.service.remote.calls import Calls, Check, count_of, no_check
 from engine.service.remote.discovery import RemoteModel, ServerKind
-from engine.service.remote.problems import LostError, RefusedError, RemoteError
+from engine.service.remote.problems import LostError, NotReadyError, RefusedError, RemoteError
 from engine.service.remote.systemone import DecisionOffer
 from engine.service.replies import AdapterChanged, LoadedModel
 from engine.service.requests import AdapterRequest, InfluenceRequest, RunRequest
@@ -93,22 +94,38 @@ class ForeignModel:
     def _events(self, body: dict[str, Any], offers_tools: bool, check: Check) -> Generator[Event, None, None]:
         """Yields the events of an answer. While the server says nothing, it is asked whether it still runs."""
         calls, reader = self._calls, chat.ChatReader(self._calls.address, offers_tools=offers_tools)
+        is_over, is_lost, asked = threading.Event(), threading.Event(), reader.heard
+
+        def while_it_matters() -> None:
+            if is_over.is_set() or reader.heard > asked:
+                raise RemoteError("The answer goes on.")
+
+        def ask_whether_it_runs() -> None:
+            try:
+                calls.json(calls.address.base + "/models", check=while_it_matters)
+            except NotReadyError:  # it is busy
+                return
+            except LostError:
+                is_lost.set()
+            except SafelightError:
+                return
 
         def see_that_it_runs() -> None:
+            nonlocal asked
             check()
-            if time.monotonic() - reader.heard < calls.patience.silence:
-                return
-            reader.heard = time.monotonic()
-            try:
-                calls.json(calls.address.base + "/models", check=check)
-            except LostError:
-                raise problems.stopped(calls.address) from None
-            except RemoteError:  # it is busy
-                return
+            if is_lost.is_set() and reader.heard <= asked:
+                raise problems.stopped(calls.address)
+            if time.monotonic() - max(asked, reader.heard) >= calls.patience.silence:
+                is_lost.clear()
+                asked = time.monotonic()
+                threading.Thread(target=ask_whether_it_runs, name="safelight-watch", daemon=True).start()
 
         url = calls.address.base + "/chat/completions"
-        with calls.asking(url, body, f"{chat.STREAM}, {chat.WHOLE}", see_that_it_runs) as answer:
-            yield from reader.read(answer)
+        try:
+            with calls.asking(url, body, f"{chat.STREAM}, {chat.WHOLE}", see_that_it_runs) as answer:
+                yield from reader.read(answer)
+        finally:
+            is_over.set()
 
     def _decide(
         self, request: RunRequest, decision: Decision, check: Check

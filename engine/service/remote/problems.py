@@ -33,6 +33,10 @@ class LostError(RemoteError):
     """The server behind an address is gone; behind a balancer another one may answer."""
 
 
+class NotReadyError(LostError):
+    """The server, or a balancer, takes no request now; another one that it answers may go on."""
+
+
 class RefusedError(RemoteError):
     """The server refuses a request, and says why."""
 
@@ -135,7 +139,7 @@ def of_status(status: int, body: bytes, address: RemoteAddress) -> RemoteError:
             status=status,
         )
     if status == 503:
-        return LostError("The server at {where} is not ready, its model may still be loading: {said}", **known)
+        return NotReadyError("The server at {where} is not ready, its model may still be loading: {said}", **known)
     if status < 500:
         return RefusedError("The server at {where} refuses the request: {said}", **known)
     return RefusedError("The server at {where} failed: {said}", **known)

@@ -102,11 +102,28 @@ def test_a_silent_answer_of_a_server_that_is_gone_ends_with_its_text(answer: Cal
     assert silence(answer) == ("so far", "The server at … has stopped. The text so far is kept.", 1)
 
 
-@pytest.mark.parametrize("answer", [models("m"), in_json({"error": "later"}, "429 Too Many Requests")])
-def test_a_silent_answer_of_a_server_that_runs_goes_on(answer: Callable[[Request], None]) -> None:
-    text, problem, asked = silence(answer)
+@pytest.mark.parametrize("status", ["200 OK", "429 Too Many Requests", "503 Service Unavailable"])
+def test_a_silent_answer_of_a_server_that_runs_goes_on(status: str) -> None:
+    text, problem, asked = silence(in_json({"error": "later"}, status))
     assert (text, problem) == ("so far", "The server at … stopped sending. The text so far is kept.")
     assert asked >= 2
+
+
+def test_text_is_read_while_the_question_whether_it_runs_has_no_answer() -> None:
+    listed = iter([models("m")])
+
+    def hung(request: Request) -> None:
+        request.wait(60)
+
+    def paused(request: Request) -> None:
+        request.send(HEAD + events(chunk({"content": "so far"}), end=b""))
+        while not any(request.path == "/v1/models" for request in server.requests[1:]):
+            request.wait(0.05)
+        request.send(events(*words([" and on"])))
+
+    with serving(v1_models=lambda request: next(listed, hung)(request), v1_chat_completions=paused) as server:
+        ran = ask(loaded(server, patience=replace(SHORT, silence=0.2, short=8.0, stall=4.0)))
+    assert (ran.text, ran.ended.message) == ("so far and on", "")
 
 
 def test_a_seed_that_nobody_set_is_not_sent_and_not_recorded() -> None:
