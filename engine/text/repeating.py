@@ -12,8 +12,9 @@ def repeats(text: str) -> bool:
     """True if the last ``TIMES`` whole lines are one line; empty ones between them do not count.
 
     Nor do lines that good answers repeat: without a letter (rules of tables, braces, digits of a board), of a few
-    characters, or closing tags. Lines with different indentation differ, as nested ends of blocks have it.
+    characters, tags (the cells of a page's board), or those with a comma at their end (rows of data). Lines with
+    different indentation differ, as nested ends of blocks have it.
     """
     lines = [line for line in map(str.rstrip, text.split("\n")[:-1]) if line][-TIMES:]
     said = lines[0].strip() if len(lines) == TIMES and len(set(lines)) == 1 else ""
-    return len(said) >= LEAST and any(map(str.isalpha, said)) and not said.startswith("</")
+    return len(said) >= LEAST and any(map(str.isalpha, said)) and said[0] != "<" and said[-1] != ","
