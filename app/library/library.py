@@ -29,7 +29,7 @@ from app.system.i18n import tr
 from engine import SafelightError
 from engine.clock import this_moment
 from engine.files import private_folder
-from engine.trace import forks_in, removing, with_forks
+from engine.trace import REMOVED, end_removing, forks_in, removing, with_forks
 
 KEPT_DAYS = 30  # for which a deleted conversation can be restored
 KEPT_SECONDS = KEPT_DAYS * 86_400.0
@@ -218,6 +218,9 @@ class Library(Store):
         is_removed = "0" if conversations else f"ifnull(removed_at < {before}, 0)"
         is_gone = f"deleted < {before - KEPT_SECONDS}"
         of_gone = f"({is_removed} OR conversation IN (SELECT id FROM conversations WHERE {is_gone}))"
+        if self.folder is not None and any((self.folder / TRACES).glob(f"*{REMOVED}")):  # by a crash
+            with self._writing():  # no other window removes any meanwhile
+                end_removing(self.folder / TRACES, self._runs_by("1")[0])
         with explained(self._place):
             execute = self._connection.execute
             if (

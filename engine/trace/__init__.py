@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from engine.trace.draft import Draft
 from engine.trace.folder import (
+    REMOVED,
     GalleryTrace,
+    end_removing,
     forks_in,
     gallery,
     make_private,
@@ -27,6 +29,7 @@ from engine.trace.recording import Entry, Recording
 from engine.trace.writer import TraceWriter
 
 __all__ = [
+    "REMOVED",
     "SUFFIX",
     "Draft",
     "Entry",
@@ -39,6 +42,7 @@ __all__ = [
     "TraceFile",
     "TraceHeader",
     "TraceWriter",
+    "end_removing",
     "forks_in",
     "gallery",
     "identify_model",

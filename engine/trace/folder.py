@@ -133,6 +133,16 @@ def removing(paths: Iterable[Path]) -> Iterator[None]:
                 path.with_suffix(suffix).unlink(missing_ok=True)
 
 
+def end_removing(folder: Path, kept: Container[str]) -> None:
+    """Ends what a crash broke off in ``removing``: the traces with ids in ``kept`` are put back, the others go."""
+    for path in folder.glob(f"*{REMOVED}"):
+        with suppress(OSError):
+            if path.stem in kept:
+                path.replace(path.with_suffix(SUFFIX))
+            else:
+                path.unlink()
+
+
 def prune_traces(folder: Path, budget: int = BUDGET_BYTES, newest: int = NEWEST) -> int:
     """Removes the oldest traces of a folder until the rest is within ``budget`` bytes; never the ``newest`` ones.
 

@@ -156,6 +156,19 @@ def test_a_run_that_is_held_leaves_the_conversation_whole(
     assert files(folder) == set()
 
 
+def test_a_kill_before_the_conversation_is_erased_takes_no_run(library: Library, folder: Path) -> None:
+    kept, gone = run_in(folder, name="n"), run_in(folder)
+    conversation, _ = answered(library, kept)
+    library.delete(conversation)
+    for run in (kept, gone):  # the one as it was before the commit, the other as after it
+        path = folder / "traces" / f"{run}.sltrace"
+        path.rename(path.with_suffix(REMOVED))
+    erase(library)  # as at each start
+    assert files(folder) == {f"{kept}.sltrace", f"{kept}.name"}
+    erase(library, conversation)
+    assert files(folder) == set()
+
+
 def test_a_run_without_its_file_and_one_that_is_damaged_hinder_nothing(library: Library, folder: Path) -> None:
     missing, damaged = run_in(folder), run_in(folder)
     (folder / "traces" / f"{missing}.sltrace").unlink()
