@@ -15,11 +15,14 @@ from torch import Tensor
 
 from engine.quant import (
     E2M1_VALUES,
+    FP4_F32,
+    FP4_VALUES,
     INT4,
     INT4_G64,
     INT8,
     INT8_G32,
     NF4,
+    NF4_F32,
     NF4_VALUES,
     NVFP4,
     TILE,
@@ -127,11 +130,14 @@ class Uint4Rows(Int4Rows):
 class NormalFloat4Rows(TileRows):
     """The two nibbles of each byte are neighbours."""
 
+    def __init__(self, book: tuple[float, ...] = NF4_VALUES) -> None:
+        self.book = book
+
     def arrange(self, x: Tensor) -> Tensor:
         return _halves(x).transpose(2, 3).flatten(1)
 
     def decode(self, codes: Tensor, scales: Tensor, into: Tensor) -> None:
-        pairs = torch.index_select(_pairs(NF4_VALUES, into.dtype), 0, codes.flatten().int()).view(into.dtype)
+        pairs = torch.index_select(_pairs(self.book, into.dtype), 0, codes.flatten().int()).view(into.dtype)
         shape = (into.shape[0], -1, TILE)
         torch.mul(pairs.view(shape), scales[..., None].to(into.dtype), out=into.view(shape))
 
@@ -192,6 +198,8 @@ DECODERS: dict[Scheme, RowDecoder] = {
     INT4: Int4Rows(),
     INT4_G64: Int4Rows(),
     NF4: NormalFloat4Rows(),
+    NF4_F32: NormalFloat4Rows(),
+    FP4_F32: NormalFloat4Rows(FP4_VALUES),
     NVFP4: Nvfp4Rows(),
     INT8: Int8Rows(),
     INT8_G32: Int8GroupRows(),

@@ -14,7 +14,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
-from engine.quant import INT4, INT4_G64, INT8, INT8_G32, NF4, NVFP4, UINT4, Scheme
+from engine.quant import FP4_F32, INT4, INT4_G64, INT8, INT8_G32, NF4, NF4_F32, NVFP4, UINT4, Scheme
 
 Kind = Literal["triton", "cpu", "plain"]
 
@@ -39,15 +39,16 @@ AMPERE, CPU = Capability("triton", (8, 0)), Capability("cpu")  # cards with bf16
 BLACKWELL = Capability("triton", (10, 0))  # cards whose matrix units take 4-bit floats
 PLAIN = Capability("plain")
 FOUR_BIT = (INT4, INT4_G64, NF4, NVFP4)
+BITSANDBYTES = (NF4_F32, FP4_F32)
 ROWS = (
     KernelRow("linear", (INT8,), AMPERE, "linear_w8a16.linear_w8a16"),
     KernelRow("linear", (*FOUR_BIT, UINT4), AMPERE, "linear_w4a16.linear_w4a16"),
-    KernelRow("linear", (*FOUR_BIT, INT8, INT8_G32, UINT4), CPU, "cpu.linear"),
+    KernelRow("linear", (*FOUR_BIT, *BITSANDBYTES, INT8, INT8_G32, UINT4), CPU, "cpu.linear"),
     KernelRow("linear", None, None, "reference.linear"),
     KernelRow("linear_int8", (INT8,), AMPERE, "linear_w8a8.linear_w8a8"),
     KernelRow("linear_int8", None, None, "reference.linear_int8"),
     KernelRow("experts", FOUR_BIT, AMPERE, "expert_gemm.experts"),
-    KernelRow("experts", (*FOUR_BIT, INT8), CPU, "cpu.experts"),
+    KernelRow("experts", (*FOUR_BIT, *BITSANDBYTES, INT8), CPU, "cpu.experts"),
     KernelRow("experts", None, None, "reference.experts"),
     # with activations in NVFP4
     KernelRow("experts_w4a4", (NVFP4,), BLACKWELL, "expert_w4a4.experts"),

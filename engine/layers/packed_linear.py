@@ -20,6 +20,9 @@ from engine.layers.embedding import TokenTable
 from engine.layers.moe import Experts
 from engine.quant import BF16, INT8, UINT4, Activations, Packed, Precision, Scheme, to_blocks
 
+PACKABLE = (Experts, TokenTable, nn.Linear)
+"""The layers that have a packed form."""
+
 
 class PackedWeight(nn.Module):
     """The tensors of a packed weight (..., out, in) that stacks ``matrices`` matrices, to be filled by a loader."""

@@ -112,8 +112,12 @@ def one_of_each(
     Raises:
         SafelightError: the precision does not suit the shape.
     """
-    alike, vision = Counter(config.layers), config.vision
-    counts = {config.layers.index(layer): count for layer, count in alike.items()}
+    plain = [path.partition(".")[2].partition(".") for path in precision.plain if path.startswith("layers.")]
+    kinds = [
+        (layer, frozenset(rest for number, _, rest in plain if number == str(index)))
+        for index, layer in enumerate(config.layers)
+    ]
+    counts, vision = {kinds.index(kind): count for kind, count in Counter(kinds).items()}, config.vision
     first = replace(
         config,
         layers=config.layers[: max(counts) + 1],

@@ -175,7 +175,8 @@ class ModelFolder:
             skipped = ["its part for images is of a kind that is not supported: it is skipped and counts 0"]
             notes = self._notes(self.stored.published) + (skipped if found.skipped else [])
             is_bf16 = self.stored.number == "BF16"
-            return Subject(name, self.stored_config, build, self.stored.precision, is_bf16, tuple(notes), draft)
+            stored = None if self.stored.precision is None else found.precision
+            return Subject(name, self.stored_config, build, stored, is_bf16, tuple(notes), draft)
         notes = ["counted from config.json; the weights are not here yet", *self._notes(self.published)]
         if self.published is None or self.published.scheme is None:
             is_bf16 = "bfloat16" in (self.raw.get("dtype"), self.raw.get("torch_dtype")) or self.published is not None
@@ -184,7 +185,8 @@ class ModelFolder:
         if quantization != "auto" and PRECISIONS[quantization].experts != scheme:
             raise SafelightError(f"{self.path} is packed as {scheme}; use quantization auto, or a checkpoint in bf16")
         packed = "experts are" if scheme == NVFP4 else "experts and attention are"
-        notes += [f"{packed} taken to be {scheme}, the rest 8-bit"]
+        rest = "8-bit" if self.published.tensors is not None else "not packed"
+        notes += [f"{packed} taken to be {scheme}, the rest {rest}"]
         return Subject(name, self.config, build, self.published.expected, notes=tuple(notes), draft=draft)
 
     def _notes(self, published: Published | None) -> list[str]:

@@ -151,9 +151,10 @@ class GGUFModel(ModelFolder):
         """
         keeps_eights = on_cpu and not self.config.num_experts and not self.config.denoises
         kinds, numbers = self._types
-        return Precision(
-            **{part: _scheme_of(part, found, numbers[part], keeps_eights) for part, found in kinds.items()}
-        )
+        parts: dict[str, Any] = {
+            part: _scheme_of(part, found, numbers[part], keeps_eights) for part, found in kinds.items()
+        }
+        return Precision(**parts)
 
     @cached_property
     def _types(self) -> tuple[dict[str, set[str]], Counter[str]]:

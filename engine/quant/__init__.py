@@ -7,7 +7,7 @@ loaded and multiplied by the plain path. Kernels for it are rows of ``engine.ker
 
 from engine.quant.int4 import INT4, INT4_G64
 from engine.quant.int8 import INT8, INT8_G32
-from engine.quant.nf4 import NF4, NF4_VALUES
+from engine.quant.nf4 import FP4_F32, FP4_VALUES, NF4, NF4_F32, NF4_VALUES
 from engine.quant.nibbles import TILE, join_nibbles, split_nibbles, to_blocks
 from engine.quant.nvfp4 import E2M1_VALUES, NVFP4
 from engine.quant.precision import BF16, DEFAULT, PRECISIONS, Activations, Precision
@@ -19,11 +19,14 @@ __all__ = [
     "BF16",
     "DEFAULT",
     "E2M1_VALUES",
+    "FP4_F32",
+    "FP4_VALUES",
     "INT4",
     "INT4_G64",
     "INT8",
     "INT8_G32",
     "NF4",
+    "NF4_F32",
     "NF4_VALUES",
     "NVFP4",
     "PRECISIONS",

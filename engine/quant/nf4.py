@@ -1,4 +1,7 @@
-"""nf4: bitsandbytes' 16 normal-float values times a bf16 absmax over 64 consecutive inputs."""
+"""nf4 and fp4: 16 values of bitsandbytes times an absmax over 64 consecutive inputs.
+
+The absmax of what we pack is bf16; of what bitsandbytes packed it stays fp32.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,11 @@ NF4_VALUES = (
 )  # fmt: skip
 
 
+# A sign, two bits of exponent and one of mantissa, over the largest value, as in bitsandbytes' FP4.
+_SIZES = (0.0, 0.0625, 8.0, 12.0, 4.0, 6.0, 2.0, 3.0)
+FP4_VALUES = tuple(sign * size / 12 for sign in (1, -1) for size in _SIZES)
+
+
 class NormalFloat4(Scaled):
     """Codes in tiles."""
 
@@ -27,19 +35,35 @@ class NormalFloat4(Scaled):
     spread: ClassVar[float] = 0.56
     unit: ClassVar[int] = TILE
     unpacking_bytes: ClassVar[int] = 9  # nibbles, then values and products
+    book: ClassVar[tuple[float, ...]] = NF4_VALUES
 
     def scales(self, extreme: Tensor) -> Tensor:
         return extreme.abs()
 
     def encode(self, scaled: Tensor) -> Tensor:
-        values = torch.tensor(NF4_VALUES)
+        values, order = torch.tensor(self.book).sort()
         nibbles = torch.zeros_like(scaled, dtype=torch.uint8)
         for midpoint in ((values[1:] + values[:-1]) / 2).tolist():
             nibbles += scaled > midpoint  # several times as fast as bucketize
-        return join_nibbles(nibbles)
+        return join_nibbles(nibbles if self.book == NF4_VALUES else order.to(torch.uint8)[nibbles.long()])
 
     def decode(self, packed: Packed) -> Tensor:
-        return torch.tensor(NF4_VALUES, device=packed.codes.device)[split_nibbles(packed.codes).long()]
+        return torch.tensor(self.book, device=packed.codes.device)[split_nibbles(packed.codes).long()]
+
+
+class WideNormalFloat4(NormalFloat4):
+    """The absmax is fp32."""
+
+    scale_dtype: ClassVar[torch.dtype] = torch.float32
+
+
+class WideFloat4(WideNormalFloat4):
+    """The values are those of fp4."""
+
+    spread: ClassVar[float] = 0.49
+    book: ClassVar[tuple[float, ...]] = FP4_VALUES
 
 
 NF4 = register(NormalFloat4("nf4-g64", 64))
+NF4_F32 = register(WideNormalFloat4("nf4-g64-f32", 64))
+FP4_F32 = register(WideFloat4("fp4-g64-f32", 64))

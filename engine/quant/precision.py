@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from engine.errors import SafelightError, quoted
 from engine.quant.int4 import INT4, INT4_G64
@@ -26,6 +27,7 @@ class Precision:
     dense: Scheme | None = None  # MLP and self-conditioning
     embedding: Scheme | None = None  # and the head, if it has weights of its own
     vision: Scheme | None = None  # the tower's layers
+    plain: frozenset[str] = frozenset()  # paths of layers of these parts that are not packed
 
     @property
     def is_packed(self) -> bool:
@@ -58,13 +60,14 @@ class Precision:
 
     def scheme(self, module: str) -> Scheme | None:
         """Returns the scheme of a layer, by its path in the network."""
-        part = self.part(module)
+        part = "" if module in self.plain else self.part(module)
         found: Scheme | None = getattr(self, part) if part else None
         return found
 
     def as_dict(self) -> dict[str, str | None]:
         """Returns each part's scheme, by name."""
-        return {field.name: str(scheme) if (scheme := getattr(self, field.name)) else None for field in fields(self)}
+        names = (field.name for field in fields(self) if field.name != "plain")
+        return {name: str(scheme) if (scheme := getattr(self, name)) else None for name in names}
 
     @staticmethod
     def from_dict(raw: object) -> Precision:
@@ -81,7 +84,8 @@ class Precision:
                 found = f"{quoted(part)} as {quoted(scheme)}"
                 raise SafelightError(f"the weights are packed in a way this version does not know: {found}")
         raw = {"vision": raw.get("embedding"), **raw}  # earlier versions packed the tower in the table's scheme
-        return Precision(**{part: SCHEMES[scheme] for part, scheme in raw.items() if scheme is not None})
+        parts: dict[str, Any] = {part: SCHEMES[scheme] for part, scheme in raw.items() if scheme is not None}
+        return Precision(**parts)
 
 
 PRECISIONS = {

@@ -10,19 +10,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import nn
 
 from engine import store_files
 from engine.errors import SafelightError, quoted
-from engine.layers.packed_linear import for_processor, install, precision_in
+from engine.layers.packed_linear import PACKABLE, for_processor, install, precision_in
 from engine.quant import PRECISIONS, Precision
 from engine.types import Cancel, Progress
-from engine.weights import packed_store
+from engine.weights import bitsandbytes, packed_store
 from engine.weights.layout import Layout, Names, State, TensorSource, check, fill
 from engine.weights.matrices import released
 from engine.weights.published import Published
@@ -105,6 +105,7 @@ class StoredWeights:
             SafelightError: the checkpoint does not fit the network, or its layers cannot be packed so.
         """
         precision = precision_in(network, precision)
+        precision = self._without_plain(network, names, precision)
         if precision.is_packed:
             with torch.device("meta"):
                 install(network, precision, dtype or torch.bfloat16)
@@ -117,6 +118,25 @@ class StoredWeights:
             layout = self.layout(state, names)
         skipped = check(self.checkpoint, layout, names)
         return Weights(network, self.checkpoint, layout, state, precision, self.manifest, skipped)
+
+    def _without_plain(self, network: Network, names: Names, precision: Precision) -> Precision:
+        """Returns a packing that leaves out the layers that a store, or a checkpoint of bitsandbytes, does not pack."""
+        checkpoint, headers = self.checkpoint, self.checkpoint.headers
+        by_layer = self.published is not None and self.published.tensors is None
+        plain, packed = set[str](), set[str]()
+        for layer, module in network.named_modules() if by_layer or self.manifest is not None else ():
+            if isinstance(module, PACKABLE) and precision.scheme(layer) is not None:
+                shapes = {
+                    f"{layer}.{name}": tuple(own.shape) for name, own in module.named_parameters() if own.dim() > 1
+                }
+                keeps = (
+                    bitsandbytes.packs(path, shape, names, checkpoint) if by_layer else f"{path}.codes" in headers
+                    for path, shape in shapes.items()
+                )
+                (packed if all(keeps) else plain).add(layer)
+        used = {Precision.part(layer) for layer in packed} if by_layer else precision.as_dict().keys()
+        unused = dict[str, Any].fromkeys(precision.as_dict().keys() - used)
+        return replace(precision, **unused, plain=frozenset(layer for layer in plain if Precision.part(layer) in used))
 
 
 @dataclass(frozen=True)

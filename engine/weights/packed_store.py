@@ -316,7 +316,7 @@ def _claim(destination: Path, fresh: Manifest) -> Manifest:
         raise SafelightError(f"{destination} already holds a packed model; delete it or choose another folder")
     if (destination / PARTIAL).exists():
         begun = Manifest.read(destination / PARTIAL)
-        if (begun.revision, begun.precision) != (fresh.revision, fresh.precision):
+        if (begun.revision, begun.precision.as_dict()) != (fresh.revision, fresh.precision.as_dict()):
             raise SafelightError(
                 f"{destination} holds an unfinished conversion of {begun.source} with other settings or weights; "
                 "finish that one, delete the folder, or choose another"

@@ -1,8 +1,8 @@
 """Published quantised checkpoints: the packing that one declares, and the tensors that it must hold.
 
-Kept packed: compressed-tensors' int4, int8 and NVFP4, modelopt's NVFP4, which may be declared in a separate file, and
-int4 of AutoRound and GPTQ. Read as values, and kept or packed like those of a bf16 checkpoint: FP8 of
-compressed-tensors, modelopt, DeepSeek, Qwen and Mistral, and int8 in groups.
+Kept packed: compressed-tensors' int4, int8 and NVFP4, modelopt's NVFP4, which may be declared in a separate file, int4
+of AutoRound and GPTQ, and bitsandbytes' nf4, fp4 and int8. Read as values, and kept or packed like those of a bf16
+checkpoint: FP8 of compressed-tensors, modelopt, DeepSeek, Qwen and Mistral, and int8 in groups.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
 from engine.quant import INT8, NVFP4, Precision, Scheme
-from engine.weights import compressed_tensors, fp8, gptq, nvfp4
+from engine.weights import bitsandbytes, compressed_tensors, fp8, gptq, nvfp4
 from engine.weights.layout import Expected, Layout, Names, State, TensorSource
 from engine.weights.matrices import Matrix, matrices, put_values, released
 from engine.weights.safetensors import FLOATING
@@ -37,7 +37,7 @@ class Published:
     """The packing that a checkpoint declares."""
 
     scheme: Scheme | None  # of the weights as kept in memory; None: they are read as values
-    tensors: Tensors
+    tensors: Tensors | None  # None: bitsandbytes', which packs each layer, or leaves it as it is
     scales: tuple[str, ...] = (".weight_scale",)  # suffixes of the scales' names
     has_small_cache: bool = False  # keys and values in 8 bits or fewer are asked for, which is not done
 
@@ -63,6 +63,8 @@ class Published:
         """The packing to expect before the weights are there; None: nothing is packed."""
         if self.scheme is None:
             return None
+        if self.tensors is None:
+            return Precision(self.scheme, self.scheme, self.scheme)
         attention = INT8 if self.scheme == NVFP4 else self.scheme
         return Precision(self.scheme, attention, INT8, INT8, INT8)
 
@@ -84,8 +86,11 @@ class Published:
         if self.scheme is None:
             return None
 
-        attention, dense = (self.scheme if any(map(part.search, scales)) else INT8 for part in (ATTENTION, DENSE))
         has_experts = any(".experts." in name for name in scales)
+        if self.tensors is None:
+            kept = self.scheme
+            return Precision(kept if has_experts else None, kept, kept, kept, kept)
+        attention, dense = (self.scheme if any(map(part.search, scales)) else INT8 for part in (ATTENTION, DENSE))
         return Precision(self.scheme if has_experts else None, attention, dense, INT8, INT8)
 
     def layout(self, state: State, names: Names, checkpoint: TensorSource) -> Layout:
@@ -93,6 +98,8 @@ class Published:
 
         Of a part that is packed, a weight that the checkpoint left plain is packed like the others.
         """
+        if self.tensors is None:
+            return bitsandbytes.layout(state, names, checkpoint)
         layout = released(state, names)
         for path, shape in self._weights(state).items():
             name = names.released(path)
@@ -122,11 +129,14 @@ class Published:
         header = checkpoint.headers.get(name)
         if self.scheme is None and header is not None and header.dtype in FLOATING:
             return {name: Expected(matrix.shape, FLOATING, matrix.path, partial(put_values, state, matrix))}
+        assert self.tensors is not None
         return self.tensors(state, matrix, checkpoint)
 
     def with_ignored(self, names: Names) -> Names:
         """Returns ``names`` that also ignore the scales that are not used here."""
         patterns = [each.pattern for each in (names.ignored, UNUSED) if each is not None]
+        if self.tensors is None:
+            patterns = [f"({'|'.join(patterns)}){bitsandbytes.PARTS}", bitsandbytes.SHARED]
         return replace(names, ignored=re.compile("|".join(patterns)))
 
 
@@ -163,9 +173,12 @@ def _declared(declared: dict[str, Any], source: str) -> Published:
         case "auto-round" | "gptq", _:
             scheme, size = gptq.read_scheme(declared, source)
             return Published(scheme, partial(gptq.tensors, scheme=scheme, size=size), (".scales",))
+        case "bitsandbytes", _:
+            return Published(bitsandbytes.read_scheme(declared, source), None, bitsandbytes.SCALES)
     raise SafelightError(
         f"{source}: weights quantised as {quoted(method)} ({quoted(layout)}) cannot be read; use a checkpoint in bf16, "
-        "in FP8, in compressed-tensors' int4, int8 or NVFP4, or AutoRound's or GPTQ's int4"
+        "in FP8, in compressed-tensors' int4, int8 or NVFP4, AutoRound's or GPTQ's int4, or bitsandbytes' nf4, fp4 "
+        "or int8"
     )
 
 

@@ -7,11 +7,13 @@ import torch
 
 from engine import SafelightError
 from engine.quant import (
+    FP4_F32,
     INT4,
     INT4_G64,
     INT8,
     INT8_G32,
     NF4,
+    NF4_F32,
     NF4_VALUES,
     NVFP4,
     PRECISIONS,
@@ -28,7 +30,17 @@ from engine.quant import (
 from engine.quant.int4 import Int4
 
 # Relative error on Gaussian weights: the figures in the field for these layouts, and a little.
-ERRORS = {NF4: 0.093, INT4: 0.087, INT4_G64: 0.096, INT8: 0.009, INT8_G32: 0.0057, NVFP4: 0.096, UINT4: 0.082}
+ERRORS = {
+    NF4: 0.093,
+    NF4_F32: 0.093,
+    FP4_F32: 0.13,
+    INT4: 0.087,
+    INT4_G64: 0.096,
+    INT8: 0.009,
+    INT8_G32: 0.0057,
+    NVFP4: 0.096,
+    UINT4: 0.082,
+}
 
 
 def gaussian(*shape: int) -> torch.Tensor:
