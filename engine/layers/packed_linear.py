@@ -18,7 +18,7 @@ from engine.kernels import cpu_int4, cpu_int8
 from engine.kernels.table import schemes
 from engine.layers.embedding import TokenTable
 from engine.layers.moe import Experts
-from engine.quant import BF16, INT8, UINT4, Activations, Packed, Precision, Scheme, to_blocks
+from engine.quant import BF16, INT8, NF4, NF4_F32, UINT4, Activations, Packed, Precision, Scheme, to_blocks
 
 PACKABLE = (Experts, TokenTable, nn.Linear)
 """The layers that have a packed form."""
@@ -134,17 +134,21 @@ def joined(weights: Sequence[PackedWeight]) -> Packed:
 
 
 def for_processor(part: nn.Module, dtype: torch.dtype) -> None:
-    """Arranges loaded weights as a CPU's kernels read them. Does nothing on other devices, or without such kernels.
+    """Arranges loaded weights as a device's kernels read them. Does nothing without such kernels.
 
     int4: the codes of experts and linear layers are reordered in place; a token table, whose rows are looked up, stays
     unchanged. The scales of linear layers become a view of the form that the kernel reads, which takes twice their
     bytes. The scales of experts, of which there are many, are converted one expert at a time.
 
     int8: codes in a mapped file are copied if the kernel could not read them there.
+
+    nf4 with fp32 scales: cards read them in bf16.
     """
     if dtype != torch.bfloat16:
         return
     for weight in packed_weights(part):
+        if weight.scheme == NF4_F32 and kernels.run_on(weight.codes.device, dtype):
+            weight.scheme, weight.scales = NF4, weight.scales.bfloat16()
         is_int8 = weight.scheme == INT8 and weight.codes.device.type == "cpu"
         if is_int8 and cpu_int8.is_fast() and not cpu_int8.is_aligned(weight.codes):
             weight.codes = weight.codes.clone()

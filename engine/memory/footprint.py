@@ -28,7 +28,7 @@ from engine.kernels.table import schemes
 from engine.layers.embedding import LOGITS_AT_ONCE, TOP_PIECE
 from engine.layers.kv_cache import KERNEL_PIECE, PIECE, cache_bytes, capacity
 from engine.layers.packed_linear import PackedLinear, install
-from engine.quant import AT_ONCE, Precision, Scheme
+from engine.quant import AT_ONCE, FP4_F32, Precision, Scheme
 from engine.threads import available_threads
 
 PROJECTIONS = tuple(f".{name}_proj." for name in ("qkv", "q", "k", "v", "o", "gate_up", "gate", "up", "down"))
@@ -304,6 +304,7 @@ def rows_pass(config: ModelConfig, mode: Mode, context: int, rows: int, tokens: 
     elif mode.has_kernels:
         held = 2 * config.hidden_size + config.top_k_experts * (config.moe_intermediate_size + config.hidden_size)
         experts = rows * d * held
+        experts += _unpacking(mode, mode.precision.experts, 2 * config.moe_intermediate_size * config.hidden_size)
     elif not mode.precision.is_packed and config.runs_all_experts:
         experts = rows * config.num_experts * inner
     else:
@@ -353,7 +354,7 @@ def vocabulary_stage(config: ModelConfig, mode: Mode, canvases: int = 1) -> tupl
 
 def _unpacking(mode: Mode, scheme: Scheme | None, numbers: int) -> int:
     """Returns the bytes used while a piece of a packed matrix is unpacked, on the plain path or on a CPU."""
-    if scheme is None or mode.has_kernels:
+    if scheme is None or (mode.has_kernels and scheme != FP4_F32):
         return 0
     if mode.on_cpu and scheme in schemes("linear", "cpu"):
         return cpu.number(mode.dtype).itemsize * min(cpu.AT_ONCE, numbers) + DECODING * min(cpu_decode.DECODED, numbers)

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from engine.errors import SafelightError, quoted
-from engine.quant import FP4_F32, INT8, NF4_F32, Scheme, join_nibbles
+from engine.quant import FP4_F32, INT8, NF4_F32, TILE, Scheme
 from engine.quant.nf4 import NormalFloat4
 from engine.weights.layout import Expected, Layout, Names, State, TensorSource
 from engine.weights.matrices import Matrix, matrices, put_values, released
@@ -179,10 +179,10 @@ def _four_bit(state: State, matrix: Matrix, checkpoint: TensorSource) -> Layout:
 
     def put_codes(stored: Tensor) -> None:
         packed = stored.contiguous().view(torch.uint8).flatten()
-        nibbles = torch.stack([packed >> 4, packed & 15], dim=-1).flatten()[:count]
         if is_packed:
-            matrix.put(state, "codes", join_nibbles(nibbles.view(out, inputs)))
+            matrix.put(state, "codes", _to_tiles(packed).view(out, -1))
             return
+        nibbles = torch.stack([packed >> 4, packed & 15], dim=-1).flatten()[:count]
         values = torch.tensor(_book(KINDS[kind]))[nibbles.long()]
         scales = read_scales().repeat_interleave(read_state()["blocksize"])[:count]
         put_values(state, matrix, (values * scales).view(out, inputs))
@@ -217,6 +217,12 @@ def _four_bit(state: State, matrix: Matrix, checkpoint: TensorSource) -> Layout:
         found[f"{weight}.nested_absmax"] = expected((math.prod(nested.shape) if nested is not None else 1,))
         found[f"{weight}.nested_quant_map"] = expected((256,))
     return found
+
+
+def _to_tiles(packed: Tensor) -> Tensor:
+    """Returns bytes (N,) of codes, the even input's in the high half, as our tiles of 32 bytes."""
+    first, second = packed.view(-1, 2, TILE // 4).transpose(0, 1).contiguous()  # inputs 0 to 31 and 32 to 63
+    return torch.stack([first >> 4 | second & 0xF0, first & 15 | second << 4], dim=-1).flatten()
 
 
 def _book(scheme: Scheme) -> tuple[float, ...]:

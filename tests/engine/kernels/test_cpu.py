@@ -28,11 +28,25 @@ from engine.kernels import (
 from engine.layers.attention import attend
 from engine.layers.packed_linear import PackedExperts
 from engine.models.folder import quantize
-from engine.quant import INT4, INT4_G64, INT8, NF4, NVFP4, UINT4, Packed, Scheme, pack, to_blocks, unpack
+from engine.quant import (
+    FP4_F32,
+    INT4,
+    INT4_G64,
+    INT8,
+    NF4,
+    NF4_F32,
+    NVFP4,
+    UINT4,
+    Packed,
+    Scheme,
+    pack,
+    to_blocks,
+    unpack,
+)
 from tests.engine.packing import released
 from tests.engine.tiny import tokens
 
-SCHEMES = [NF4, INT4, INT4_G64, INT8, NVFP4]
+SCHEMES = [NF4, NF4_F32, FP4_F32, INT4, INT4_G64, INT8, NVFP4]
 BOUNDS = {torch.float32: 2e-6, torch.bfloat16: 8e-3}  # relative, of the norm
 DRAWS = torch.Generator()
 

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from engine import SafelightError
 from engine.config import LayerConfig
-from engine.kernels import cpu_int4
-from engine.layers.packed_linear import PackedLinear, PackedTokenTable, for_processor, packed_weights
+from engine.kernels import cpu_int4, why_plain
+from engine.layers.packed_linear import PackedLinear, PackedTokenTable, PackedWeight, for_processor, packed_weights
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.network import CausalNetwork
-from engine.quant import INT4, INT8, NF4, PRECISIONS, Precision, unpack
+from engine.quant import INT4, INT8, NF4, NF4_F32, PRECISIONS, Precision, unpack
 from engine.weights.layout import Names
 from engine.weights.loader import StoredWeights, Weights
 from engine.weights.packed_store import write_store
@@ -112,3 +112,14 @@ def test_layers_are_put_into_blocks_on_a_cpu(tmp_path: Path, monkeypatch: pytest
 def _folder(path: Path) -> Path:
     path.mkdir(exist_ok=True)
     return path
+
+
+@pytest.mark.skipif(why_plain(torch.device("meta")) is not None, reason="no Triton for this machine")
+def test_bitsandbytes_scales_become_bf16_for_the_kernels_of_a_card() -> None:
+    """The meta device counts as one; codes stay, and in fp32, which has no kernels, scales, too."""
+    with torch.device("meta"):
+        layer = PackedLinear(PackedWeight((8, 128), NF4_F32, "layer"))
+    for_processor(layer, torch.float32)
+    assert (layer.weight.scheme, layer.weight.scales.dtype) == (NF4_F32, torch.float32)
+    for_processor(layer, torch.bfloat16)
+    assert (layer.weight.scheme, layer.weight.scales.dtype) == (NF4, torch.bfloat16)
