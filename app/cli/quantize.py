@@ -8,6 +8,7 @@ from pathlib import Path
 
 from app.cli import options, running, terminal
 from engine import SafelightError, catalog
+from engine.model_files import is_gguf, model_title
 
 EPILOG = """\
 Packs experts in 4 bits; attention, dense layers, the embedding and the vision tower in 8; the rest is unchanged. If a
@@ -58,8 +59,8 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    file, destination = catalog.gguf_of(Path(args.source)), Path(args.destination)
-    imports, source = file is not None, file or catalog.resolve(args.source)
+    source, destination = catalog.resolve(args.source, files=True), Path(args.destination)
+    imports = is_gguf(source)
     if not imports:
         if args.tokenizer is not None:
             raise SafelightError("--tokenizer is for GGUF files; a model folder has its own")
@@ -68,8 +69,8 @@ def run(args: argparse.Namespace) -> int:
     from engine.memory.device import choose  # imports torch
     from engine.models.folder import quantize
 
-    started = time.perf_counter()
-    with terminal.progress(f"Packing {source.name}") as progress:
+    started, name = time.perf_counter(), model_title(source)
+    with terminal.progress(f"Packing {name}") as progress:
         device = choose(args.device).device
         if imports:
             from engine.models.gguf_import import import_gguf  # imports the GGUF library, which nothing else needs
@@ -96,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
         amount = f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
         parts = "layers" if manifest.precision.experts is None else "experts"
         terminal.show(
-            f"{destination} holds {source.name} with {parts} in {manifest.precision.bulk}: {amount} in {seconds:.1f} s"
+            f"{destination} holds {name} with {parts} in {manifest.precision.bulk}: {amount} in {seconds:.1f} s"
         )
         if errors := [f"{part} {error:.2%}" for part, error in manifest.relative_error.items()]:
             print(f"relative error of packing: {', '.join(errors)}")

@@ -19,7 +19,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine import SafelightError
+from engine import SafelightError, catalog, found
+from engine.service import is_remote
 
 CONNECT_SECONDS = 2.0  # seconds to wait for a display on another machine
 LOADER_SECONDS = 20.0  # seconds for the system's loader to name missing libraries
@@ -46,7 +47,14 @@ def run(args: argparse.Namespace) -> int:
             if not (error.name or "").startswith(("PySide6", "shiboken6")) and ".so" not in str(error):
                 raise  # a bug of ours, not a missing library
             raise SafelightError(_missing(str(error), *_qt("QtWidgets*.so"))) from error
-        return run_window(args.window_model, args.window_seed, args.self_test)
+        return run_window(_place_of(args.window_model), args.window_seed, args.self_test)
+
+
+def _place_of(model: str | None) -> str | None:
+    """Returns the path of a model by the name that ``engine.found`` finds it by; any other as it is."""
+    if model is None or catalog.title(model) or is_remote(model) or os.path.exists(model):
+        return model
+    return str(found.find(model) or model)
 
 
 @contextmanager

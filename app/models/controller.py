@@ -27,8 +27,8 @@ from app.models.work import ModelWork, TokenStore
 from app.system.i18n import tr
 from app.system.secret import HUB_TOKEN, Secret
 from engine import PUBLISHED, PublishedModel, SafelightError
-from engine.catalog import gguf_of, is_gguf
 from engine.hub.download import ClosedError
+from engine.model_files import gguf_of, is_gguf
 
 HUB = "https://huggingface.co"
 WORTH_ASKING = 100_000_000  # bytes; less is cancelled without a question

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from app.state.models.filtering import Writes
 from app.system.i18n import tr
 from engine import PUBLISHED, EmbeddedModel, PublishedModel, SafelightError
-from engine.catalog import AUTOREGRESSIVE, TALK, Tried, gguf_parts, gguf_title, installed, is_gguf, loads_directly
+from engine.catalog import AUTOREGRESSIVE, TALK, Tried, installed
 from engine.files import read_json
 from engine.hub import download
 from engine.hub.record import Record
+from engine.model_files import gguf_parts, is_gguf, loads_directly, model_title
 from engine.store_files import MANIFEST, PARTIAL
 
 if TYPE_CHECKING:
@@ -255,7 +256,7 @@ def _local(path: Path, sizes: _Sizes) -> ModelEntry:
 def _file_entry(path: Path) -> ModelEntry:
     """Returns the entry of a GGUF file."""
     if not os.path.isfile(path):
-        return ModelEntry(str(path), "local", "missing", gguf_title(path), tr("a GGUF file of your own"), path)
+        return ModelEntry(str(path), "local", "missing", model_title(path), tr("a GGUF file of your own"), path)
     here = sum(os.path.getsize(part) for part in gguf_parts(path) if os.path.isfile(part))
     if loads_directly(path):
         purpose = tr("a GGUF file of your own; loads as it is")
@@ -263,7 +264,7 @@ def _file_entry(path: Path) -> ModelEntry:
             str(path),
             "local",
             "ready",
-            gguf_title(path),
+            model_title(path),
             purpose,
             path,
             str(path),
@@ -271,14 +272,14 @@ def _file_entry(path: Path) -> ModelEntry:
             writes="word by word",
         )
     purpose = tr("a GGUF file of your own; has to be imported before it can be loaded")
-    return ModelEntry(str(path), "local", "gguf", gguf_title(path), purpose, path, bytes_here=here)
+    return ModelEntry(str(path), "local", "gguf", model_title(path), purpose, path, bytes_here=here)
 
 
 def _folder_entry(path: Path, group: Group, sizes: _Sizes) -> ModelEntry:
     """Returns the entry of a model folder that the user put there."""
     store = os.path.lexists(path / MANIFEST)
     return ModelEntry(
-        str(path), group, "ready", path.name, tr("a model folder of your own"), path, str(path),
+        str(path), group, "ready", model_title(path), tr("a model folder of your own"), path, str(path),
         bytes_here=sizes.of(path), is_packed=store or _is_packed(path), sees=_sees(path), can_verify=store,
         writes=_writes(path),
     )  # fmt: skip

@@ -10,7 +10,7 @@ from PySide6.QtCore import QSettings
 from app.bridge.remote_access import RemoteAccess, remote_title
 from app.system.i18n import tr
 from engine import SafelightError
-from engine.catalog import gguf_models, gguf_of, is_gguf
+from engine.model_files import gguf_models, gguf_of, is_gguf
 from engine.service import is_remote
 
 FOLDERS, SERVERS, KEYED = "models/folders", "remote/servers", "remote/keyed"

@@ -9,8 +9,8 @@ from app.models import tasks, words
 from app.models.entries import ModelEntry
 from app.models.jobs import JobEnded, Jobs, ModelJob
 from app.system.i18n import tr
-from engine.catalog import is_gguf
 from engine.memory.machine import Machine
+from engine.model_files import is_gguf
 
 if TYPE_CHECKING:
     from engine.memory.plan import Plan

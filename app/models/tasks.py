@@ -19,12 +19,12 @@ from app.state.models.recommendation import CARD, CONTEXT
 from app.system.i18n import tr
 from app.system.secret import Secret
 from engine import PUBLISHED, SafelightError
-from engine.catalog import is_gguf
 from engine.files import clear, is_plain_file
 from engine.hub import download as downloads
 from engine.hub.download import DownloadProgress
 from engine.hub.names import is_token
 from engine.memory.machine import Machine
+from engine.model_files import is_gguf
 from engine.store_files import PARTIAL, is_of_a_conversion
 
 Work = Callable[[Control], object]

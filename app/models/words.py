@@ -11,7 +11,7 @@ from app.models.jobs import JobKind, JobProgress, Phase
 from app.state.models.invitation import sold_size
 from app.system.folders import shortened
 from app.system.i18n import tr, trn
-from engine.catalog import is_gguf
+from engine.model_files import is_gguf
 
 if TYPE_CHECKING:
     from engine.memory.plan import Plan

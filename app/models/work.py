@@ -13,7 +13,7 @@ from app.models.entries import PACKED, ModelEntry
 from app.models.jobs import JobEnded, JobKind, Jobs, ModelJob
 from app.system.i18n import tr
 from app.system.secret import Place, Secret
-from engine.catalog import gguf_title, is_gguf
+from engine.model_files import model_title
 
 
 class ModelWork:
@@ -58,8 +58,7 @@ class ModelWork:
         return False
 
     def _packed_folder(self, entry: ModelEntry) -> Path:
-        name = gguf_title(entry.folder) if is_gguf(entry.folder) else entry.folder.name
-        return self._folder / (name + PACKED)
+        return self._folder / (model_title(entry.folder).replace("/", "--") + PACKED)
 
     def delete(self, entry: ModelEntry) -> None:
         """Deletes a model, or the files of an unfinished one."""

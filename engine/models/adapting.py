@@ -72,6 +72,7 @@ def _check_base(model: Model, folder: Path, files: AdapterFiles) -> None:
     """
     packed = packed_store.is_store(model.folder)
     loaded = packed_store.Manifest.read(model.folder / store_files.MANIFEST).source if packed else model.name
+    loaded = loaded.rpartition("/")[2]  # of a repository
     wanted = PureWindowsPath(files.config.base).name  # takes both kinds of slash
     if files.base_fingerprint:
         found = fingerprint(model.folder)

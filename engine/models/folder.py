@@ -17,6 +17,7 @@ from engine.files import read_json
 from engine.memory.card import AbsentCard
 from engine.memory.device import Placement, choose
 from engine.memory.plan import Plan, Subject, count
+from engine.model_files import model_title
 from engine.models.network import Network
 from engine.models.registry import Family, family_of
 from engine.quant import DEFAULT, NVFP4, PRECISIONS, Precision
@@ -121,7 +122,7 @@ class ModelFolder:
 
     @property
     def name(self) -> str:
-        return self.path.name
+        return model_title(self.path)
 
     def small_file(self, name: str) -> dict[str, Any]:
         """Returns a file of JSON next to ``config.json``; empty if there is none.

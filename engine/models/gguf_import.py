@@ -21,11 +21,12 @@ import torch
 
 from engine import kernels
 from engine.adapters.draft import DraftAdapter, read_branch_draft
-from engine.catalog import PackagedModel, gguf_title
+from engine.catalog import PackagedModel
 from engine.errors import SafelightError, quoted
 from engine.memory.card import AbsentCard
 from engine.memory.device import Placement
 from engine.memory.plan import Plan, Subject
+from engine.model_files import model_title
 from engine.models.causal.gguf import DESCRIBE
 from engine.models.diffusion_gemma import gguf as diffusion_gemma
 from engine.models.folder import ModelFolder, check_packs, quantize
@@ -111,7 +112,7 @@ class GGUFModel(ModelFolder):
 
     @property
     def name(self) -> str:
-        return self.id or gguf_title(self.path)
+        return self.id or model_title(self.path)
 
     def known_as(self, model: PackagedModel) -> GGUFModel:
         """Returns the model under the id, and with the settings and the draft of a packaged one."""

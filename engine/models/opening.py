@@ -7,6 +7,7 @@ from pathlib import Path
 from engine import catalog
 from engine.memory.card import AbsentCard
 from engine.memory.plan import Plan
+from engine.model_files import is_gguf, loads_directly
 from engine.models.folder import ModelFolder
 
 
@@ -21,7 +22,7 @@ def open_model(path_or_id: str | Path, *, shapes: bool = False) -> ModelFolder:
         SafelightError: there is no such model, or its files are damaged, or of no family that is known.
     """
     path = catalog.resolve(path_or_id, shapes=shapes, files=True)
-    if not catalog.is_gguf(path):
+    if not is_gguf(path):
         return ModelFolder.open(path)
     from engine.models.gguf_import import GGUFModel  # imports the GGUF library, which nothing else needs
 
@@ -45,8 +46,8 @@ def plan_model(
     Raises:
         SafelightError: as ``open_model``, or an argument is out of range.
     """
-    file = catalog.gguf_of(Path(path_or_id))
-    if file is not None and not catalog.loads_directly(file):
+    file = catalog.resolve(path_or_id, shapes=True, files=True)
+    if is_gguf(file) and not loads_directly(file):
         from engine.models.gguf_import import plan_import  # see above
 
         return plan_import(file, context, quantization, device, dtype)

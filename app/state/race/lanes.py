@@ -9,6 +9,7 @@ from typing import Any
 
 from engine import SKILLS, WEDLM, SafelightError, catalog
 from engine.config import BLOCK_DIFFUSION
+from engine.model_files import model_title
 from engine.service import Lane
 
 
@@ -23,8 +24,8 @@ class LaneSpec:
 
     @property
     def model_title(self) -> str:
-        """The title of an embedded model, or the name of a model's folder."""
-        return catalog.title(self.model) or Path(self.model).name
+        """The title of an embedded model, or a model's by where it lies."""
+        return catalog.title(self.model) or model_title(Path(self.model))
 
     @property
     def title(self) -> str:

@@ -19,9 +19,9 @@ from typing import TypeAlias
 import numpy as np
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
-from engine.catalog import gguf_parts
 from engine.errors import SafelightError, quoted
 from engine.files import open_regular, read_up_to
+from engine.model_files import gguf_parts
 
 HEADER_BYTES = 2**26  # Gemma's takes 21 MB: a vocabulary of 2^18 tokens and twice as many merges
 MOST_KEYS = 2**12  # DiffusionGemma's has 44

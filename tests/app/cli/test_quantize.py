@@ -52,7 +52,7 @@ def test_a_gguf_file_is_imported(tmp_path: Path, capsys: Capture) -> None:
     code, out, err = run(capsys, "quantize", file, folder, "--tokenizer", SKILLS)
     first, second, third = out.splitlines()
     assert (code, err) == (0, "")
-    assert "packed holds tiny.gguf with experts in int4-g32: 0.6 MB in" in first
+    assert "packed holds tiny with experts in int4-g32: 0.6 MB in" in first
     parts = r"attention 0\.\d\d%, dense 0\.\d\d%, experts \d+\.\d\d%, embedding 0\.\d\d%"
     assert re.fullmatch(f"relative error of packing: {parts}", second)
     assert third == "text only: images need the original checkpoint"
@@ -64,7 +64,7 @@ def test_a_gguf_file_is_imported(tmp_path: Path, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["quantize", "nowhere.gguf", "packed"], "there is no file nowhere.gguf"),
+        (["quantize", "nowhere.gguf", "packed"], "there is no file nowhere.gguf; give one that exists"),
         (["quantize", SKILLS, "packed", "--tokenizer", SKILLS], "--tokenizer is for GGUF files"),
         (["quantize", SKILLS, "packed", "--keep-vision"], "has no vision tower to keep"),
         (["quantize", "nowhere", "packed"], "there is no model at nowhere"),

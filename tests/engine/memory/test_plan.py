@@ -529,7 +529,10 @@ def test_a_config_of_a_packed_checkpoint_alone(tmp_path: Path, free: Any) -> Non
         ((REAL, 0), "the context must be from 1 to 262144 tokens"),
         ((REAL, 262_145), "the context must be from 1 to 262144 tokens, this model's positions, not 262145"),
         ((REAL, 10, "int5"), "unknown quantization 'int5'; use auto, none, nf4, int4, int4-g64"),
-        (("nowhere",), "there is no model at nowhere; give a model folder or one of: .*26b-a4b"),
+        (
+            ("nowhere",),
+            "there is no model at nowhere; give a model folder, a name of safelight models, or one of: .*26b-a4b",
+        ),
         ((REAL, 10, "auto", "abacus"), "unknown device 'abacus'"),
     ],
 )

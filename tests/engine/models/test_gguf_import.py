@@ -17,6 +17,7 @@ from torch import Tensor
 
 from engine import GenerationConfig, Model, SafelightError, catalog, generate, load_model
 from engine.events import GenerationFinished
+from engine.model_files import gguf_parts
 from engine.models.diffusion_gemma.gguf import EB_KEYS, read_generation, tensor_name
 from engine.models.diffusion_gemma.layout import released_name
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -167,7 +168,7 @@ def test_a_file_in_parts_is_the_whole_file(whole: Path, tmp_path: Path) -> None:
     gguf_files.write(tmp_path / "parts" / "tiny.gguf", said, tensors, most_tensors=20)
     first, second, *_, last = parts = sorted((tmp_path / "parts").iterdir())
     assert [part.name for part in parts] == [f"tiny-{n:05}-of-{len(parts):05}.gguf" for n in range(1, len(parts) + 1)]
-    assert catalog.gguf_parts(second) == parts
+    assert gguf_parts(second) == parts
     import_gguf(last, tmp_path / "split", "int4", CPU)
     import_gguf(whole, tmp_path / "whole", "int4", CPU)
     for file in (tmp_path / "whole").iterdir():

@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from engine.catalog import AUTOREGRESSIVE, LOADABLE_GGUF, PUBLISHED, PublishedModel, loads_directly, shape
+from engine.catalog import AUTOREGRESSIVE, PUBLISHED, PublishedModel, shape
 from engine.config import GenerationConfig
 from engine.decoding.names import formatting
+from engine.errors import SafelightError
 from engine.files import read_json
+from engine.found import FORMS, IMPORTED_GGUF, MODEL_TYPES
+from engine.model_files import LOADABLE_GGUF, loads_directly
 from engine.models.causal.gguf import DESCRIBE
 from engine.models.folder import ModelFolder
 from engine.models.gguf_import import ARCHITECTURES
 from engine.models.registry import AUTHORS_ONLY, FAMILIES, LAYOUT_ONLY
+from engine.weights.published import Published
 
 README = Path(__file__).parents[3] / "engine" / "models" / "README.md"
 ROW = re.compile(r"^\| (.+?) \| (.+?) \| (yes|no) \|$", re.MULTILINE)
@@ -54,6 +58,22 @@ def test_the_catalog_says_of_each_model_what_its_family_was_tried_on(model: Publ
 def test_the_catalog_knows_which_families_write_several_tokens_at_once() -> None:
     own = {name: family.default_decoder for name, family in FAMILIES.items()}
     assert set(AUTOREGRESSIVE) == {name for name, decoder in own.items() if decoder == "autoregressive"}
+
+
+def test_what_is_found_on_the_disk_is_known_to_run_or_not_without_the_engine(tmp_path: Path) -> None:
+    assert set(MODEL_TYPES) == set(FAMILIES)
+    assert {*LOADABLE_GGUF, *IMPORTED_GGUF} == set(ARCHITECTURES)
+
+    def is_read(form: str) -> bool:
+        try:
+            Published.read(tmp_path, {"quantization_config": {"quant_method": form}})
+        except SafelightError as error:
+            return f"quantised as {form!r}" not in str(error).replace('"', "'")
+        return True
+
+    other = ("awq", "bitsandbytes", "hqq", "quanto", "mxfp4", "exl2")
+    read = {form for form in (*FORMS, *other) if is_read(form)} | {"compressed-tensors"}  # by its format
+    assert set(FORMS) == read
 
 
 def test_every_family_can_hold_an_answer_to_a_format() -> None:
