@@ -15,8 +15,9 @@ from app.context import AppContext
 from app.design.question import ask
 from app.models import hero_words, tasks, words
 from app.models.entries import FOLDERS, Action, ModelEntry, Place, entries, place_of, source_of
+from app.models.found_models import FoundModels
 from app.models.jobs import JobEnded, JobProgress, Jobs, ModelJob
-from app.models.listed import LocalFolders
+from app.models.listed import LocalFolders, is_place
 from app.models.machine_look import MachineLook
 from app.models.memory import MemoryPlans
 from app.models.page import ModelsPage
@@ -28,7 +29,7 @@ from app.system.i18n import tr
 from app.system.secret import HUB_TOKEN, Secret
 from engine import PUBLISHED, PublishedModel, SafelightError
 from engine.hub.download import ClosedError
-from engine.model_files import gguf_of, is_gguf
+from engine.model_files import is_gguf, model_at
 
 HUB = "https://huggingface.co"
 WORTH_ASKING = 100_000_000  # bytes; less is cancelled without a question
@@ -69,6 +70,7 @@ class ModelsController(QObject):
         self._states = RowStates(self.jobs, self._plans, self._work, self.look, self._folder, self._hub)
         self.question: QMessageBox | None = None
         self.widget = self.page = ModelsPage()
+        self.found = FoundModels(self.jobs, self._plans, self._local, self.page.found, lambda: self._states.holder)
         self.setParent(self.page)  # so that no signal arrives once the page is destroyed
         self.remote = RemoteController(context, self.page.servers)
         context.at_end(self.jobs.shutdown)
@@ -81,6 +83,8 @@ class ModelsController(QObject):
         self.page.shown.connect(self._look)
         self.page.folder_chosen.connect(self.add_folder)
         self.page.file_chosen.connect(self.add_file)
+        self.page.found.used.connect(self._use)
+        self.found.failed.connect(self.page.notice.show_message)
         self.remote.changed.connect(self._offer)
         self.look.changed.connect(self._show_machine)
         self.look.failed.connect(self.page.notice.show_message)
@@ -158,6 +162,7 @@ class ModelsController(QObject):
         shown_elsewhere = {folder for key, folder in self._work.converting.items() if key != str(folder)}
         self._entries = {e.key: e for e in found if not (e.state == "unpacked" and e.folder in shown_elsewhere)}
         self._states.entries = self._entries
+        self.found.leave_out({entry.folder for entry in self._entries.values() if entry.state != "absent"})
         self._offer()
         return True
 
@@ -173,15 +178,20 @@ class ModelsController(QObject):
     def _list_folder(self, path_or_id: str) -> None:
         """Lists a model that was loaded from elsewhere, so that the loaded model always has a row."""
         is_new = self._ready is not None and all(entry.load_id != path_or_id for entry in self._entries.values())
-        if is_new and os.path.isfile(os.path.join(path_or_id, "config.json")):
+        is_file = os.path.isfile(path_or_id) and is_gguf(Path(path_or_id))
+        if is_new and (is_file or os.path.isfile(os.path.join(path_or_id, "config.json"))):
             self._local.add(Path(path_or_id))
             self.refresh()
 
     @Slot(str)
     def add_folder(self, folder: str | Path) -> None:
-        """Adds a model folder to the list, or the one GGUF model in it; all stays where it is on disk."""
+        """Adds the model in a folder to the list; of a folder with several, or with folders, all that is found in it.
+        All stays where it is on disk."""
         self.page.notice.hide()
-        folder = gguf_of(Path(folder)) or Path(folder)
+        folder = model_at(Path(folder))
+        if is_place(folder):
+            self.found.add(folder)
+            return
         if is_gguf(folder) and str(folder) not in self._entries:
             self._added.add(str(folder))
         known = next((entry.key for entry in self._entries.values() if entry.folder == folder), None)
@@ -197,6 +207,14 @@ class ModelsController(QObject):
             self.page.ensureWidgetVisible(self.page.rows[known])
         if known in self._added:
             self._plans.count([self._entries[known]])
+
+    @Slot(str)
+    def _use(self, path: str) -> None:
+        """Adds a model that was found to the list, and loads it if it needs no import."""
+        self.add_folder(path)
+        entry = self._entries.get(path)
+        if entry is not None and entry.is_ready:
+            self._context.load(entry.load_id)
 
     @Slot(str)
     def add_file(self, file: str | Path) -> None:
@@ -215,6 +233,7 @@ class ModelsController(QObject):
 
     @Slot()
     def _look(self) -> None:
+        self.found.look()
         if not self._swept:
             self._swept = True
             self.jobs.submit(ModelJob("", "delete", tasks.sweep(self._folder)))
@@ -374,6 +393,9 @@ class ModelsController(QObject):
     def _job_ended(self, ended: JobEnded) -> None:
         if ended.kind in ("token", "look", "measure"):
             return
+        if ended.kind == "find":
+            self.found.take(ended)
+            return
         if ended.kind == "plan":
             self._plan_ended(ended)
             return
@@ -396,6 +418,9 @@ class ModelsController(QObject):
 
     def _plan_ended(self, ended: JobEnded) -> None:
         self._plans.take(ended)
+        if ended.key not in self._entries:
+            self.found.counted(ended.key)
+            return
         is_new = ended.key in self._added
         self._added.discard(ended.key)
         if is_new and ended.failure is not None:

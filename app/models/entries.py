@@ -245,6 +245,11 @@ def _stored(path: Path, sizes: _Sizes) -> ModelEntry | None:
     )  # fmt: skip
 
 
+def added_entry(path: Path) -> ModelEntry:
+    """Returns the entry of a folder or a file of the user's."""
+    return _local(path, _Sizes())
+
+
 def _local(path: Path, sizes: _Sizes) -> ModelEntry:
     if is_gguf(path):
         return _file_entry(path)

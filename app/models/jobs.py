@@ -1,7 +1,8 @@
 """Long work off the GUI thread: heavy jobs one after another, light ones in parallel to them. Knows no model.
 
-A download may take hours, and a memory estimate must not wait for it: hence two threads. Each starts with its first
-job. A job is a function of a ``Control``; its result or exception is emitted in a ``JobEnded``.
+A download may take hours, and a memory estimate must not wait for it; a search of the disk must not wait for estimates,
+which import torch: hence three threads. Each starts with its first job. A job is a function of a ``Control``; its
+result or exception is emitted in a ``JobEnded``.
 A job may block in a call that cannot be stopped, such as a keyring asking for a password. So the threads are Python
 daemon threads, which do not keep the process alive; a ``QThread`` would.
 """
@@ -23,8 +24,9 @@ from app.system.i18n import tr
 from engine import SafelightError
 from engine.errors import spoken
 
-JobKind = Literal["download", "convert", "verify", "delete", "plan", "token", "probe", "look", "measure"]
+JobKind = Literal["download", "convert", "verify", "delete", "plan", "token", "probe", "look", "measure", "find"]
 HEAVY: tuple[JobKind, ...] = ("download", "convert", "verify")
+LaneName = Literal["heavy", "light", "search"]
 Phase = Literal["queued", "running", "pausing", "cancelling"]
 STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries
 REPORT_SECONDS = 0.1  # between two progress signals of a job
@@ -143,29 +145,29 @@ class Jobs(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._lanes: dict[bool, _Lane] = {}  # key: True for the lane of heavy jobs
-        self._queues: dict[bool, deque[ModelJob]] = {True: deque(), False: deque()}
-        self._running: dict[bool, tuple[ModelJob, Control]] = {}
+        self._lanes: dict[LaneName, _Lane] = {}
+        self._queues: dict[LaneName, deque[ModelJob]] = {"heavy": deque(), "light": deque(), "search": deque()}
+        self._running: dict[LaneName, tuple[ModelJob, Control]] = {}
         self._closed = False
 
     def submit(self, job: ModelJob) -> bool:
         """Queues a job; returns False if one of its kind and key is already queued or running."""
         if self._closed or self.phase(job.key, job.kind) is not None:
             return False
-        heavy = job.kind in HEAVY
-        self._queues[heavy].append(job)
-        self._next(heavy)
-        if job in self._queues[heavy]:
+        lane = _lane_of(job.kind)
+        self._queues[lane].append(job)
+        self._next(lane)
+        if job in self._queues[lane]:
             self.changed.emit(job.key)
         return True
 
     def phase(self, key: str, kind: JobKind) -> Phase | None:
         """Returns a job's phase; None if there is no such job."""
-        heavy = kind in HEAVY
-        running, control = self._running.get(heavy, (None, None))
+        lane = _lane_of(kind)
+        running, control = self._running.get(lane, (None, None))
         if running is not None and control is not None and (running.key, running.kind) == (key, kind):
             return "cancelling" if control.cancel.is_set() else "pausing" if control.pause.is_set() else "running"
-        queued = any((job.key, job.kind) == (key, kind) for job in self._queues[heavy])
+        queued = any((job.key, job.kind) == (key, kind) for job in self._queues[lane])
         return "queued" if queued else None
 
     def heavy_of(self, key: str) -> tuple[JobKind, Phase] | None:
@@ -178,8 +180,8 @@ class Jobs(QObject):
     @property
     def heavy_keys(self) -> tuple[str, ...]:
         """Returns the keys of the heavy jobs, the running one first."""
-        running = (self._running[True][0].key,) if True in self._running else ()
-        return (*running, *(job.key for job in self._queues[True]))
+        running = (self._running["heavy"][0].key,) if "heavy" in self._running else ()
+        return (*running, *(job.key for job in self._queues["heavy"]))
 
     def pause(self, key: str) -> None:
         """Stops a heavy job, keeping its files; a queued one is removed from the queue."""
@@ -191,20 +193,20 @@ class Jobs(QObject):
 
     def stop(self, key: str, kind: JobKind) -> None:
         """Asks a running light job to stop; a queued one is removed from the queue."""
-        for job in [job for job in self._queues[False] if (job.key, job.kind) == (key, kind)]:
-            self._queues[False].remove(job)
+        for job in [job for job in self._queues["light"] if (job.key, job.kind) == (key, kind)]:
+            self._queues["light"].remove(job)
             self.ended.emit(JobEnded(key, kind, stopped=True))
-        running = self._running.get(False)
+        running = self._running.get("light")
         if running is not None and (running[0].key, running[0].kind) == (key, kind):
             running[1].cancel.set()
         self.changed.emit(key)
 
     def _stop(self, key: str, *, cancel: bool) -> None:
-        queue = self._queues[True]
+        queue = self._queues["heavy"]
         for job in [job for job in queue if job.key == key]:
             queue.remove(job)
             self.ended.emit(JobEnded(job.key, job.kind, stopped=True))
-        running = self._running.get(True)
+        running = self._running.get("heavy")
         if running is not None and running[0].key == key:
             control = running[1]
             (control.cancel if cancel else control.pause).set()
@@ -232,23 +234,23 @@ class Jobs(QObject):
                 lane.is_left = True
                 _left_behind.append(lane)
 
-    def _next(self, heavy: bool) -> None:
-        if heavy in self._running or not self._queues[heavy]:
+    def _next(self, name: LaneName) -> None:
+        if name in self._running or not self._queues[name]:
             return
-        job = self._queues[heavy].popleft()
-        lane = self._lane(heavy)
+        job = self._queues[name].popleft()
+        lane = self._lane(name)
         control = Control(job.key, job.kind, lane.report)
-        self._running[heavy] = (job, control)
+        self._running[name] = (job, control)
         lane.queue.put((job, control))
         self.changed.emit(job.key)
 
-    def _lane(self, heavy: bool) -> _Lane:
-        if heavy not in self._lanes:
-            lane = _Lane("safelight-heavy-jobs" if heavy else "safelight-light-jobs")
+    def _lane(self, name: LaneName) -> _Lane:
+        if name not in self._lanes:
+            lane = _Lane(f"safelight-{name}-jobs")
             lane.progressed.connect(self._progressed, Qt.ConnectionType.QueuedConnection)
             lane.ended.connect(self._ended, Qt.ConnectionType.QueuedConnection)
-            self._lanes[heavy] = lane
-        return self._lanes[heavy]
+            self._lanes[name] = lane
+        return self._lanes[name]
 
     @Slot(object)
     def _progressed(self, progress: JobProgress) -> None:
@@ -257,9 +259,13 @@ class Jobs(QObject):
 
     @Slot(object)
     def _ended(self, ended: JobEnded) -> None:
-        heavy = ended.kind in HEAVY
-        self._running.pop(heavy, None)
+        lane = _lane_of(ended.kind)
+        self._running.pop(lane, None)
         if self._closed:
             return
         self.ended.emit(ended)
-        self._next(heavy)
+        self._next(lane)
+
+
+def _lane_of(kind: JobKind) -> LaneName:
+    return "heavy" if kind in HEAVY else "search" if kind == "find" else "light"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,18 +11,18 @@ from PySide6.QtCore import QSettings
 from app.bridge.remote_access import RemoteAccess, remote_title
 from app.system.i18n import tr
 from engine import SafelightError
-from engine.model_files import gguf_models, gguf_of, is_gguf
+from engine.model_files import gguf_models, is_gguf, listed, model_at
 from engine.service import is_remote
 
-FOLDERS, SERVERS, KEYED = "models/folders", "remote/servers", "remote/keyed"
+FOLDERS, PLACES, SERVERS, KEYED = "models/folders", "models/places", "remote/servers", "remote/keyed"
 MOST = 50  # servers on the list
 LONGEST = 2600  # characters of an address with a model
 
 
 def _texts(settings: QSettings, key: str) -> list[str]:
     raw = settings.value(key, [])
-    listed = [raw] if isinstance(raw, str) else raw if isinstance(raw, list) else []  # a list of one is read as str
-    return [str(each) for each in listed]
+    texts = [raw] if isinstance(raw, str) else raw if isinstance(raw, list) else []  # a list of one is read as str
+    return [str(each) for each in texts]
 
 
 class LocalFolders:
@@ -32,23 +33,27 @@ class LocalFolders:
 
     def all(self) -> list[Path]:
         """Returns every folder and file on the list, including missing ones."""
-        listed = (Path(text) for text in _texts(self._settings, FOLDERS) if text)
-        return list(dict.fromkeys(gguf_of(path) or path for path in listed))
+        known = (Path(text) for text in _texts(self._settings, FOLDERS) if text)
+        return list(dict.fromkeys(map(model_at, known)))
+
+    def places(self) -> list[Path]:
+        """Returns the folders that are looked into for models."""
+        return [Path(text) for text in _texts(self._settings, PLACES) if text]
+
+    def add_place(self, folder: Path) -> None:
+        """Looks into a folder for models, and into those in it."""
+        self._settings.setValue(PLACES, [str(path) for path in dict.fromkeys((*self.places(), folder))])
+
+    def remove_place(self, folder: Path) -> None:
+        """Looks into a folder no longer; its files stay on disk."""
+        self._settings.setValue(PLACES, [str(path) for path in self.places() if path != folder])
 
     def add(self, folder: Path) -> None:
         """Puts a folder or a GGUF file on the list.
 
         Raises:
-            SafelightError: the folder holds no model, or several.
+            SafelightError: the folder holds no model.
         """
-        if several := ", ".join(path.name for path in gguf_models(folder)[:5]):
-            raise SafelightError(
-                tr(
-                    "{folder} holds several GGUF models. Add one of them by its file: {names}.",
-                    folder=folder,
-                    names=several,
-                )
-            )
         if not is_gguf(folder) and not (folder / "config.json").is_file():
             raise SafelightError(
                 tr(
@@ -64,6 +69,14 @@ class LocalFolders:
 
     def _write(self, folders: list[Path]) -> None:
         self._settings.setValue(FOLDERS, [str(path) for path in folders])
+
+
+def is_place(folder: Path) -> bool:
+    """Returns True if a folder is no model, and may hold some."""
+    names = listed(folder)
+    return "config.json" not in names and (
+        bool(gguf_models(folder)) or any(os.path.isdir(folder / name) for name in names)
+    )
 
 
 @dataclass(frozen=True)

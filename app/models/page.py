@@ -16,6 +16,7 @@ from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.notice import Notice
 from app.models.catalog_bar import CatalogBar
 from app.models.entries import Place
+from app.models.found_section import FoundSection
 from app.models.hero import Hero
 from app.models.remote_section import RemoteSection
 from app.models.rows import ModelRow
@@ -39,11 +40,12 @@ class ModelsPage(ColumnPage):
         self.setAccessibleName(tr("Models"))
         self.rows: dict[str, ModelRow] = {}
         self.hero, self.small, self.bar = Hero(), SmallModels(), CatalogBar()
-        self.servers = RemoteSection()
+        self.found, self.servers = FoundSection(), RemoteSection()
         self.add_server = button(
             tr("Add a remote engine…"), role="plain", tip=tr("Use a model on another machine or in another program")
         )
-        self.add = button(tr("Add a folder…"), role="plain", tip=tr("Lists a model folder where it is; copies nothing"))
+        tip = tr("Lists the model in it, or the models in folders below it; copies nothing")
+        self.add = button(tr("Add a folder…"), role="plain", tip=tip)
         tip = tr("Lists a file in llama.cpp's format: most load as they are, DiffusionGemma is imported")
         self.add_file = button(tr("Add a GGUF file…"), role="plain", tip=tip, clicked=self._ask_file)
         self.place = label("", "fact", wrap=True, selectable=True)
@@ -72,7 +74,9 @@ class ModelsPage(ColumnPage):
         title.setMinimumHeight(px(36))  # height of a button
         heading = row_of((title, 0, Qt.AlignmentFlag.AlignTop), STRETCH, adding, spacing=8)
         search = column_of(self.bar, self._none, margins=(0, 16, 0, 0), spacing=8)  # above what it filters
-        self.show_column(heading, self.hero, self.place, search, self._own, self.small, self._catalog, self.servers)
+        self.show_column(
+            heading, self.found, self.hero, self.place, search, self._own, self.small, self._catalog, self.servers
+        )
 
     def setVisible(self, visible: bool) -> None:
         if visible:
@@ -108,7 +112,15 @@ class ModelsPage(ColumnPage):
         for key, place in self._places.items():
             stops[place] += self.rows[key].tab_order()
         bar = [self.bar.search, *self.bar.filters.values()]
-        order = [*stops["hero"], self.hero.measure, *bar, *stops["own"], self.small.fold, *stops["small"]]
+        order = [
+            *self.found.tab_order(),
+            *stops["hero"],
+            self.hero.measure,
+            *bar,
+            *stops["own"],
+            self.small.fold,
+            *stops["small"],
+        ]
         chain_tabs(self.add, [*order, *stops["catalog"]])
 
     def list_rows(self, listed: Mapping[str, Listed]) -> None:
@@ -124,6 +136,7 @@ class ModelsPage(ColumnPage):
             is_left = place == "hero" or key not in self._listed or self.bar.shows(self._listed[key])
             self.rows[key].setVisible(is_left)
             left[place] += is_left
+        self.found.filter(self.bar.shows)
         self._own.setVisible(left["own"] > 0)
         self._catalog.setVisible(left["catalog"] > 0)
         self.small.setVisible(left["small"] > 0)
@@ -149,7 +162,7 @@ class ModelsPage(ColumnPage):
 
     @Slot()
     def _ask_file(self) -> None:
-        kinds = tr("GGUF files") + " (*.gguf *.GGUF)"
+        kinds = tr("GGUF files") + " (*.gguf *.GGUF);;" + tr("All files") + " (*)"  # a blob has no ending
         chosen, _ = QFileDialog.getOpenFileName(self, tr("Add a GGUF file"), QDir.homePath(), kinds)
         if chosen:
             self.file_chosen.emit(chosen)

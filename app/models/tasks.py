@@ -5,11 +5,12 @@ The engine's slow imports are inside these functions, so that they run in the th
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from secrets import token_hex
 
@@ -18,7 +19,7 @@ from app.models.jobs import Control
 from app.state.models.recommendation import CARD, CONTEXT
 from app.system.i18n import tr
 from app.system.secret import Secret
-from engine import PUBLISHED, SafelightError
+from engine import PUBLISHED, SafelightError, found
 from engine.files import clear, is_plain_file
 from engine.hub import download as downloads
 from engine.hub.download import DownloadProgress
@@ -135,6 +136,17 @@ def plan(entry: ModelEntry, machine: Callable[[], Machine]) -> Work:
     return work
 
 
+def find(added: Sequence[Path]) -> Work:
+    """Looks for models in the stores of other programs and in ``added`` folders, which are kept for the terminal."""
+
+    def work(_control: Control) -> object:
+        with contextlib.suppress(SafelightError):  # the window finds them without it
+            found.keep(added)
+        return found.scan(added)
+
+    return work
+
+
 def look(machine: Callable[[], Machine]) -> Work:
     """Describes this computer, plans for the models that may be recommended, and reads what was measured of it.
 
@@ -145,10 +157,10 @@ def look(machine: Callable[[], Machine]) -> Work:
         from engine.kernels import measured  # imports torch
         from engine.models.opening import plan_model  # see above
 
-        found, models = machine(), {model.repo: model for model in PUBLISHED}
-        place = found.device if found.is_usable else "cpu"
+        here, models = machine(), {model.repo: model for model in PUBLISHED}
+        place = here.device if here.is_usable else "cpu"
         plans = {(repo, how): plan_model(models[repo].shape, CONTEXT, how, place) for repo, how in CARD}
-        return found, plans, measured.kept()
+        return here, plans, measured.kept()
 
     return work
 
@@ -163,15 +175,15 @@ def measure() -> Work:
         from engine.benchmarks.products import measure_products  # imports torch
         from engine.kernels import measured  # see above
 
-        found = measure_products(lambda share, _what: control.report(share, now=True), control)
-        if found is None:
+        made = measure_products(lambda share, _what: control.report(share, now=True), control)
+        if made is None:
             return None
-        if not found.is_quiet:
+        if not made.is_quiet:
             raise SafelightError(
                 tr("Other programs were busy, so the measurement was not kept. Measure again while nothing else runs.")
             )
-        measured.keep(found.measurement)
-        return found.measurement
+        measured.keep(made.measurement)
+        return made.measurement
 
     return work
 

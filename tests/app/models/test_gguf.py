@@ -150,10 +150,11 @@ def test_any_part_or_the_folder_is_one_row(
     assert rows() == [str(first)]
     assert [title for path, title in models._context.models if "small-0" in path] == ["small"]
     assert not models.page.notice.isVisibleTo(models.page)
-    (tmp_path / "mine" / "other.gguf").touch()
+    shutil.copy(first, tmp_path / "mine" / "other.gguf")  # named like no part, which is found out when it is loaded
     qtbot.mouseClick(models.page.add, Qt.MouseButton.LeftButton)
-    assert models.page.notice.message.text().endswith(f"Add one of them by its file: other.gguf, {first.name}.")
-    qtbot.waitUntil(lambda: models.jobs.phase(str(first), "plan") is None, timeout=SOON)
+    qtbot.waitUntil(lambda: "other (" in models.page.found.refused.text(), timeout=SOON)
+    assert "is one of" in models.page.found.refused.text()
+    assert rows() == [str(first)]
 
 
 def test_it_goes_on_after_a_restart(

@@ -1,0 +1,152 @@
+"""The models that other programs brought to this computer: a short row for each, and a line on those that cannot run.
+Knows no jobs and no disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+
+from app.design.controls import button, flow_of, label
+from app.design.layouts import column_of, row_of
+from app.models.found_words import found_line, refused_lines, refused_title
+from app.state.models.filtering import Listed, Writes
+from app.system.folders import shortened
+from app.system.i18n import tr, trn
+from engine.catalog import AUTOREGRESSIVE
+from engine.found import FoundModel
+
+SHOWN = 5  # rows at first; a row takes a millisecond
+MORE = 10  # that a click adds
+
+
+class FoundRow(QFrame):
+    """One model: its name, what it is and where, whether it fits, and *Use*."""
+
+    def __init__(self, model: FoundModel) -> None:
+        super().__init__()
+        self.setProperty("role", "model")
+        self.setAccessibleName(model.name)
+        self.use = button(
+            tr("Use"), tr("Use {title}", title=model.name), role="plain", tip=tr("Puts it on your list and loads it")
+        )
+        self.memory = label("", "fact", wrap=True)
+        facts = label(found_line(model), "fact", wrap=True)
+        facts.setToolTip(shortened(str(model.path)))
+        text = column_of(label(model.name, "model-title", wrap=True), facts, self.memory, spacing=2)
+        self.setLayout(
+            row_of((text, 1), (self.use, 0, Qt.AlignmentFlag.AlignTop), margins=(20, 12, 20, 12), spacing=16)
+        )
+        self.say("", "")
+
+    def say(self, memory: str, tip: str) -> None:
+        """Shows whether the model fits."""
+        self.memory.setText(memory)
+        self.memory.setToolTip(tip)
+        self.memory.setVisible(bool(memory))
+
+
+class FoundSection(QWidget):
+    """Emits what is asked; hidden while nothing is found."""
+
+    used = Signal(str)  # a model's path
+    dropped = Signal(str)  # a folder that the user added
+    turned = Signal()  # other rows are shown
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: dict[str, FoundRow] = {}  # those that are shown, by path
+        self._models: tuple[FoundModel, ...] = ()
+        self._shows: Callable[[Listed], bool] = lambda _listed: True
+        self._most, self._title, self._is_open = SHOWN, "", False
+        self._column: QVBoxLayout = column_of(spacing=8)
+        self.more = button("", tr("Show more models"), clicked=self._show_more)
+        self.fold = button("", tr("Models that cannot run here"), clicked=self._turn)
+        self.refused = label("", "fact", wrap=True, selectable=True)
+        self._places: QVBoxLayout = column_of(spacing=4)
+        self._links: dict[str, QWidget] = {}
+        heading = label(tr("Found on this computer"), "group")
+        parts = heading, self._column, flow_of(self.more, self.fold, gap=16), self.refused, self._places
+        self.setLayout(column_of(*parts, margins=(0, 8, 0, 0), spacing=8))
+        self.refused.setAccessibleName(tr("Why they cannot run here"))
+        self.refused.hide()
+        self.hide()
+
+    def show_models(self, found: Sequence[FoundModel], places: Sequence[str]) -> None:
+        """Shows what was found, and the folders that were looked into because the user added them."""
+        self._models = tuple(each for each in found if each.runs)
+        refused = [each for each in found if not each.runs]
+        self.fold.setVisible(bool(refused))
+        self._title = refused_title(len(refused))
+        self.refused.setText("\n".join(refused_lines(refused)))
+        self._show_refused()
+        for place in self._links.keys() - set(places):
+            _drop(self._links.pop(place))
+        for place in places:
+            if place not in self._links:
+                text = tr("No longer look into {folder}", folder=shortened(place))
+                made = self._links[place] = button(text, clicked=partial(self.dropped.emit, place))
+                self._places.addWidget(made, 0, Qt.AlignmentFlag.AlignLeft)
+        self.setVisible(bool(found or places))
+        self._show()
+
+    def filter(self, shows: Callable[[Listed], bool]) -> None:
+        """Leaves the models that a search and a filter ask for."""
+        self._shows = shows
+        self._show()
+
+    def say(self, words: Mapping[str, tuple[str, str]]) -> None:
+        """Shows in the rows whether their models fit, by path."""
+        for path in self.rows.keys() & words.keys():
+            self.rows[path].say(*words[path])
+
+    def tab_order(self) -> list[QWidget]:
+        """Returns the focusable widgets, in order."""
+        return [*(row.use for row in self.rows.values()), self.more, self.fold, *self._links.values()]
+
+    def _show(self) -> None:
+        left = {str(each.path): each for each in self._models if self._shows(_listed(each))}
+        shown = dict(list(left.items())[: self._most])
+        for path in self.rows.keys() - shown.keys():
+            _drop(self.rows.pop(path))
+        for place, (path, model) in enumerate(shown.items()):
+            if path not in self.rows:
+                self.rows[path] = row = FoundRow(model)
+                row.use.clicked.connect(partial(self.used.emit, path))
+            if self._column.indexOf(self.rows[path]) != place:
+                self._column.insertWidget(place, self.rows[path])
+        self.rows = {path: self.rows[path] for path in shown}
+        others = len(left) - len(shown)
+        self.more.setText(trn("Show {count} more", "Show {count} more", others))
+        self.more.setAccessibleName(trn("Show {count} more model", "Show {count} more models", others))
+        self.more.setVisible(others > 0)
+        self.turned.emit()
+
+    @Slot()
+    def _show_more(self) -> None:
+        self._most += MORE
+        self._show()
+
+    @Slot()
+    def _turn(self) -> None:
+        self._is_open = not self._is_open
+        self._show_refused()
+
+    def _show_refused(self) -> None:
+        is_open = self._is_open and self.fold.isVisibleTo(self)
+        self.fold.setText(f"{'▾' if is_open else '▸'} {self._title}")
+        self.fold.setAccessibleName(self._title)
+        self.refused.setVisible(is_open)
+
+
+def _listed(model: FoundModel) -> Listed:
+    writes: Writes = "word by word" if model.family in AUTOREGRESSIVE else "diffusion"  # GGUF's have the same names
+    return Listed((model.name, model.store, model.family), writes, is_here=True, fits=None)
+
+
+def _drop(widget: QWidget) -> None:
+    widget.hide()
+    widget.setParent(None)
+    widget.deleteLater()
