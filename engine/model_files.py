@@ -82,10 +82,10 @@ def gguf_models(folder: Path) -> list[Path]:
 
 
 def listed(folder: Path) -> list[str]:
-    """Returns the names in a folder, at most ``MOST_NAMES``; none if it cannot be read."""
+    """Returns the printable names in a folder, at most ``MOST_NAMES``; none if it cannot be read."""
     try:
         with os.scandir(folder) as found:
-            return [each.name for each in itertools.islice(found, MOST_NAMES)]
+            return [each.name for each in itertools.islice(found, MOST_NAMES) if each.name.isprintable()]
     except (OSError, ValueError):
         return []
 

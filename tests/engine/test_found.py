@@ -264,6 +264,37 @@ def test_a_search_is_bounded(home: Path, file: Path, monkeypatch: pytest.MonkeyP
     assert 0 < len(scan([home / "many"])) < 20
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has neither pipes in folders nor such names")
+def test_planted_files_stop_no_search(home: Path, file: Path) -> None:
+    mine = home / "mine"
+    lm_studio(mine, "a", "repo", file)
+    lm_studio(mine, "\x1b[31m", "repo", file)
+    os.makedirs(os.fsencode(mine) + b"/\xff\xfe")
+    for name in ("pipe", "deep", "table"):
+        (mine / name).mkdir()
+    os.mkfifo(mine / "pipe" / "config.json")
+    os.mkfifo(mine / "pipe" / "model.gguf")
+    (mine / "deep" / "config.json").write_text('{"a":' * 5000 + "1" + "}" * 5000)
+    (mine / "table" / "config.json").write_text(json.dumps({"model_type": {"a": []}, "quantization_config": [1]}))
+    store = home / ".ollama" / "models"
+    blob = ollama(store, "ok", file)
+    for name, content in {"up": "sha256:../../../etc/passwd", "none": 5, "list": []}.items():
+        manifest = store / "manifests" / "registry.ollama.ai" / "library" / name / "latest"
+        manifest.parent.mkdir()
+        layer = {"mediaType": "application/vnd.ollama.image.model", "digest": content}
+        manifest.write_text(json.dumps({"layers": [layer, 1, None]}))
+    repo = home / ".cache/huggingface/hub/models--a--b"
+    (repo / "snapshots").mkdir(parents=True)
+    (repo / "refs").mkdir()
+    (repo / "refs" / "main").write_text("../../../mine")
+    shown = {each.name: each.why for each in scan([mine])}
+    assert {name for name, why in shown.items() if not why} == {"small-Q8_0", "ok"}
+    assert shown["a/b"] == shown["deep"] == shown["pipe"] == "damaged"
+    assert shown["table"] == "none"
+    assert shown["up"] == shown["none"] == shown["list"] == "form"
+    assert find("ok") == blob
+
+
 def test_names_out_of_files_are_one_printable_line(home: Path) -> None:
     folder = home / "mine" / "x"
     folder.mkdir(parents=True)
