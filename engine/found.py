@@ -48,7 +48,7 @@ MODEL_TYPES = (
 )
 """The ``model_type`` of families that run here."""
 OLLAMA_SERVICE = Path("/usr/share/ollama/.ollama/models")  # of its service on Linux
-FORMS = ("compressed-tensors", "fp8", "fbgemm_fp8", "modelopt", "auto-round", "gptq")
+FORMS = ("compressed-tensors", "fp8", "fbgemm_fp8", "modelopt", "auto-round", "gptq", "bitsandbytes")
 """The ``quant_method`` of folders whose weights can be read."""
 _SHARD = re.compile(r".+-[0-9]{5}-of-([0-9]{5})\.safetensors")
 
@@ -312,7 +312,7 @@ def _list() -> Path:
         RuntimeError: there is no home.
     """
     config = os.environ.get("LOCALAPPDATA" if windows.IS_WINDOWS else "XDG_CONFIG_HOME")
-    return Path(config or home() / ".config") / "safelight" / "models.json"
+    return Path(config or home() / ".config") / "Safelight" / "models.json"
 
 
 def home() -> Path:

@@ -246,9 +246,9 @@ def test_added_folders_are_kept_for_commands(home: Path, file: Path) -> None:
     assert (kept(), find("small-Q8_0")) == ((), None)
     keep([home / "mine"])
     assert (kept(), find("small-Q8_0")) == ((home / "mine",), place)
-    (home / ".config/safelight/models.json").write_text('{"folders": [1, "\\u0000"]}')
+    (home / ".config/Safelight/models.json").write_text('{"folders": [1, "\\u0000"]}')
     assert scan(kept()) == ()
-    (home / ".config/safelight/models.json").write_text("[")
+    (home / ".config/Safelight/models.json").write_text("[")
     assert kept() == ()
 
 
