@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from engine import found, windows
+from engine import found, hub_cache, windows
 from engine.errors import SafelightError, quoted
 from engine.model_files import gguf_models, is_gguf, model_at
 
@@ -517,6 +517,8 @@ def resolve(path_or_id: str | Path, *, shapes: bool = False, files: bool = False
     if place is None:
         if is_gguf(missing):
             raise SafelightError(f"there is no file {missing}; give one that exists")
+        if hub_cache.is_repo(name := str(path_or_id)):
+            raise SafelightError(f"the Hugging Face cache has not all of {name}; fetch it first: hf download {name}")
         known = ", ".join(model.id for model in models)
         raise SafelightError(
             f"there is no model at {missing}; give a model folder, a name of safelight models, or one of: {known}"

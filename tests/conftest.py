@@ -106,6 +106,8 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
     found = sys.modules.get("engine.found")
     if found:
         found.home, found.OLLAMA_SERVICE = lambda: Path(folder), Path(folder) / "service"
+    for name in ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE"):
+        os.environ.pop(name, None)
     core = sys.modules.get("PySide6.QtCore")
     if core is not None:
         for kind in (core.QSettings.Format.NativeFormat, core.QSettings.Format.IniFormat):

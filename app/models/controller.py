@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QMessageBox
@@ -149,8 +150,7 @@ class ModelsController(QObject):
         fails."""
         try:
             found = entries(self._folder, self._local.all(), self._published)
-            place = next(path for path in (self._folder, *self._folder.parents) if path.exists())
-            self._states.free = shutil.disk_usage(place).free
+            self._states.free, self._states.cache_free = map(_free, (self._folder, self._states.cache))
         except OSError as error:
             why = error.strerror or str(error)
             self.page.notice.show_message(tr("{folder} cannot be read ({why})", folder=self._folder, why=why))
@@ -280,7 +280,7 @@ class ModelsController(QObject):
     def _has_disk(self, key: str) -> bool:
         """Returns True if a published model is here, or its download fits on the disk."""
         entry = self._entries.get(key)
-        return entry is None or entry.is_ready or entry.bytes_total - entry.bytes_here <= self._states.free
+        return entry is None or entry.is_ready or entry.bytes_total - entry.bytes_here <= self._states.cache_free
 
     def _row(self, entry: ModelEntry) -> ModelRow:
         row = ModelRow(entry, f"{self._hub}/{entry.repo}" if entry.repo else "")
@@ -292,7 +292,8 @@ class ModelsController(QObject):
         return row
 
     def _show_place(self) -> None:
-        self.page.place.setText(words.place_line(self._folder, self._states.free, self._work.offline.is_set()))
+        states = self._states
+        self.page.place.setText(words.place_line(states.cache, states.cache_free, self._work.offline.is_set()))
 
     @Slot()
     def _show_all(self) -> None:
@@ -409,6 +410,9 @@ class ModelsController(QObject):
         if ended.failure is not None:
             problem = words.sentence(str(ended.failure))
             (row or self.page).notice.show_message(problem, ended.details)
+        elif row is not None and ended.kind == "delete" and ended.result:
+            self._states.said[ended.key] = tr("✓ Deleted: {size} freed", size=words.amount(cast(int, ended.result)))
+            self._show(ended.key)
         elif row is not None and ended.kind == "verify" and ended.result:
             self._states.said[ended.key] = tr("✓ Checked: every file is as it was written")
             self._show(ended.key)
@@ -433,6 +437,11 @@ class ModelsController(QObject):
         loaded = self._states.holder
         self._show_all() if loaded is not None and ended.key == loaded.key else self._show(ended.key)
         self._list_rows()
+
+
+def _free(folder: Path) -> int:
+    """Returns the free bytes of the disk on which a folder is or will be made."""
+    return shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
 
 
 def build(context: AppContext) -> ModelsController:

@@ -15,8 +15,8 @@ from app.system.i18n import tr
 from engine import PUBLISHED, EmbeddedModel, PublishedModel, SafelightError
 from engine.catalog import AUTOREGRESSIVE, TALK, Tried, installed
 from engine.files import read_json
-from engine.hub import download
-from engine.hub.record import Record
+from engine.hub.download import Record, unfinished
+from engine.hub_cache import repo_of, snapshot_of
 from engine.model_files import gguf_parts, is_gguf, loads_directly, model_title
 from engine.store_files import MANIFEST, PARTIAL
 
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from app.models.jobs import JobKind, Phase
 
 Group = Literal["embedded", "published", "stored", "local"]
-State = Literal["ready", "absent", "unfinished", "unpacked", "missing", "gguf"]
+State = Literal["ready", "absent", "unfinished", "leftover", "unpacked", "missing", "gguf"]
 Action = Literal[
     "load", "unload", "download", "resume", "pause", "cancel", "convert", "convert_but_vision", "verify", "delete",
     "remove",
 ]  # fmt: skip
 ACTIONS: tuple[Action, ...] = get_args(Action)
 PACKED = "-packed"  # suffix of the folder that a conversion writes
+LEFTOVER = ".partial"  # suffix of the folder into which earlier versions downloaded
 
 # The window waits for the listing, and the data folder's content is untrusted: hence these bounds. ``os.path`` returns
 # False where ``Path`` raises, as for an unreadable folder.
@@ -42,8 +43,12 @@ JSON_BYTES = 2**18  # bytes of a file that is parsed
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """One model. ``unpacked`` is an unfinished conversion; ``missing`` a folder or file that no longer exists;
-    ``gguf`` a file that has to be imported. A file that loads as it is, is ``ready``."""
+    """One model.
+
+    ``unpacked`` is an unfinished conversion; ``leftover`` an unfinished download of an earlier version;
+    ``missing`` a folder or file that no longer exists; ``gguf`` a file that has to be imported. A file that loads as it
+    is, is ``ready``.
+    """
 
     key: str
     group: Group
@@ -94,6 +99,8 @@ def actions(
         return ("download",)
     if entry.state in ("unfinished", "unpacked"):
         return ("resume", "cancel")
+    if entry.state == "leftover":
+        return ("cancel",)
     if entry.state == "missing":
         return ("remove",)
     if entry.state == "gguf":
@@ -122,16 +129,17 @@ def entries(
     found = [_embedded(model, sizes) for model in embedded]
     to_download = [_published(model, folder, sizes) for model in published]
     found += sorted(to_download, key=lambda entry: (entry.writes == "word by word", entry.bytes_total))
+    known = {entry.key for entry in found}
+    found += [_unfinished(each) for each in islice(unfinished(folder), FOLDERS) if each.repo not in known]
     taken = {entry.key for entry in found} | {entry.folder for entry in found}
     stored: list[ModelEntry] = []
     for path in _inside(folder):
-        entry = _unfinished(path, folder) if path.name.endswith(download.UNFINISHED) else _stored(path, sizes)
+        entry = _leftover(path, sizes) if path.name.endswith(LEFTOVER) else _stored(path, sizes)
         if entry is not None and not {entry.key, path} & taken:
             taken.add(entry.key)
             stored.append(entry)
         if len(stored) >= FOLDERS:
             break
-    stored.sort(key=lambda entry: entry.state != "unfinished")
     return (*found, *stored, *(_local(path, sizes) for path in local))
 
 
@@ -171,29 +179,30 @@ def _embedded(model: EmbeddedModel, sizes: _Sizes) -> ModelEntry:
 
 
 def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> ModelEntry:
-    place = download.model_folder(model.repo, folder)
-    whole = download.is_verified(place)
-    partial = download.partial_of(place.with_name(place.name + download.UNFINISHED))
-    known = partial.total_bytes if partial is not None else 0
+    earlier = folder / model.repo.replace("/", "--")  # where earlier versions put it
+    place = snapshot_of(model.repo) or (earlier if os.path.isfile(earlier / "config.json") else None)
+    record = Record.read(model.repo, folder)
+    known = 0 if record is None else record.total_bytes
+    whole = place is not None and record is None
     return ModelEntry(
         key=model.repo,
         group="published",
-        state="ready" if whole else "unfinished" if partial is not None or os.path.lexists(place) else "absent",
+        state="ready" if whole else "absent" if record is None else "unfinished",
         title=model.title,
         purpose=tr(model.purpose),
-        folder=place,
+        folder=place or earlier,
         load_id=str(place) if whole else "",
         repo=model.repo,
-        bytes_here=sizes.of(place) if whole else partial.done_bytes if partial is not None else 0,
+        bytes_here=record.done_bytes if record is not None else sizes.of(place) if place is not None else 0,
         bytes_total=known or model.download_bytes,
         is_reckoned=not (known or model.listed),
         listed="" if known else model.listed,
         shape=model.shape,
         quantization=model.quantization,
         is_packed=model.quantization != "auto",
-        sees=whole and _sees(place),
+        sees=whole and _sees(place or earlier),
         is_gated=model.is_gated,
-        can_verify=whole,
+        can_verify=whole and repo_of(place or earlier) is not None,
         writes=_writes_of(model.model_type),
         licence=tr(model.licence),
         date=model.date,
@@ -201,22 +210,23 @@ def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> ModelEntry
     )
 
 
-def _unfinished(path: Path, folder: Path) -> ModelEntry | None:
-    """Returns an unfinished download; None if the name is not that of one."""
-    part = download.partial_of(path)
-    if part is None:
-        return None
+def _unfinished(record: Record) -> ModelEntry:
     return ModelEntry(
-        key=part.repo,
+        key=record.repo,
         group="stored",
         state="unfinished",
-        title=part.repo,
+        title=record.repo,
         purpose=tr("a download that is not finished"),
-        folder=download.model_folder(part.repo, folder),
-        repo=part.repo,
-        bytes_here=part.done_bytes,
-        bytes_total=part.total_bytes,
+        folder=record.snapshot,
+        repo=record.repo,
+        bytes_here=record.done_bytes,
+        bytes_total=record.total_bytes,
     )
+
+
+def _leftover(path: Path, sizes: _Sizes) -> ModelEntry:
+    purpose = tr("an earlier version of Safelight did not finish this download, and this one cannot go on with it")
+    return ModelEntry(str(path), "stored", "leftover", path.name, purpose, path, bytes_here=sizes.of(path))
 
 
 def _stored(path: Path, sizes: _Sizes) -> ModelEntry | None:
@@ -235,14 +245,7 @@ def _stored(path: Path, sizes: _Sizes) -> ModelEntry | None:
             key, "stored", "unpacked", _title(path), tr("a conversion to 4 bits that is not finished"), path,
             bytes_here=sizes.of(path), source=source if isinstance(source, str) else "",
         )  # fmt: skip
-    if (record := Record.read(path)) is None:
-        return _folder_entry(path, "stored", sizes) if os.path.isfile(path / "config.json") else None
-    if record.missing(path):  # a file was removed
-        return _unfinished(path, path.parent)
-    return ModelEntry(
-        key, "stored", "ready", record.repo, tr("a downloaded model"), path, key, record.repo,
-        bytes_here=sizes.of(path), is_packed=_is_packed(path), sees=_sees(path), can_verify=True, writes=_writes(path),
-    )  # fmt: skip
+    return _folder_entry(path, "stored", sizes) if os.path.isfile(path / "config.json") else None
 
 
 def added_entry(path: Path) -> ModelEntry:

@@ -14,6 +14,7 @@ from app.models.memory import MemoryPlans
 from app.models.rows import RowState
 from app.models.work import ModelWork
 from app.state.models.filtering import Listed
+from engine.hub_cache import cache_folder
 
 
 @dataclass
@@ -29,7 +30,9 @@ class RowStates:
     entries: Mapping[str, ModelEntry] = field(default_factory=dict)
     loaded: str | None = None  # path or id of the model
     loading: str | None = None
-    free: int = 0  # bytes of the disk
+    free: int = 0  # bytes of the data folder's disk
+    cache: Path = field(default_factory=cache_folder)  # of downloads
+    cache_free: int = 0  # bytes of its disk
     progress: dict[str, JobProgress] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)  # result of the last job, until the next action
     wants_token: set[str] = field(default_factory=set)
@@ -51,12 +54,13 @@ class RowStates:
         if entry.state == "unpacked" and source_of(entry, self.entries.values()) is None:
             can = tuple(action for action in can if action != "resume")
         copy = self.plans.copy_bytes(key) if can_convert else 0
+        free, place = (self.free, self.folder) if copy else (self.cache_free, self.cache)
         return RowState(
             words.status(entry, job, loaded=loaded, loading=loading, before=before[0] if before else ""),
             memory,
             tip,
             self.look.speed_line(entry, self.plans.plan(key), is_hero=is_hero),
-            "" if text else words.disk_line(entry, self.free, self.folder, copy),
+            "" if text else words.disk_line(entry, free, place, copy),
             can,
             words.blocked(entry, offline=self.work.offline.is_set(), loaded=loaded or loading),
             loaded,

@@ -19,17 +19,18 @@ from app.models.jobs import Control
 from app.state.models.recommendation import CARD, CONTEXT
 from app.system.i18n import tr
 from app.system.secret import Secret
-from engine import PUBLISHED, SafelightError, found
+from engine import PUBLISHED, SafelightError, found, hashes, hub_cache
 from engine.files import clear, is_plain_file
 from engine.hub import download as downloads
-from engine.hub.download import DownloadProgress
-from engine.hub.names import is_token
+from engine.hub.download import DownloadProgress, is_token
+from engine.hub.record import is_wanted
 from engine.memory.machine import Machine
 from engine.model_files import is_gguf
-from engine.store_files import PARTIAL, is_of_a_conversion
+from engine.store_files import DRAFT_FOLDER, PARTIAL, is_of_a_conversion
 
 Work = Callable[[Control], object]
 GOING = ".safelight-deleted"  # suffix of a folder that is being deleted
+EARLIER = "safelight-download.json"  # in the folders that earlier versions downloaded into
 
 
 def download(entry: ModelEntry, folder: Path, endpoint: str | None, tokens: Secret, offline: threading.Event) -> Work:
@@ -38,8 +39,6 @@ def download(entry: ModelEntry, folder: Path, endpoint: str | None, tokens: Secr
     def work(control: Control) -> object:
         from engine.models.model import check_small_files  # imports torch
 
-        if not offline.is_set():
-            downloads.require_network(endpoint)  # before the keyring, which may wait for the user
         return downloads.download(
             entry.repo,
             folder,
@@ -59,7 +58,9 @@ def verify(entry: ModelEntry) -> Work:
     """Checks the hashes of all files."""
 
     def work(control: Control) -> object:
-        return downloads.verify(entry.folder, _passed_on(control), control)
+        return hashes.verify(
+            entry.folder, lambda done, total: control.report(done / max(total, 1), done, total), control
+        )
 
     return work
 
@@ -98,13 +99,15 @@ def convert(source: Path, destination: Path, keep_vision: bool = False) -> Work:
 
 
 def delete(entry: ModelEntry, folder: Path) -> Work:
-    """Deletes a model from the data folder ``folder``."""
+    """Deletes a model from the data folder ``folder``, or from the Hugging Face cache; returns the bytes freed."""
 
     def work(_control: Control) -> object:
+        if hub_cache.repo_of(entry.folder) is not None:
+            return hub_cache.delete(entry.folder)
         if entry.folder.parent != folder:
             raise SafelightError(f"{entry.folder} is not in {folder}, so it is not deleted")
         _remove(entry.folder)
-        return None
+        return entry.bytes_here
 
     return work
 
@@ -115,6 +118,8 @@ def discard(entry: ModelEntry, folder: Path) -> Work:
     def work(_control: Control) -> object:
         if entry.state == "unpacked":
             _discard_conversion(entry.folder)
+        elif entry.state == "leftover":
+            _discard_leftover(entry.folder)
         else:
             downloads.discard(entry.repo, folder)
         return None
@@ -224,6 +229,14 @@ def _discard_conversion(folder: Path) -> None:
     if not is_plain_file(folder / PARTIAL) or folder.is_symlink():
         raise SafelightError(tr("Safelight did not make the conversion in {folder}; remove it yourself", folder=folder))
     clear(folder, is_of_a_conversion, PARTIAL)
+
+
+def _discard_leftover(folder: Path) -> None:
+    """Deletes an unfinished download of an earlier version; raises as ``_discard_conversion``."""
+    if not is_plain_file(folder / EARLIER) or folder.is_symlink():
+        raise SafelightError(tr("Safelight did not begin the download in {folder}; remove it yourself", folder=folder))
+    mine = (EARLIER, f"{DRAFT_FOLDER}/")
+    clear(folder, lambda name: name in mine or is_wanted(name.removesuffix(".part")), EARLIER)
 
 
 def _remove(folder: Path) -> None:

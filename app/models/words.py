@@ -11,6 +11,7 @@ from app.models.jobs import JobKind, JobProgress, Phase
 from app.state.models.invitation import sold_size
 from app.system.folders import shortened
 from app.system.i18n import tr, trn
+from engine.hub_cache import repo_of
 from engine.model_files import is_gguf
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ def status(
         return tr("Not downloaded")
     if entry.state == "unfinished":
         return tr("Paused")
+    if entry.state == "leftover":
+        return tr("Not finished, {size} on disk", size=here)
     if entry.state == "unpacked":
         return tr("Conversion paused")
     if entry.state == "missing":
@@ -149,6 +152,8 @@ def progress_line(progress: JobProgress) -> str:
     parts.append(f"{progress.share:.0%}")
     if progress.kind == "download" and progress.stage == "checking":
         parts.append(tr("checking a file's hash"))
+    elif progress.kind == "download" and not progress.bytes_per_second:
+        parts.append(tr("nothing arrives"))
     elif progress.bytes_per_second > 0:
         parts.append(tr("{speed} a second", speed=amount(round(progress.bytes_per_second))))
         left = (progress.total_bytes - progress.done_bytes) / progress.bytes_per_second
@@ -180,7 +185,7 @@ def disk_line(entry: ModelEntry, free: int, folder: Path, copy: int = 0) -> str:
     if missing > free:
         short = amount(missing - free)
         return tr(
-            "✕ Disk: needs {missing}, and {folder} has {free} free. Free {short} or choose another data folder.",
+            "✕ Disk: needs {missing}, and {folder} has {free} free. Free {short} or choose another folder.",
             short=short,
             folder=folder,
             **known,
@@ -279,9 +284,15 @@ def tokens(count: int) -> str:
 
 def delete_question(entry: ModelEntry) -> str:
     """Returns the question that is asked before files are deleted."""
-    if entry.state in ("unfinished", "unpacked"):
+    if entry.state in ("unfinished", "leftover", "unpacked"):
         return tr(
             "Remove what is here of {title}? This frees {size}.", title=entry.title, size=amount(entry.bytes_here)
+        )
+    if repo_of(entry.folder) is not None:
+        return tr(
+            "Delete {title}? This frees {size} on disk. Other programs that use the Hugging Face cache lose it, too.",
+            title=entry.title,
+            size=amount(entry.bytes_here),
         )
     return tr(
         "Delete {title}? This frees {size} on disk. {folder} is removed for good.",

@@ -62,7 +62,7 @@ class ModelWork:
 
     def delete(self, entry: ModelEntry) -> None:
         """Deletes a model, or the files of an unfinished one."""
-        if entry.state in ("unfinished", "unpacked"):
+        if entry.state in ("unfinished", "leftover", "unpacked"):
             self.submit(entry.key, "delete", tasks.discard(entry, self._folder))
         elif entry.group in ("published", "stored"):
             self.submit(entry.key, "delete", tasks.delete(entry, self._folder))

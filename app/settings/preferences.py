@@ -95,7 +95,7 @@ LANGUAGE = Choice(
 DATA_FOLDER = Folder(
     "data_folder",
     "Data folder",
-    "Where conversations, recorded runs and downloaded models are kept. Takes effect at the next start. Files are not "
+    "Where conversations, recorded runs and converted models are kept. Takes effect at the next start. Files are not "
     "moved: copy the contents of the old folder yourself.",
 )
 OFFLINE = Switch(

@@ -1,258 +1,223 @@
-"""Gets the list of a repository's files and their bytes from a hub, with retries. Knows no model.
+"""Lists a repository and receives its files by ``huggingface_hub``, within bounds that the library does not have.
 
-Plain HTTP with range requests; nothing else is sent. Neither the hub nor a proxy that answers in its place is trusted:
-an answer has a deadline and a largest size, and ``RemoteFile`` checks the names, sizes and hashes of a listing.
+The library's own download begins a stopped file anew, so its ``http_get`` is given the incomplete file to go on with.
+It works in a thread, which a stalled network may hold for ten seconds more: a stopped download leaves it behind, with a
+file that is closed. Neither the hub nor a proxy that answers in its place is trusted.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
-from urllib.parse import urljoin
-from urllib.request import getproxies
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar, cast
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # the library reads both when it is imported
+os.environ.setdefault("HF_HUB_DISABLE_SYMLINKS_WARNING", "1")
 
 import httpx2
+from huggingface_hub import HfApi, close_session, constants, get_token, hf_hub_url, set_client_factory
+from huggingface_hub.file_download import are_symlinks_supported, http_get
+from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
 from engine import windows
-from engine.errors import SafelightError
-from engine.files import JSON_BYTES, parse_json
-from engine.hub import errors
-from engine.hub.names import is_token, is_wanted
-from engine.hub.progress import ByteCounter
-from engine.hub.record import ClosedError, Record, RemoteFile, listed, size_of
-from engine.hub.wire import BrokenError, Exchange, has_route
+from engine.errors import SafelightError, proxy_error
+from engine.hashes import matches
+from engine.hub.errors import explained, is_transient
+from engine.hub.progress import POLL_SECONDS, ByteCounter
+from engine.hub.record import Record, RemoteFile, is_wanted, size_of
+from engine.hub_cache import cache_folder
 from engine.text.vocabulary_files import FILES
+from engine.tools.declared import is_loopback
 
-AGENT = "safelight"
-PUBLIC = "https://huggingface.co"
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
-LONGEST_WAIT = 30.0  # seconds between two tries
-REDIRECTS = (301, 302, 303, 307, 308)
-HOPS = 5
+BODY_BYTES = 8 * 2**20  # of a listing
+BODY_SECONDS = 30.0  # for all of it
+SECONDS = 10.0  # without a byte
+GIVE_UP = 70.0  # seconds without one of the body, while the library tries again, or a head goes on and on
+PIECE = 2**16  # bytes received at once; the library's ten million come in jumps, and the last would be lost
+SOON = 0.7  # seconds until a missing answer is reported as waited for
+TRIES = 3  # in a row, without a byte
+PAUSE = 1.0  # seconds between them
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Patience:
-    """Retries and time limits; times in seconds."""
+class Client:
+    """One repository. ``endpoint`` None is that of HF_ENDPOINT, or the public hub; ``token`` None the library's."""
 
-    tries: int = 6  # consecutive tries without a byte
-    first_wait: float = 1.0  # between two tries; doubled each time
-    answer: float = 30.0  # until the head of an answer, and for a whole listing
-    stall: float = 10.0  # without a byte
-    soon: float = 0.7  # until a missing answer is reported as waited for
+    def __init__(self, repo: str, endpoint: str | None, token: str | None, counter: ByteCounter) -> None:
+        self.repo, self.counter = repo, counter
+        self.endpoint = (endpoint or os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
+        self._token = token or get_token()
+        constants.DOWNLOAD_CHUNK_SIZE = PIECE
+        logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # the library logs addresses that are signed
+        set_client_factory(partial(_client, uses_proxies=not is_loopback(httpx2.URL(self.endpoint).host)))
+        close_session()  # the proxies may be others by now
 
-
-@dataclass(frozen=True)
-class Hub:
-    """One repository of one hub. ``endpoint`` None uses HF_ENDPOINT of the environment, or the public hub.
-
-    Raises:
-        SafelightError: the token is none, or the environment forbids downloads.
-    """
-
-    repo: str
-    endpoint: str | None = None
-    token: str | None = None
-    patience: Patience = Patience()
-    _met: threading.Event = field(default_factory=threading.Event, init=False, repr=False)  # it has answered once
-
-    def __post_init__(self) -> None:
-        if self.token and not is_token(self.token):
-            raise ClosedError("the access token contains invalid characters; enter it again")
-        if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-            raise SafelightError("the environment variable HF_HUB_OFFLINE forbids downloads; unset it and start again")
-
-    @property
-    def address(self) -> str:
-        return (self.endpoint or os.environ.get("HF_ENDPOINT") or PUBLIC).rstrip("/")
-
-    def require_network(self) -> None:
-        """Checks that there is a network, before anything is requested.
-
-        Raises:
-            SafelightError: there is none.
-        """
-        is_near = httpx2.URL(self.address).host in LOOPBACK
-        if not is_near and not getproxies() and not has_route():
-            raise SafelightError("this computer is not connected to a network; connect it, then try again")
-
-    def listing(self, counter: ByteCounter) -> Record:
-        """Returns the files that a model needs, with sizes and hashes.
+    def listing(self) -> Record:
+        """Returns the files that a model needs and the cache has not, with sizes and hashes.
 
         Raises:
             SafelightError: no network, no such repository, one that is closed, or one that holds no model.
-            StoppedError: a flag was set.
         """
-        entries, revision = parse_listing(
-            self._retrying(lambda: self._listing(counter), lambda: 0, counter), self.address
-        )
-        files = []
-        needless = FILES if any(entry.get("rfilename") == "tokenizer.json" for entry in entries) else ()
-        for entry in entries:
-            name = entry.get("rfilename")
-            if is_wanted(name) and name not in needless:
-                large = entry.get("lfs")
-                hashes = {"sha256": large.get("sha256")} if isinstance(large, dict) else {"blob": entry.get("blobId")}
-                files.append(RemoteFile(name, entry.get("size"), **hashes))
-        files.sort(key=lambda file: file.bytes)  # small files first, so that errors show early
-        return Record(self.repo, revision, listed(files))
+        api = HfApi(self.endpoint, token=self._token, library_name="safelight")
+        return self._tried(lambda: self._read(api.model_info(self.repo, timeout=SECONDS, files_metadata=True)))
 
-    def _listing(self, counter: ByteCounter) -> bytes:
-        url = f"{self.address}/api/models/{self.repo}?blobs=true"
-        ends = time.monotonic() + self.patience.answer
-        with self._get(url, {}, counter) as answer:
-            body = answer.whole(JSON_BYTES, ends - time.monotonic())
-        if body is None:
-            raise SafelightError(f"{self.address} sends a list of over {JSON_BYTES:,} bytes; check the address")
-        return body
+    def _read(self, info: Any) -> Record:
+        names = {each.rfilename for each in info.siblings}
+        needless = FILES if "tokenizer.json" in names else ()
+        wanted = [each for each in info.siblings if is_wanted(each.rfilename) and each.rfilename not in needless]
+        files = [RemoteFile(f.rfilename, f.size, f.lfs.sha256 if f.lfs else f.blob_id) for f in wanted]
+        if "config.json" not in names or not any(file.is_weights for file in files):
+            raise SafelightError(f"{self.repo} holds no model that Safelight reads: config.json with safetensors")
+        whole = Record(self.repo, info.sha, tuple(sorted(files, key=lambda file: (file.is_weights, file.bytes))))
+        return Record(self.repo, info.sha, tuple(file for file in whole.files if not whole.has(file)))
 
-    def fetch(self, file: RemoteFile, revision: str, part: Path, counter: ByteCounter) -> None:
-        """Completes ``part`` to the file's size, from the byte where it ends; a dropped connection is tried again.
+    def fetch(self, file: RemoteFile, record: Record) -> None:
+        """Completes a file, verifies it, and puts it into the cache; a damaged one is fetched once more.
 
         Raises:
             SafelightError: the hub refuses, the network is gone for long, or the file cannot be written.
-            StoppedError: a flag was set; the bytes so far stay.
         """
-        url = f"{self.address}/{self.repo}/resolve/{revision}/{file.name}"
-        self._retrying(lambda: self._stream(url, part, file.bytes, counter), lambda: size_of(part) or 0, counter)
+        part, pointer = record.part(file), record.snapshot / file.name
+        blob = part.with_name(file.hash)
+        for folder in (blob.parent, pointer.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        has_links = are_symlinks_supported(cache_folder())
+        if not has_links or not blob.exists():
+            before = record.done_bytes - min(size_of(part), file.bytes)
+            self.counter.enter("downloading", file.name, file.bytes, before)
+            if not self._is_received(file, record, part) and not self._is_received(file, record, part):
+                raise SafelightError(f"{file.name} of {self.repo} arrived damaged twice and was removed. Resume later")
+            windows.retried(os.replace, part, blob if has_links else pointer)
+        if has_links:
+            pointer.unlink(missing_ok=True)
+            pointer.symlink_to(os.path.relpath(blob, pointer.parent))
 
-    def _stream(self, url: str, part: Path, size: int, counter: ByteCounter) -> None:
-        """Sends one request and writes its bytes as they arrive."""
-        start = size_of(part)
-        if start == size:
-            return
-        start = start or 0
-        with self._get(url, {"Range": f"bytes={start}-"} if start else {}, counter) as answer:
-            goes_on = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
-            if answer.status == 206 and not goes_on:
-                raise BrokenError("a different range than requested")
-            with errors.explaining_disk(part), opened(part) as out:
-                if start and not goes_on:  # 200, or 416: the part is no beginning of the file
-                    out.truncate(0)
-                    counter.add(-start)
-                    start = 0
-                out.seek(start)
-                if answer.status != 416:
-                    for piece in answer.pieces():
-                        piece = piece[: size - start]  # surplus bytes make the hash wrong
-                        out.write(piece)
-                        start += len(piece)
-                        counter.add(len(piece))
-                        if start == size:
-                            break
-                    os.fsync(out.fileno())
-        if start != size:
-            raise BrokenError("not all of it was sent")
+    def _is_received(self, file: RemoteFile, record: Record, part: Path) -> bool:
+        """Returns True if the file arrived as it is listed; else what arrived is removed."""
+        url = hf_hub_url(self.repo, file.name, revision=record.revision, endpoint=self.endpoint)
+        headers = build_hf_headers(token=self._token, library_name="safelight")
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+        with open(os.open(windows.reachable(part), flags, 0o666), "r+b") as out:
+            if size_of(part) > file.bytes:
+                out.truncate(0)
 
-    @contextmanager
-    def _get(self, url: str, headers: dict[str, str], counter: ByteCounter) -> Iterator[Exchange]:
-        """Yields the answer to a GET, after redirects. The token is sent to the hub's own host only."""
-        for _ in range(HOPS):
-            sent = {"User-Agent": AGENT, "Accept-Encoding": "identity"} | headers
-            if self.token and _origin(url) == _origin(self.address):
-                sent["Authorization"] = f"Bearer {self.token}"
-            patience = self.patience
-            with Exchange(
-                url,
-                sent,
-                counter.check,
-                seconds=patience.answer,
-                stall=patience.stall,
-                soon=patience.soon,
-                is_late=counter.answer_is_late,
-            ) as answer:
-                self._met.set()
-                if answer.status not in REDIRECTS:
-                    if answer.status not in (200, 206) and (answer.status != 416 or "Range" not in headers):
-                        raise errors.StatusError(answer.status, answer.headers.get("X-Error-Code", ""))
-                    if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
-                        raise BrokenError("compressed, which was not requested")
-                    yield answer
-                    return
-                url = _next(url, answer.headers.get("Location", ""))
-        raise errors.RedirectError
+            class Bound(nullcontext[Any]):  # in place of a progress bar, which is called before bytes are written
+                def __init__(self, **_options: object) -> None:
+                    super().__init__(self)
 
-    def _retrying(self, work: Callable[[], T], received: Callable[[], int], counter: ByteCounter) -> T:
-        """Retries until it works; a try that brought bytes does not count.
+                def update(self, count: int, check: Callable[[], None] = self.counter.check) -> None:
+                    check()
+                    if out.tell() + count > file.bytes:
+                        raise OSError("more bytes than were listed")
 
-        A hub that was never reached is tried once.
+            def receive() -> None:
+                start = out.seek(0, os.SEEK_END)
+                http_get(url, out, resume_size=start, headers=headers, expected_size=file.bytes, tqdm_class=Bound)  # type: ignore[arg-type]
+                out.flush()
+                os.fsync(out.fileno())
+
+            self._tried(receive, lambda: size_of(part))
+        self.counter.stage = "checking"
+        if matches(part, file.hash, lambda _count: self.counter.tick(file.bytes)):
+            return True
+        part.unlink()
+        return False
+
+    def _tried(self, work: Callable[[], T], at: Callable[[], int] = lambda: 0) -> T:
+        """Returns what ``work`` does; tries again for as long as bytes come, else ``TRIES`` times.
+
+        ``at`` returns the bytes so far. The library tries again by itself if nobody answers.
         """
-        tries = 0
+        failures = 0
         while True:
-            counter.check()
-            before = received()
+            before = at()
             try:
-                return work()
-            except errors.TRANSFER_ERRORS as error:
-                tries = 1 if received() > before else tries + 1
-                if isinstance(error, errors.ABSENT_ERRORS) and not self._met.is_set():
-                    raise errors.absent(self.address) from error
-                if not errors.is_transient(error) or tries >= self.patience.tries:
-                    raise errors.explained(error, self.repo, self.address, with_token=bool(self.token)) from error
-                counter.wait(min(self.patience.first_wait * 2 ** (tries - 1), LONGEST_WAIT))
+                return self._waited(work, at)
+            except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+                failures = 0 if at() > before else failures + 1
+                if failures == TRIES or not (failures == 0 or is_transient(error)):
+                    raise explained(error, self.repo, self.endpoint, with_token=bool(self._token)) from error
+                self._waited(lambda: time.sleep(PAUSE), at)
+            except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+                raise SafelightError(
+                    f"{self.endpoint} does not send a list of files. If this network asks for a password, open a web "
+                    "page first, then try again"
+                ) from error
+
+    def _waited(self, work: Callable[[], T], at: Callable[[], int]) -> T:
+        """Returns what ``work`` does in a thread, and reports meanwhile; a flag ends the wait, and not the thread."""
+        done: SimpleQueue[tuple[Any, Exception | None]] = SimpleQueue()
+
+        def run() -> None:
+            try:
+                done.put((work(), None))
+            except Exception as error:
+                done.put((None, error))
+
+        self.counter.tick(at())
+        threading.Thread(target=run, name="safelight-hub", daemon=True).start()
+        began, first = time.monotonic(), at()
+        grown, last = began, first
+        while True:
+            try:
+                result, error = done.get(timeout=POLL_SECONDS)
+            except Empty:
+                now = time.monotonic()
+                if at() != last:
+                    grown, last = now, at()
+                self.counter.tick(last, is_late=last == first and now - began > SOON)
+                if now - grown > GIVE_UP:
+                    raise httpx2.ReadTimeout("nothing came for long") from None
+                continue
+            if error is not None:
+                raise error
+            return cast(T, result)
 
 
-def parse_listing(data: bytes, address: str) -> tuple[Any, Any]:
-    """Returns a list of objects, one a file, and their revision; their content is not checked yet.
+class _Body(httpx2.SyncByteStream):
+    """The body of an answer that is no file: so many bytes, within so many seconds."""
 
-    Raises:
-        SafelightError: it is something else, such as a network's login page.
-    """
+    def __init__(self, answer: httpx2.Response) -> None:
+        self._stream, self._host, self._ends = answer.stream, answer.url.host, time.monotonic() + BODY_SECONDS
+        self._is_needless = answer.status_code not in (200, 206)  # the head of a refusal says enough
+
+    def __iter__(self) -> Iterator[bytes]:
+        left = BODY_BYTES
+        for piece in () if self._is_needless else cast(httpx2.SyncByteStream, self._stream):
+            left -= len(piece)
+            if left < 0:
+                raise SafelightError(f"{self._host} sends a list of over {BODY_BYTES:,} bytes; check the address")
+            if time.monotonic() > self._ends:
+                raise httpx2.ReadTimeout("too slow")
+            yield piece
+
+    def close(self) -> None:
+        cast(httpx2.SyncByteStream, self._stream).close()
+
+
+def _bound(answer: httpx2.Response) -> None:
+    if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise httpx2.ReadError("compressed, which was not requested")
+    if answer.status_code not in (200, 206) or answer.url.path.startswith("/api/"):
+        answer.stream = _Body(answer)
+
+
+def _client(*, uses_proxies: bool) -> httpx2.Client:
+    """Returns the HTTP client that the library uses: nothing is unpacked, and what is no file is bounded."""
+    hooks: dict[str, list[Callable[..., Any]]] = {"response": [_bound]}
+    plain = {"Accept-Encoding": "identity"}
     try:
-        raw = parse_json(data.decode("utf-8"), address)
-        if all(isinstance(entry, dict) for entry in raw["siblings"]):
-            return raw["siblings"], raw.get("sha") or "main"
-    except (SafelightError, ValueError, KeyError, TypeError):
-        pass
-    raise SafelightError(
-        f"{address} does not send a list of files. If this network asks for a password, open a web page first, then "
-        "try again"
-    )
-
-
-def opened(part: Path) -> BinaryIO:
-    """Opens a part for writing, if it is a plain file: a link would lead out of the folder.
-
-    Raises:
-        SafelightError: it is something else.
-        OSError: it cannot be opened.
-    """
-    flags = os.O_WRONLY | os.O_CREAT
-    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
-        flags |= getattr(os, name, 0)
-    handle = os.open(windows.reachable(part), flags, 0o666)
-    found = os.fstat(handle)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-        os.close(handle)
-        raise errors.foreign(part)
-    return open(handle, "wb", buffering=0)
-
-
-def _next(url: str, location: str) -> str:
-    """Returns the target of a redirect.
-
-    Raises:
-        RedirectError: another protocol, or from HTTPS to HTTP.
-    """
-    try:
-        there = httpx2.URL(urljoin(url, location))
-        allowed = ("https",) if httpx2.URL(url).scheme == "https" else ("http", "https")
-        if location and there.scheme in allowed and there.host and not there.userinfo:
-            return str(there)
-    except (httpx2.InvalidURL, ValueError):
-        pass
-    raise errors.RedirectError
-
-
-def _origin(url: str) -> tuple[str, str, int | None]:
-    found = httpx2.URL(url)
-    return found.scheme, found.host, found.port
+        return httpx2.Client(
+            event_hooks=hooks, headers=plain, timeout=SECONDS, follow_redirects=True, max_redirects=5,
+            trust_env=uses_proxies,
+        )  # fmt: skip
+    except (ValueError, ImportError, httpx2.InvalidURL):  # without their packages some proxies are not spoken
+        raise proxy_error() from None

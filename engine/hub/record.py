@@ -1,188 +1,119 @@
-"""A repository's files with sizes and hashes, kept in the download's folder. Knows no network.
+"""The files of a download, kept in the data folder until all of them are in the Hugging Face cache. Knows no network.
 
-The record also marks a folder and its files as ours. The folder may come from a stranger: a record that no download of
-ours could have written is ignored.
+There a file is ``blobs/HASH.incomplete`` until its hash was seen to be right.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import stat
-from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from engine.errors import SafelightError, quoted
-from engine.files import open_regular, parse_json, read_bytes, write_json
-from engine.hub.names import DRAFT, is_hash, is_repo, is_revision, is_wanted, repo_of
-from engine.store_files import DRAFT_FOLDER
+from engine.files import is_bare_name, parse_json, read_bytes, write_json
+from engine.hub_cache import is_commit, repo_folder
+from engine.store_files import DRAFT_FILES, DRAFT_FOLDER
+from engine.text.vocabulary_files import FILES as VOCABULARY
 
-RECORD = "safelight-download.json"
-PART = ".part"  # ends the name of an incomplete or unverified file
-FORMAT, VERSION = "safelight-download", 1
+WANTED = (
+    "config.json", "hf_quant_config.json", "generation_config.json", "tokenizer*.json", "chat_template.jinja",
+    "*.safetensors", "*.safetensors.index.json", *VOCABULARY,
+)  # fmt: skip
+DRAFT = frozenset(f"{DRAFT_FOLDER}/{name}" for name in DRAFT_FILES)  # in the only folder inside a model's folder
+SUFFIX = ".download.json"
 FILES = 500  # of a repository; the largest models have under 200
-FILE_BYTES = 2**45
-RECORD_BYTES = 2**18
-PIECE = 2**22  # bytes read at once
-
-_LEFTOVER = re.compile(rf"\.{re.escape(RECORD)}\.[0-9a-f]+\.part")  # of a record that was being written
+FILE_BYTES = 50 * 10**9  # the most that hubs send of a file over HTTP
+_HASH = re.compile(r"[0-9a-f]{64}|[0-9a-f]{40}")
 
 
 class ClosedError(SafelightError):
     """The repository asks for an accepted licence and an access token."""
 
 
+def is_wanted(name: object) -> bool:
+    """Returns True if it is the name of a file that a model needs: a plain name, or one of its draft adapter."""
+    return name in DRAFT or (is_bare_name(name) and any(fnmatchcase(str(name), pattern) for pattern in WANTED))
+
+
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file as the hub lists it, ``name`` being its path in the repository; it has one of the two hashes.
+    """A file as the hub lists it; a model does not need it, or size or hash are missing: ``SafelightError``."""
 
-    Raises:
-        SafelightError: a model does not need a file of that name, or size or hash are missing.
-    """
-
-    name: str
+    name: str  # its path in the repository
     bytes: int
-    sha256: str = ""  # of a large file's content
-    blob: str = ""  # git's SHA-1 of a small one
+    hash: str  # SHA-256 of a large file's content, git's SHA-1 of a small one
 
     def __post_init__(self) -> None:
         if not is_wanted(self.name):
             raise SafelightError(f"{quoted(self.name)} is not the name of a file that a model needs")
         if type(self.bytes) is not int or not 0 <= self.bytes <= FILE_BYTES:
             raise SafelightError(f"{self.name} is listed with a size of {quoted(self.bytes)} bytes")
-        if not ((is_hash(self.sha256, 64) and self.blob == "") or (is_hash(self.blob, 40) and self.sha256 == "")):
+        if not isinstance(self.hash, str) or not _HASH.fullmatch(self.hash):
             raise SafelightError(f"{self.name} is listed without a hash, so it cannot be verified")
 
     @property
     def is_weights(self) -> bool:
         return self.name.endswith(".safetensors")
 
-    def done_bytes(self, folder: Path) -> int:
-        """Returns the bytes of it in the folder, complete or partial; never more than its size."""
-        for path in (folder / self.name, folder / (self.name + PART)):
-            if (size := size_of(path)) is not None:
-                return min(size, self.bytes)
-        return 0
-
-
-def listed(files: Iterable[RemoteFile]) -> tuple[RemoteFile, ...]:
-    """Checks and returns the files of one folder.
-
-    Raises:
-        SafelightError: they are more than ``FILES``, or two have names that are one on some systems.
-    """
-    found: dict[str, RemoteFile] = {}
-    for file in files:
-        if file.name.lower() in found:
-            raise SafelightError(f"{file.name} is listed twice")
-        found[file.name.lower()] = file
-        if len(found) > FILES:
-            raise SafelightError(f"more than {FILES} files are listed")
-    return tuple(found.values())
-
 
 @dataclass(frozen=True)
 class Record:
-    """A repository at one revision, with the files that a model needs; ``files`` come from ``listed``."""
+    """The files of a repository's commit that were missing when its download began; the weights are the last."""
 
     repo: str
     revision: str
     files: tuple[RemoteFile, ...]
 
     def __post_init__(self) -> None:
-        names = {file.name for file in self.files} - DRAFT
-        if "config.json" not in names or not any(name.endswith(".safetensors") for name in names):
-            raise SafelightError(f"{self.repo} holds no model that Safelight reads: config.json with safetensors")
-        if not is_repo(self.repo) or not is_revision(self.revision):
-            raise SafelightError(f"{quoted(self.repo)} is listed at {quoted(self.revision)}, which is not a commit")
+        if len(self.files) > FILES or len({file.name.lower() for file in self.files}) < len(self.files):
+            raise SafelightError(f"{self.repo} lists more than {FILES} files, or one of them twice")
+        if not is_commit(self.revision):
+            raise SafelightError(f"{self.repo} is listed at {quoted(self.revision)}, which is not a commit")
+
+    @property
+    def snapshot(self) -> Path:
+        return repo_folder(self.repo) / "snapshots" / self.revision
+
+    def part(self, file: RemoteFile) -> Path:
+        return repo_folder(self.repo) / "blobs" / f"{file.hash}.incomplete"
+
+    def has(self, file: RemoteFile) -> bool:
+        return os.path.isfile(path := self.snapshot / file.name) and size_of(path) == file.bytes
+
+    @property
+    def done_bytes(self) -> int:
+        """The bytes that are in the cache, of whole and incomplete files."""
+        return sum(file.bytes if self.has(file) else min(size_of(self.part(file)), file.bytes) for file in self.files)
 
     @property
     def total_bytes(self) -> int:
         return sum(file.bytes for file in self.files)
 
-    def done_bytes(self, folder: Path) -> int:
-        """Returns the bytes of all files in the folder."""
-        return sum(file.done_bytes(folder) for file in self.files)
-
-    def missing(self, folder: Path) -> tuple[RemoteFile, ...]:
-        """Returns the files that are not in the folder with their full size; a link does not count."""
-        return tuple(file for file in self.files if size_of(folder / file.name) != file.bytes)
-
-    def owns(self, name: str) -> bool:
-        """Returns True if a download of this record may have written a file of that name into its folder."""
-        names = {file.name for file in self.files}
-        return (
-            is_own(name)
-            or name.removesuffix(PART) in names
-            or (name == f"{DRAFT_FOLDER}/" and not names.isdisjoint(DRAFT))
-        )
-
     def write(self, folder: Path) -> None:
-        """Writes the record into the folder, completely or not at all."""
-        raw = {"format": FORMAT, "version": VERSION, "repo": self.repo, "revision": self.revision}
-        write_json(folder / RECORD, raw | {"files": [asdict(file) for file in self.files]})
+        write_json(record_of(self.repo, folder), asdict(self))
 
     @staticmethod
-    def read(folder: Path) -> Record | None:
-        """Reads the record of a folder of ours.
-
-        Returns:
-            None if the folder is a link or has another name, or if no download of ours could have written the record.
-        """
+    def read(repo: str, folder: Path) -> Record | None:
+        """Returns the record of an unfinished download; None if there is none that we could have written."""
         try:
-            if not all(_is_folder(place) for place in (folder, folder / DRAFT_FOLDER) if os.path.lexists(place)):
-                return None
-            text = read_bytes(folder / RECORD, RECORD_BYTES, follow_links=False).decode("utf-8")
-            raw: Any = parse_json(text, RECORD, depth=4, values=8 * FILES)
-            if (raw["format"], raw["version"]) != (FORMAT, VERSION) or raw["repo"] != repo_of(folder.name):
-                return None
-            files = listed(RemoteFile(f["name"], f["bytes"], f["sha256"], f["blob"]) for f in raw["files"])
-            return Record(raw["repo"], raw["revision"], files)
+            data = read_bytes(record_of(repo, folder), 2**18, follow_links=False).decode("utf-8")
+            raw: Any = parse_json(data, SUFFIX, depth=4, values=8 * FILES)
+            return Record(repo, raw["revision"], tuple(RemoteFile(**file) for file in raw["files"]))
         except (SafelightError, OSError, KeyError, TypeError, ValueError):
             return None
 
 
-def _is_folder(place: Path) -> bool:
-    """Returns True if it is a folder itself, not a link to one."""
-    return stat.S_ISDIR(place.lstat().st_mode)
+def record_of(repo: str, folder: Path) -> Path:
+    """Returns the path of an unfinished download's record in the data folder."""
+    return folder / (repo.replace("/", "--") + SUFFIX)
 
 
-def is_own(name: str) -> bool:
-    """Returns True if it is the name of a record, or of a partly written one."""
-    return name == RECORD or bool(_LEFTOVER.fullmatch(name))
-
-
-def is_begun(work: Path) -> bool:
-    """Returns True if a download has just made this folder, without a record: a real folder, still empty."""
+def size_of(path: Path) -> int:
+    """Returns the size of a file, or of the one that a link leads to; 0 if there is none."""
     try:
-        with os.scandir(work) as inside:
-            return _is_folder(work) and all(_LEFTOVER.fullmatch(entry.name) for entry in inside)
-    except OSError:
-        return False
-
-
-def size_of(path: Path) -> int | None:
-    """Returns the size of a regular file; None if it is missing or anything else, such as a link."""
-    try:
-        found = path.lstat()
-    except (OSError, ValueError):
-        return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
-
-
-def matches(path: Path, file: RemoteFile, counted: Callable[[int], None]) -> bool:
-    """Returns True if a file has the size and the hash that the hub lists: SHA-256, or git's SHA-1 of a small one.
-
-    ``counted`` is called with the bytes of each piece that was read, and may raise to stop.
-    """
-    if size_of(path) != file.bytes:
-        return False
-    state = hashlib.sha256() if file.sha256 else hashlib.sha1(b"blob %d\0" % file.bytes, usedforsecurity=False)
-    with open_regular(path, follow_links=False) as opened:
-        while piece := opened.read(PIECE):
-            state.update(piece)
-            counted(len(piece))
-    return state.hexdigest() == (file.sha256 or file.blob)
+        return path.stat().st_size if os.path.isfile(path) else 0
+    except OSError:  # it was renamed meanwhile
+        return 0

@@ -108,12 +108,16 @@ def build(home: Home, *names: str) -> set[str]:
 
 # --- models ------------------------------------------------------------------------------------------------------
 
-RECORD = {"format": "safelight-download", "version": 1, "repo": "some/model", "revision": "a" * 40}
-FILE = {"name": "config.json", "bytes": 2, "sha256": "", "blob": "b" * 40}
+RECORD = {"repo": "some/model", "revision": "a" * 40}
+FILE = {"name": "config.json", "bytes": 2, "hash": "b" * 40}
+
+
+def _record_of(home: Home) -> Path:
+    return home.model("other").parent / "some--model.download.json"
 
 
 def _record(home: Home, **changes: object) -> Path:
-    path = home.model("some--model.partial") / "safelight-download.json"
+    path = _record_of(home)
     path.write_text(json.dumps(RECORD | {"files": [FILE | changes]}))
     return path
 
@@ -309,12 +313,12 @@ HOMES: dict[str, Callable[[Home], object]] = {
     "config-deep": lambda home: _deep(home.model() / "config.json"),
     "store-manifest-deep": lambda home: _deep(home.model() / "safelight-store.json"),
     "unfinished-store-deep": lambda home: _deep(home.model() / "safelight-store.partial.json", "source"),
-    "record-deep": lambda home: _deep(home.model("some--model") / "safelight-download.json"),
+    "record-deep": lambda home: _deep(_record_of(home)),
     "record-1e999": lambda home: _numbers_in_record(home, "1e999"),
     "record-5000-digits": lambda home: _numbers_in_record(home, "9" * 5_000),
     "record-names-others-files": _planted,
     "config-pipe": lambda home: _pipe(home.model() / "config.json"),
-    "record-pipe": lambda home: _pipe(home.model("some--model") / "safelight-download.json"),
+    "record-pipe": lambda home: _pipe(_record_of(home)),
     "config-enormous": lambda home: _sparse(home.model() / "config.json"),
     "models-by-the-thousand": _crowd,
     "model-links-to-the-disk": lambda home: home.model().rmdir() or (home.data / "models" / "A model").symlink_to("/"),

@@ -30,7 +30,8 @@ from app.settings.store import read_values, write_values
 from app.settings.values import SettingsValues
 from app.state.chat.attachment import AttachedPicture
 from engine import SKILLS, StepFinished
-from engine.hub.download import download, is_verified, model_folder, partials
+from engine.hub.download import download, unfinished
+from engine.hub_cache import snapshot_of
 from engine.models.folder import quantize
 from engine.service import ModelLoaded
 from engine.trace import open_trace
@@ -269,18 +270,22 @@ class Download(Subject):
             os.waitpid(pid, 0)
 
     def work(self, tell: Tell) -> None:
+        os.environ["HF_HUB_CACHE"] = str(self.folder / "cache")
         ended = download(
             self.repo, self.folder, endpoint=self.base, progress=lambda p: tell(bytes=p.done_bytes, stage=p.stage)
         )
         tell(ended=ended)
 
     def lost(self, told: Facts, *, is_done: bool) -> list[str]:
-        target = model_folder(self.repo, self.folder)
-        if is_done or target.exists():
+        os.environ["HF_HUB_CACHE"] = str(self.folder / "cache")
+        target = snapshot_of(self.repo)
+        if is_done or target is not None:
+            if target is None:
+                return ["it is not there"]
             wrong = [name for name, data in self.files().items() if (target / name).read_bytes() != data]
-            return [f"wrong: {name}" for name in wrong] + ([] if is_verified(target) else ["it is not verified"])
+            return [f"wrong: {name}" for name in wrong]
         reported = max((fact["bytes"] for fact in told if fact.get("stage") == "downloading"), default=0)
-        there = max((partial.done_bytes for partial in partials(self.folder)), default=0)
+        there = max((record.done_bytes for record in unfinished(self.folder)), default=0)
         return [f"reported: {reported} bytes; on the disk: {there}"] if there < reported else []
 
 

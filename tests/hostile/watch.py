@@ -52,6 +52,8 @@ class Fence:
         paths: tuple[Any, ...] = ()
         if event == "open" and len(args) == 3 and isinstance(args[2], int) and args[2] & _WRITING:
             paths = args[:1]
+        elif event == "os.symlink":
+            paths = args[1:2]  # the link; where it leads is no change
         elif event in _CHANGING:
             paths = args[:2] if event in ("os.rename", "os.link", "shutil.move") else args[:1]
         for path in paths:

@@ -1,7 +1,7 @@
 """Models that another machine runs: any server of OpenAI's kind, vLLM, or another Safelight.
 
 ``address`` is the place of a model, ``discovery`` finds the models of a server, ``backend`` runs one.
-``engine.hub.wire`` opens the sockets.
+``engine.service.remote.wire`` opens the sockets.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ from typing import Any
 from engine.config import MOST_POSITIONS
 from engine.errors import SafelightError
 from engine.files import JSON_BYTES, parse_json
-from engine.hub.wire import Exchange
 from engine.service.remote import problems
 from engine.service.remote.address import RemoteAddress
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
+from engine.service.remote.wire import Exchange
 
 AGENT = "safelight"
 ERROR_BYTES = 2**16  # bytes of an error's body that are read

@@ -21,7 +21,6 @@ from engine.config import GenerationConfig
 from engine.errors import SafelightError, quoted
 from engine.events import Event, GenerationFinished, PrefillFinished, TextArrived
 from engine.files import parse_json, storable
-from engine.hub.wire import Exchange
 from engine.pictures import Picture, data_url
 from engine.service.remote import problems
 from engine.service.remote.address import RemoteAddress
@@ -29,6 +28,7 @@ from engine.service.remote.calls import Calls, Check, count_of, field_of, no_che
 from engine.service.remote.discovery import RemoteModel, ServerKind
 from engine.service.remote.problems import WIRE_ERRORS, RemoteError
 from engine.service.remote.sse import EventReader
+from engine.service.remote.wire import Exchange
 from engine.service.requests import RunRequest
 from engine.text.message import Message, image_digests, in_parts
 from engine.text.output_format import OutputFormat

@@ -9,8 +9,8 @@ import httpx2
 
 from engine.errors import SafelightError, Sentence, quoted
 from engine.files import parse_json
-from engine.hub.wire import BrokenError
 from engine.service.remote.address import RemoteAddress
+from engine.service.remote.wire import BrokenError
 
 WIRE_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, BrokenError)
 MOST_SAID = 300  # characters of a server's own message

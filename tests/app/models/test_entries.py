@@ -16,6 +16,7 @@ from app.models.words import action_text, amount, disk_line, download_tip, durat
 from engine import PUBLISHED, PublishedModel
 from engine.catalog import DLLM_0_6B, GEMMA_4_BIT, TALK, installed
 from engine.hub.record import Record, RemoteFile
+from engine.hub_cache import repo_folder
 from engine.memory import footprint
 from engine.models.opening import open_model
 from engine.quant import Precision
@@ -72,25 +73,49 @@ def test_a_reckoned_size_is_that_of_the_parameters(published: PublishedModel) ->
 
 
 def test_a_download_is_ready_only_when_it_is_whole(tmp_path: Path) -> None:
-    published = PUBLISHED[0]
-    record = Record(
-        published.repo, "main", (RemoteFile("config.json", 2, blob="0" * 40), RemoteFile("a.safetensors", 10, "0" * 64))
-    )
-    work = tmp_path / (published.repo.replace("/", "--") + ".partial")
-    work.mkdir()
-    record.write(work)
-    (work / "config.json").write_text("{}")
-    (work / "a.safetensors.part").write_bytes(b"1234")
-    entry = by_key(tmp_path)[published.repo]
+    repo = PUBLISHED[0].repo
+    record = Record(repo, "0" * 40, (RemoteFile("config.json", 2, "0" * 40), RemoteFile("a.safetensors", 10, "0" * 64)))
+    tmp_path.mkdir(exist_ok=True)
+    record.write(tmp_path)
+    record.snapshot.mkdir(parents=True)
+    (record.snapshot / "config.json").write_text("{}")
+    part = record.part(record.files[1])
+    part.parent.mkdir()
+    part.write_bytes(b"1234")
+    entry = by_key(tmp_path)[repo]
     assert (entry.state, entry.bytes_here, entry.bytes_total, entry.load_id) == ("unfinished", 6, 12, "")
-    (work / "a.safetensors.part").write_bytes(b"1234567890")
-    assert by_key(tmp_path)[published.repo].state == "unfinished"  # all bytes, not verified
-    (work / "a.safetensors.part").rename(work / "a.safetensors")
-    whole = work.rename(work.with_suffix(""))
-    entry = by_key(tmp_path)[published.repo]
-    assert (entry.state, entry.load_id, entry.can_verify) == ("ready", str(whole), True)
-    (whole / "a.safetensors").unlink()
-    assert by_key(tmp_path)[published.repo].state == "unfinished"
+    part.write_bytes(b"1234567890")
+    assert by_key(tmp_path)[repo].state == "unfinished"  # all bytes, not verified
+    (record.snapshot / "a.safetensors").symlink_to(part.rename(part.with_suffix("")))
+    (tmp_path / f"{repo.replace('/', '--')}.download.json").unlink()
+    assert by_key(tmp_path)[repo].state == "absent"  # no commit is known to be the newest
+    (repo_folder(repo) / "refs").mkdir()
+    (repo_folder(repo) / "refs" / "main").write_text(record.revision)
+    entry = by_key(tmp_path)[repo]
+    assert (entry.state, entry.load_id, entry.can_verify) == ("ready", str(record.snapshot), True)
+    part.with_suffix("").unlink()
+    assert by_key(tmp_path)[repo].state == "absent"  # a link that leads nowhere is no file
+
+
+def test_what_an_earlier_version_downloaded_stays_usable(tmp_path: Path) -> None:
+    repo = PUBLISHED[0].repo
+    place = model(tmp_path / repo.replace("/", "--"))
+    entry = by_key(tmp_path)[repo]
+    assert (entry.state, entry.load_id, entry.can_verify) == ("ready", str(place), False)
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_weights_in_several_files_are_all_here_or_none(shards: int, tmp_path: Path) -> None:
+    repo = PUBLISHED[0].repo
+    place = repo_folder(repo) / "snapshots" / ("0" * 40)
+    model(place)
+    for name in ("model.safetensors", "weights.safetensors"):
+        (place / name).unlink(missing_ok=True)
+    for shard in range(shards):
+        (place / f"model-{shard + 1:05}-of-00003.safetensors").write_bytes(b"x")
+    (repo_folder(repo) / "refs").mkdir()
+    (repo_folder(repo) / "refs" / "main").write_text("0" * 40)
+    assert by_key(tmp_path)[repo].state == ("ready" if shards == 3 else "absent")
 
 
 def test_other_things_in_the_data_folder(tmp_path: Path) -> None:
@@ -106,10 +131,11 @@ def test_other_things_in_the_data_folder(tmp_path: Path) -> None:
     gone = tmp_path / ".old.deleted"
     model(gone)
     found = {e.key: e for e in entries(tmp_path, ()) if e.group == "stored"}
-    assert set(found) == {str(tmp_path / "copied"), str(packed), str(begun), "some/one"}
+    assert set(found) == {str(tmp_path / "copied"), str(packed), str(begun), str(other)}
     assert (found[str(packed)].title, found[str(packed)].is_packed) == ("big, packed", True)
     assert (found[str(begun)].state, found[str(begun)].source) == ("unpacked", "half")
-    assert found["some/one"].state == "unfinished"
+    assert found[str(other)].state == "leftover"
+    assert actions(found[str(other)], None, loaded=False, can_convert=True) == ("cancel",)
 
 
 def test_folders_of_the_user(tmp_path: Path) -> None:
@@ -138,22 +164,12 @@ def test_a_config_that_cannot_be_read_does_not_close_the_page(text: str, tmp_pat
     assert found == {"config": "ready", "safelight-store": "unpacked", "safelight-download": "ready"}
 
 
-def test_a_record_of_another_folder_makes_no_download(tmp_path: Path) -> None:
-    files = (RemoteFile("config.json", 2, blob="0" * 40), RemoteFile("model.safetensors", 8, "0" * 64))
-    for name in ("some--one", "other"):
-        Record("some/one", "main", files).write(model(tmp_path / name))
-    found = {e.folder.name: e for e in entries(tmp_path, ()) if e.group == "stored"}
-    assert (found["some--one"].title, found["some--one"].can_verify) == ("some/one", True)
-    assert (found["other"].title, found["other"].can_verify, found["other"].repo) == ("other", False, "")
-    (tmp_path / "some--one" / "model.safetensors").write_bytes(b"")
-    found = {e.folder.name: e for e in entries(tmp_path, ()) if e.group == "stored"}
-    assert found["some--one"].state == "unfinished"
-
-
-def test_names_that_name_no_repository_are_no_downloads(tmp_path: Path) -> None:
-    for name in ("x.partial", "..--x.partial", "a--b--c.partial", "a\nb", "a\u202eb", "a--b.partial"):
-        model(tmp_path / name)
-    assert [e.key for e in entries(tmp_path, ()) if e.group == "stored"] == ["a/b"]
+def test_a_record_of_another_name_makes_no_download(tmp_path: Path) -> None:
+    files = (RemoteFile("config.json", 2, "0" * 40), RemoteFile("model.safetensors", 8, "0" * 64))
+    Record("some/one", "0" * 40, files).write(tmp_path)
+    for name in ("x", "..--x", "a--b--c", "a\nb", "a\u202eb"):
+        (tmp_path / f"{name}.download.json").write_bytes((tmp_path / "some--one.download.json").read_bytes())
+    assert [e.key for e in entries(tmp_path, ()) if e.group == "stored"] == ["some/one"]
 
 
 def test_a_crowded_folder_is_listed_in_part(tmp_path: Path) -> None:

@@ -4,45 +4,47 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import random
 import shutil
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import huggingface_hub
 import pytest
+from tqdm import tqdm
 
 import engine.hub.client
 from engine import SKILLS, SafelightError, load_model
 from engine.catalog import resolve
-from engine.hub.client import Patience
-from engine.hub.download import (
-    DownloadProgress,
-    discard,
-    download,
-    is_verified,
-    model_folder,
-    partials,
-    require_network,
-    verify,
-)
-from engine.hub.progress import ByteCounter
-from engine.hub.wire import has_route
+from engine.hashes import verify
+from engine.hub.download import DownloadProgress, discard, download, unfinished
+from engine.hub.record import size_of
+from engine.hub_cache import delete, repo_folder, snapshot_of
 from engine.models.model import check_small_files
 from engine.store_files import DRAFT_FOLDER
 from engine.text.published_patterns import QWEN2
-from tests.engine.hub.server import Hub, serving
+from tests.engine.hub.server import REVISION, Hub, serving
 
 REPO = "someone/a-model"
 ROOT = Path(__file__).resolve().parents[3]
 WEIGHTS = "model.safetensors"
 SIZE = 400_000
-HASTY = Patience(tries=3, first_wait=0.001)
 SOON = 20.0  # seconds; only a hanging test needs them
+
+
+@pytest.fixture(autouse=True)
+def in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that bytes are counted exactly, and nothing is slept for."""
+    monkeypatch.setattr(engine.hub.client, "PIECE", 5_000)
+    monkeypatch.setattr(engine.hub.client, "PAUSE", 0.01)
+    monkeypatch.setattr("huggingface_hub.file_download.time", SimpleNamespace(sleep=lambda _: None, time=time.time))
 
 
 @pytest.fixture
@@ -65,15 +67,16 @@ def hub() -> Iterator[Hub]:
 @pytest.fixture
 def get(hub: Hub, tmp_path: Path) -> Callable[..., str]:
     def run(**options: object) -> str:
-        asked: dict[str, object] = {"endpoint": hub.endpoint, "patience": HASTY} | options
+        asked: dict[str, object] = {"endpoint": hub.endpoint} | options
         return download(REPO, tmp_path / "models", **asked)  # type: ignore[arg-type]
 
     return run
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Path:
-    return model_folder(REPO, tmp_path / "models")
+def folder(tmp_path: Path) -> Path:
+    """The data folder."""
+    return tmp_path / "models"
 
 
 def wait_for(happened: Callable[[], bool]) -> None:
@@ -84,133 +87,233 @@ def wait_for(happened: Callable[[], bool]) -> None:
     raise AssertionError("it did not happen")
 
 
-def part(model: Path) -> Path:
-    return model.with_name(model.name + ".partial") / (WEIGHTS + ".part")
+def part_bytes() -> int:
+    """The size of the weights' incomplete file."""
+    return max(map(size_of, repo_folder(REPO).glob("blobs/*.incomplete")), default=0)
 
 
-def test_fetches_what_stands_in_for_a_tokenizer(hub: Hub, get: Callable[..., str], model: Path) -> None:
+def model() -> Path:
+    found = snapshot_of(REPO)
+    assert found is not None
+    return found
+
+
+def everything() -> set[str]:
+    """What the cache has of the repository, without the library's locks."""
+    return {
+        path.relative_to(repo_folder(REPO)).as_posix() for path in repo_folder(REPO).rglob("*") if not path.is_dir()
+    }
+
+
+def test_fetches_what_stands_in_for_a_tokenizer(hub: Hub, get: Callable[..., str]) -> None:
     del hub.files[REPO]["tokenizer.json"]
     assert get() == "ready"
-    assert {"vocab.json", "merges.txt"} < {path.name for path in model.iterdir()}
+    assert {"vocab.json", "merges.txt"} < {path.name for path in model().iterdir()}
 
 
-def test_fetches_what_a_model_needs_and_nothing_else(hub: Hub, get: Callable[..., str], model: Path) -> None:
+def test_fetches_what_a_model_needs_and_nothing_else(hub: Hub, get: Callable[..., str], folder: Path) -> None:
     told: list[DownloadProgress] = []
     assert get(progress=told.append) == "ready"
-    names = {path.name for path in model.iterdir()}
-    assert names == {"config.json", "tokenizer.json", "chat_template.jinja", WEIGHTS, "safelight-download.json"}
-    assert (model / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
-    assert is_verified(model)
-    assert partials(model.parent) == ()
-    total = sum(len(hub.files[REPO][name]) for name in names - {"safelight-download.json"})
+    names = {path.name for path in model().iterdir()}
+    assert names == {"config.json", "tokenizer.json", "chat_template.jinja", WEIGHTS}
+    assert (model() / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
+    assert list(folder.iterdir()) == []
+    total = sum(len(hub.files[REPO][name]) for name in names)
     assert (told[-1].done_bytes, told[-1].total_bytes, told[-1].share) == (total, total, 1.0)
     asked = hub.requests
     assert get() == "ready"
     assert hub.requests == asked
 
 
-def test_two_interruptions_cost_no_byte_twice(hub: Hub, get: Callable[..., str], model: Path) -> None:
+def test_the_library_finds_what_was_downloaded(hub: Hub, get: Callable[..., str]) -> None:
+    """So do vLLM and transformers, which ask it."""
+    assert get() == "ready"
+    cache = repo_folder(REPO).parent
+    found = huggingface_hub.snapshot_download(REPO, cache_dir=cache, local_files_only=True)
+    assert Path(found) == model().resolve()
+    (repo,) = huggingface_hub.scan_cache_dir(cache).repos
+    assert (repo.repo_id, [sorted(revision.refs) for revision in repo.revisions]) == (REPO, [["main"]])
+    asked = hub.requests
+    again = huggingface_hub.hf_hub_download(REPO, WEIGHTS, cache_dir=cache, endpoint=hub.endpoint, revision=REVISION)
+    assert Path(again).read_bytes() == hub.files[REPO][WEIGHTS]
+    assert hub.requests == asked
+
+
+def test_what_the_library_has_is_not_fetched_again(
+    hub: Hub, get: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tqdm, "monitor_interval", 0)  # else the library leaves a thread
+    cache = repo_folder(REPO).parent
+    kept = Path(huggingface_hub.hf_hub_download(REPO, WEIGHTS, cache_dir=cache, endpoint=hub.endpoint))
+    hub.sent.clear()
+    assert get() == "ready"
+    assert hub.sent_of(WEIGHTS) == []
+    delete(model())
+    kept = Path(huggingface_hub.hf_hub_download(REPO, WEIGHTS, cache_dir=cache, endpoint=hub.endpoint))
+    flag = threading.Event()
+    assert get(check=lambda _: flag.set(), cancel=flag) == "ready"  # nothing is left to stop
+    delete(model())
+    kept = Path(huggingface_hub.hf_hub_download(REPO, "config.json", cache_dir=cache, endpoint=hub.endpoint))
+    assert get(check=lambda _: flag.set(), cancel=flag) == "cancelled"
+    assert kept.exists()  # it was there before
+    assert [path.name for path in kept.parent.iterdir()] == ["config.json"]
+
+
+@pytest.mark.parametrize("variable", ["HF_HOME", "HF_HUB_CACHE"])
+def test_the_variables_of_the_library_name_the_place(
+    variable: str, get: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, str(tmp_path / "elsewhere"))
+    assert get() == "ready"
+    inside = "hub/models--someone--a-model" if variable == "HF_HOME" else "models--someone--a-model"
+    assert (tmp_path / "elsewhere" / inside / "refs" / "main").read_text() == REVISION
+    code = "from huggingface_hub import constants; from engine.hub_cache import cache_folder; "
+    code += "print(constants.HF_HUB_CACHE == str(cache_folder()))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
+
+
+def test_two_interruptions_cost_no_byte_twice(hub: Hub, get: Callable[..., str]) -> None:
     hub.drops = [150_000, 100_000]
     assert get() == "ready"
     sent = hub.sent_of(WEIGHTS)
     assert [(s.start, s.count) for s in sent] == [(0, 150_000), (150_000, 100_000), (250_000, 150_000)]
-    assert (model / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
+    assert (model() / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
 
 
-def test_goes_on_after_it_gave_up(hub: Hub, get: Callable[..., str], model: Path) -> None:
-    hub.drops = [150_000, 0, 0]
+def test_goes_on_after_it_gave_up(hub: Hub, get: Callable[..., str], folder: Path) -> None:
+    hub.drops = [150_000, *([0] * 20)]
     with pytest.raises(SafelightError, match=r"keeps breaking; resume later"):
         get()
-    assert not model.exists()
-    (left,) = partials(model.parent)
+    assert snapshot_of(REPO) is None
+    (left,) = unfinished(folder)
     assert left.repo == REPO
     assert 150_000 < left.done_bytes < left.total_bytes
+    hub.drops.clear()
     assert get() == "ready"
-    assert hub.listed == 1  # the record is enough, and pins the revision
+    assert hub.listed == 1  # the record is enough, and pins the commit
     assert sum(s.count for s in hub.sent_of(WEIGHTS)) == SIZE
 
 
-def test_goes_on_after_the_process_was_killed(hub: Hub, get: Callable[..., str], model: Path) -> None:
+def test_goes_on_after_the_process_was_killed(hub: Hub, get: Callable[..., str], folder: Path) -> None:
     hub.stall_after = 200_000
-    code = f"download({REPO!r}, Path({str(model.parent)!r}), endpoint={hub.endpoint!r})"
+    code = f"download({REPO!r}, Path({str(folder)!r}), endpoint={hub.endpoint!r})"
     code = f"from pathlib import Path; from engine.hub.download import download; {code}"
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
-    wait_for(lambda: part(model).exists() and part(model).stat().st_size == 200_000)
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=os.environ)
+    wait_for(lambda: part_bytes() > 100_000)
     process.kill()
     process.wait()
+    here = part_bytes()
+    assert 200_000 - here < 8_192
     hub.gate.set()
-    assert not model.exists()
+    assert snapshot_of(REPO) is None
     assert get() == "ready"
-    assert sorted(sent.start for sent in hub.sent_of(WEIGHTS)) == [0, 200_000]  # the stalled one may be told last
-    assert (model / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
+    assert sorted(sent.start for sent in hub.sent_of(WEIGHTS)) == [0, here]  # the stalled one may be told last
+    assert (model() / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
 
 
 @pytest.mark.parametrize("which", ["pause", "cancel"])
-def test_stops_in_the_middle_of_a_file(which: str, hub: Hub, get: Callable[..., str], model: Path) -> None:
+def test_stops_in_the_middle_of_a_file_though_nothing_arrives(
+    which: str, hub: Hub, get: Callable[..., str], folder: Path
+) -> None:
     hub.stall_after = 200_000
-    flag, ended = threading.Event(), []
-    thread = threading.Thread(target=lambda: ended.append(get(**{which: flag})))
+    flag, ended, told = threading.Event(), [], list[DownloadProgress]()
+    thread = threading.Thread(target=lambda: ended.append(get(**{which: flag, "progress": told.append})))
     thread.start()
-    wait_for(lambda: part(model).exists() and part(model).stat().st_size == 200_000)
+    wait_for(lambda: part_bytes() == 200_000 and bool(told) and told[-1].file_done == 200_000)
+    count = len(told)
+    wait_for(lambda: len(told) > count + 2)  # it is told of, though nothing arrives
+    assert (told[-1].file, told[-1].file_bytes) == (WEIGHTS, SIZE)
     flag.set()
+    thread.join(SOON)
+    assert ended == ["paused" if which == "pause" else "cancelled"]
+    hub.gate.set()
+    assert snapshot_of(REPO) is None
+    if which == "cancel":
+        assert everything() == set()
+        assert list(folder.iterdir()) == []
+        return
+    wait_for(lambda: bool(hub.sent_of(WEIGHTS)))
+    assert part_bytes() == 200_000  # what comes after the pause is not written
+    assert get() == "ready"
+    assert hub.sent_of(WEIGHTS)[-1].start == 200_000
+    assert hub.sent_of(WEIGHTS)[-1].count == SIZE - 200_000
+    assert (model() / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
+
+
+def test_the_speed_falls_to_nothing_while_nothing_arrives(
+    hub: Hub, get: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.hub.progress.SPEED_SECONDS", 0.3)
+    hub.stall_after = 200_000
+    told: list[DownloadProgress] = []
+    thread = threading.Thread(target=lambda: get(progress=told.append))
+    thread.start()
+    wait_for(lambda: bool(told) and told[-1].file_done == 200_000 and told[-1].bytes_per_second == 0)
     hub.gate.set()
     thread.join(SOON)
-    assert not model.exists()
-    if which == "cancel":
-        assert ended == ["cancelled"]
-        assert list(model.parent.iterdir()) == []
-        return
-    assert ended == ["paused"]
-    here = part(model).stat().st_size
-    assert 200_000 <= here < SIZE
-    assert get() == "ready"
-    assert hub.sent_of(WEIGHTS)[-1].start == here
-    assert hub.sent_of(WEIGHTS)[-1].count == SIZE - here
+    assert max(each.bytes_per_second for each in told) > 0
 
 
-def test_a_flag_set_before_asks_for_nothing(hub: Hub, get: Callable[..., str], model: Path) -> None:
+def test_a_flag_set_before_asks_for_nothing(hub: Hub, get: Callable[..., str], folder: Path) -> None:
     flag = threading.Event()
     flag.set()
     assert get(pause=flag) == "paused"
     assert hub.requests == 0
-    assert not model.parent.exists()
+    assert not folder.exists()
 
 
-def test_a_damaged_file_is_fetched_once_more(hub: Hub, get: Callable[..., str], model: Path) -> None:
+def test_a_damaged_file_is_fetched_once_more(hub: Hub, get: Callable[..., str]) -> None:
     hub.flips[WEIGHTS] = hub.flips["config.json"] = 1
     assert get() == "ready"
     assert [s.start for s in hub.sent_of(WEIGHTS)] == [0, 0]
     assert len(hub.sent_of("config.json")) == 2
-    assert (model / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
+    assert (model() / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
 
 
-def test_a_file_damaged_twice_is_no_model(hub: Hub, get: Callable[..., str], model: Path) -> None:
+def test_a_file_damaged_twice_is_no_model(hub: Hub, get: Callable[..., str]) -> None:
     hub.flips[WEIGHTS] = 2
     with pytest.raises(SafelightError, match=r"model.safetensors of someone/a-model arrived damaged twice"):
         get()
-    assert not model.exists()
-    assert not part(model).exists()
+    assert snapshot_of(REPO) is None
+    assert part_bytes() == 0
     assert get() == "ready"  # the hub has recovered
 
 
-def test_a_part_that_is_no_beginning_is_replaced(hub: Hub, get: Callable[..., str], model: Path) -> None:
-    hub.drops = [1000, 0, 0]
+def test_a_part_that_is_no_beginning_is_replaced(hub: Hub, get: Callable[..., str]) -> None:
+    hub.drops = [1000, *([0] * 20)]
     with pytest.raises(SafelightError, match="keeps breaking"):
         get()
-    part(model).write_bytes(b"x" * 1000)
+    hub.drops.clear()
+    (part,) = repo_folder(REPO).glob("blobs/*.incomplete")
+    part.write_bytes(b"x" * 1000)
     hub.sent.clear()
     assert get() == "ready"
     assert [s.start for s in hub.sent] == [1000, 0]
-    assert (model / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
+    assert (model() / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
 
 
-def test_a_hub_without_ranges_starts_over(hub: Hub, get: Callable[..., str], model: Path) -> None:
+@pytest.mark.parametrize("size", [SIZE, SIZE + 1])
+def test_a_part_that_is_long_enough_is_verified_or_begun_anew(size: int, hub: Hub, get: Callable[..., str]) -> None:
+    hub.drops = [1000, *([0] * 20)]
+    with pytest.raises(SafelightError, match="keeps breaking"):
+        get()
+    hub.drops.clear()
+    (part,) = repo_folder(REPO).glob("blobs/*.incomplete")
+    part.write_bytes((hub.files[REPO][WEIGHTS] + b"x")[:size])
+    hub.sent.clear()
+    assert get() == "ready"
+    assert [s.start for s in hub.sent] == ([] if size == SIZE else [0])
+    assert (model() / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
+
+
+def test_a_hub_without_ranges_starts_over(hub: Hub, get: Callable[..., str]) -> None:
     hub.ranges, hub.drops = False, [100_000]
     told: list[DownloadProgress] = []
     assert get(progress=told.append) == "ready"
     assert [s.count for s in hub.sent_of(WEIGHTS)] == [100_000, SIZE]
     assert told[-1].done_bytes == told[-1].total_bytes
-    assert (model / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
+    assert (model() / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
 
 
 def test_a_server_that_recovers(hub: Hub, get: Callable[..., str]) -> None:
@@ -235,6 +338,15 @@ def test_a_closed_model_wants_a_licence_and_a_token(hub: Hub, get: Callable[...,
     assert get(token="hf_right") == "ready"
 
 
+def test_the_token_of_the_library_serves_and_none_is_logged(
+    hub: Hub, get: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    hub.token, hub.drops = "hf_right", [100_000]
+    monkeypatch.setenv("HF_TOKEN", "hf_right")
+    assert get() == "ready"
+    assert capfd.readouterr() == ("", "")
+
+
 def test_the_token_stays_with_the_hub(hub: Hub, get: Callable[..., str]) -> None:
     hub.token, hub.redirects, hub.drops = "hf_right", True, [100_000]
     assert get(token="hf_right") == "ready"
@@ -256,55 +368,51 @@ def test_what_does_not_exist(hub: Hub, tmp_path: Path) -> None:
 def test_a_hub_that_nobody_reaches_is_told_at_once_and_tried_once(
     get: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ByteCounter, "wait", lambda *_: pytest.fail("it is tried again"))
+    monkeypatch.setattr(engine.hub.client, "PAUSE", 600.0)
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         with pytest.raises(SafelightError, match=r"there is no connection to http://127.0.0.1"):
-            get(endpoint=f"http://127.0.0.1:{nobody.getsockname()[1]}", patience=Patience())
+            get(endpoint=f"http://127.0.0.1:{nobody.getsockname()[1]}")
 
 
-def test_a_hub_that_does_not_answer_is_told_soon_and_tried_once(get: Callable[..., str]) -> None:
+def test_a_hub_that_does_not_answer_is_told_soon_and_tried_once(
+    get: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[str] = []
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        patience = Patience(stall=0.2, soon=0.02)
-        with pytest.raises(SafelightError, match=r"there is no connection to"):
-            get(
-                endpoint=f"http://127.0.0.1:{silent.getsockname()[1]}",
-                patience=patience,
-                progress=lambda progress: told.append(progress.stage),
-            )
-    assert told == ["waiting"]
-    assert Patience().soon < 1.0
+    monkeypatch.setattr(engine.hub.client, "SECONDS", 0.6)
+    monkeypatch.setattr(engine.hub.client, "SOON", 0.02)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(SafelightError, match=r"there is no connection to"),
+    ):
+        get(
+            endpoint=f"http://127.0.0.1:{silent.getsockname()[1]}",
+            progress=lambda progress: told.append(progress.stage),
+        )
+    assert "waiting" in told
 
 
-def test_without_any_network_nothing_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.hub.client, "has_route", lambda: False)
-    monkeypatch.setattr(engine.hub.client, "getproxies", dict)
-    monkeypatch.setattr(engine.hub.client, "Exchange", lambda *_, **__: pytest.fail("a socket is opened"))
-    for work in (require_network, lambda: download(REPO, tmp_path)):
-        with pytest.raises(SafelightError, match="not connected to a network"):
-            work()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_system_knows_whether_there_is_a_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket.socket, "connect", lambda *_: None)
-    assert has_route()
-
-    def unreachable(*_: object) -> None:
-        raise OSError(errno.ENETUNREACH, "Network is unreachable")
-
-    monkeypatch.setattr(socket.socket, "connect", unreachable)
-    assert not has_route()
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY", "http_proxy"])
+def test_a_proxy_that_does_not_answer_is_named_by_its_variable(
+    variable: str, get: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        monkeypatch.setenv(variable, f"http://user:secret@127.0.0.1:{nobody.getsockname()[1]}")
+        with pytest.raises(
+            SafelightError, match=rf"no connection to http://hub.invalid through the proxy of {variable};"
+        ):
+            get(endpoint="http://hub.invalid")
 
 
 def test_the_disk_is_looked_at_first(
-    hub: Hub, get: Callable[..., str], model: Path, monkeypatch: pytest.MonkeyPatch
+    hub: Hub, get: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub.drops = [300_000, 0, 0]
+    hub.drops = [300_000, *([0] * 20)]
     with pytest.raises(SafelightError, match="keeps breaking"):
         get()
-    (left,) = partials(model.parent)
+    hub.drops.clear()
+    (left,) = unfinished(folder)
     missing = left.total_bytes - left.done_bytes
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=missing - 1))
     hub.sent.clear()
@@ -315,97 +423,147 @@ def test_the_disk_is_looked_at_first(
     assert get() == "ready"
 
 
-def test_offline_makes_no_socket(get: Callable[..., str], model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the name of an open file")
+def test_a_disk_that_fills_up_is_told_and_costs_nothing(
+    get: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = os.fsync
+
+    def full(handle: int) -> None:
+        if os.readlink(f"/proc/self/fd/{handle}").endswith(".incomplete"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        synced(handle)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", full)
+        with pytest.raises(SafelightError, match="the disk is full; free some space and resume"):
+            get()
+    assert get() == "ready"
+
+
+def test_offline_makes_no_socket(get: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_args: object, **_options: object) -> None:
         raise AssertionError("a socket was made")
 
     monkeypatch.setattr(socket, "socket", refuse)
     with pytest.raises(SafelightError, match="offline is on"):
         get(offline=True)
-    assert not model.parent.exists()
+    monkeypatch.setenv("HF_HUB_OFFLINE", "yes")
+    with pytest.raises(SafelightError, match="HF_HUB_OFFLINE forbids downloads"):
+        get()
+    assert not folder.exists()
 
 
-def test_verify_finds_damage_and_the_rest_is_kept(hub: Hub, get: Callable[..., str], model: Path) -> None:
+def test_the_library_sends_nothing_about_this_computer() -> None:
+    code = "import engine.hub.client; from huggingface_hub import constants; print(constants.HF_HUB_DISABLE_TELEMETRY)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
+
+
+def test_verify_finds_damage_and_the_rest_is_kept(hub: Hub, get: Callable[..., str]) -> None:
     get()
-    told: list[DownloadProgress] = []
-    assert verify(model, told.append)
-    assert told[-1].share == 1.0
-    weights = bytearray((model / WEIGHTS).read_bytes())
-    weights[5] ^= 1
-    (model / WEIGHTS).write_bytes(weights)
-    flag = threading.Event()
+    told: list[tuple[int, int]] = []
+    flag, going = threading.Event(), threading.Event()
+    assert verify(model(), lambda *amounts: told.append(amounts), going)
+    assert told[-1][0] == told[-1][1]
     flag.set()
-    assert not verify(model, cancel=flag)
-    with pytest.raises(SafelightError, match=r"damaged: model.safetensors; resume the download"):
-        verify(model)
-    assert not model.exists()
+    assert not verify(model(), lambda *_: None, flag)
+    weights, place = bytearray((model() / WEIGHTS).read_bytes()), model()
+    weights[5] ^= 1
+    (place / WEIGHTS).write_bytes(weights)
+    with pytest.raises(SafelightError, match=r"damaged: model.safetensors; download the model again"):
+        verify(place, lambda *_: None, going)
+    assert snapshot_of(REPO) is None
     hub.sent.clear()
     assert get() == "ready"
     assert [sent.file for sent in hub.sent] == [WEIGHTS]
-    assert verify(model)
+    assert verify(place, lambda *_: None, going)
 
 
 def test_verify_needs_hashes() -> None:
     with pytest.raises(SafelightError, match="came without hashes"):
-        verify(resolve(SKILLS))
+        verify(resolve(SKILLS), lambda *_: None, threading.Event())
 
 
-def test_what_is_in_the_way_is_not_touched(get: Callable[..., str], model: Path) -> None:
-    model.mkdir(parents=True)
-    (model / "thesis.txt").write_text("mine")
-    with pytest.raises(SafelightError, match="is not a download of Safelight"):
-        get()
-    assert (model / "thesis.txt").read_text() == "mine"
+def test_deleting_frees_what_the_library_says(get: Callable[..., str]) -> None:
+    assert get() == "ready"
+    size = sum(path.stat().st_size for path in model().iterdir())
+    assert delete(model()) == size
+    assert not repo_folder(REPO).exists()
+    with pytest.raises(SafelightError, match="cannot be removed"):
+        delete(repo_folder(REPO) / "snapshots" / REVISION)
 
 
-def test_a_file_that_somebody_removed_is_fetched_again(hub: Hub, get: Callable[..., str], model: Path) -> None:
-    get()
-    (model / WEIGHTS).unlink()
-    assert not is_verified(model)
+def test_a_newer_commit_keeps_the_files_of_the_older_one(
+    hub: Hub, get: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert get() == "ready"
+    older = model()
+    monkeypatch.setattr("tests.engine.hub.server.REVISION", "f" * 40)
+    hub.files[REPO]["config.json"] = b'{"model_type": "dream"}'
+    (repo_folder(REPO) / "refs" / "main").write_text("0" * 40)  # what another program knows, and has not
     hub.sent.clear()
     assert get() == "ready"
-    assert [sent.file for sent in hub.sent] == [WEIGHTS]
+    assert [sent.file for sent in hub.sent] == ["config.json"]
+    assert model() != older
+    assert delete(model()) == len(hub.files[REPO]["config.json"])
+    assert (older / WEIGHTS).read_bytes() == hub.files[REPO][WEIGHTS]
 
 
-def test_discard(hub: Hub, get: Callable[..., str], model: Path) -> None:
-    hub.drops = [1000, 0, 0]
+def test_a_repository_opens_by_its_name(get: Callable[..., str]) -> None:
+    with pytest.raises(SafelightError, match=f"fetch it first: hf download {REPO}"):
+        resolve(REPO)
+    assert get() == "ready"
+    assert resolve(REPO) == model()
+
+
+def test_without_links_a_file_lies_in_the_snapshot(
+    hub: Hub, get: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the library does it on Windows, where few may make links."""
+    monkeypatch.setattr(engine.hub.client, "are_symlinks_supported", lambda _: False)
+    assert get() == "ready"
+    assert not (model() / WEIGHTS).is_symlink()
+    assert everything() == {"refs/main", *(f"snapshots/{REVISION}/{path.name}" for path in model().iterdir())}
+    assert delete(model()) > SIZE
+    hub.drops = [1000, *([0] * 20)]
     with pytest.raises(SafelightError):
         get()
-    discard(REPO, model.parent)
-    assert list(model.parent.iterdir()) == []
-    discard(REPO, model.parent)
+    discard(REPO, folder)
+    assert everything() == set()
 
 
-def test_the_adapter_that_a_model_drafts_with_lies_in_a_folder_of_its_own(
-    hub: Hub, get: Callable[..., str], model: Path
-) -> None:
+def test_discard(hub: Hub, get: Callable[..., str], folder: Path) -> None:
+    hub.drops = [1000, *([0] * 20)]
+    with pytest.raises(SafelightError):
+        get()
+    discard(REPO, folder)
+    assert list(folder.iterdir()) == []
+    assert not repo_folder(REPO).exists()
+    discard(REPO, folder)
+
+
+def test_the_adapter_that_a_model_drafts_with_lies_in_a_folder_of_its_own(hub: Hub, get: Callable[..., str]) -> None:
     draft = {f"{DRAFT_FOLDER}/adapter_config.json": b"{}", f"{DRAFT_FOLDER}/adapter_model.safetensors": b"d" * 50_000}
     hub.files[REPO] |= draft | {"other/adapter_config.json": b"{}", f"{DRAFT_FOLDER}/README.md": b"none of ours"}
-    hub.drops = [1000, 0, 0]
-    with pytest.raises(SafelightError):
-        get()
-    inside = model.with_name(model.name + ".partial") / DRAFT_FOLDER
-    assert [path.name for path in inside.iterdir()] == ["adapter_config.json", "adapter_model.safetensors.part"]
     assert get() == "ready"
-    assert {name: (model / name).read_bytes() for name in draft} == draft
-    assert not (model / "other").exists()
-    assert verify(model)
-    (model / next(iter(draft))).unlink()
-    assert not is_verified(model)
-    discard(REPO, model.parent)
-    assert list(model.parent.iterdir()) == []
+    assert {name: (model() / name).read_bytes() for name in draft} == draft
+    assert not (model() / "other").exists()
+    assert verify(model(), lambda *_: None, threading.Event())
+    delete(model())
+    assert not repo_folder(REPO).exists()
 
 
 def test_a_downloaded_model_loads(hub: Hub, tmp_path: Path) -> None:
     hub.files["safelight/skills"] = {path.name: path.read_bytes() for path in resolve(SKILLS).iterdir()}
     hub.drops = [1_000_000, 500_000]
-    assert download("safelight/skills", tmp_path, endpoint=hub.endpoint, patience=HASTY) == "ready"
-    model = load_model(model_folder("safelight/skills", tmp_path), device="cpu")
+    assert download("safelight/skills", tmp_path, endpoint=hub.endpoint) == "ready"
+    model = load_model("safelight/skills", device="cpu")
     assert model.parameter_count > 0
 
 
 def test_weights_are_not_asked_for_before_the_small_files_are_seen_to_be_good(
-    hub: Hub, get: Callable[..., str], model: Path, tmp_path: Path
+    hub: Hub, get: Callable[..., str], folder: Path
 ) -> None:
     source = resolve(SKILLS)
     small = ("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json", "chat_template.jinja")
@@ -423,8 +581,8 @@ def test_weights_are_not_asked_for_before_the_small_files_are_seen_to_be_good(
         with pytest.raises(SafelightError, match=said):
             get(check=check_small_files)
         assert [sent.file for sent in hub.sent if sent.file in weights] == []
-        assert [(part.done_bytes > 0, part.total_bytes > SIZE) for part in partials(model.parent)] == [(True, True)]
-        discard(REPO, tmp_path / "models")
+        assert [(part.done_bytes > 0, part.total_bytes > SIZE) for part in unfinished(folder)] == [(True, True)]
+        discard(REPO, folder)
     hub.files[REPO] = {**files, **weights}
     assert get(check=check_small_files) == "ready"
     assert [sent.file for sent in hub.sent][-2:] == list(weights)

@@ -10,21 +10,23 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 from app.models.entries import actions, entries
+from app.models.tasks import _discard_leftover
 from app.models.words import action_text, disk_line, status
 from engine import PUBLISHED, SafelightError
-from engine.hub import download, wire
-from engine.hub.client import Patience
-from engine.hub.record import RECORD
+from engine.hub import download
+from engine.hub_cache import snapshot_of
 from tests.engine.hub.rude_server import Request, answering
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
 
 REPO, NAME = "someone/a-model", "someone--a-model"
 CONTENT = {"config.json": b'{"a": 1}', "tokenizer.json": b"{}" * 40, "model.safetensors": bytes(range(256)) * 16}
-PATIENCE = Patience(tries=2, first_wait=0.001, answer=0.3, stall=0.1)
+RECORD = f"{NAME}.download.json"
+EARLIER = "safelight-download.json"
 BOMB = gzip.compress(b" " * 10**7)
 
 
@@ -37,7 +39,11 @@ def _sha(content: bytes) -> str:
 
 def _listing() -> dict[str, Any]:
     files = [
-        {"rfilename": name, "size": len(content), "lfs": {"sha256": _sha(content), "size": len(content)}}
+        {
+            "rfilename": name,
+            "size": len(content),
+            "lfs": {"sha256": _sha(content), "size": len(content), "pointerSize": 134},
+        }
         for name, content in CONTENT.items()
     ]
     return {
@@ -69,8 +75,8 @@ def _good(request: Request) -> None:
 
 
 def _record() -> dict[str, Any]:
-    files = [{"name": n, "bytes": len(c), "sha256": _sha(c), "blob": ""} for n, c in CONTENT.items()]
-    return {"format": "safelight-download", "version": 1, "repo": REPO, "revision": "0" * 40, "files": files}
+    files = [{"name": n, "bytes": len(c), "hash": _sha(c)} for n, c in CONTENT.items()]
+    return {"repo": REPO, "revision": "0" * 40, "files": files}
 
 
 def _hostile_record(random: Random, folder: Path) -> bytes:
@@ -80,7 +86,7 @@ def _hostile_record(random: Random, folder: Path) -> bytes:
         case 0 | 1:
             pass
         case 2 | 3:
-            name = random.choice((*bait, *mutate.NAMES, RECORD, "model.safetensors.part", "Config.json"))
+            name = random.choice((*bait, *mutate.NAMES, EARLIER, "model.safetensors.part", "Config.json"))
             raw["files"].append(raw["files"][0] | {"name": random.choice((name, f"{name}.safetensors"))})
         case 4:
             file = random.choice(raw["files"])
@@ -104,8 +110,6 @@ def _plant(random: Random, path: Path, content: bytes, elsewhere: Path) -> None:
             (path / "inside.txt").write_bytes(b"foreign")
         case 2:
             os.mkfifo(path)
-        case 3:
-            os.link(elsewhere / "thesis.txt", path)
         case 4 | 5:
             path.write_bytes(mutate.damaged(random, content))
         case 6 | 7 | 8:
@@ -117,57 +121,32 @@ def _plant(random: Random, path: Path, content: bytes, elsewhere: Path) -> None:
 
 
 def _make_records(random: Random, folder: Path) -> Attempt:
-    models, elsewhere = folder / "data" / "models", folder / "elsewhere"
-    models.mkdir(parents=True)
+    """A record of an unfinished download, and an earlier version's folder, over a folder of somebody else."""
+    models, elsewhere = folder / "models", folder / "elsewhere"
+    place = models / f"{NAME}.partial"
+    place.mkdir(parents=True)
     elsewhere.mkdir()
     (elsewhere / "thesis.txt").write_bytes(b"mine")
-    name = random.choice((NAME, NAME + ".partial", NAME + ".partial", "other.partial", "..--x.partial"))
-    place = models / name
-    if random.random() < 0.06:
-        (elsewhere / name).mkdir()
-        place.symlink_to(elsewhere / name)
-    else:
-        place.mkdir()
     if random.random() < 0.95:
-        (place / RECORD).write_bytes(_hostile_record(random, folder))
+        (models / RECORD).write_bytes(_hostile_record(random, folder))
     else:
-        (place / RECORD).symlink_to(random.choice(("/dev/zero", RECORD, "/proc/self/mem")))
+        (models / RECORD).symlink_to(random.choice(("/dev/zero", RECORD, "/proc/self/mem")))
+    (place / EARLIER).write_bytes(b"{}")
     for file, content in CONTENT.items():
         _plant(random, place / file, content, elsewhere)
     if random.random() < 0.5:
         (place / "notes.txt").write_bytes(b"foreign")
         (place / "link").symlink_to(elsewhere)
-        (place / "folder").mkdir()
-        (place / "folder" / "model.safetensors").write_bytes(b"foreign")
-    if random.random() < 0.2 and name == NAME:
-        (models / f"{NAME}.partial").mkdir()
-        (models / f"{NAME}.partial" / "notes.txt").write_bytes(b"foreign")
-    if random.random() < 0.1:
-        files = {random.choice((*mutate.NAMES, "a.safetensors")): {"bytes": 4, "sha256": _sha(b"mine")}}
-        manifest = mutate.tree(random, {"files": files}) if random.random() < 0.5 else {"files": files}
-        (place / "safelight-store.json").write_bytes(mutate.dumped(random, manifest))
-    steps = random.sample(("verify", "resume", "discard"), 3)
 
     def attempt() -> None:
+        os.environ["HF_HUB_CACHE"] = str(folder / "cache")
         foreign = _foreign(folder)
-        failures = []
-        with answering(_good) as rude:
-            do: dict[str, Callable[[], object]] = {
-                "verify": lambda: download.verify(models / NAME),
-                "resume": lambda: download.download(REPO, models, endpoint=rude.endpoint, patience=PATIENCE),
-                "discard": lambda: download.discard(REPO, models),
-            }
-            for step in steps:
-                download.partials(models)
-                entries(models, ())
-                try:
-                    if do[step]() == "ready":
-                        _check_whole(models / NAME)
-                except SafelightError as error:
-                    failures.append(error)
-                assert _foreign(folder) == foreign, f"{step} touched what is not ours"
-        if len(failures) == len(steps):
-            raise failures[-1]
+        for step in (lambda: download.discard(REPO, models), lambda: _discard_leftover(place)):
+            entries(models, ())
+            try:
+                step()
+            finally:
+                assert _foreign(folder) == foreign, "what is not ours was touched"
 
     return attempt
 
@@ -175,14 +154,7 @@ def _make_records(random: Random, folder: Path) -> Attempt:
 def _foreign(folder: Path) -> list[bytes]:
     """The contents of all that was there and is no file of a download, wherever it lies by now."""
     names = ("thesis.txt", "notes.txt", "inside.txt")
-    found = (path for path in folder.rglob("*") if path.name in names or path.parent.name == "folder")
-    return sorted(path.read_bytes() for path in found)
-
-
-def _check_whole(model: Path) -> None:
-    """What is ready has its files, as they were listed."""
-    assert download.is_verified(model)
-    assert download.verify(model)
+    return sorted(path.read_bytes() for path in folder.rglob("*") if path.name in names)
 
 
 # --- a hub that answers anything -----------------------------------------------------------------------------------
@@ -322,23 +294,25 @@ def _make_answers(random: Random, folder: Path) -> Attempt:
             else:
                 _file(request)
 
+        os.environ["HF_HUB_CACHE"] = str(folder / "cache")
         failure = None
         with answering(answer) as rude:
             for _ in range(3):
                 try:
-                    download.download(REPO, folder / "models", endpoint=rude.endpoint, token="hf_x", patience=PATIENCE)
-                    _check_whole(folder / "models" / NAME)
+                    download.download(REPO, folder / "models", endpoint=rude.endpoint, token="hf_x")
                     failure = None
                     break
                 except SafelightError as error:
                     failure = error
-        if failure is not None and not bad_listing:  # the hub has recovered
-            with answering(_good) as good:
-                download.download(REPO, folder / "models", endpoint=good.endpoint, patience=PATIENCE)
-            for name, content in CONTENT.items():
-                assert (folder / "models" / NAME / name).read_bytes() == content
-        elif failure is not None:
+        if failure is not None and bad_listing:
             raise failure
+        if failure is not None:  # the hub has recovered
+            with answering(_good) as good:
+                download.download(REPO, folder / "models", endpoint=good.endpoint)
+        place = snapshot_of(REPO)
+        assert place is not None
+        for name, content in CONTENT.items():
+            assert bad_listing or (place / name).read_bytes() == content
 
     return attempt
 
@@ -373,7 +347,7 @@ def _plant_model(random: Random, place: Path, elsewhere: Path, folder: Path) -> 
         raw = _hostile_record(random, folder)
         if random.random() < 0.6 and (repo := place.name.removesuffix(".partial").replace("--", "/", 1)):
             raw = raw.replace(REPO.encode(), json.dumps(repo)[1:-1].encode("utf-8", "surrogatepass"))
-        (place / RECORD).write_bytes(raw)
+        (place / EARLIER).write_bytes(raw)
     if random.random() < 0.5:
         _plant(random, place / "model.safetensors", CONTENT["model.safetensors"], elsewhere)
     if random.random() < 0.1:
@@ -413,8 +387,21 @@ def _make_folders(random: Random, folder: Path) -> Attempt:
     return attempt
 
 
+def _hurry() -> None:
+    """Little is waited for: the library sleeps a second before it tries again."""
+    import huggingface_hub.file_download
+    from huggingface_hub import constants
+
+    from engine.hub import client
+
+    client.SECONDS, client.BODY_SECONDS, client.GIVE_UP, client.PAUSE = 0.2, 0.3, 0.5, 0.001
+    client.are_symlinks_supported = lambda _: True
+    constants.HF_HUB_DOWNLOAD_TIMEOUT = 1
+    huggingface_hub.file_download.time = SimpleNamespace(sleep=lambda _: None)  # type: ignore[assignment]
+
+
 KINDS = (
-    Kind("records", _make_records, prepare=wire._certificates),
-    Kind("hub-answers", _make_answers, prepare=wire._certificates),
+    Kind("records", _make_records),
+    Kind("hub-answers", _make_answers, prepare=_hurry),
     Kind("model-folders", _make_folders, in_window=True),
 )

@@ -1,4 +1,4 @@
-"""One HTTP request in its own thread, which is abandoned if it cannot be ended. Knows no hub and no files.
+"""One HTTP request in its own thread, which is abandoned if it cannot be ended. Knows no server and no files.
 
 A read that blocks, a slow DNS lookup, a header line every few seconds: a thread that waits for these cannot check a
 flag. So another thread reads into a queue, and the caller takes from it for as long as it wants to wait. Nothing is
@@ -21,12 +21,12 @@ from urllib.parse import urlsplit
 import httpx2
 
 from engine.errors import SafelightError, proxy_error
-from engine.hub.progress import POLL_SECONDS
 from engine.tools.declared import is_loopback
 
 if TYPE_CHECKING:
     import ssl
 
+POLL_SECONDS = 0.05  # between two checks of the flags while waiting
 AHEAD = 16  # pieces that are read in advance
 JOIN_SECONDS = 0.2  # time for a thread to end once its connection is closed
 
@@ -35,15 +35,6 @@ Received = httpx2.Response | bytes | Exception | None  # the head, then pieces, 
 
 class BrokenError(Exception):
     """The answer ended before all of it was sent, came too slowly, or is no HTTP."""
-
-
-def has_route() -> bool:
-    """Returns True if this machine has a route to any network: the system is asked, and nothing is sent."""
-    for family, address in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):  # reserved, unused
-        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect((address, 9))
-            return True
-    return False
 
 
 class Exchange:
@@ -87,7 +78,7 @@ class Exchange:
         self._gone = threading.Event()
         self._handles: list[socket.socket] = []
         self._lock = threading.Lock()  # of the handles
-        self._thread = threading.Thread(target=self._read, name="safelight-hub", daemon=True)
+        self._thread = threading.Thread(target=self._read, name="safelight-remote", daemon=True)
         self.status = 0
         self.headers: Mapping[str, str] = {}
 
