@@ -86,7 +86,7 @@ def delete(snapshot: Path, names: Container[str] | None = None) -> int:
     Raises:
         SafelightError: the cache is damaged there, or a file cannot be removed.
     """
-    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.utils._cache_manager import scan_cache_dir  # by its module, as a bundle needs it
 
     try:
         info = scan_cache_dir(cache_folder())

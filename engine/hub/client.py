@@ -22,9 +22,12 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # the library reads both
 os.environ.setdefault("HF_HUB_DISABLE_SYMLINKS_WARNING", "1")
 
 import httpx2
-from huggingface_hub import HfApi, close_session, constants, get_token, hf_hub_url, set_client_factory
-from huggingface_hub.file_download import are_symlinks_supported, http_get
-from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
+from huggingface_hub import constants  # by their modules: a bundle is made of the imports that are seen
+from huggingface_hub.file_download import are_symlinks_supported, hf_hub_url, http_get
+from huggingface_hub.hf_api import HfApi
+from huggingface_hub.utils._auth import get_token
+from huggingface_hub.utils._headers import build_hf_headers
+from huggingface_hub.utils._http import close_session, set_client_factory
 
 from engine import windows
 from engine.errors import SafelightError, proxy_error
