@@ -16,7 +16,7 @@ import json
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import torch
 from torch import Tensor
@@ -160,22 +160,22 @@ def _four_bit(state: State, matrix: Matrix, checkpoint: TensorSource) -> Layout:
             found = json.loads(bytes(checkpoint.read(facts).tolist()))
         except (ValueError, RecursionError):
             found = None
-        if not isinstance(found, dict) or found.get("shape") != [out, inputs] or found.get("blocksize") not in BLOCKS:
+        if not isinstance(found, dict) or found.get("shape") != [out, inputs] or not _is_block(found.get("blocksize")):
             raise SafelightError(f"tensor {facts} does not describe {[out, inputs]} codes; download the model again")
         return found
 
-    def read_scales() -> Tensor:
-        """Returns the scales of blocks, fp32."""
+    def read_scales(group: int) -> Tensor:
+        """Returns the scales of ``group`` consecutive inputs, fp32."""
         known, absmax = read_state(), checkpoint.read(f"{weight}.absmax")
         if absmax.dtype == torch.uint8:
             size, offset = known.get("nested_blocksize"), known.get("nested_offset")
             own, book = (checkpoint.read(f"{weight}.nested_{part}").float() for part in ("absmax", "quant_map"))
-            if type(size) is not int or size < 1 or -(-len(absmax) // size) != len(own) or type(offset) is not float:
+            if not _is_block(size) or -(-len(absmax) // size) != len(own) or type(offset) is not float:
                 raise SafelightError(f"tensor {facts} does not describe its nested scales; download the model again")
             absmax = book[absmax.long()] * own.repeat_interleave(size)[: len(absmax)] + torch.tensor(offset)
         if len(absmax) != -(-count // known["blocksize"]) or not bool(absmax.isfinite().all()):
             raise SafelightError(f"tensor {weight}.absmax holds no scale for each block; download the model again")
-        return absmax.float()
+        return absmax.float().repeat_interleave(known["blocksize"] // group)[: count // group]
 
     def put_codes(stored: Tensor) -> None:
         packed = stored.contiguous().view(torch.uint8).flatten()
@@ -184,15 +184,11 @@ def _four_bit(state: State, matrix: Matrix, checkpoint: TensorSource) -> Layout:
             return
         nibbles = torch.stack([packed >> 4, packed & 15], dim=-1).flatten()[:count]
         values = torch.tensor(_book(KINDS[kind]))[nibbles.long()]
-        scales = read_scales().repeat_interleave(read_state()["blocksize"])[:count]
-        put_values(state, matrix, (values * scales).view(out, inputs))
+        put_values(state, matrix, (values * read_scales(1)).view(out, inputs))
 
     def put_scales(_stored: Tensor) -> None:
-        scales = read_scales()
         if is_packed:
-            group = KINDS[kind].group_size
-            each = scales.repeat_interleave(read_state()["blocksize"] // group)[: count // group]
-            matrix.put(state, "scales", each.view(out, inputs // group).T)
+            matrix.put(state, "scales", read_scales(KINDS[kind].group_size).view(out, -1).T)
 
     def check_book(book: Tensor) -> None:
         if not torch.allclose(book.float(), torch.tensor(_book(KINDS[kind])), rtol=0, atol=1e-6):
@@ -217,6 +213,10 @@ def _four_bit(state: State, matrix: Matrix, checkpoint: TensorSource) -> Layout:
         found[f"{weight}.nested_absmax"] = expected((math.prod(nested.shape) if nested is not None else 1,))
         found[f"{weight}.nested_quant_map"] = expected((256,))
     return found
+
+
+def _is_block(size: object) -> TypeGuard[int]:
+    return type(size) is int and size in BLOCKS
 
 
 def _to_tiles(packed: Tensor) -> Tensor:

@@ -209,9 +209,11 @@ def described(**changes: Any) -> Tensor:
     [
         ({STATE: described(shape=[128, 192])}, "does not describe [192, 128] codes"),
         ({STATE: described(blocksize=48)}, "does not describe [192, 128] codes"),
+        ({STATE: described(blocksize=64.0)}, "does not describe [192, 128] codes"),
         ({STATE: described(blocksize=[])}, "does not describe [192, 128] codes"),
         ({STATE: described(blocksize=128)}, "absmax holds no scale for each block"),
         ({STATE: described(nested_blocksize=128)}, "does not describe its nested scales"),
+        ({STATE: described(nested_blocksize=2**62)}, "does not describe its nested scales"),
         ({STATE: described(nested_blocksize=0)}, "does not describe its nested scales"),
         ({STATE: described(nested_offset="0")}, "does not describe its nested scales"),
         ({STATE: described(nested_offset=math.nan)}, "absmax holds no scale for each block"),
