@@ -517,11 +517,11 @@ def resolve(path_or_id: str | Path, *, shapes: bool = False, files: bool = False
     if place is None:
         if is_gguf(missing):
             raise SafelightError(f"there is no file {missing}; give one that exists")
-        if hub_cache.is_repo(name := str(path_or_id)):
-            raise SafelightError(f"the Hugging Face cache has not all of {name}; fetch it first: hf download {name}")
         known = ", ".join(model.id for model in models)
+        fetching = f", or fetch it: hf download {path_or_id}" if hub_cache.is_repo(str(path_or_id)) else ""
         raise SafelightError(
             f"there is no model at {missing}; give a model folder, a name of safelight models, or one of: {known}"
+            + fetching
         )
     folder = model_at(place)
     if is_gguf(folder):

@@ -77,7 +77,7 @@ def download(
     counter = ByteCounter(progress, tuple(flag for flag in (pause, cancel) if flag is not None))
     try:
         counter.tick(0)
-        from engine.hub.client import Client
+        from engine.hub.client import Client  # the library, which takes a quarter of a second
 
         client = Client(repo, endpoint, token, counter)
         if record is None:

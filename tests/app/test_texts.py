@@ -38,7 +38,7 @@ def told(page: QWidget) -> str:
         is_shown = part.isVisibleTo(page) or part in chips
         if is_shown and not isinstance(part.parent(), QTabBar):  # whose buttons are Qt's own
             for kind, text in texts(part):
-                cut = text.replace(os.environ["XDG_DATA_HOME"], "…")
+                cut = text.replace(os.environ["XDG_DATA_HOME"], "…").replace(os.environ["XDG_CACHE_HOME"], "…")
                 if any(letter.isalpha() for letter in cut):
                     lines.append(f"{type(part).__name__} {kind}: {cut!r}\n")
     return "".join(lines)

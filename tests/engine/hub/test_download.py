@@ -511,7 +511,7 @@ def test_a_newer_commit_keeps_the_files_of_the_older_one(
 
 
 def test_a_repository_opens_by_its_name(get: Callable[..., str]) -> None:
-    with pytest.raises(SafelightError, match=f"fetch it first: hf download {REPO}"):
+    with pytest.raises(SafelightError, match=f"or fetch it: hf download {REPO}$"):
         resolve(REPO)
     assert get() == "ready"
     assert resolve(REPO) == model()
