@@ -16,12 +16,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import httpx2
 
 from engine.errors import SafelightError, proxy_error
-from engine.tools.declared import is_loopback
 
 if TYPE_CHECKING:
     import ssl
@@ -45,9 +43,8 @@ class Exchange:
         seconds: until the head must be there.
         stall: seconds without a byte that end it.
         connect: seconds until the connection must stand; None: as ``stall``.
-        soon: seconds without the head after which ``is_late`` is called with True, and with False once it is there.
         body: None asks with GET, bytes with POST.
-        uses_proxies: sends a request to another machine through the proxies that the environment names.
+        uses_proxies: sends the request through the proxies that the environment names.
 
     Raises:
         BrokenError, httpx2.HTTPError, httpx2.InvalidURL: temporary and permanent faults.
@@ -63,17 +60,13 @@ class Exchange:
         seconds: float,
         stall: float,
         connect: float | None = None,
-        soon: float = float("inf"),
-        is_late: Callable[[bool], None] = lambda _: None,
         body: bytes | None = None,
         uses_proxies: bool = True,
     ) -> None:
         self._url, self._headers, self._check, self._body = url, dict(headers), check, body
-        now = time.monotonic()
-        self._late, self._ends, self._stall = now + soon, now + seconds, stall
+        self._ends, self._stall = time.monotonic() + seconds, stall
         self._timeout = httpx2.Timeout(stall, connect=stall if connect is None else connect)
-        self._is_late = is_late
-        self._uses_proxies = uses_proxies and not is_loopback(urlsplit(url).hostname or "")
+        self._uses_proxies = uses_proxies
         self._received: queue.Queue[Received] = queue.Queue(AHEAD)
         self._gone = threading.Event()
         self._handles: list[socket.socket] = []
@@ -85,7 +78,8 @@ class Exchange:
     def __enter__(self) -> Exchange:
         self._thread.start()
         try:
-            head = self._head()
+            head = self._next(self._ends)
+            assert isinstance(head, httpx2.Response)
             self.status, self.headers = head.status_code, head.headers
         except BaseException:
             self._end()
@@ -94,16 +88,6 @@ class Exchange:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._end()
-
-    def _head(self) -> httpx2.Response:
-        """Waits for the answer's head, and reports if that takes long."""
-        head = self._next(min(self._late, self._ends), or_none=True)
-        if head is None:
-            self._is_late(True)
-            head = self._next(self._ends)
-            self._is_late(False)
-        assert isinstance(head, httpx2.Response)
-        return head
 
     def pieces(self, seconds: float = float("inf")) -> Iterator[bytes]:
         """Yields the body as it was sent; all of it must arrive within ``seconds``."""
@@ -121,14 +105,12 @@ class Exchange:
                 return None
         return bytes(body)
 
-    def _next(self, ends: float, *, or_none: bool = False) -> Received:
-        """Waits for the next item; if it is late, returns None with ``or_none``, else raises."""
+    def _next(self, ends: float) -> Received:
+        """Waits for the next item; raises if it is late."""
         while True:
             self._check()
             left = ends - time.monotonic()
             if left <= 0:
-                if or_none:
-                    return None
                 raise BrokenError("too slow")
             try:
                 item = self._received.get(timeout=min(POLL_SECONDS, left))
