@@ -41,6 +41,7 @@ LONG = (
     "tests/engine/kernels/",
     "tests/engine/memory/test_plan.py",
 )
+KERNELS = Path(__file__).parents[1] / ".pytest_cache" / "built" / "safelight" / "kernels"
 PATIENCE_SECONDS = 30.0  # the first test of a process may build the libraries in C
 
 
@@ -53,7 +54,12 @@ gc.disable()  # imports make a great many objects and next to no cycles
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A worker ends at once: to clear away what it imported takes four seconds, and nothing in it asks for that."""
+    """A worker ends at once: to clear away what it imported takes four seconds, and nothing in it asks for that.
+
+    The library in C is built once for all of them and for the programs that they start.
+    """
+    KERNELS.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.environ["XDG_CACHE_HOME"] = str(KERNELS.parents[1])  # of what is asked for in the collection
     if hasattr(config, "workerinput"):
         atexit.register(_leave, os.getpid())
     else:
@@ -99,10 +105,13 @@ _users = itertools.count()
 
 @pytest.fixture(autouse=True)
 def _own_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Nothing is read from or written to the user's own settings and data."""
+    """Nothing is read from or written to the user's own settings and data; the library in C is that of all tests."""
     folder = f"{tmp_path_factory.getbasetemp()}/user{next(_users)}"  # few tests need it: whoever does makes it
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         os.environ[name] = f"{folder}/{name.lower()}"  # until the next test's
+    if os.name != "nt":  # where none is built, and links need a right
+        os.makedirs(f"{folder}/xdg_cache_home/safelight")
+        os.symlink(KERNELS, f"{folder}/xdg_cache_home/safelight/kernels")
     found = sys.modules.get("engine.found")
     if found:
         found.home, found.OLLAMA_SERVICE = lambda: Path(folder), Path(folder) / "service"

@@ -97,16 +97,16 @@ def child() -> int:
     """Open the window as a user does, tell what is seen, open what can be opened, and close it."""
     from PySide6.QtCore import QTimer
 
-    import engine
     from app.library import Summary
     from app.main import STARTED, application, run
     from app.window.main_window import MainWindow
     from engine import SafelightError
+    from engine.service import LocalBackend
 
     def no_model(*_: object, **__: object) -> object:
         raise SafelightError(NO_MODEL)
 
-    engine.load_model = no_model  # type: ignore[assignment]
+    LocalBackend.load_model = no_model  # type: ignore[assignment, method-assign]
     app = application()
 
     def look() -> None:

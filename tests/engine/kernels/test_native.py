@@ -117,6 +117,9 @@ def test_a_new_library_that_ends_the_process_is_not_kept(cache: Path, monkeypatc
         build(compiler, instructions, to)
         os.truncate(to, 4096)
 
+    source = cache.parents[1] / "library.c"
+    source.write_text("int answer(void) { return 42; }")
+    monkeypatch.setattr(native, "SOURCES", [source])
     monkeypatch.setattr(native, "build", cut_build)
     assert native.load.__wrapped__("avx2") is None
     assert list(cache.iterdir()) == []
@@ -137,6 +140,18 @@ def test_what_a_killed_build_has_left_is_removed_by_the_next(
     os.utime(old, (0, 0))
     assert native._built("avx2") is not None
     assert (old.exists(), new.exists()) == (False, True)  # another process may still write that
+
+
+@needs_sh
+def test_a_processor_without_matrix_units_builds_nothing_for_them(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler_that(tmp_path, 'while [ "$1" != -o ]; do shift; done; echo it > "$2"', monkeypatch)
+    monkeypatch.setattr(native, "_try", lambda _: None)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    assert native._built("amx") is None
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: True)
+    assert native._built("amx") is not None
 
 
 def test_without_a_compiler_nothing_is_built(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
