@@ -92,7 +92,7 @@ def _built(instructions: str) -> Path | None:
         OSError, RuntimeError, SafelightError, SubprocessError: there is no home, the cache cannot be written, or the
             compiler fails.
     """
-    if platform.machine() not in ("x86_64", "AMD64"):
+    if platform.machine() not in ("x86_64", "AMD64") or (instructions == "amx" and not _has_amx()):
         return None
     if bundled(instructions).is_file():
         return bundled(instructions)
@@ -114,6 +114,11 @@ def _built(instructions: str) -> Path | None:
                 digest = hashlib.sha256(file.read()).digest()
                 file.write(digest)
     return made if _is_own(made) else None
+
+
+def _has_amx() -> bool:
+    """Returns True if the processor has matrix units: most have none, and a build for them takes seconds."""
+    return bool(torch.cpu._is_amx_tile_supported())
 
 
 def _is_whole(made: Path) -> bool:
