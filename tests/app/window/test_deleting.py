@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
@@ -87,7 +88,8 @@ def test_a_chat_that_was_deleted_lies_in_recently_deleted_after_a_restart(qtbot:
     assert kept_by(again) == (["meadow"], ["valley"])
 
 
-def test_the_list_follows_another_window(qtbot: QtBot, open_window: Open) -> None:
+def test_the_list_follows_another_window(qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.window.sidebar.controller.LOOK_MS", 50)
     one = open_window(None)
     other = open_window(None)
     (conversation,) = told(one, "harbour")

@@ -169,7 +169,7 @@ CASES: dict[str, tuple[Schema, str]] = {
 
 
 @pytest.mark.parametrize(
-    ("case", "way"), [(case, way) for number, case in enumerate(CASES) for way in WAYS[: 2 if number % 3 else None]]
+    ("case", "way"), [(case, way) for number, case in enumerate(CASES) for way in (WAYS[1:2] if number % 3 else WAYS)]
 )
 def test_values_are_those_that_the_model_means(case: str, way: str) -> None:
     schema, wanted = CASES[case]

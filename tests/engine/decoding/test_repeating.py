@@ -53,7 +53,7 @@ def write(monkeypatch: pytest.MonkeyPatch, model: Model, text: str) -> None:
 
 
 def run(model: Model, **options: object) -> list[Event]:
-    config = model.generation_defaults.replace(decoder="autoregressive", canvas_length=LENGTH, max_new_tokens=200)
+    config = model.generation_defaults.replace(decoder="autoregressive", canvas_length=LENGTH, max_new_tokens=112)
     return list(generate(model, model.tokenizer.encode("hello"), config, **options))  # type: ignore[arg-type]
 
 
@@ -80,13 +80,13 @@ def test_other_text_goes_on(monkeypatch: pytest.MonkeyPatch, model: Model, text:
     write(monkeypatch, model, text)
     end = run(model)[-1]
     assert isinstance(end, GenerationFinished)
-    assert (end.reason, end.why, len(end.tokens)) == ("length", "", 200)
+    assert (end.reason, end.why, len(end.tokens)) == ("length", "", 112)
 
 
 def test_a_format_may_ask_for_it(model: Model) -> None:
-    end = run(model, output_format=OutputFormat("regex", pattern="(It said the same\n){9}"))[-1]
+    end = run(model, output_format=OutputFormat("regex", pattern="(It said the same\n){6}"))[-1]
     assert isinstance(end, GenerationFinished)
-    assert model.tokenizer.decode(end.tokens) == LINE * 9
+    assert model.tokenizer.decode(end.tokens) == LINE * 6
 
 
 def test_the_text_before_a_call_is_free(monkeypatch: pytest.MonkeyPatch, model: Model) -> None:
@@ -101,7 +101,7 @@ def test_the_text_before_a_call_is_free(monkeypatch: pytest.MonkeyPatch, model: 
 def test_a_run_that_is_stopped_is_stopped(monkeypatch: pytest.MonkeyPatch, model: Model) -> None:
     write(monkeypatch, model, LINE)
     cancel, seen = threading.Event(), []
-    config = model.generation_defaults.replace(decoder="autoregressive", canvas_length=LENGTH, max_new_tokens=200)
+    config = model.generation_defaults.replace(decoder="autoregressive", canvas_length=LENGTH, max_new_tokens=112)
     for event in generate(model, model.tokenizer.encode("hello"), config, cancel=cancel):
         seen.append(event)
         if isinstance(event, StepFinished):

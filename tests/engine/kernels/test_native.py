@@ -143,8 +143,9 @@ def test_what_a_killed_build_has_left_is_removed_by_the_next(
 
 
 @needs_sh
+@pytest.mark.usefixtures("cache")
 def test_a_processor_without_matrix_units_builds_nothing_for_them(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler_that(tmp_path, 'while [ "$1" != -o ]; do shift; done; echo it > "$2"', monkeypatch)
     monkeypatch.setattr(native, "_try", lambda _: None)

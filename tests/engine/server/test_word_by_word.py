@@ -21,13 +21,11 @@ def served(request: pytest.FixtureRequest) -> Iterator[Served]:
         yield found
 
 
-@pytest.mark.parametrize(
-    "fields", [{}, {"logprobs": True}, {"logprobs": True, "top_logprobs": 2}, {"stop": ["z" * 20]}, {"max_tokens": 7}]
-)
+@pytest.mark.parametrize("fields", [{}, {"logprobs": True, "top_logprobs": 2}, {"stop": ["z" * 20]}, {"max_tokens": 7}])
 def test_a_stream_has_a_piece_for_each_token(served: Served, fields: dict[str, Any]) -> None:
     asked = {**ASKED, **fields}
-    [whole] = served.chat(SORTING, **asked).json()["choices"]
-    usage = served.chat(SORTING, **asked).json()["usage"]
+    answer = served.chat(SORTING, **asked).json()
+    [whole], usage = answer["choices"], answer["usage"]
     told = [one["choices"][0] for one in events(served.chat(SORTING, **asked, stream=True)) if one != "[DONE]"]
     pieces = [one["delta"]["content"] for one in told if one["delta"].get("content")]
     assert "".join(pieces) == whole["message"]["content"]

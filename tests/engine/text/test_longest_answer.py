@@ -74,7 +74,7 @@ def of(schema: Any) -> OutputFormat:
 
 def test_no_random_document_is_longer_than_its_bound() -> None:
     bounded = reached = 0
-    for number in range(250):
+    for number in range(100):
         random = Random(number)
         wanted = of(closed(random_schema(random), random))
         most = longest_answer(wanted)
@@ -84,7 +84,7 @@ def test_no_random_document_is_longer_than_its_bound() -> None:
         sizes = [len(written(wanted, random, most)) for _ in range(4)]
         assert max(sizes) <= most, wanted.schema
         reached += max(sizes) >= 0.8 * most
-    assert bounded > 150
+    assert bounded > 60
     assert reached > bounded // 2
 
 

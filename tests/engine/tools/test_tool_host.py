@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from engine.errors import SafelightError
-from engine.tools import connection
+from engine.tools import connection, transports
 from engine.tools.declared import ToolServer
 from engine.tools.host import ToolHost
 from engine.tools.state import Status, ToolServerState
@@ -30,7 +30,9 @@ def hostile(how: str) -> ToolServer:
 
 
 @pytest.fixture
-def open_host() -> Iterator[Open]:
+def open_host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    for name in ("LEAVE_SECONDS", "KILL_SECONDS", "WATCH_SECONDS"):
+        monkeypatch.setattr(transports, name, 0.2)
     hosts = list[ToolHost]()
 
     def open_one(*servers: ToolServer) -> ToolHost:

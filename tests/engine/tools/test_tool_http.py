@@ -115,9 +115,9 @@ LINES, ONE_LINE = ("data: " + "x" * 57 + "\n") * 2**10, "x" * 2**16
 
 
 @pytest.mark.parametrize(
-    ("status", "more"), [(401, {}), (403, {}), (307, {"location": "/other"}), (500, {}), (200, {}), (404, {})]
+    ("status", "more", "piece"),
+    [(200, {}, LINES), (307, {"location": "/other"}, LINES), *((status, {}, ONE_LINE) for status in (401, 500, 200))],
 )
-@pytest.mark.parametrize("piece", [LINES, ONE_LINE])
 def test_an_endless_answer_ends(open_server: Open, status: int, more: dict[str, str], piece: str) -> None:
     server, host = open_server(lambda request, _asked: request.flood(status, piece, **more))
     reached(host)
@@ -151,7 +151,7 @@ def test_a_stream_that_ends_at_once_is_not_opened_again_at_once(
     reached(host)
     while not opened:
         time.sleep(0.01)
-    for _ in range(50):
+    for _ in range(10):
         assert not host.call(host.tools[0], {}).result(20).is_error
     assert len(opened) == 1
 

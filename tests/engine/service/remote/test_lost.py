@@ -91,7 +91,7 @@ def silence(answer: Callable[[Request], None]) -> tuple[str, str, int]:
     listed = iter([models("m")])  # for the load; then as ``answer`` has it
     backend: RemoteBackend
     with serving(v1_models=lambda request: next(listed, answer)(request), v1_chat_completions=silent) as server:
-        backend = loaded(server, patience=replace(SHORT, silence=0.2, stall=1.0))
+        backend = loaded(server, patience=replace(SHORT, silence=0.1, stall=0.5))
         ran = ask(backend)
         asked = sum(request.path == "/v1/models" for request in server.requests)
     return ran.text, ran.ended.message.replace(server.endpoint, "…"), asked - 1
