@@ -12,9 +12,7 @@ from app.cli import terminal
 from app.cli.tune_runs import user_preferences
 from app.system.folders import folders
 from app.tools.store import ToolStore
-from app.tools.tokens import KeyringTokens
 from engine import SafelightError
-from engine.tools.declared import is_loopback
 from engine.tools.host import ToolHost
 
 if TYPE_CHECKING:
@@ -40,10 +38,7 @@ def user_tools() -> Iterator[UserTools]:
         raise SafelightError(store.problem.rstrip(".") or said)
     if store.problem:
         terminal.say(store.problem)
-    host = ToolHost(
-        tokens=KeyringTokens(store.signed_in),
-        may_ask=lambda name: not preferences.offline or is_loopback(name),
-    )
+    host = ToolHost()
     host.declare(servers)
     try:
         yield UserTools(host, store.leave.is_offered)

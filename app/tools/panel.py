@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from PySide6.QtCore import Slot
 from PySide6.QtWidgets import QCheckBox, QDialog, QPushButton, QWidget
@@ -19,7 +18,6 @@ from app.system.timers import later
 from app.tools.costs import ToolCosts
 from app.tools.form import fits_form
 from app.tools.form_dialog import ToolServerDialog
-from app.tools.import_dialog import ToolImportDialog
 from app.tools.leave import Leave
 from app.tools.pasted import text_of
 from app.tools.server_row import ToolServerRow
@@ -38,7 +36,6 @@ class ToolsPanel(QWidget):
 
     Args:
         model: returns the loaded model, whose tokens are counted.
-        home: the folder of the user, where other programs keep their files; None is their own.
     """
 
     def __init__(
@@ -46,13 +43,11 @@ class ToolsPanel(QWidget):
         toolbox: Toolbox,
         model: Callable[[], LoadedModel | None] = lambda: None,
         parent: QWidget | None = None,
-        *,
-        home: Path | None = None,
     ) -> None:
         super().__init__(parent)
         self.setObjectName("tools")
         self.setAccessibleName(tr("Tools"))
-        self._toolbox, self._model, self._home = toolbox, model, home
+        self._toolbox, self._model = toolbox, model
         self.rows: dict[str, ToolServerRow] = {}
         self.costs = ToolCosts(self)
         self._soon = later(self, self.refresh, REFRESH_MS)
@@ -61,7 +56,6 @@ class ToolsPanel(QWidget):
         self._lay_out()
         self.costs.changed.connect(self._show_sum)
         toolbox.changed.connect(self._change)
-        toolbox.failed.connect(self.notice.show_message)
         self.refresh()
 
     def _make_controls(self) -> None:
@@ -76,8 +70,6 @@ class ToolsPanel(QWidget):
         self.add = button(tr("Add…"), tr("Add a tool server"), role="plain", clicked=self._add)
         self.text = button(tr("Edit as text…"), tr("Edit the tool servers as text"), role="plain")
         self.text.clicked.connect(self._edit_text)
-        self.import_from = button(tr("Import…"), tr("Import the tool servers of another program"), role="plain")
-        self.import_from.clicked.connect(self._import)
         said = tr("Add the calculator, clock, word counter and table that come with Safelight")
         self.examples = button(tr("Add the example tools"), said, role="plain", clicked=self._add_examples)
         for made in self._acts:
@@ -85,7 +77,7 @@ class ToolsPanel(QWidget):
 
     @property
     def _acts(self) -> tuple[QPushButton, ...]:
-        return self.add, self.text, self.import_from, self.examples
+        return self.add, self.text, self.examples
 
     def _lay_out(self) -> None:
         self._rows = column_of(spacing=8)
@@ -107,7 +99,7 @@ class ToolsPanel(QWidget):
         states = {state.server.name: state for state in box.states}
         has_moved = self._make_rows(box.servers)
         for name, row in self.rows.items():
-            row.show_state(states[name], box.leave, box.place_of_tokens(states[name].server))
+            row.show_state(states[name], box.leave)
         self.reads.setChecked(box.leave.reads)
         self._show_problem()
         self.examples.setVisible(all(server.command != EXAMPLES for server in box.servers))
@@ -140,9 +132,6 @@ class ToolsPanel(QWidget):
         row, name = ToolServerRow(server), server.name
         row.switched.connect(functools.partial(self._switch, name))
         row.restart_asked.connect(functools.partial(self._toolbox.restart, name))
-        row.sign_in_asked.connect(functools.partial(self._toolbox.sign_in, name))
-        row.cancel_asked.connect(functools.partial(self._toolbox.restart, name))
-        row.sign_out_asked.connect(functools.partial(self._toolbox.sign_out, name))
         row.edit_asked.connect(functools.partial(self._edit, name))
         row.remove_asked.connect(functools.partial(self._remove, name))
         row.offered.connect(functools.partial(self._offer, name))
@@ -275,15 +264,6 @@ class ToolsPanel(QWidget):
             return
         dialog = ToolTextDialog(servers, self.window())
         self._open(dialog, lambda: self._store(dialog.made) if dialog.made is not None else None)
-
-    @Slot()
-    def _import(self) -> None:
-        dialog = ToolImportDialog(self._toolbox.servers, self.window(), home=self._home)
-        self._open(dialog, lambda: self._take_imported(dialog.chosen))
-
-    def _take_imported(self, chosen: tuple[ToolServer, ...]) -> None:
-        if chosen and self._store((*self._toolbox.servers, *chosen)):
-            focus_in_view(self.rows[chosen[0].name].switch)
 
     @staticmethod
     def _open(dialog: QDialog, take: Callable[[], object]) -> None:

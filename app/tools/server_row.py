@@ -10,7 +10,6 @@ from app.design.fonts import TEXT_SMALL, canvas_font, px
 from app.design.layouts import boxed, column_of, row_of
 from app.design.text_field import PlainText
 from app.system.i18n import tr
-from app.system.secret import Place
 from app.tools.leave import Leave
 from app.tools.tool_row import ToolRow
 from app.tools.words import plain, sentence, starting_tip, state_text, target_tip
@@ -26,9 +25,6 @@ class ToolServerRow(QFrame):
 
     switched = Signal(bool)
     restart_asked = Signal()
-    sign_in_asked = Signal()
-    cancel_asked = Signal()  # of a sign-in
-    sign_out_asked = Signal()
     edit_asked = Signal()
     remove_asked = Signal()
     offered = Signal(str, bool)  # a tool's name
@@ -56,17 +52,11 @@ class ToolServerRow(QFrame):
         self.wrote = button(tr("What it wrote"))
         for made in (self.fold, self.wrote):
             made.setCheckable(True)
-        self.sign_in = button(tr("Sign in…"), tip=tr("Opens the server's page in your browser"))
-        self.cancel = button(tr("Cancel"), tip=tr("Ends the sign-in"))
-        self.sign_out = button(tr("Sign out"), tip=tr("Removes what the server gave at the sign-in"))
         self.restart = button(tr("Restart"), tip=tr("Ends the server and starts it again"))
         self.edit = button(tr("Edit…"))
         self.remove = button(tr("Remove"))
         name = plain(server.name, 80)
-        self._buttons = (
-            *(self.sign_in, self.cancel, self.sign_out),
-            *(self.fold, self.wrote, self.restart, self.edit, self.remove),
-        )
+        self._buttons = (self.fold, self.wrote, self.restart, self.edit, self.remove)
         for act in self._buttons:
             act.setAccessibleName(f"{act.text().rstrip('…')}: {name}")
             act.setAutoDefault(False)
@@ -80,7 +70,6 @@ class ToolServerRow(QFrame):
         self.log.setFont(canvas_font(TEXT_SMALL))
         self.log.setFixedHeight(px(LOG_HEIGHT))
         self._acts = FocusGroup(self.switch, self.fold, self.wrote, self.restart)
-        self._access = FocusGroup(self.sign_in, self.cancel, self.sign_out)
 
     def _lay_out(self) -> None:
         heading = row_of((self.title, 1), (self.switch, 0, Qt.AlignmentFlag.AlignTop), spacing=16)
@@ -95,25 +84,18 @@ class ToolServerRow(QFrame):
     def _connect(self) -> None:
         self.switch.clicked.connect(self.switched)
         self.restart.clicked.connect(self.restart_asked)
-        self.sign_in.clicked.connect(self.sign_in_asked)
-        self.cancel.clicked.connect(self.cancel_asked)
-        self.sign_out.clicked.connect(self.sign_out_asked)
         self.edit.clicked.connect(self.edit_asked)
         self.remove.clicked.connect(self.remove_asked)
         self.fold.toggled.connect(self._unfold)
         self.wrote.toggled.connect(self._unfold)
 
-    def show_state(self, state: ToolServerState, leave: Leave, place: Place = "nowhere") -> None:
-        """Shows the whole state again.
-
-        Args:
-            place: of what the server gave at a sign-in.
-        """
+    def show_state(self, state: ToolServerState, leave: Leave) -> None:
+        """Shows the whole state again."""
         self._shown, self._leave = state, leave
         self.target.set_whole(plain(state.server.target, 700))
         self.target.setToolTip(target_tip(state.server))
         self.target.setAccessibleDescription(target_tip(state.server))
-        text = state_text(state, place)
+        text = state_text(state)
         has_failed = state.server.is_on and text.startswith("✕")
         self.state.setText(text)
         self.state.setToolTip(starting_tip() if state.status == "starting" else "")
@@ -123,12 +105,6 @@ class ToolServerRow(QFrame):
             restyle(self.state, "role", role)
         if self.log.raw() != state.log:
             self.log.setPlainText(state.log)
-        is_asked = state.status in ("sign-in", "signing-in")
-        with self._access:
-            self.sign_in.setVisible(is_asked)
-            self.sign_in.setEnabled(state.status == "sign-in")
-            self.cancel.setVisible(state.status == "signing-in")
-            self.sign_out.setVisible(place != "nowhere" and not is_asked)
         with self._acts:
             self.switch.setChecked(state.server.is_on)
             self.restart.setEnabled(state.server.is_on)

@@ -13,15 +13,15 @@ from typing import Any
 from app.system.folders import tighten
 from app.system.i18n import tr
 from app.system.locks import locked
-from app.tools.leave import Leave, Names, merged
+from app.tools.leave import Leave, Names
 from engine import SafelightError
 from engine.files import parse_json, private_folder, read_bytes, write_text
 from engine.tools.declared import MOST_BYTES, MOST_SERVERS, ToolServer, read_servers, servers_to_json
 
 FILE = "tools.json"
 MOST_NAMES = 4_096  # tools in one of the lists of leave
-_Found = tuple[tuple[ToolServer, ...], Leave, frozenset[str]]
-_NOTHING: _Found = ((), Leave(), frozenset())
+_Found = tuple[tuple[ToolServer, ...], Leave]
+_NOTHING: _Found = ((), Leave())
 
 
 class ToolStore:
@@ -35,7 +35,6 @@ class ToolStore:
         self.path = folder / FILE
         self.servers: tuple[ToolServer, ...] = ()
         self.leave = Leave()
-        self.signed_in: frozenset[str] = frozenset()  # identities that have tokens in the keyring
         self.problem = ""
         self._seen: object = None  # the state of the file that was last read
         self.refresh()
@@ -45,20 +44,15 @@ class ToolStore:
         seen = self._stat()
         if seen == self._seen:
             return False
-        before, self._seen = (self.servers, self.leave, self.signed_in), seen
+        before, self._seen = (self.servers, self.leave), seen
         found = self._read()
         if not self.problem and found is None:  # removed: the next change writes what is here
             return False
-        self.servers, self.leave, self.signed_in = found or _NOTHING
-        return before != (self.servers, self.leave, self.signed_in)
+        self.servers, self.leave = found or _NOTHING
+        return before != (self.servers, self.leave)
 
-    def write(
-        self,
-        servers: tuple[ToolServer, ...] | None = None,
-        leave: Leave | None = None,
-        signed_in: frozenset[str] | None = None,
-    ) -> None:
-        """Stores other servers, another leave or other sign-ins, and takes over what another window has changed.
+    def write(self, servers: tuple[ToolServer, ...] | None = None, leave: Leave | None = None) -> None:
+        """Stores other servers or another leave, and takes over what another window has changed.
 
         The leave of servers that are not declared any more is kept here alone, for their return.
 
@@ -66,7 +60,6 @@ class ToolStore:
             SafelightError: they cannot be written; the previous ones are kept.
         """
         new, may = self.servers if servers is None else servers, self.leave if leave is None else leave
-        signed = self.signed_in if signed_in is None else signed_in
         try:
             private_folder(self.path.parent)
             with locked(self.path.with_name(f"{FILE}.lock")):
@@ -76,17 +69,15 @@ class ToolStore:
                 if theirs is not None:
                     new = _merged(self.servers, new, theirs[0])
                     may = may.merged(self.leave, theirs[1], {server.identity for server in theirs[0]})
-                    signed = merged(self.signed_in, signed, theirs[2])
                 known = {server.identity for server in new}
-                signed &= known
-                write_text(self.path, _written(new, may.only(known), signed), private=True)
+                write_text(self.path, _written(new, may.only(known)), private=True)
                 self._seen = self._stat()
         except (OSError, ValueError) as error:
             reason = ((error.strerror if isinstance(error, OSError) else None) or type(error).__name__).lower()
             raise SafelightError(
                 tr("The tools cannot be saved in {folder}: {reason}.", folder=str(self.path.parent), reason=reason)
             ) from error
-        self.servers, self.leave, self.signed_in = new, may, signed
+        self.servers, self.leave = new, may
 
     def _stat(self) -> object:
         try:
@@ -121,11 +112,10 @@ def _parsed(text: str, name: str) -> tuple[_Found, str]:
     """Returns what a file's text holds, and its faults in a sentence each."""
     raw = parse_json(text, name)
     servers, problems = read_servers(raw, name)
-    leave, signed_in = _read_leave(raw.get("leave")), _read_signed(raw.get("signed_in"), servers)
-    return (servers, leave, signed_in), " ".join(f"{problem}." for problem in problems)
+    return (servers, _read_leave(raw.get("leave"))), " ".join(f"{problem}." for problem in problems)
 
 
-def _written(servers: tuple[ToolServer, ...], leave: Leave, signed_in: frozenset[str]) -> str:
+def _written(servers: tuple[ToolServer, ...], leave: Leave) -> str:
     """Returns the text of a file.
 
     Raises:
@@ -137,10 +127,9 @@ def _written(servers: tuple[ToolServer, ...], leave: Leave, signed_in: frozenset
     if len({server.name for server in servers}) < len(servers):
         raise SafelightError(tr("Two servers of tools have one name. Choose another."))
     names = {"off": _names_json(leave.off), "always": _names_json(leave.always), "reads": leave.reads}
-    whole = servers_to_json(servers) | {"leave": names} | ({"signed_in": sorted(signed_in)} if signed_in else {})
-    text = json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(servers_to_json(servers) | {"leave": names}, indent=2, ensure_ascii=False) + "\n"
     try:
-        is_read = len(text.encode()) <= MOST_BYTES and _parsed(text, FILE)[0] == (servers, leave, signed_in)
+        is_read = len(text.encode()) <= MOST_BYTES and _parsed(text, FILE)[0] == (servers, leave)
     except SafelightError:
         is_read = False
     if not is_read:
@@ -172,11 +161,6 @@ def _merged(
 
 def _names_json(names: Names) -> dict[str, list[str]]:
     return {identity: sorted(found) for identity, found in sorted(names.items())}
-
-
-def _read_signed(raw: Any, servers: tuple[ToolServer, ...]) -> frozenset[str]:
-    listed = raw if isinstance(raw, list) else []
-    return frozenset(server.identity for server in servers if server.identity in listed)
 
 
 def _read_leave(raw: Any) -> Leave:

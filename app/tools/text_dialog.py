@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Slot
-from PySide6.QtGui import QTextCursor
-from PySide6.QtWidgets import QDialog, QWidget
+import functools
+from collections.abc import Callable
+from pathlib import Path
 
+from PySide6.QtCore import QDir, Slot
+from PySide6.QtGui import QTextCursor
+from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
+
+from app.bridge.background import Background
 from app.design.controls import button, label, restyle
 from app.design.fonts import TEXT_BODY, canvas_font, px
 from app.design.layouts import STRETCH, column_of, row_of
@@ -14,20 +19,29 @@ from app.system.i18n import tr
 from app.tools.pasted import read_pasted, text_of
 from app.tools.words import plain, sentence
 from engine import SafelightError
-from engine.tools.declared import ToolServer
+from engine.files import read_text
+from engine.tools.declared import MOST_BYTES, ToolServer
 
+Ask = Callable[[QWidget], str]
+"""Asks for a file; returns an empty string if none was chosen."""
 WIDTH, HEIGHT = 640, 520  # pixels at 100 %
+
+
+def ask_file(parent: QWidget) -> str:
+    kinds = tr("JSON files") + " (*.json)"
+    return QFileDialog.getOpenFileName(parent, tr("Open a file of tool servers"), QDir.homePath(), kinds)[0]
 
 
 class ToolTextDialog(QDialog):
     """Edits the servers as text; ``made`` is what the text declares, None while it is wrong."""
 
-    def __init__(self, servers: tuple[ToolServer, ...], parent: QWidget | None = None) -> None:
+    def __init__(self, servers: tuple[ToolServer, ...], parent: QWidget | None = None, *, ask: Ask = ask_file) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Tool servers as text"))
         self.setAccessibleName(tr("Tool servers as text"))
         self.made: tuple[ToolServer, ...] | None = servers
-        self._servers = servers
+        self._servers, self._ask = servers, ask
+        self._read = Background(self, self._add, self._refuse_file)
         self.text = TextField()
         self.text.setAccessibleName(tr("The servers as JSON"))
         self.text.setFont(canvas_font(TEXT_BODY))
@@ -37,12 +51,15 @@ class ToolTextDialog(QDialog):
         self.state.setAccessibleName(tr("What the text declares"))
         self.cancel = button(tr("Cancel"), role="plain", clicked=self.reject)
         self.save = button(tr("Save"), role="primary", clicked=self.accept)
-        self.cancel.setAutoDefault(False)
+        self.open_file = button(tr("Open a file…"), role="plain", clicked=self._open)
+        for made in (self.open_file, self.cancel):
+            made.setAutoDefault(False)
         hint = tr(
-            "This is the notation of Claude Desktop and Cursor. Paste what a server's guide shows, below the text or "
-            "in its place. Saving starts the programs that are new. Keys are kept in a file that only you can read."
+            "This is the notation of Claude Desktop and Cursor. Paste what a server's guide shows, or open another "
+            "program's file, below the text or in its place. Saving starts the programs that are new. Keys are kept in "
+            "a file that only you can read."
         )
-        bottom = row_of(STRETCH, self.cancel, self.save, spacing=8)
+        bottom = row_of(self.open_file, STRETCH, self.cancel, self.save, spacing=8)
         parts = (label(tr("Tool servers as text"), "title", wrap=True), label(hint, "caption", wrap=True))
         self.setLayout(
             column_of(*parts, (self.text, 1), self.state, bottom, margins=(24, 24, 24, 24), spacing=12)
@@ -68,6 +85,20 @@ class ToolTextDialog(QDialog):
         else:
             self._say(changes(self._servers, self.made))
         self.save.setEnabled(self.made is not None)
+
+    @Slot()
+    def _open(self) -> None:
+        if path := self._ask(self):
+            self._read.ask(functools.partial(read_text, Path(path), MOST_BYTES))
+
+    @Slot(object)
+    def _add(self, text: str) -> None:
+        self.text.moveCursor(QTextCursor.MoveOperation.End)
+        self.text.insertPlainText(f"\n{text}" if self.text.raw().strip() else text)
+
+    @Slot(str)
+    def _refuse_file(self, reason: str) -> None:
+        self._say(sentence(reason), is_error=True)
 
     @Slot(str)
     def _refuse(self, _text: str) -> None:

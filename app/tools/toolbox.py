@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, QUrl, Signal, Slot
-from PySide6.QtGui import QDesktopServices
+from PySide6.QtCore import QObject, Signal, Slot
 
 from app.system.i18n import tr
-from app.system.secret import Place
 from app.tools.leave import Leave
 from app.tools.store import ToolStore
-from app.tools.tokens import KeyringTokens
 from engine import SafelightError
-from engine.tools.declared import ToolServer, is_loopback
+from engine.tools.declared import ToolServer
 from engine.tools.host import CALL_SECONDS, ToolHost
 from engine.tools.state import ToolServerState
 from engine.tools.tool import Tool, ToolResult
@@ -30,20 +25,14 @@ class Toolbox(QObject):
     """
 
     changed = Signal()
-    failed = Signal(str)  # why no browser was opened, in a sentence
     _noted = Signal()  # in the servers' thread
-    _tokens_changed = Signal()  # in a thread of their own
-    _address_asked = Signal(str, str)  # in the servers' thread: a server's name, and an address
 
     def __init__(self, folder: Path, *, is_offline: bool = False) -> None:
         super().__init__()
         self._store = ToolStore(folder)
         self._is_offline = is_offline
-        self._tokens = KeyringTokens(self._store.signed_in, self._tokens_changed.emit)
-        self._host = ToolHost(self._noted.emit, self._tokens, self._may_ask)
+        self._host = ToolHost(self._noted.emit)
         self._noted.connect(self.changed)
-        self._tokens_changed.connect(self._keep_sign_ins)
-        self._address_asked.connect(self._open_address)
         self._declare()
 
     @property
@@ -127,12 +116,8 @@ class Toolbox(QObject):
         Raises:
             SafelightError: they cannot be stored; the former ones stay.
         """
-        now = {server.identity for server in servers}
-        gone = [one for one in self.servers if one.identity not in now and self.place_of_tokens(one) != "nowhere"]
         self._store.write(servers=servers)
         self._declare()
-        for server in gone:
-            self._host.sign_out(server)
         self.changed.emit()
 
     def set_leave(self, leave: Leave) -> None:
@@ -146,39 +131,8 @@ class Toolbox(QObject):
         self.changed.emit()
 
     def restart(self, name: str) -> None:
-        """Ends a server and starts it again; a sign-in to it is cancelled."""
+        """Ends a server and starts it again."""
         self._host.restart(name)
-
-    def sign_in(self, name: str) -> None:
-        """Opens a server's sign-in in the browser; ``states`` show what becomes of it."""
-        self._host.sign_in(name, functools.partial(self._address_asked.emit, name))
-
-    def sign_out(self, name: str) -> None:
-        """Removes what a server gave at a sign-in."""
-        for server in self.servers:
-            if server.name == name:
-                self._host.sign_out(server)
-
-    def place_of_tokens(self, server: ToolServer) -> Place:
-        """Returns the place of what a server gave at a sign-in; "nowhere" if nobody is signed in."""
-        return self._tokens.place_of(server.identity)
-
-    @Slot(str, str)
-    def _open_address(self, name: str, address: str) -> None:
-        if not QDesktopServices.openUrl(QUrl(address)):
-            self._host.restart(name)
-            self.failed.emit(tr("No browser could be opened. Choose a default browser in the system's settings."))
-
-    @Slot()
-    def _keep_sign_ins(self) -> None:
-        kept = self._tokens.kept
-        if kept != self._store.signed_in:
-            with contextlib.suppress(SafelightError):  # then the user signs in again after the next start
-                self._store.write(signed_in=kept)
-        self.changed.emit()
-
-    def _may_ask(self, host: str) -> bool:
-        return not self._is_offline or is_loopback(host)
 
     @Slot(bool)
     def set_offline(self, is_offline: bool) -> None:
@@ -190,7 +144,6 @@ class Toolbox(QObject):
 
     def close(self) -> None:
         self._noted.disconnect(self.changed)
-        self._address_asked.disconnect(self._open_address)
         self._host.close()
 
     def _declare(self) -> None:

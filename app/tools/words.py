@@ -5,9 +5,8 @@ from __future__ import annotations
 from app.design.controls import folded
 from app.system.hidden import visible
 from app.system.i18n import tr, trn
-from app.system.secret import Place
 from engine.tools.declared import ToolServer
-from engine.tools.state import SIGN_IN_NEEDED, ToolServerState
+from engine.tools.state import ToolServerState
 from engine.tools.tool import Tool
 
 LONGEST_TIP = 700  # characters
@@ -46,35 +45,18 @@ def target_tip(server: ToolServer) -> str:
     return folded(*lines)
 
 
-def state_text(state: ToolServerState, place: Place = "nowhere") -> str:
-    """Returns a server's state in plain words, with a dot that is filled while it runs.
-
-    Args:
-        place: of what it gave at a sign-in.
-    """
+def state_text(state: ToolServerState) -> str:
+    """Returns a server's state in plain words, with a dot that is filled while it runs."""
     if not state.server.is_on:
         return tr("○ Off")
     match state.status:
         case "ready":
-            ready = trn("● Ready · {count} tool", "● Ready · {count} tools", len(state.tools))
-            return ready if place == "nowhere" else f"{ready} · {_signed_in(place)}"
-        case "sign-in" if state.problem != SIGN_IN_NEEDED:
-            return tr("✕ {problem} Choose Sign in to try again.", problem=sentence(plain(tr(state.problem))))
-        case "sign-in":
-            return tr("○ Needs a sign-in. Choose Sign in, and your browser opens.")
-        case "signing-in":
-            return tr("○ Your browser is open. Sign in there.")
+            return trn("● Ready · {count} tool", "● Ready · {count} tools", len(state.tools))
         case "failed":
             return f"✕ {sentence(plain(tr(state.problem)) or tr('has ended'))}"
         case "off" if state.problem:
             return tr("○ Off: {reason}.", reason=state.problem)
     return tr("○ Starting…")
-
-
-def _signed_in(place: Place) -> str:
-    if place == "session":
-        return tr("signed in until Safelight is closed, as no keyring works here")
-    return tr("signed in")
 
 
 def starting_tip() -> str:
@@ -131,6 +113,6 @@ def offline_note() -> str:
 
 def no_servers() -> str:
     return tr(
-        "There is no server yet. Add one by its command or its address, paste what its guide shows under Edit as text, "
-        "or import what another program declares."
+        "There is no server yet. Add one by its command or its address, or paste what its guide shows, or open another "
+        "program's mcp.json, under Edit as text."
     )

@@ -20,10 +20,7 @@ from pydantic import ValidationError
 
 from engine.errors import SafelightError, spoken
 from engine.tools.declared import ToolServer
-from engine.tools.redirect_page import SIGN_IN_SECONDS, RedirectPage
-from engine.tools.sign_in import ServerAuth, SignIn, SignInNeededError
-from engine.tools.state import SIGN_IN_NEEDED, Status, ToolServerState
-from engine.tools.tokens import ToolTokens
+from engine.tools.state import Status, ToolServerState
 from engine.tools.tool import MOST_TOOLS, Tool, ToolResult, read_result, read_tool
 from engine.tools.transports import ErrorLines, Streams, address, program
 
@@ -44,18 +41,12 @@ class Connection:
 
     Args:
         changed: called whenever ``state`` has changed.
-        tokens: where the tokens of servers that are signed in to are stored.
-        may_ask: returns True if a host may be asked for a sign-in.
     """
 
-    def __init__(
-        self, server: ToolServer, changed: Callable[[], None], tokens: ToolTokens, may_ask: Callable[[str], bool]
-    ) -> None:
+    def __init__(self, server: ToolServer, changed: Callable[[], None]) -> None:
         self.server = server
         self.state = ToolServerState(server)
-        self._changed, self._tokens, self._may_ask = changed, tokens, may_ask
-        self._auth: ServerAuth | None = None
-        self._challenge = ""  # of the server's last refusal
+        self._changed = changed
         self._client: Client | None = None
         self._task: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()  # the last start has succeeded or failed
@@ -66,18 +57,12 @@ class Connection:
         self._tools: tuple[Tool, ...] = ()  # that it last had
         self._failures, self._next_try = 0, 0.0
 
-    def start(self, open_address: Callable[[str], None] | None = None) -> None:
-        """Starts the server in a task of its own, unless it runs.
-
-        Args:
-            open_address: opens an address in the user's browser, to sign in; None renews a former sign-in at most.
-        """
+    def start(self) -> None:
+        """Starts the server in a task of its own, unless it runs."""
         if self._task is None or self._task.done():
             self._ready, self._stop, self._listed = asyncio.Event(), asyncio.Event(), asyncio.Event()
             self._errors, self._reason = ErrorLines(), ""
-            self._task = asyncio.get_running_loop().create_task(
-                self._serve(open_address), name=f"tools of {self.server.name}"
-            )
+            self._task = asyncio.get_running_loop().create_task(self._serve(), name=f"tools of {self.server.name}")
 
     async def close(self) -> None:
         """Ends the server, and waits until it has ended."""
@@ -116,8 +101,6 @@ class Connection:
         return self.state
 
     async def _connected(self) -> Client:
-        if self.state.status in ("sign-in", "signing-in"):
-            raise SafelightError(f"{self.server.name} {self.state.problem or SIGN_IN_NEEDED}")
         if self._task is None or self._task.done():
             wait = self._next_try - time.monotonic()
             if wait > 0:
@@ -128,17 +111,14 @@ class Connection:
             raise SafelightError(f"{self.server.name} {self.state.problem or 'has ended'}")
         return self._client
 
-    async def _serve(self, open_address: Callable[[str], None] | None) -> None:
+    async def _serve(self) -> None:
         """Opens the connection, keeps it until it ends or is closed, and closes it, in this one task."""
-        self._show("starting" if open_address is None else "signing-in")
-        seconds = START_SECONDS + (0.0 if open_address is None else SIGN_IN_SECONDS)
-        self._auth = None
+        self._show("starting")
         try:
             async with contextlib.AsyncExitStack() as stack:
-                async with asyncio.timeout(seconds):  # no scope of anyio: what is opened here stays open
-                    transport = await self._open(stack, open_address)
+                async with asyncio.timeout(START_SECONDS):  # no scope of anyio: what is opened here stays open
                     client = await stack.enter_async_context(
-                        Client(transport, client_info=CLIENT, message_handler=self._take)
+                        Client(self._transport(), client_info=CLIENT, message_handler=self._take)
                     )
                     await self._list(client)
                 self._client, self._failures = client, 0
@@ -151,7 +131,7 @@ class Connection:
         except BaseException as error:  # groups of exceptions, too: nothing may end the thread of all servers
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
-            self._show_failure(error)
+            self._show("failed", problem=self._why(error))
         finally:
             self._client = None
             if self.state.status == "failed":
@@ -159,24 +139,10 @@ class Connection:
                 self._failures, self._next_try = self._failures + 1, time.monotonic() + pause
             self._ready.set()
 
-    async def _open(
-        self, stack: contextlib.AsyncExitStack, open_address: Callable[[str], None] | None
-    ) -> contextlib.AbstractAsyncContextManager[Streams]:
-        if not self.server.url:
-            return program(self.server, self._errors, self._end)
-        sign_in = None
-        if open_address is not None:
-            sign_in = SignIn(self._challenge, await stack.enter_async_context(RedirectPage()), open_address)
-        self._auth = ServerAuth(self.server, self._tokens, self._may_ask, sign_in)
-        return address(self.server, self._auth, self._end)
-
-    def _show_failure(self, error: BaseException) -> None:
-        refusal = None if self._auth is None else self._auth.refusal
-        if isinstance(refusal, SignInNeededError):
-            self._challenge = refusal.challenge
-        is_signing_in = self._auth is not None and self._auth.is_signing_in  # it can be tried again at once
-        can_sign_in = is_signing_in or isinstance(refusal, SignInNeededError)
-        self._show("sign-in" if can_sign_in else "failed", problem=self._why(error))
+    def _transport(self) -> contextlib.AbstractAsyncContextManager[Streams]:
+        if self.server.url:
+            return address(self.server, self._end)
+        return program(self.server, self._errors, self._end)
 
     def _end(self, reason: str) -> None:
         """Notes that the program has ended by itself, and why: by the given reason, or by what it wrote last."""
@@ -239,8 +205,6 @@ class Connection:
         """Returns the reason of a failure, in words: what the server wrote last is worth more than a number."""
         if isinstance(error, BaseExceptionGroup):
             return self._why(error.exceptions[0])
-        if self._auth is not None and self._auth.refusal is not None:
-            return spoken(self._auth.refusal)
         if self._reason:
             return self._reason
         if isinstance(error, MCPError):
@@ -259,9 +223,7 @@ class Connection:
         if isinstance(error, httpx2.HTTPStatusError):
             return f"answered with the status {error.response.status_code}"
         if isinstance(error, httpx2.HTTPError):
-            awaited = "" if self._auth is None else self._auth.awaited
-            what = f"cannot be signed in to at {awaited}" if awaited else "cannot be reached"
-            return f"{what}: {spoken(OSError(str(error)))}"
+            return f"cannot be reached: {spoken(OSError(str(error)))}"
         return spoken(error)
 
 

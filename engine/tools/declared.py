@@ -12,12 +12,10 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from engine.errors import SafelightError, quoted
-from engine.files import parse_json, read_text
 
 MOST_SERVERS = 32
 MOST_ENTRIES = 128  # arguments, variables or headers of a server
@@ -106,18 +104,6 @@ def read_servers(raw: Any, name: str = "the declaration") -> tuple[tuple[ToolSer
         except SafelightError as error:
             problems.append(str(error))
     return tuple(servers), tuple(problems)
-
-
-def parse_servers(text: str, name: str = "the declaration") -> tuple[tuple[ToolServer, ...], tuple[str, ...]]:
-    """Reads declarations from the text of a JSON file. Returns and raises like ``read_servers``."""
-    if len(text) > MOST_BYTES:
-        raise SafelightError(f"{name} is longer than {MOST_BYTES:,} characters")
-    return read_servers(parse_json(text, name), name)
-
-
-def load_servers(path: Path) -> tuple[tuple[ToolServer, ...], tuple[str, ...]]:
-    """Reads declarations from a file. Returns and raises like ``read_servers``."""
-    return parse_servers(read_text(path, MOST_BYTES), str(path))
 
 
 def servers_to_json(servers: Iterable[ToolServer]) -> dict[str, Any]:

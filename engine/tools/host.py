@@ -13,7 +13,6 @@ from engine.errors import SafelightError
 from engine.tools.declared import ToolServer
 from engine.tools.fitting import misfit
 from engine.tools.state import ToolServerState
-from engine.tools.tokens import PassingTokens, ToolTokens, apart
 from engine.tools.tool import Tool, ToolResult, distinct
 
 if TYPE_CHECKING:
@@ -31,18 +30,10 @@ class ToolHost:
 
     Args:
         changed: called in the thread of the servers when a state has changed; must not block.
-        tokens: stores what servers give at a sign-in; None stores it as long as the process lasts.
-        may_ask: returns True if a host may be asked for a sign-in; called in the thread of the servers.
     """
 
-    def __init__(
-        self,
-        changed: Callable[[], None] = lambda: None,
-        tokens: ToolTokens | None = None,
-        may_ask: Callable[[str], bool] = lambda _host: True,
-    ) -> None:
+    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
         self._changed = changed
-        self._tokens, self._may_ask = tokens or PassingTokens(), may_ask
         self._changing = asyncio.Lock()  # held while connections are exchanged
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -98,26 +89,11 @@ class ToolHost:
         """
         return self._submitted(server, lambda: self._reach(server))
 
-    def sign_in(self, name: str, open_address: Callable[[str], None]) -> None:
-        """Starts a server again, and asks the user to sign in to it. Does not wait; ``restart`` ends it.
-
-        Args:
-            open_address: opens an address in the user's browser; called in the thread of the servers.
-        """
-        self._begin(lambda: self._again(name, open_address))
-
     def restart(self, name: str) -> None:
         """Ends a server and starts it again; does not wait for it."""
-        self._begin(lambda: self._again(name))
-
-    def sign_out(self, server: ToolServer) -> None:
-        """Removes the tokens of a server, and starts it again if it is running; does not wait for it."""
-        self._begin(lambda: self._again(server.name, forgotten=server))
-
-    def _begin(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
         with self._lock:
             if not self._is_closed:
-                asyncio.run_coroutine_threadsafe(begin(), self._opened())
+                asyncio.run_coroutine_threadsafe(self._restart(name), self._opened())
 
     def _submitted(self, server: str, begin: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
         """Starts work in the thread of the servers."""
@@ -177,27 +153,20 @@ class ToolHost:
             self._leaving |= set(gone)
             for name, server in wanted.items():
                 if name not in self._connections:
-                    made = Connection(server, self._note, self._tokens, self._may_ask)
+                    made = Connection(server, self._note)
                     self._connections[name] = made
                     made.start()
         self._note()
         await asyncio.gather(*(one.close() for one in self._leaving))
         self._leaving -= set(gone)
 
-    async def _again(
-        self, name: str, open_address: Callable[[str], None] | None = None, forgotten: ToolServer | None = None
-    ) -> None:
-        """Ends a server if it is running, removes the tokens of ``forgotten``, and starts the server again."""
+    async def _restart(self, name: str) -> None:
         async with self._changing:
             one = self._connections.pop(name, None)  # so that no call starts it meanwhile
             if one is not None:
                 await one.close()
-            if forgotten is not None:
-                await asyncio.gather(*(leaving.close() for leaving in self._leaving))  # one may store a renewed token
-                await apart(lambda: self._tokens.write(forgotten.identity, ""))
-            if one is not None:
                 self._connections[name] = one
-                one.start(open_address)
+                one.start()
 
     def _note(self) -> None:
         with self._lock:

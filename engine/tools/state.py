@@ -8,10 +8,7 @@ from typing import Literal
 from engine.tools.declared import ToolServer
 from engine.tools.tool import Tool
 
-Status = Literal["off", "starting", "ready", "failed", "sign-in", "signing-in"]
-"""``sign-in`` is a server that the user must sign in to, ``signing-in`` one whose page is open in the browser."""
-SIGN_IN_NEEDED = "needs a sign-in; choose Sign in in the settings, under Tools"
-"""The problem of a server that nobody has tried to sign in to since it asked for it."""
+Status = Literal["off", "starting", "ready", "failed"]
 
 
 @dataclass(frozen=True, eq=False)

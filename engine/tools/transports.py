@@ -47,9 +47,9 @@ KILL_SECONDS = 1.0  # from asking it to end to ending it
 WATCH_SECONDS = 0.5  # from a program's end to ending what it has left
 MOST_MESSAGES, MESSAGES_A_SECOND = 10_000, 200  # at once, and from then on; 16 kB count as one
 RECONNECT_SECONDS = 1.0  # between two requests for a stream, whatever the server asks for
+KEY_NEEDED = "asks for a key (401); add it as a header under Edit"
+KEY_REFUSED = "refuses the key in its headers (401); change it under Edit"
 HTTP_SECONDS = 30.0  # to connect, and to send a part of a request
-MOST_SIGN_IN = 2**18  # bytes of an answer to a request of a sign-in
-SIGN_IN_ANSWER_SECONDS = 20.0  # for all of it
 
 logging.getLogger("mcp").addHandler(logging.NullHandler())  # it would write what servers send to the terminal
 
@@ -324,11 +324,11 @@ def with_right_tools(message: SessionMessage) -> SessionMessage:
 
 
 @asynccontextmanager
-async def address(server: ToolServer, auth: httpx2.Auth, ended: Callable[[str], None]) -> AsyncGenerator[Streams, None]:
+async def address(server: ToolServer, ended: Callable[[str], None]) -> AsyncGenerator[Streams, None]:
     """Connects to a server by Streamable HTTP for as long as the context is open.
 
     Args:
-        ended: called with the reason when the server has sent more than it may.
+        ended: called with the reason when the server refuses its key, or has sent more than it may.
     """
     timeout = httpx2.Timeout(HTTP_SECONDS, read=None)  # a call has a time limit of its own
     allowance, next_stream = Allowance(), 0.0
@@ -336,7 +336,7 @@ async def address(server: ToolServer, auth: httpx2.Auth, ended: Callable[[str], 
 
     async def pause(request: httpx2.Request) -> None:
         nonlocal next_stream
-        if request.method == "GET" and "signs_in" not in request.extensions:
+        if request.method == "GET":
             start, now = next_stream, time.monotonic()
             next_stream = max(start, now) + RECONNECT_SECONDS
             await anyio.sleep(max(0.0, start - now))
@@ -345,16 +345,17 @@ async def address(server: ToolServer, auth: httpx2.Auth, ended: Callable[[str], 
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         if response.headers.get("content-encoding", "identity") != "identity":  # it may unpack without end
             raise httpx2.ReadError("it sent a packed answer, which was not asked for")
-        if "signs_in" in response.request.extensions:
-            response.stream = _Bounded(response.stream, MOST_SIGN_IN, SIGN_IN_ANSWER_SECONDS)
-        else:
-            response.stream = _Messages(response, allowance, ended)
+        if response.status_code == 401:
+            has_key = any(name.lower() == "authorization" for name, _ in server.headers)
+            refusal = KEY_REFUSED if has_key else KEY_NEEDED
+            ended(refusal)
+            raise httpx2.ReadError(refusal)
+        response.stream = _Messages(response, allowance, ended)
 
     try:
         made = httpx2.AsyncClient(
             verify=httpx2.create_ssl_context(),
             headers=headers,
-            auth=auth,
             timeout=timeout,
             event_hooks={"request": [pause], "response": [check]},
             trust_env=server.is_remote,  # proxies
@@ -380,12 +381,6 @@ async def address(server: ToolServer, auth: httpx2.Auth, ended: Callable[[str], 
             finally:
                 filtered.close()
                 group.cancel_scope.cancel()
-
-
-def bound(request: httpx2.Request) -> None:
-    """Bounds the answer to a request of a sign-in, of whatever type it is, in size and time."""
-    request.extensions["timeout"] = httpx2.Timeout(SIGN_IN_ANSWER_SECONDS).as_dict()
-    request.extensions["signs_in"] = True
 
 
 class _Messages(httpx2.AsyncByteStream):
@@ -416,25 +411,6 @@ class _Messages(httpx2.AsyncByteStream):
         except SafelightError as error:
             self._ended(str(error))
             raise httpx2.ReadError(str(error)) from None
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-class _Bounded(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, most: int, seconds: float) -> None:
-        self._inner, self._most = inner, most
-        self._deadline = time.monotonic() + seconds
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for data in self._inner:
-            size += len(data)
-            if size > self._most:
-                raise httpx2.ReadError(f"it sent a message of more than {_spoken_size(self._most)}")
-            if time.monotonic() > self._deadline:
-                raise httpx2.ReadError("it sent its answer too slowly")
-            yield data
 
     async def aclose(self) -> None:
         await self._inner.aclose()

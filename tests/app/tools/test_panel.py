@@ -22,8 +22,6 @@ from app.settings.preferences import Preferences
 from app.settings.values import SettingsValues
 from app.tools.form import ServerFields, fields_of, fits_form, read_fields
 from app.tools.form_dialog import ToolServerDialog
-from app.tools.found import known_files
-from app.tools.import_dialog import ToolImportDialog
 from app.tools.leave import Leave
 from app.tools.lines import join_command, split_command
 from app.tools.panel import ToolsPanel
@@ -54,8 +52,8 @@ def box(tmp_path: Path) -> Iterator[Toolbox]:
 
 
 @pytest.fixture
-def panel(qtbot: QtBot, box: Toolbox, tmp_path: Path) -> ToolsPanel:
-    made = ToolsPanel(box, home=tmp_path)
+def panel(qtbot: QtBot, box: Toolbox) -> ToolsPanel:
+    made = ToolsPanel(box)
     qtbot.addWidget(made)
     made.show()
     return made
@@ -169,7 +167,7 @@ def test_a_server_is_shown_switched_and_removed(qtbot: QtBot, box: Toolbox, tmp_
         return len(messages[0]["content"]) + sum(len(json.dumps(tool)) for tool in tools)
 
     model = SimpleNamespace(title="Some", reads_tools=True, count_tokens=count_tokens)
-    panel = ToolsPanel(box, lambda: model, home=tmp_path)
+    panel = ToolsPanel(box, lambda: model)
     qtbot.addWidget(panel)
     panel.show()
     box.set_servers((running(tmp_path),))
@@ -266,30 +264,18 @@ def test_tools_that_only_read_are_called_by_one_switch(qtbot: QtBot, panel: Tool
     assert (row.free.isChecked(), row.free.isEnabled()) == (False, True)
 
 
-def test_what_is_imported_is_off(qtbot: QtBot, panel: ToolsPanel, box: Toolbox, tmp_path: Path) -> None:
-    box.set_servers((OFF, FAR))
-    files = dict(known_files(tmp_path, "linux"))
-    assert files["Claude Desktop"] == tmp_path / ".config" / "Claude" / "claude_desktop_config.json"
-    files["Cursor"].parent.mkdir()
-    there = {"far": {"command": "never"}, "off": {"command": "npx", "args": ["-y", "files"]}, "bad": {}}
-    files["Cursor"].write_text(json.dumps({"mcpServers": there}), encoding="utf-8")
-    files["LM Studio"].parent.mkdir()
-    files["LM Studio"].write_text("{", encoding="utf-8")
-    panel.import_from.click()
-    dialog = opened(panel, ToolImportDialog)
-    qtbot.waitUntil(lambda: len(dialog.boxes) == 2, timeout=SOON)
-    (new, _), (known, _) = dialog.boxes
-    assert (new.isChecked(), new.isEnabled(), known.isEnabled()) == (False, True, False)
-    said = " ".join(label.text() for label in dialog.findChildren(QLabel))
-    assert "needs a command or a url" in said
-    assert "cannot be read as JSON" in said
-    assert not dialog.take.isEnabled()
-    new.click()
-    assert dialog.take.text() == "Import 1 server"
-    dialog.take.click()
-    assert box.servers == (OFF, FAR, ToolServer("far 2", "never", is_on=False))
-    assert box.states[-1].status == "off"
-    assert panel.rows["far 2"].state.text() == "○ Off"
+def test_the_file_of_another_program_is_opened_below_the_text(qtbot: QtBot, tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"servers": {"far": {"url": "https://tools.example/mcp"}}}', encoding="utf-8")
+    chosen = ["", str(tmp_path / "none.json"), str(file)]
+    dialog = ToolTextDialog((OFF,), ask=lambda _: chosen.pop(0))
+    qtbot.addWidget(dialog)
+    dialog.open_file.click()
+    dialog.open_file.click()
+    qtbot.waitUntil(lambda: "none.json" in dialog.state.text(), timeout=SOON)
+    dialog.open_file.click()
+    qtbot.waitUntil(lambda: dialog.state.text() == "Adds far.", timeout=SOON)
+    assert dialog.made == (OFF, ToolServer("far", url="https://tools.example/mcp"))
 
 
 def test_a_file_with_a_fault_is_said_with_its_path(qtbot: QtBot, tmp_path: Path) -> None:

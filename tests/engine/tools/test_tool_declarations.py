@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.errors import SafelightError
-from engine.tools.declared import MOST_SERVERS, ToolServer, load_servers, parse_servers, read_servers, servers_to_json
+from engine.files import parse_json
+from engine.tools.declared import MOST_SERVERS, ToolServer, read_servers, servers_to_json
 from engine.tools.tool import Tool, distinct
 
 TIME = {"command": "uvx", "args": ["mcp-server-time", "--local-timezone", "Europe/Berlin"]}
@@ -84,13 +84,7 @@ def test_a_wrong_entry_is_said_and_the_others_are_read(entry: dict[str, Any], sa
 )
 def test_a_text_without_declarations_is_refused(text: str, said: str) -> None:
     with pytest.raises(SafelightError, match=said):
-        parse_servers(text)
-
-
-def test_a_file_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "claude_desktop_config.json"
-    path.write_text('{"mcpServers": {"time": {"command": "uvx"}}}', encoding="utf-8")
-    assert load_servers(path)[0] == (ToolServer("time", "uvx"),)
+        read_servers(parse_json(text, "the declaration"), "the declaration")
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,39 @@ def test_a_server_that_floods_a_stream_is_ended(open_server: Open, event: str) -
     assert reached(host, "failed").problem == "it sent messages without end"
 
 
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ((), "asks for a key (401); add it as a header under Edit"),
+        ((("authorization", "Bearer old"),), "refuses the key in its headers (401); change it under Edit"),
+    ],
+)
+def test_a_key_that_is_missing_or_refused_is_said(
+    open_server: Open, headers: tuple[tuple[str, str], ...], said: str
+) -> None:
+    class Closed(Request):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            self.send(401, json.dumps({"error": "invalid_token", "id": asked.get("id")}))
+
+    server, host = open_server(lambda *_: None, Closed)
+    host.declare((ToolServer("closed", url=f"http://127.0.0.1:{server.server_port}/mcp", headers=headers),))
+    assert reached(host, "failed").problem == said
+
+
+def test_a_packed_answer_is_not_unpacked(open_server: Open) -> None:
+    asked = list[str]()
+
+    class Packed(Request):
+        def do_POST(self) -> None:
+            asked.append(self.headers["accept-encoding"])
+            self.send(200, "{}", **{"content-encoding": "gzip"})
+
+    _, host = open_server(lambda *_: None, Packed)
+    assert "it sent a packed answer" in reached(host, "failed").problem
+    assert set(asked) == {"identity"}
+
+
 MANY = "[" + "[]," * 2_600_000 + "[]]"
 
 
