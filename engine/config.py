@@ -36,7 +36,7 @@ MOST_REWRITES = 16  # of a block's doubtful spans
 MOST_TRIES = 16  # at a block that stalls, behind the first
 IMAGE_TOKENS = (70, 140, 280, 560, 1120)  # budgets of an image that the published model was trained with
 BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
-GROWING = frozenset({"autoregressive", "causal_parallel", "self_speculation", "drafting"})
+GROWING = frozenset({"autoregressive", "causal_parallel", "self_speculation", "drafting"})  # the last: earlier runs
 """Decoders whose text grows from left to right: a block is a part of the text as recorded, and is never filled in."""
 REMASKING = (
     "low_confidence_dynamic",

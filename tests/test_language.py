@@ -67,7 +67,6 @@ TAUGHT = (  # what models are asked and taught
     "engine/benchmarks/generation.py",
     "engine/tasks/skills/small_talk.py",
     "engine/tasks/tool_questions.py",
-    "engine/training/data/prompts.py",
 )
 NODES = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
 

@@ -159,12 +159,6 @@ _WORDS = {
         "Answers are drafted several tokens at a time, and written as far as the draft holds.",
         _DRAWING,
     ),
-    "drafting": DecoderWords(
-        "Drafted ahead",
-        "Each pass checks the tokens guessed by the pass before, and guesses the next ones. The text stays the same.",
-        "Answers are written from left to right, as far as the guessed tokens hold.",
-        _DRAWING,
-    ),
     BLOCK_CAUSAL: DecoderWords(
         "Block-causal diffusion",
         "A block begins as masks and sees all of itself; each pass writes the places it is sure of, or a few of them.",

@@ -9,48 +9,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 from torch import nn
 
 from engine.adapters.config import CONFIG, MOST_RANK, TENSORS, LoraConfig
-from engine.adapters.lora import JoinedAdditions, LayerAdapter
+from engine.adapters.lora import JoinedAdditions
 from engine.adapters.reading import AdapterFiles
 from engine.adapters.targets import Adapters, Targets
-from engine.adapters.writing import save_adapter
-from engine.config import MOST_TOKENS
-from engine.declared import check_whole
 from engine.errors import SafelightError
-from engine.files import read_json, write_json
 from engine.layers.adapted import addition, set_addition
 from engine.store_files import DRAFT_FOLDER
 from engine.weights.safetensors import Checkpoint
 
-MASKS = "branch_masks"  # our own entry of adapter_config.json
-MOST_BRANCH = 16
 SCALING = 4.0
 TARGETS = Targets(re.compile(r"layers\.[0-9]+\.self_attn\.o_proj"), (("encoder.", "denoise"),))
 
 
-@dataclass(frozen=True)
-class BranchMasks:
-    """The masks of a draft that guesses in the pass that verifies: their token, and how many stand behind a row."""
-
-    token: int
-    size: int
-
-
 class DraftAdapter:
-    """Additions to a network's layers for drafting passes only; other additions of a layer stay.
+    """Additions to a network's layers for drafting passes only; other additions of a layer stay."""
 
-    Args:
-        masks: of a draft whose additions only masks have; None: all rows of its passes have them.
-    """
-
-    def __init__(self, network: nn.Module, adapters: Adapters, masks: BranchMasks | None = None) -> None:
-        self.masks, self.adapters = masks, adapters
+    def __init__(self, network: nn.Module, adapters: Adapters) -> None:
         self._layers = [(network.get_submodule(path), adapter) for path, adapter in adapters.items()]
 
     @contextmanager
@@ -79,41 +59,6 @@ def read_draft(
     """
     with _opened(checkpoint / DRAFT_FOLDER) as files:
         return None if files is None else DraftAdapter(network, files.read(network, TARGETS, device, dtype, free_bytes))
-
-
-def read_branch_draft(
-    folder: Path, network: nn.Module, targets: Targets, device: torch.device, dtype: torch.dtype, free_bytes: int
-) -> DraftAdapter:
-    """Reads a draft whose additions only masks have; see ``BranchMasks``.
-
-    Args:
-        targets: of the model's family.
-        device, dtype, free_bytes: as ``AdapterFiles.read`` takes them.
-
-    Raises:
-        SafelightError: as ``AdapterFiles.open`` and ``AdapterFiles.read``; its config does not name the masks.
-    """
-    path = folder / CONFIG
-    raw = read_json(path).get(MASKS)
-    if not isinstance(raw, dict):
-        raise SafelightError(f"{path} has no {MASKS}; it is no draft for masks behind a text")
-    for name, most in (("token", MOST_TOKENS - 1), ("size", MOST_BRANCH)):
-        check_whole(f"{path}: {name} of {MASKS}", raw.get(name), int(name == "size"), most)
-    read = AdapterFiles.open(folder).read(network, targets, device, dtype, free_bytes)
-    adapters = {path: LayerAdapter(None, one.causal) for path, one in read.items()}
-    return DraftAdapter(network, adapters, BranchMasks(raw["token"], raw["size"]))
-
-
-def save_branch_draft(folder: Path, adapters: Adapters, targets: Targets, masks: BranchMasks, base_name: str) -> None:
-    """Writes a draft that ``read_branch_draft`` reads.
-
-    Raises:
-        SafelightError: it cannot be written.
-    """
-    save_adapter(
-        folder, {path: LayerAdapter(one.denoise, None) for path, one in adapters.items()}, targets, base_name, ""
-    )
-    write_json(folder / CONFIG, read_json(folder / CONFIG) | {MASKS: asdict(masks)})
 
 
 def draft_numbers(checkpoint: Path) -> int:

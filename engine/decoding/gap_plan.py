@@ -116,8 +116,7 @@ def _markers(model: Model) -> GapMarkers | None:
 
     Models that were made from a causal one may have its vocabulary, but not its habits.
     """
-    causal = {"autoregressive", "drafting"}.issuperset(model.family.decoders)
-    return markers_of(model.tokenizer) if causal else None
+    return markers_of(model.tokenizer) if model.family.decoders == ("autoregressive",) else None
 
 
 def _behind_markers(model: Model, gap: TextGap, config: GenerationConfig, markers: GapMarkers) -> GapPlan:

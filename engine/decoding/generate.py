@@ -16,7 +16,6 @@ from engine.decoding.bidirectional import bidirectional
 from engine.decoding.block_causal import block_causal
 from engine.decoding.block_diffusion import CommittedBlocks, Usage, block_diffusion, finished
 from engine.decoding.causal_parallel import causal_parallel
-from engine.decoding.drafting import drafting
 from engine.decoding.infilling import infilling
 from engine.decoding.masked_diffusion import masked_diffusion
 from engine.decoding.masked_infilling import masked_infilling
@@ -50,7 +49,6 @@ DECODERS: dict[str, Decoder] = {
     "bidirectional": bidirectional,
     "sub_blocks": sub_blocks,
     "self_speculation": self_speculation,
-    "drafting": drafting,
 }
 """The decoders by name; ``names`` says which can do more."""
 

@@ -22,7 +22,6 @@ from engine.decoding.written_blocks import Predicted
 from engine.decoding.written_run import blocks_of, required_mask, room_behind
 from engine.errors import SafelightError
 from engine.events import Event, GenerationFinished
-from engine.layers.branches import Branches
 from engine.layers.masks import CAUSAL, Blocks
 
 Choose: TypeAlias = Callable[[Tensor, int], tuple[Tensor, Sequence[int]]]
@@ -260,18 +259,16 @@ class MaskedRun:
         first_logits: int = 0,
         is_causal: bool = True,
         draft: DraftAdapter | None = None,
-        branches: Branches | None = None,
     ) -> Passes[Tensor]:
         """Reads ids (T,) behind the cache's text in one pass; the first ``commit`` of them are appended to it.
 
         Returns:
             Logits (T - first_logits, V), those of forbidden tokens at minus infinity.
         """
-        wanted = Decode(torch.tensor(ids), self.cache, commit, first_logits, None, is_causal, draft, branches)
+        wanted = Decode(torch.tensor(ids), self.cache, commit, first_logits, None, is_causal, draft)
         yield wanted
         self.cache.record_ids(ids[:commit])
-        text = ids[first_logits : len(ids) if branches is None else branches.text_rows]
-        return self.drawing.allowed(wanted.take(), text if is_causal else ())
+        return self.drawing.allowed(wanted.take(), ids[first_logits:] if is_causal else ())
 
     def predicted(self, places: Sequence[int], logits: Tensor, drawn: Tensor) -> dict[int, Predicted]:
         """Returns predictions by place, from logits (R, V) and drawn tokens (R,) at R places."""

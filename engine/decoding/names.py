@@ -22,7 +22,7 @@ FORMATTING = (BLOCK_DIFFUSION, "autoregressive", "bidirectional", "block_causal"
 FREE_UP_TO_CALLS = (BLOCK_DIFFUSION, "autoregressive")
 """Those of them that write a text in front of a call no slower than without the format."""
 
-BOUNDING = ("autoregressive", "masked_diffusion", "self_speculation", "drafting", "block_causal", "sub_blocks")
+BOUNDING = ("autoregressive", "masked_diffusion", "self_speculation", "block_causal", "sub_blocks")
 """The decoders that can bound a thought."""
 
 

@@ -72,7 +72,6 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
                     wanted.first_logits,
                     wanted.positions,
                     wanted.is_causal,
-                    wanted.branches,
                 )
         case Several():
             for one in wanted.passes:

@@ -18,7 +18,6 @@ from engine.adapters.draft import DraftAdapter
 from engine.config import ModelConfig
 from engine.decoding.step_program import StepProgram
 from engine.events import Event
-from engine.layers.branches import Branches
 from engine.layers.embedding import Predicted
 from engine.layers.kv_cache import KVCache
 
@@ -44,7 +43,6 @@ class BlockDenoiser(Protocol):
         first_logits: int = 0,
         positions: Tensor | None = None,
         is_causal: bool = True,
-        branches: Branches | None = None,
     ) -> Tensor: ...
     def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Predicted | None = None) -> Tensor: ...
     def log_probabilities(self, hidden: Tensor, ids: Tensor) -> Tensor: ...
@@ -105,7 +103,6 @@ class Decode:
     positions: Tensor | None = None
     is_causal: bool = True
     draft: DraftAdapter | None = None  # is on in this pass alone
-    branches: Branches | None = None
     logits: Tensor | None = None  # result
 
     def take(self) -> Tensor:

@@ -16,7 +16,7 @@ from engine.text.repeating import REPEATED, repeats
 from engine.types import Cancel
 
 TAIL = 2_000  # tokens of the text that are looked at
-IN_ORDER = ("autoregressive", "self_speculation", "drafting")
+IN_ORDER = ("autoregressive", "self_speculation")
 """Decoders whose text can end within a block; that of the others ends with one."""
 
 

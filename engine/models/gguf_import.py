@@ -20,7 +20,6 @@ from typing import Any
 import torch
 
 from engine import kernels
-from engine.adapters.draft import DraftAdapter, read_branch_draft
 from engine.catalog import PackagedModel
 from engine.errors import SafelightError, quoted
 from engine.memory.card import AbsentCard
@@ -31,7 +30,6 @@ from engine.models.causal.gguf import DESCRIBE
 from engine.models.diffusion_gemma import gguf as diffusion_gemma
 from engine.models.folder import ModelFolder, check_packs, quantize
 from engine.models.gguf_description import Describe, GGUFDescription
-from engine.models.network import Network
 from engine.models.registry import family_of
 from engine.quant import DEFAULT, INT8, INT8_G32, UINT4, Precision, Scheme
 from engine.text.chat_template import ChatTemplate
@@ -62,7 +60,6 @@ class GGUFModel(ModelFolder):
     files: dict[str, bytes]  # of its tokenizer
     fast: Tokenizer
     id: str = ""  # by which it is known; else its file's name
-    draft: Path | None = None  # folder of the adapter with which it drafts its own text
 
     def packing(self, quantization: str) -> str:
         """Returns the precision that it is packed in; "auto" is four bits, for a small dense model eight."""
@@ -115,14 +112,9 @@ class GGUFModel(ModelFolder):
         return self.id or model_title(self.path)
 
     def known_as(self, model: PackagedModel) -> GGUFModel:
-        """Returns the model under the id, and with the settings and the draft of a packaged one."""
+        """Returns the model under the id, and with the settings of a packaged one."""
         described = dataclasses.replace(self.described, generation=self.described.generation | dict(model.settings))
-        return dataclasses.replace(self, id=model.id, described=described, draft=model.draft)
-
-    def read_draft(self, network: Network, device: torch.device, dtype: torch.dtype, free: int) -> DraftAdapter | None:
-        if self.draft is None:
-            return None
-        return read_branch_draft(self.draft, network, self.family.targets, device, dtype, free)
+        return dataclasses.replace(self, id=model.id, described=described)
 
     def small_file(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.companions().get(name, b"{}"))

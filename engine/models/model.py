@@ -18,7 +18,6 @@ from engine.adapters.draft import DraftAdapter
 from engine.adapters.slot import Adapter, AdapterSlot
 from engine.config import GenerationConfig, ModelConfig
 from engine.errors import SafelightError, Sentence
-from engine.layers.branches import Branches
 from engine.layers.embedding import Predicted
 from engine.layers.kv_cache import KVCache
 from engine.layers.packed_linear import for_processor, packed_weights
@@ -144,11 +143,10 @@ class Model:
         first_logits: int = 0,
         positions: Tensor | None = None,
         is_causal: bool = True,
-        branches: Branches | None = None,
     ) -> Tensor:
         """Reads and predicts as ``Network.decode``."""
         self.take_threads(len(ids))
-        return self.network.decode(torch.as_tensor(ids), cache, commit, first_logits, positions, is_causal, branches)
+        return self.network.decode(torch.as_tensor(ids), cache, commit, first_logits, positions, is_causal)
 
     def take_threads(self, rows: int = 0) -> None:
         """Sets torch's threads to the model's for this thread's passes; to one for a pass of few rows in C.

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from engine.config import ModelConfig
 from engine.errors import SafelightError
-from engine.layers.branches import Branches
 from engine.layers.kv_cache import KVCache
 from engine.layers.norm import RMSNorm, weight_of
 
@@ -57,7 +56,6 @@ class Network(nn.Module, ABC):
         first_logits: int = 0,
         positions: Tensor | None = None,
         is_causal: bool = True,
-        branches: Branches | None = None,
     ) -> Tensor:
         """Reads tokens after the cache's text, of which the first ones become part of it, and predicts.
 
@@ -68,14 +66,12 @@ class Network(nn.Module, ABC):
             positions: (T,) each row's place in the text, for the rotation; None: consecutive after the cache's text.
                 Attention follows the order of the rows, not the positions.
             is_causal: whether a row sees the cache and the rows up to itself; else it sees all rows.
-            branches: the places of the rows and what each one sees, in place of the two before; adapters that are for
-                masks alone add to its masks. Only its text can be committed.
 
         Returns:
             Logits (T - first_logits, V) in fp32.
 
         Raises:
-            SafelightError: as ``prefill``; this network has only one of the two, no positions, or no branches.
+            SafelightError: as ``prefill``; this network has only one of the two, or no positions.
         """
 
     def runs_in_c(self, rows: int) -> bool:  # noqa: ARG002

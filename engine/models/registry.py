@@ -75,12 +75,12 @@ class Family:
     @property
     def in_steps(self) -> bool:
         """True if it writes several tokens at once by default."""
-        return self.default_decoder not in ("autoregressive", "drafting")
+        return self.default_decoder != "autoregressive"
 
     @property
     def has_masks(self) -> bool:
         """True if it was trained with a token for positions that are not written yet."""
-        return not {BLOCK_DIFFUSION, "autoregressive", "drafting"}.issuperset(self.decoders)
+        return not {BLOCK_DIFFUSION, "autoregressive"}.issuperset(self.decoders)
 
     def read_in(self, folder: Path, raw: dict[str, Any]) -> ModelConfig:
         """Returns the shape of a model in a folder, by its parsed ``config.json``.
@@ -102,8 +102,8 @@ def _autoregressive(
     tried: str = LAYOUT_ONLY,
 ) -> Family:
     """Returns a family of dense causal models that were trained to write a token at a time."""
-    decoders = ("autoregressive", "drafting")
-    return Family(model_type, read_config, build_causal, *layout, decoders, decoders[0], _ANSWER, tried)
+    decoder = "autoregressive"
+    return Family(model_type, read_config, build_causal, *layout, (decoder,), decoder, _ANSWER, tried)
 
 
 def _from_autoregression(model_type: str, read_config: Callable[[dict[str, Any]], ModelConfig]) -> Family:

@@ -35,7 +35,7 @@ At a quarter and below, entropies vanish, everything is accepted within two step
 tasks of sorting letters 93.7 % of the embedded model's answers are then exact, not 97.3 % as with a half.
 """
 
-ONE_BY_ONE = frozenset(("autoregressive", "drafting", "self_speculation"))  # decoders that write one behind the other
+ONE_BY_ONE = frozenset(("autoregressive", "self_speculation"))  # decoders that write one behind the other
 LONGER = 3.0  # times the seconds of a plan, after which its run takes no further step
 
 

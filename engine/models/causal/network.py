@@ -17,7 +17,6 @@ from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.kernels.few_rows import DenseLayers, Visible
 from engine.layers.attention import Extend, Reach
-from engine.layers.branches import Branches, BranchReach
 from engine.layers.embedding import TokenTable
 from engine.layers.kv_cache import KVCache
 from engine.layers.masks import CAUSAL, Blocks, block_causal_mask, causal_mask
@@ -69,12 +68,11 @@ class CausalNetwork(Network):
         first_logits: int = 0,
         positions: Tensor | None = None,
         is_causal: bool = True,
-        branches: Branches | None = None,
     ) -> Tensor:
-        if not 0 <= commit <= (len(ids) if branches is None else branches.text_rows):
+        if not 0 <= commit <= len(ids):
             raise SafelightError(f"{commit} of {len(ids)} rows cannot become text")
         blocks = CAUSAL if is_causal else None
-        return self._read(self.checked(ids), cache, commit, positions, blocks, first_logits, branches)[1]
+        return self._read(self.checked(ids), cache, commit, positions, blocks, first_logits)[1]
 
     def head(self, hidden: Tensor) -> Tensor:
         """Returns the logits (..., V) in fp32 of hidden states (..., H)."""
@@ -96,7 +94,6 @@ class CausalNetwork(Network):
         mask: Tensor | Reach | None,
         cache: Writers | None = None,
         near_mask: Tensor | Reach | None = None,
-        text_rows: int | None = None,
     ) -> Tensor:
         """Runs all layers and the final norm.
 
@@ -105,7 +102,6 @@ class CausalNetwork(Network):
             positions: (T,) or (B, 1, T).
             mask: of full layers, (T, S) or (B, 1, T, S), True where allowed; None allows all.
             near_mask: the mask of sliding layers.
-            text_rows: the first rows that are text, for adapters of the other rows alone; None: all.
 
         Returns:
             Hidden states (B, T, H).
@@ -113,10 +109,9 @@ class CausalNetwork(Network):
         x = self._embedded(ids)
         ropes = {layer: self._rope(layer, positions, x.dtype) for layer in dict.fromkeys(self.config.layers)}
         scale = self._query_scale(positions, x.dtype)
-        text_rows = ids.shape[-1] if text_rows is None else text_rows
         for index, (block, layer) in enumerate(zip(self.layers, self.config.layers, strict=True)):
             extend = unextended if cache is None else cache.writer(index)
-            x = block(x, ropes[layer], near_mask if layer.is_sliding else mask, extend, scale, text_rows)
+            x = block(x, ropes[layer], near_mask if layer.is_sliding else mask, extend, scale, ids.shape[-1])
         out: Tensor = self.norm(x)
         return out
 
@@ -128,45 +123,35 @@ class CausalNetwork(Network):
         positions: Tensor | None,
         blocks: Blocks | None,
         first_logits: int,
-        branches: Branches | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Reads rows (T,) after the cache's text.
 
         Args:
             blocks: in which they are read; None: each row sees all.
-            first_logits, branches: as ``decode`` takes them.
+            first_logits: as ``decode`` takes it.
 
         Returns:
             Hidden states (T, H), and logits (T - first_logits, V) in fp32.
         """
         start, count = cache.length, len(ids)
-        if branches is not None:
-            if len(ids) != branches.rows or any(layer.is_sliding for layer in self.config.layers):
-                raise SafelightError("branches are for models whose layers all see everything; choose another decoder")
-            positions = branches.positions(start, self.device)
-        elif positions is None:
+        if positions is None:
             positions = torch.arange(start, start + count, device=self.device)
         if count > 0 and int(positions.max()) >= self.config.max_position_embeddings:
             most = self.config.max_position_embeddings
             raise SafelightError(f"the text grows beyond the {most} positions of this model. Shorten it")
         masks = dict[int | None, Tensor | Reach]()
-        if branches is not None:
-            masks[None] = branches.reach(start, self.device)
-        elif blocks is not None and count > 1:
+        if blocks is not None and count > 1:
             windows = {self.config.sliding_window if layer.is_sliding else None for layer in self.config.layers}
             assert blocks.size == 1 or windows == {None}, "only models with full attention in all layers have blocks"
             masks = {window: causal_mask(start, count, window, self.device) for window in windows - {None}}
             masks[None] = block_causal_mask(start, count, blocks, self.device)
         near = masks.get(self.config.sliding_window)
-        text_rows = count if branches is None else branches.text_rows
         layers = self._layers_in_c() if count <= MOST_ROWS else None
         if layers is None:
-            hidden = self.run(ids[None], positions.to(self.device), masks.get(None), cache, near, text_rows)[0]
+            hidden = self.run(ids[None], positions.to(self.device), masks.get(None), cache, near)[0]
             logits = self.head(hidden[first_logits:]) if first_logits < count else hidden.new_empty(0)
         else:
-            hidden, logits = self._run_in_c(
-                layers, ids, positions, masks.get(None), near, cache, first_logits, text_rows
-            )
+            hidden, logits = self._run_in_c(layers, ids, positions, masks.get(None), near, cache, first_logits)
         cache.advance(commit)
         return hidden, logits
 
@@ -191,20 +176,19 @@ class CausalNetwork(Network):
         near_mask: Tensor | Reach | None,
         cache: KVCache,
         first_logits: int,
-        text_rows: int,
     ) -> tuple[Tensor, Tensor]:
         """Runs a pass as ``run`` and ``head`` -> hidden states (T, H), logits (T - first_logits, V), fp32."""
         spans, seen = cache.spans(len(ids)), list[Visible]()
         for layer in dict.fromkeys(self.config.layers):
             own = near_mask if layer.is_sliding else mask
             first, end = spans[layer.kind]
-            visible = own.mask if isinstance(own, BranchReach) else cast(Tensor | None, own)
+            visible = cast(Tensor | None, own)
             seen.append(Visible(*self._rope(layer, positions, torch.float32), first, end - len(ids), visible))
         scale = self._query_scale(positions, torch.float32)
         buffers = [cache.buffers(index) for index in range(len(self.layers))]
         row_scales = None if scale is None else scale.flatten()
         threads = self.threads_in_c or torch.get_num_threads()
-        return layers.run(self._embedded(ids).float(), seen, buffers, first_logits, text_rows, threads, row_scales)
+        return layers.run(self._embedded(ids).float(), seen, buffers, first_logits, len(ids), threads, row_scales)
 
     def _embedded(self, ids: Tensor) -> Tensor:
         """Returns the embeddings (..., H) of token ids (...)."""

@@ -23,7 +23,6 @@ from engine import kernels
 from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.layers.attention import Extend, ImageSpan, Span
-from engine.layers.branches import Branches
 from engine.layers.embedding import Moved, Predicted, TokenTable
 from engine.layers.images import ImageRows
 from engine.layers.kv_cache import KERNEL_PIECE, PIECE, KVCache
@@ -105,10 +104,9 @@ class DiffusionGemma(Network):
         first_logits: int = 0,
         positions: Tensor | None = None,
         is_causal: bool = True,
-        branches: Branches | None = None,
     ) -> Tensor:
         """Decodes as ``Network.decode``, causal and in order: prefill, and the head on it."""
-        if positions is not None or not is_causal or branches is not None:
+        if positions is not None or not is_causal:
             raise SafelightError("this model reads text causally and in order; a canvas is what it denoises")
         start = cache.length
         hidden = self.prefill(ids, cache)

@@ -13,7 +13,6 @@ from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.kernels.rope import rotate
 from engine.layers.attention import Near, mix
-from engine.layers.branches import Branches
 from engine.layers.embedding import TokenTable
 from engine.layers.kv_cache import KVCache
 from engine.layers.rope import cos_sin, inverse_frequencies
@@ -106,12 +105,11 @@ class ModernBert(Network):
         first_logits: int = 0,
         positions: Tensor | None = None,
         is_causal: bool = True,
-        branches: Branches | None = None,
     ) -> Tensor:
         ids, every = self.checked_text(ids, cache), torch.arange(len(ids), device=self.device)
         places = every if positions is None else positions.to(self.device)  # of the rows, which may be in any order
         is_whole = not cache.length and torch.equal(places.sort().values, every)
-        if is_causal or commit or branches is not None or not is_whole:
+        if is_causal or commit or not is_whole:
             raise SafelightError(WHOLE)
         return self.head(self.run(ids[places.argsort()][None])[0, places[first_logits:]])
 

@@ -14,7 +14,6 @@ from engine.config import LayerConfig
 from engine.errors import SafelightError
 from engine.kernels import few_rows, native
 from engine.layers import adapted
-from engine.layers.branches import Branches
 from engine.layers.kv_cache import KVCache
 from engine.layers.packed_linear import PackedLinear, PackedTokenTable, PackedWeight, install
 from engine.models.causal import network as networks
@@ -188,17 +187,6 @@ def test_a_row_has_the_same_bits_whatever_passes_with_it(family: str) -> None:
 
 
 @pytest.mark.usefixtures("block")
-def test_branches_see_their_own_text() -> None:
-    network, text = filled(config()), tokens(20)
-    branches = Branches(4, (0, 2, 3), 3)
-    ids = tokens(branches.rows)
-    want = by_torch(network, ids, text, branches=branches)
-    found = in_c(network, ids, text, branches=branches)
-    torch.testing.assert_close(found, want, rtol=1e-4, atol=1e-4)
-    assert torch.equal(in_c(network, ids[:4], text), found[:4])
-
-
-@pytest.mark.usefixtures("block")
 def test_what_c_does_not_read_stays_with_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert filled(config(layers=(LayerConfig(FULL, 8, 2, 10_000.0, 1.0),)))._layers_in_c() is None
     assert filled(config(), torch.float64)._layers_in_c() is None
@@ -234,11 +222,10 @@ def adapter(layer: torch.nn.Linear, rank: int) -> LowRank:
 
 
 @pytest.mark.usefixtures("block")
-def test_adapters_of_text_and_of_masks_add_to_their_own_rows() -> None:
+def test_adapters_of_text_add_to_their_layers() -> None:
     network, text = filled(config(attention_bias=True)), tokens(20)
-    branches = Branches(4, (0, 2, 3), 3)
-    ids = tokens(branches.rows)
-    plain = in_c(network, ids, text, branches=branches)
+    ids = tokens(4)
+    plain = in_c(network, ids, text)
     for layer in network.layers:
         attention, mlp = layer.self_attn, layer.mlp
         adapted.set_addition(attention.q_proj, LayerAdapter(adapter(attention.q_proj, 4), None))
@@ -248,14 +235,13 @@ def test_adapters_of_text_and_of_masks_add_to_their_own_rows() -> None:
         adapted.set_addition(mlp.up_proj, JoinedAdditions(*own))
         adapted.set_addition(mlp.down_proj, LayerAdapter(None, adapter(mlp.down_proj, 16)))
     assert network._layers_in_c() is not None
-    for how in ({"branches": branches}, {}):
-        want, found = by_torch(network, ids, text, **how), in_c(network, ids, text, **how)
-        torch.testing.assert_close(found, want, rtol=1e-4, atol=1e-4)
-        assert not torch.allclose(found, plain, atol=0.1)
+    want, found = by_torch(network, ids, text), in_c(network, ids, text)
+    torch.testing.assert_close(found, want, rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(found, plain, atol=0.1)
     for layer in network.layers:
         for part in layer.modules():
             adapted.set_addition(part, None)
-    assert torch.equal(in_c(network, ids, text, branches=branches), plain)
+    assert torch.equal(in_c(network, ids, text), plain)
 
 
 @pytest.mark.usefixtures("block")

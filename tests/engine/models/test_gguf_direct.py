@@ -147,7 +147,7 @@ def test_an_unknown_quantization_is_refused_in_words(file: Path) -> None:
 
 def test_settings_and_traces_know_it(file: Path, tmp_path: Path) -> None:
     settings = run_settings(file)
-    assert settings.decoders == ("autoregressive", "drafting")
+    assert settings.decoders == ("autoregressive",)
     assert settings.defaults == load_model(file, device="cpu").generation_defaults
     before = fingerprint(file)
     data = file.read_bytes()

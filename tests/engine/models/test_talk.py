@@ -46,18 +46,6 @@ def test_one_thread_writes_it(talk: Model) -> None:
 
 
 @needs_talk
-def test_drafting_writes_the_same_text_although_products_are_rounded_to_bf16(talk: Model) -> None:
-    prompt = talk.chat_ids([{"role": "user", "content": "Give me a list of ten verbs in the past tense."}])
-    settings = talk.generation_defaults.replace(max_new_tokens=16, sampling_temperature=0.0, repetition_penalty=1.0)
-    *_, alone = generate(talk, prompt, settings)
-    *_, drafted = generate(talk, prompt, settings.replace(decoder="drafting"))
-    assert isinstance(alone, GenerationFinished)
-    assert isinstance(drafted, GenerationFinished)
-    assert drafted.tokens.tolist() == alone.tokens.tolist()
-    assert drafted.steps < 0.9 * alone.steps
-
-
-@needs_talk
 def test_it_draws_as_its_makers_advise_and_repeats_less(talk: Model) -> None:
     defaults = talk.generation_defaults
     assert (defaults.sampling_temperature, defaults.sampling_top_p) == (0.2, 0.9)
