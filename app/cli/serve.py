@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from app.cli import options, running, terminal
 from app.cli.loading import ChosenBackend, load
 from app.cli.stopping import STOPPED, stopping
-from app.cli.user_tools import say_tools, user_tools
 from engine import SKILLS, SafelightError, catalog
 from engine.service import LoadedModel, Scheduler
 
@@ -30,7 +28,6 @@ examples:
   safelight serve --model ~/models/diffusiongemma-26B-A4B-it --port 8080
   safelight serve --json --model safelight-sudoku
   safelight serve --host 0.0.0.0 --allow-host mybox.lan --origin https://chat.lan
-  safelight serve --mcp --model ~/models/Qwen2.5-7B-Instruct
 """
 
 
@@ -76,12 +73,6 @@ def add(commands: options.Commands) -> None:
         action="store_true",
         help="refuse fields that cannot be honoured, where others are passed over and named in x-safelight-ignored",
     )
-    parser.add_argument(
-        "--mcp",
-        action="store_true",
-        help="run the tool servers that are switched on in the window's settings, for clients of /v1/responses: "
-        "whoever has the key can call their tools",
-    )
     parser.add_argument("--json", action="store_true", help="print one JSON object with url and api_key instead")
     options.add_loading(parser, SKILLS)
     parser.set_defaults(run=run)
@@ -93,9 +84,9 @@ def run(args: argparse.Namespace) -> int:
     settings = _options(args)
     if args.adapter is not None:
         catalog.resolve_adapter(args.adapter)  # so that a mistyped one is rejected before a large model is loaded
-    with stopping() as stop, user_tools() if args.mcp else nullcontext() as tools:
+    with stopping() as stop:
         scheduler = Scheduler(ChosenBackend(args))
-        server = RunningServer(scheduler, settings, tools)
+        server = RunningServer(scheduler, settings)
         try:
             server.start()  # before a large model is loaded, as the port may be taken
             model = load(args, scheduler, stop, SKILLS)
@@ -103,15 +94,10 @@ def run(args: argparse.Namespace) -> int:
                 terminal.say("stopped")
                 return STOPPED
             if not settings.is_loopback:
-                used = "the model" if tools is None else "the model and your tools"
                 terminal.say(
-                    f"{settings.host} can be reached from other machines: anyone with the key can use {used}, "
+                    f"{settings.host} can be reached from other machines: anyone with the key can use the model, "
                     "and the connection is not encrypted"
                 )
-            if tools is not None:
-                say_tools(tools, stop)
-                if not model.reads_tools:
-                    terminal.say(f"{model.name} cannot use tools, as its chat template has none; choose another model")
             _print(args, settings, server.url, model)
             while not stop.wait(POLL_SECONDS):
                 if not server.is_running or not scheduler.is_alive:

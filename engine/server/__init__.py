@@ -10,6 +10,5 @@ from __future__ import annotations
 from engine.server.live import LiveRequest, LiveRequests
 from engine.server.options import ServerOptions, make_key
 from engine.server.running import RunningServer
-from engine.server.user_tools import UserTools
 
-__all__ = ["LiveRequest", "LiveRequests", "RunningServer", "ServerOptions", "UserTools", "make_key"]
+__all__ = ["LiveRequest", "LiveRequests", "RunningServer", "ServerOptions", "make_key"]

@@ -15,17 +15,15 @@ from engine.server.live import LiveRequests
 from engine.server.metrics import Metrics
 from engine.server.newest import NewestRequests
 from engine.server.options import ServerOptions
-from engine.server.user_tools import UserTools
 from engine.service import LoadedModel, Scheduler
 
 
 @dataclass(eq=False)
 class ServerContext:
-    """One server's parts. ``tools`` are those of the user's servers; None: clients may use none."""
+    """One server's parts."""
 
     scheduler: Scheduler
     options: ServerOptions
-    tools: UserTools | None = None
     live: LiveRequests = field(default_factory=LiveRequests)
     metrics: Metrics = field(default_factory=Metrics)
     started: float = field(default_factory=time.time)

@@ -9,51 +9,32 @@ from typing import Any
 from engine.server.answer import ServedAnswer
 from engine.server.chunks import usage_of_items
 from engine.server.errors import ApiError
-from engine.server.hosted_tools import HostedTools
 from engine.server.planning import RunPlan
-from engine.server.response_items import AskedApproval, GrowingItem, ItemEvent, ItemKind, ListedTools, ServerCall
+from engine.server.response_items import GrowingItem, ItemEvent, ItemKind
 from engine.server.responses_request import ResponsesRequest, ResponseTool
 from engine.server.serving import Choice
 from engine.server.sse import ALIVE, EVENTS, event
 from engine.text.output_parts import ContentPart, OutputPart, ThoughtPart, ToolCallArguments, ToolCallStarted
-from engine.tools.tool import Tool, ToolResult
 
 Keep = Callable[[dict[str, Any]], None]
 """Keeps a response."""
 
 
 class ResponsesWriter:
-    """Writes one answer, or those of several runs with calls of the user's tools between them.
-
-    Args:
-        listed: servers whose tools the client has already been sent.
-    """
+    """Writes one answer."""
 
     content_type, alive = EVENTS, ALIVE
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        body: ResponsesRequest,
-        keep: Keep | None = None,
-        hosted: HostedTools | None = None,
-        listed: frozenset[str] = frozenset(),
-    ) -> None:
-        self._plan, self._body = plan, body.model_copy(update={"input": ""})  # images as text are large
-        self._keep, self._hosted, self._listed = keep, hosted or HostedTools(), listed
+    def __init__(self, plan: RunPlan, body: ResponsesRequest, keep: Keep | None = None) -> None:
+        self.plan, self._body = plan, body.model_copy(update={"input": ""})  # images as text are large
+        self._keep = keep
         self._created = int(time.time())
         self._items: list[GrowingItem] = []
-        self._first = 0  # item of the newest answer
         self._sequence = 0
-        self.response: dict[str, Any] = {}  # once it is whole
 
     def begin(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:  # noqa: ARG002 - as all writers
         yield self._event("created", {"response": self._response("in_progress")})
         yield self._event("in_progress", {"response": self._response("in_progress")})
-        for server, tools in self._hosted.servers.items():
-            if server not in self._listed:
-                yield from self._all(self._open(ListedTools(len(self._items), server, tools)))
-        yield from self._all(self._close())
 
     def add(self, parts: Sequence[OutputPart], answer: ServedAnswer) -> Iterator[bytes]:
         yield from self._all(self._grow(parts, answer))
@@ -64,7 +45,7 @@ class ResponsesWriter:
 
     def end(self, answers: Sequence[ServedAnswer]) -> Iterator[bytes]:
         status = self._status(answers[-1])
-        if len(self._items) == self._first:
+        if not self._items:
             yield from self._all(self._open_kind("message"))
         yield from self._all(self._close(status))
         yield self._event(status, {"response": self._kept(status, answers)})
@@ -81,50 +62,11 @@ class ResponsesWriter:
             self._items.append(GrowingItem("message", 0))
         return self._kept(self._status(answer), [answer])
 
-    @property
-    def output(self) -> list[dict[str, Any]]:
-        """The items so far."""
-        return [item.json("completed") for item in self._items]
-
-    @property
-    def calls(self) -> list[ServerCall]:
-        """The calls of the user's tools that have no result yet."""
-        return [item for item in self._items if isinstance(item, ServerCall) and not item.is_finished]
-
-    @property
-    def waits_for_client(self) -> bool:
-        """True if the newest answer has a call that the client must approve or run."""
-        return any(item.kind in ("function_call", "mcp_approval_request") for item in self._items[self._first :])
-
-    def add_call(self, tool: Tool, arguments: str, approval: str) -> Iterator[bytes]:
-        """Adds a call that the client has approved."""
-        yield from self._all(self._open(ServerCall(len(self._items), tool, approval)))
-        yield from self._all(self._items[-1].add(arguments))
-        yield from self._all(self._close())
-
-    def begin_answer(self) -> None:
-        """Begins another answer."""
-        self._first = len(self._items)
-
-    def end_answer(self, answer: ServedAnswer) -> Iterator[bytes]:
-        """Ends the items of an answer; if it is cut, none of its calls is made."""
-        status = self._status(answer)
-        is_cut = status == "incomplete"
-        if is_cut and self._items and isinstance(self._items[-1], AskedApproval) and self._items[-1].is_open:
-            self._items.pop()
-        yield from self._all(self._close(status))
-        for call in self.calls if is_cut else ():
-            yield from self.finish(call, None)
-
-    def finish(self, call: ServerCall, result: ToolResult | None) -> Iterator[bytes]:
-        """Ends a call with its result; None if it is not made."""
-        yield from self._all(call.finish(result))
-
     def _kept(self, status: str, answers: Sequence[ServedAnswer]) -> dict[str, Any]:
-        self.response = self._response(status, answers)
+        response = self._response(status, answers)
         if self._keep is not None:
-            self._keep(self.response)
-        return self.response
+            self._keep(response)
+        return response
 
     @staticmethod
     def _status(answer: ServedAnswer) -> str:
@@ -143,7 +85,7 @@ class ResponsesWriter:
                     yield from self._items[-1].add(fragment)
 
     def _continue(self, kind: ItemKind, text: str, chances: Sequence[dict[str, Any]] = ()) -> Iterator[ItemEvent]:
-        if len(self._items) == self._first or self._items[-1].kind != kind:
+        if not self._items or self._items[-1].kind != kind:
             yield from self._open_kind(kind)
         yield from self._items[-1].add(text, chances)
 
@@ -151,14 +93,9 @@ class ResponsesWriter:
         yield from self._open(GrowingItem(kind, len(self._items)))
 
     def _open_call(self, name: str) -> Iterator[ItemEvent]:
-        index, hosted = len(self._items), self._hosted.called.get(name)
-        if hosted is not None:
-            kind = AskedApproval if name in self._hosted.asking else ServerCall
-            yield from self._open(kind(index, hosted))
-            return
         tool = next((tool for tool in self._body.functions if tool.name == name), None)
         own = (name, None) if tool is None else (tool.own_name, tool.namespace)
-        yield from self._open(GrowingItem("function_call", index, *own))
+        yield from self._open(GrowingItem("function_call", len(self._items), *own))
 
     def _open(self, item: GrowingItem) -> Iterator[ItemEvent]:
         yield from self._close()
@@ -183,7 +120,7 @@ class ResponsesWriter:
         body, last = self._body, len(self._items) - 1
         output = [item.json("completed" if item.index < last else status) for item in self._items] if answers else []
         return {
-            "id": f"resp_{self._plan.request.run_id}",
+            "id": f"resp_{self.plan.request.run_id}",
             "object": "response",
             "created_at": self._created,
             "completed_at": int(time.time()) if status == "completed" else None,
@@ -193,7 +130,7 @@ class ResponsesWriter:
             "incomplete_details": _why_incomplete(answers[-1]) if answers and status == "incomplete" else None,
             "instructions": body.instructions,
             "max_output_tokens": body.max_output_tokens,
-            "model": self._plan.name,
+            "model": self.plan.name,
             "output": output,
             "parallel_tool_calls": body.parallel_tool_calls is not False,
             "previous_response_id": body.previous_response_id,
@@ -202,12 +139,12 @@ class ResponsesWriter:
             "temperature": body.temperature,
             "text": {"format": _format(body)},
             "tool_choice": body.tool_choice or "auto",
-            "tools": [*map(_shown, body.functions), *(one.model_dump(exclude_none=True) for one in body.servers)],
+            "tools": list(map(_shown, body.functions)),
             "top_p": 1.0 if body.top_p is None else body.top_p,
             "top_logprobs": body.top_logprobs,
             "truncation": "disabled",
             "metadata": body.metadata or {},
-            "seed": self._plan.request.seed,  # our own field: repeats the answer
+            "seed": self.plan.request.seed,  # our own field: repeats the answer
             "usage": _usage(answers) if answers else None,
         }
 

@@ -1,36 +1,33 @@
-"""``/v1/responses``: a chat in another format, with its answer as items, and calls of the user's tools."""
+"""``/v1/responses``: a chat in another format, with its answer as items."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import functools
 from contextlib import AsyncExitStack
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
 
 from engine.server.bodies import large_body
+from engine.server.chat import plan_chat
 from engine.server.context import ServerContext
-from engine.server.hosted_tools import hosted_tools
-from engine.server.response_plans import ResponsePlans
-from engine.server.response_rounds import PATH, ResponseRounds
+from engine.server.errors import ApiError
 from engine.server.response_writer import ResponsesWriter
-from engine.server.responses_request import ResponsesRequest
+from engine.server.responses_request import ResponsesRequest, chat_of, renamed
 from engine.server.serving import RunResponse
+
+PATH = "/v1/responses"
 
 
 def routes(context: ServerContext) -> list[Route]:
-    async def respond(request: Request) -> ASGIApp:
+    async def respond(request: Request) -> RunResponse:
         async with AsyncExitStack() as room:
             body = await room.enter_async_context(large_body(request, context, ResponsesRequest))
-            hosted = await hosted_tools(context.tools, body.servers, (tool.name for tool in body.functions))
-            plans = await asyncio.to_thread(ResponsePlans, context, body, hosted)
-            writer = ResponsesWriter(plans.first, body, plans.keep, hosted, plans.listed)
-            if context.tools is not None and body.servers:
-                rest = room.pop_all()
-                return ResponseRounds(context, context.tools, plans, writer, rest, is_streamed=bool(body.stream))
-        return RunResponse(context, (plans.first,), writer, PATH, is_streamed=bool(body.stream))
+            writer = await asyncio.to_thread(_writer, context, body)
+        return RunResponse(context, (writer.plan,), writer, PATH, is_streamed=bool(body.stream))
 
     async def kept(request: Request) -> Response:
         return JSONResponse(context.kept.find(request.path_params["name"]))
@@ -45,3 +42,28 @@ def routes(context: ServerContext) -> list[Route]:
         Route(f"{PATH}/{{name}}", kept, methods=["GET"]),
         Route(f"{PATH}/{{name}}", forget, methods=["DELETE"]),
     ]
+
+
+def _writer(context: ServerContext, sent: ResponsesRequest) -> ResponsesWriter:
+    """Plans a response's run, and returns what will write it.
+
+    Raises:
+        ApiError: it cannot be run as requested.
+    """
+    kept = context.kept
+    conversation = kept.open(sent.input, sent.previous_response_id)
+    body = sent.model_copy(update={"input": conversation.items})
+    try:
+        chat = chat_of(body)
+        try:
+            plan = plan_chat(context, chat)
+        except ApiError as error:
+            raise renamed(error, body, chat) from None
+    except ApiError as error:
+        if conversation.items != sent.input and (error.param or "").startswith("input."):
+            error.param = "input"  # its places are others than those of what was sent
+        raise
+    if plan.format_field == "response_format":
+        plan = dataclasses.replace(plan, format_field="text.format")
+    is_kept = sent.store is not False and kept.has_room(conversation)
+    return ResponsesWriter(plan, sent, functools.partial(kept.keep, conversation) if is_kept else None)

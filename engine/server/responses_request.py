@@ -9,7 +9,6 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from engine.server.bodies import in_words
 from engine.server.errors import ApiError, unread, unsupported
 from engine.server.formats import NamedSchema
-from engine.server.hosted_request import ServerTools, refuse_addresses
 from engine.server.images import input_image
 from engine.server.schemas import MOST_MESSAGES, MOST_TOOLS, AnyLength, AnySeed, ChatRequest, ModelName, StreamOptions
 from engine.server.strict import Ignored, NeutralFields, Strict, own_tools
@@ -54,9 +53,6 @@ class ResponseTool(Strict):
         return self.name if self.namespace is None else self.name.removeprefix(in_namespace(self.namespace, ""))
 
 
-OneTool = Annotated[ResponseTool | ServerTools, Field(discriminator="type")]
-
-
 class ReasoningOptions(Strict):
     """The options of thinking; a thought is sent whole, so no summary of it is made."""
 
@@ -97,7 +93,7 @@ class ResponsesRequest(NeutralFields):
     max_output_tokens: AnyLength = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     seed: AnySeed = None
-    tools: Annotated[list[OneTool], Field(max_length=MOST_TOOLS)] | None = None
+    tools: Annotated[list[ResponseTool], Field(max_length=MOST_TOOLS)] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
     reasoning: ReasoningOptions | None = None
@@ -120,7 +116,7 @@ class ResponsesRequest(NeutralFields):
     thinking_token_budget: int | None = None
     image_tokens: int | None = None
     top_logprobs: int | None = None
-    max_tool_calls: Annotated[int, Field(ge=0)] | None = None  # of the user's tools
+    max_tool_calls: Annotated[int, Field(ge=0)] | None = None  # of tools that a server runs, which this one does not
     prompt: Any = None
 
     NEUTRAL = {  # noqa: RUF012 - declared a ClassVar in the base class
@@ -137,18 +133,12 @@ class ResponsesRequest(NeutralFields):
     @classmethod
     def _drop_tools_of_others(cls, tools: Any, info: ValidationInfo) -> Any:
         """Takes tools out of their namespaces; passes over those that only OpenAI has, such as its search."""
-        refuse_addresses(tools)
-        return own_tools(_without_namespaces(tools), info, lambda tool: tool["type"] in ("function", "mcp"))
+        return own_tools(_without_namespaces(tools), info, lambda tool: tool["type"] == "function")
 
     @property
     def functions(self) -> list[ResponseTool]:
         """The functions that the client runs."""
-        return [tool for tool in self.tools or () if isinstance(tool, ResponseTool)]
-
-    @property
-    def servers(self) -> list[ServerTools]:
-        """The servers whose tools are run here."""
-        return [tool for tool in self.tools or () if isinstance(tool, ServerTools)]
+        return self.tools or []
 
     @property
     def has_logprobs(self) -> bool:

@@ -18,7 +18,6 @@ from engine.server.app import build_app
 from engine.server.context import ServerContext
 from engine.server.options import ServerOptions
 from engine.server.protocol import BoundedProtocol
-from engine.server.user_tools import UserTools
 from engine.service import Scheduler
 
 GRACE_SECONDS = 3  # for running answers, after their runs are cancelled
@@ -60,11 +59,10 @@ class RunningServer:
     """Serves a scheduler's model from ``start`` to ``stop``; both from any thread. The scheduler is not stopped.
 
     Args:
-        tools: that clients may use.
     """
 
-    def __init__(self, scheduler: Scheduler, options: ServerOptions, tools: UserTools | None = None) -> None:
-        self._context = ServerContext(scheduler, options, tools)
+    def __init__(self, scheduler: Scheduler, options: ServerOptions) -> None:
+        self._context = ServerContext(scheduler, options)
         self.live = self._context.live  # the requests that are being answered
         self.url = ""  # the address, http://127.0.0.1:port, from the start on
         self._uvicorn: _Uvicorn | None = None

@@ -93,13 +93,6 @@ class Connection:
             return ToolResult(why, True, time.monotonic() - began)
         return read_result(raw, time.monotonic() - began)
 
-    async def reached(self) -> ToolServerState:
-        """Returns the state once the server is ready or has failed; one that has ended is started again."""
-        if (self._task is None or self._task.done()) and time.monotonic() >= self._next_try:
-            self.start()
-        await self._ready.wait()
-        return self.state
-
     async def _connected(self) -> Client:
         if self._task is None or self._task.done():
             wait = self._next_try - time.monotonic()

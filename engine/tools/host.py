@@ -82,13 +82,6 @@ class ToolHost:
         """
         return self._submitted(tool.server, lambda: asyncio.to_thread(misfit, arguments, tool.parameters))
 
-    def reach(self, server: str) -> Future[ToolServerState]:
-        """Waits until a server is ready or has failed; one that has ended is started again, after its pause.
-
-        The future raises ``SafelightError`` if the server is not declared.
-        """
-        return self._submitted(server, lambda: self._reach(server))
-
     def restart(self, name: str) -> None:
         """Ends a server and starts it again; does not wait for it."""
         with self._lock:
@@ -178,9 +171,6 @@ class ToolHost:
         if found.server.identity != tool.identity:
             raise SafelightError(f"{tool.server} is another server now")
         return await found.call(tool.name, arguments, seconds)
-
-    async def _reach(self, server: str) -> ToolServerState:
-        return await self._connection(server).reached()
 
     def _connection(self, server: str) -> Connection:
         found = self._connections.get(server)

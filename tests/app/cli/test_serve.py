@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,11 +16,7 @@ import pytest
 
 from app.cli import loading, options, serve, stopping
 from app.cli.main import main
-from app.cli.tune_runs import data_folder
-from app.tools.leave import Leave
-from app.tools.store import ToolStore
 from engine import SafelightError
-from engine.tools.declared import ToolServer
 
 PLAIN_SERVER = Path(__file__).parents[2] / "engine" / "tools" / "plain_server.py"
 
@@ -80,41 +75,6 @@ def test_a_given_key_is_not_shown_and_a_warning_is(
     assert "my-key" not in said.out + said.err
     assert f"Bearer ${options.KEY_VARIABLE}" in said.out
     assert "can be reached from other machines" in said.err
-
-
-def test_tools_that_are_on_are_offered_and_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = (sys.executable, ("-S", "-E", str(PLAIN_SERVER)))
-    sums, off = ToolServer("sums", *command), ToolServer("off", *command, is_on=False)
-    store = ToolStore(data_folder())
-    store.write((sums, off, ToolServer("gone", "/no/such/program")), Leave().offering(sums, "fail", offers=False))
-    answers: list[Any] = []
-
-    def ask(url: str) -> None:
-        for label in ("sums", "off"):
-            body = {"input": "Hi", "tools": [{"type": "mcp", "server_label": label}]}
-            answers.append(httpx2.post(f"{url}/v1/responses", json=body, headers={"X-Api-Key": "my-key"}).json())
-
-    monkeypatch.setenv(options.KEY_VARIABLE, "my-key")
-    ending_when_it_listens(monkeypatch, ask)
-    assert main(["serve", "--mcp", "--json"]) == 0
-    said = capsys.readouterr()
-    assert set(json.loads(said.out)) == {"url", "api_key"}
-    assert said.err.splitlines() == [
-        "safelight: tools of sums: add, wait",
-        "safelight: gone cannot be started: no such file or directory: /no/such/program",
-        "safelight: safelight-skills cannot use tools, as its chat template has none; choose another model",
-    ]
-    assert answers[1]["error"]["message"] == "There is no tool server called 'off'; there is 'sums', 'gone'."
-    assert answers[0]["error"]["param"] == "tools"  # of which the small model can use none
-
-
-def test_without_a_tool_server_there_is_nothing_to_offer(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "--mcp"]) == 2
-    assert capsys.readouterr().err == (
-        "safelight: no tool server is switched on; add one in the window, in the settings under Tools\n"
-    )
 
 
 def test_bad_options_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,7 @@ from engine.events import (
     PrefillFinished,
     StepFinished,
 )
-from engine.server import RunningServer, ServerOptions, UserTools
+from engine.server import RunningServer, ServerOptions
 from engine.service import Backend, LoadFailed, LoadRequest, ModelLoaded, Scheduler
 from engine.text.tags import TAGS
 from tests.fake_engine import FakeEngine
@@ -196,11 +196,9 @@ def within(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
 
 
 @contextmanager
-def serving(
-    backend: Backend, model: str = "scripted", tools: UserTools | None = None, **options: Any
-) -> Iterator[Served]:
+def serving(backend: Backend, model: str = "scripted", **options: Any) -> Iterator[Served]:
     scheduler, arrivals = Scheduler(backend), Arrivals()
-    server = RunningServer(scheduler, ServerOptions(api_key=KEY, **options), tools)
+    server = RunningServer(scheduler, ServerOptions(api_key=KEY, **options))
     try:
         if model:
             scheduler.load(LoadRequest(model, model), arrivals)
