@@ -69,8 +69,6 @@ def endpoint_name(endpoint: str) -> str:
         "/v1/completions": tr("Completion"),
         "/v1/fim/completions": tr("Gap"),
         "/infill": tr("Gap"),
-        "/v1/edit/completions": tr("Edit"),
-        "/v1/apply/completions": tr("Edit"),
         "/v1/responses": tr("Response"),
         "/v1/messages": tr("Message"),
         "/api/chat": tr("Chat"),

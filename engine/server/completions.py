@@ -40,9 +40,7 @@ def routes(context: ServerContext) -> list[Route]:
     async def fill(request: Request) -> RunResponse:
         body = await read_body(request, context, FimRequest)
         found = await asyncio.to_thread(plan_completions, context, body)
-        return RunResponse(
-            context, found, FimWriter(found, body), FIM_PATH, is_streamed=bool(body.stream), follows_one=True
-        )
+        return RunResponse(context, found, FimWriter(found, body), FIM_PATH, is_streamed=bool(body.stream))
 
     return [Route(PATH, answer, methods=["POST"]), Route(FIM_PATH, fill, methods=["POST"])]
 

@@ -13,7 +13,6 @@ from engine.server.images import ServedPictures
 from engine.server.kept import KeptResponses
 from engine.server.live import LiveRequests
 from engine.server.metrics import Metrics
-from engine.server.newest import NewestRequests
 from engine.server.options import ServerOptions
 from engine.service import LoadedModel, Scheduler
 
@@ -30,7 +29,6 @@ class ServerContext:
     is_stopping: bool = False
     pictures: ServedPictures = field(default_factory=ServedPictures)
     kept: KeptResponses = field(default_factory=KeptResponses)
-    newest: NewestRequests = field(default_factory=NewestRequests)
     large_bodies: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:

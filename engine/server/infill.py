@@ -112,7 +112,7 @@ def routes(context: ServerContext) -> list[Route]:
             return JSONResponse(_selected(_ended(model), body.response_fields))
         found = await asyncio.to_thread(_plan, context, body)
         writer = InfillWriter(found, body)
-        return RunResponse(context, found, writer, PATH, is_streamed=bool(body.stream), follows_one=True)
+        return RunResponse(context, found, writer, PATH, is_streamed=bool(body.stream))
 
     return [Route(PATH, fill, methods=["POST"])]
 

@@ -51,8 +51,6 @@ ROUTES = (
     Documented("/v1/completions", "OpenAI's completions of a prompt, or of the gap before a suffix", CompletionRequest),
     Documented("/v1/fim/completions", "Mistral's and Inception's: the text of a gap", FimRequest),
     Documented("/infill", "llama-server's: the text of a gap in code", InfillRequest),
-    Documented("/v1/edit/completions", "Inception's next edit of a region of code", ChatRequest),
-    Documented("/v1/apply/completions", "Inception's: a change merged into code", ChatRequest),
     Documented("/v1/responses", "OpenAI's responses, kept in memory for a while", ResponsesRequest),
     Documented("/v1/messages", "Anthropic's messages", MessagesRequest),
     Documented("/v1/messages/count_tokens", "Tokens of a message's prompt", MessagesRequest),

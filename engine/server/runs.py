@@ -127,7 +127,7 @@ class ServedRun:
         self._watcher: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._started = 0.0
-        self._is_late = self._is_followed = False
+        self._is_late = False
         self._begun: set[str] = set()  # ids of runs
         self._prompt_tokens = 0
         self._state: LiveState = "cancelled"
@@ -179,12 +179,6 @@ class ServedRun:
     def _expire(self) -> None:
         self._is_late = True
         self._cancel.set()
-
-    def give_up(self) -> None:
-        """Ends the runs: the client has asked for something else."""
-        self._is_followed = True
-        self._cancel.set()
-        self._context.scheduler.wake()
 
     def drop(self, run_id: str) -> None:
         """Ends one of several runs, whose rest is not needed."""
@@ -251,8 +245,6 @@ class ServedRun:
             self._state = "failed"
             limit = self._context.options.request_seconds
             return ApiError(503, f"The answer took longer than {limit:g} seconds.", code="timeout", headers=final)
-        if self._is_followed:
-            return ApiError(409, "A newer request of this client took its place.", code="superseded", headers=final)
         if self._context.is_stopping:
             return ApiError(503, "The server is stopping.", code="stopping", headers=final)
         return ApiError(503, "The run was cancelled on the server's side.", code="cancelled", headers=final)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from typing import Any, Protocol, TypeAlias
 
 from starlette.responses import JSONResponse
@@ -130,11 +129,7 @@ class Answering:
 
 
 class RunResponse:
-    """An ASGI application that runs the plans of one request and writes their answers, one of each.
-
-    Args:
-        follows_one: it ends an earlier request of the same client to such a route, unless that asked for the same.
-    """
+    """An ASGI application that runs the plans of one request and writes their answers, one of each."""
 
     def __init__(
         self,
@@ -144,26 +139,21 @@ class RunResponse:
         endpoint: str,
         *,
         is_streamed: bool,
-        follows_one: bool = False,
     ) -> None:
         self._context, self._plans, self._writer = context, plans, writer
-        self._endpoint, self._is_streamed, self._follows_one = endpoint, is_streamed, follows_one
+        self._endpoint, self._is_streamed = endpoint, is_streamed
         self._answering = Answering(context, plans)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request, client = self._plans[0].request, client_of(scope)
-        async with self._answering.run(self._endpoint, client) as run:
+        async with self._answering.run(self._endpoint, client_of(scope)) as run:
             run.watch(receive)
-            asked = (request.text, request.suffix, request.messages)
-            takes_over = self._context.newest.taking_over(client, asked, run.give_up)
-            with takes_over if self._follows_one else nullcontext():
-                try:
-                    if self._is_streamed:
-                        await send_stream(self._stream(run), send, self._writer.content_type)
-                    else:
-                        await JSONResponse(await self._whole(run))(scope, receive, send)
-                finally:
-                    self._answering.count()
+            try:
+                if self._is_streamed:
+                    await send_stream(self._stream(run), send, self._writer.content_type)
+                else:
+                    await JSONResponse(await self._whole(run))(scope, receive, send)
+            finally:
+                self._answering.count()
 
     async def _whole(self, run: ServedRun) -> dict[str, Any] | list[dict[str, Any]]:
         answers = self._answering.answers

@@ -82,17 +82,6 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
         "input_extra": [{"filename": "d.py", "text": "d\n", "time": [1, 2]}], "t_max_predict_ms": 250, "n_cmpl": 2,
         "samplers": ["top_k"], "response_fields": ["content", "timings/prompt_n", "truncated"], "stream": False,
     }),
-    ("/v1/edit/completions", {
-        "model": "mercury-coder", "max_tokens": 8, "stream": True, "vllm_xargs": QUICK, "messages": [{
-            "role": "user",
-            "content": "<|current_file_content|>\na\n<|code_to_edit|>\nb<|cursor|>\n<|/code_to_edit|>\nc\n"
-            "<|/current_file_content|>\n<|edit_diff_history|>\n-b\n+c\n<|/edit_diff_history|>",
-        }],
-    }),
-    ("/v1/apply/completions", {"max_tokens": 8, "vllm_xargs": QUICK, "messages": [{
-        "role": "user",
-        "content": "<|original_code|>\na\n<|/original_code|>\n<|update_snippet|>\nb\n<|/update_snippet|>",
-    }]}),
     ("/v1/completions", {
         "prompt": [[5, 6, 7], [2, 3]], **SAMPLED, "n": 2, "echo": True, "logprobs": 1, "max_tokens": 1, "stream": True,
         "stream_options": {"include_usage": True, "continuous_usage_stats": True},

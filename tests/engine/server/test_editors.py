@@ -13,8 +13,6 @@ import openai
 import pytest
 
 from engine.catalog import SKILLS, WEDLM
-from engine.server.edit_request import NO_EDIT, applied_edit, next_edit
-from engine.server.errors import ApiError
 from engine.service import LocalBackend, RunRequest
 from engine.text.gap_markers import GapFile
 from tests.engine.gap_models import causal_folder
@@ -84,18 +82,6 @@ ZED = {
     "max_tokens": 64,
     "stop": ["<|endoftext|>", "<|file_sep|>"],
 }
-REGION = "def half(number):\n    return numbr / 2"
-
-
-def mercury(region: str, behind: str = "\n") -> str:
-    """A next edit as Zed (nothing behind the region) and Continue (a line break) write it."""
-    return (
-        "<|recently_viewed_code_snippets|>\n<|recently_viewed_code_snippet|>\ncode_snippet_file_path: a.py\nA = 1\n"
-        "<|/recently_viewed_code_snippet|>\n<|/recently_viewed_code_snippets|>\n<|current_file_content|>\n"
-        f"current_file_path: half.py\nimport math\n<|code_to_edit|>\n{region}{behind}<|/code_to_edit|>\nprint(half(4))"
-        "\n<|/current_file_content|>\n<|edit_diff_history|>\n--- half.py\n+++ half.py\n-x\n+number\n"
-        "<|/edit_diff_history|>\n"
-    )
 
 
 class GapEngine(ScriptedEngine):
@@ -260,110 +246,6 @@ def test_ollama_fills_a_gap_of_a_raw_prompt(served: Served, engine: GapEngine) -
     assert (engine.asked[0].text, engine.asked[0].suffix) == (PREFIX, SUFFIX)
 
 
-@pytest.mark.parametrize("behind", ["\n", ""], ids=["Continue", "Zed"])
-def test_a_next_edit_is_the_rewritten_region_in_a_fence(served: Served, engine: GapEngine, behind: str) -> None:
-    engine.says = REGION.replace("numbr", "number")
-    cursor = REGION.replace("numbr", "numb<|cursor|>r")
-    body = {"model": "mercury-coder", "messages": [{"role": "user", "content": mercury(cursor, behind)}]}
-    found = served.http.post("/v1/edit/completions", json=body).json()
-    assert found["object"] == "edit.completion"
-    message = found["choices"][0]["message"]
-    assert message == {"role": "assistant", "content": f"```\n{engine.says}\n```"}
-    assert found["usage"]["reasoning_tokens"] == 0
-    assert "cached_input_tokens" in found["usage"]
-    prompt = engine.prompts[-1][0]["content"]
-    assert "numb<|cursor|>r" in prompt
-    assert "code_snippet_file_path: a.py" in prompt
-    assert "+number" in prompt
-    system = {"role": "system", "content": "You are an editor."}
-    stream = {
-        **body,
-        "messages": [system, *body["messages"]],
-        "max_tokens": 1024,
-        "presence_penalty": 1,
-        "stream": True,
-    }
-    chunks = events(served.http.post("/v1/edit/completions", json=stream))
-    assert "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks) == message["content"]
-
-
-def test_an_edit_that_changes_nothing_or_is_cut_is_none(served: Served, engine: GapEngine) -> None:
-    body = {"messages": [{"role": "user", "content": mercury(REGION)}]}
-
-    def said(**more: Any) -> str:
-        answer = served.http.post("/v1/edit/completions", json={**body, **more})
-        return str(answer.json()["choices"][0]["message"]["content"])
-
-    engine.says = f"```python\n{REGION}\n```"
-    assert said() == NO_EDIT
-    engine.says = "x" * 500
-    assert said() == NO_EDIT
-    assert said(max_tokens=4) == NO_EDIT
-
-
-def test_a_next_edit_begins_with_the_region_under_noise(served: Served, engine: GapEngine) -> None:
-    region = "x = 1"
-    body = {"messages": [{"role": "user", "content": mercury(region)}], "seed": 1}
-    served.http.post("/v1/edit/completions", json=body)
-    changes = engine.requests[-1].changes
-    kept = {place: token for place, token in changes[0].edits if place < len(region)}
-    assert 0 < len(kept) < len(region)
-    assert all(token == 100 + ord(region[place]) for place, token in kept.items())
-    served.http.post("/v1/edit/completions", json=body)
-    assert engine.requests[-1].changes == changes
-
-
-def test_a_long_context_is_cut_and_the_region_stays(engine: GapEngine) -> None:
-    engine.context = 900
-    with serving(engine) as small:
-        content = mercury(REGION).replace("import math", "import math\n" * 100).replace("A = 1", "A = 1\n" * 100)
-        answer = small.http.post("/v1/edit/completions", json={"messages": [{"role": "user", "content": content}]})
-        assert answer.status_code == 200
-        prompt = engine.prompts[-1][0]["content"]
-        assert f"<|code_to_edit|>\n{REGION}\n<|/code_to_edit|>" in prompt
-        assert "A = 1" not in prompt
-        assert prompt.count("import math") < 100
-        long = mercury("x = 1\n" * 400)
-        answer = small.http.post("/v1/edit/completions", json={"messages": [{"role": "user", "content": long}]})
-        status, field, said = refused(answer)
-        assert (status, field) == (400, "messages")
-        assert "too long" in said
-
-
-def test_a_change_is_applied_to_the_whole_code(served: Served, engine: GapEngine) -> None:
-    content = f"<|original_code|>\n{REGION}\n<|/original_code|>\n\n<|update_snippet|>\nnumber\n<|/update_snippet|>"
-    engine.says = REGION.replace("numbr", "number")
-    body = {"model": "mercury-edit", "messages": [{"role": "user", "content": content}], "max_tokens": 1000}
-    found = served.http.post("/v1/apply/completions", json=body).json()
-    assert found["choices"][0]["message"]["content"] == engine.says
-    with pytest.raises(ApiError, match="update_snippet"):
-        applied_edit("<|original_code|>x<|/original_code|>")
-    with pytest.raises(ApiError, match="code_to_edit"):
-        next_edit("Please edit.")
-
-
-def test_code_keeps_its_line_breaks_and_loses_a_fence_and_marks() -> None:
-    edit = next_edit(mercury("\n    x = 1\n"))
-    assert edit.code == "\n    x = 1\n"
-    for answer in (
-        "    x = 2",
-        "```\n    x = 2\n```",
-        "    x = 2\n```",
-        "    x = 2\n<|/current_file_content|>",
-        "<|code_to_edit|>\n    x <|cursor|>= 2\n<|/code_to_edit|>",
-    ):
-        assert edit.written(answer) == "\n    x = 2\n"
-
-
-def test_an_answer_that_runs_on_into_the_code_behind_is_cut() -> None:
-    edit = next_edit(mercury(REGION))
-    better = REGION.replace("numbr", "number")
-    assert edit.written(f"{better}\n\nprint(half(4))\n") == better
-    assert edit.written(f"{better}\nprint(half(5))") == f"{better}\nprint(half(5))"
-    closed = next_edit(mercury(REGION).replace("print(half(4))", "}"))
-    assert closed.written(f"{better}\n}}") == f"{better}\n}}"
-
-
 def test_markers_that_a_model_has_itself_are_left_in_its_prompt(tmp_path: Path) -> None:
     tokens = ("<|endoftext|>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_sep|>", "<|repo_name|>")
     folder = causal_folder(tmp_path / "model", tokens)
@@ -378,59 +260,12 @@ def test_markers_that_a_model_has_itself_are_left_in_its_prompt(tmp_path: Path) 
         assert read["usage"]["prompt_tokens"] == raw["usage"]["prompt_tokens"]
 
 
-def test_a_newer_infill_of_the_client_ends_the_last_one_within_a_step(served: Served, engine: GapEngine) -> None:
-    engine.hold = True
-    answers: list[Any] = []
-    first = threading.Thread(target=lambda: answers.append(served.http.post("/infill", json=LLAMA_VIM)))
-    first.start()
-    assert within(lambda: served.scheduler.running == 1)
-    typed = {**LLAMA_VIM, "prompt": LINE + "n"}
-    second = threading.Thread(target=lambda: answers.append(served.http.post("/infill", json=typed)))
-    second.start()
-    assert within(lambda: len(served.server.live.snapshot()) == 2 and len(engine.asked) >= 1)
-    assert within(lambda: engine.asked[0].cancel.is_set())
-    engine.gate.release()
-    first.join()
-    assert answers[0].status_code == 409
-    assert answers[0].json()["error"]["code"] == "superseded"
-    assert engine.steps_run == 0
-    engine.hold = False
-    for _ in range(10):
-        engine.gate.release()
-    second.join()
-    assert answers[1].json()["content"] == "number / 2"
-
-
-def test_another_client_and_another_route_end_nothing(served: Served, engine: GapEngine) -> None:
-    engine.hold = True
-    answers: list[Any] = []
-
-    def ask(path: str, body: Any, client: str) -> threading.Thread:
-        def post() -> None:
-            answers.append(served.http.post(path, json=body, headers={"User-Agent": client}))
-
-        thread = threading.Thread(target=post)
-        thread.start()
-        return thread
-
-    asks = [ask("/infill", LLAMA_VIM, "one"), ask("/infill", {**LLAMA_VIM, "prompt": "x"}, "other")]
-    asks += [ask("/v1/completions", {**MINUET, "model": "scripted", "prompt": word}, "one") for word in ("a", "b")]
-    assert within(lambda: len(served.server.live.snapshot()) == 4)
-    engine.hold = False
-    for _ in range(20):
-        engine.gate.release()
-    for one in asks:
-        one.join()
-    assert [answer.status_code for answer in answers] == [200] * 4
-
-
 @pytest.mark.parametrize(
     ("path", "body"),
     [
         ("/infill", LLAMA_VIM),
         ("/v1/completions", {**MINUET, "model": "scripted"}),
         ("/v1/fim/completions", MISTRAL),
-        ("/v1/edit/completions", {"messages": [{"role": "user", "content": mercury(REGION)}], "stream": True}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -497,9 +332,6 @@ def test_a_real_model_fills_a_gap_for_openai_s_client_and_another_says_which_can
         assert "insert" in shown["capabilities"]
         assert ".Suffix" in shown["template"]
         assert served.http.get("/v1/models").json()["data"][0]["gaps"] is True
-        body = {"messages": [{"role": "user", "content": mercury("robot")}], "max_tokens": 32}
-        edit = served.http.post("/v1/edit/completions", json=body)
-        assert edit.json()["object"] == "edit.completion"
     with serving(LocalBackend(), WEDLM) as served:
         assert served.http.get("/v1/models").json()["data"][0]["gaps"] is False
         for path, sent in (("/infill", LLAMA_VIM), ("/v1/completions", asked), ("/v1/fim/completions", asked)):
