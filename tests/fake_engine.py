@@ -122,6 +122,8 @@ class FakeEngine(LocalBackend):
         self.caches: list[object] = []  # handed to each run
         self.steps_run = 0
         self.name = "safelight-skills"
+        self.device = "cpu"
+        self.placement = SimpleNamespace(reason=Sentence("no CUDA device is available"), is_news=False)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -158,13 +160,13 @@ class FakeEngine(LocalBackend):
             config=SimpleNamespace(canvas_length=LENGTH, vocab_size=64, max_position_embeddings=self.context),
             generation_defaults=self.defaults,
             parameter_count=1_600_000,
-            device="cpu",
+            device=self.device,
             family=SimpleNamespace(
                 decoders=self.decoders,
                 default_decoder=self.decoders[-1],
                 own_first=(self.decoders[-1], *self.decoders[:-1]),
             ),
-            placement=SimpleNamespace(reason=Sentence("no CUDA device is available")),
+            placement=self.placement,
             compute_path=Sentence("plain torch: the weights are not packed"),
             threads=threads or 1,
             load_seconds=0.1,

@@ -23,6 +23,7 @@ from engine.decoding.written_run import mask_of
 from engine.errors import SafelightError
 from engine.events import Influence
 from engine.layers.kv_cache import KVCache
+from engine.memory.experimental import in_fp64
 from engine.models.causal.config import CausalConfig
 from engine.types import Row, Tokens
 
@@ -128,7 +129,7 @@ def _logits(read: Callable[[Tensor], Tensor], canvas: Tensor, temperature: float
 
 def _kl(before: Tensor, after: Tensor) -> Tensor:
     """Returns KL(before || after) of logits (R, V), in nats: float64 (R,)."""
-    log_p, log_q = (torch.log_softmax(logits.double(), dim=-1) for logits in (before, after))
+    log_p, log_q = (torch.log_softmax(in_fp64(logits), dim=-1) for logits in (before, after))
     return (log_p.exp() * (log_p - log_q)).sum(dim=-1).clamp_min(0.0)
 
 

@@ -40,6 +40,7 @@ from engine.events import (
     StepFinished,
 )
 from engine.layers.kv_cache import KVCache
+from engine.memory.experimental import in_fp64
 from engine.tasks.decisions.answers import DOUBT, LabelRead
 from engine.tasks.decisions.layout import NOISE, Layout
 from engine.types import Cancel, Tokens
@@ -192,8 +193,8 @@ class _Rows:
         """Computes the results from logits (S, V) and the labels' tokens (S, L, I)."""
         parts: list[tuple[Tensor, ...]] = []
         for rows, own in zip(torch.split(logits, ROWS), torch.split(ids, ROWS), strict=True):
-            logprobs = torch.log_softmax(rows.double(), dim=-1)
-            labels = logprobs.gather(1, own.flatten(1)).clamp_min(LEAST).view(own.shape)
+            logprobs = torch.log_softmax(in_fp64(rows), dim=-1)
+            labels = logprobs.gather(1, own.flatten(1).to(logprobs.device)).clamp_min(LEAST).view(own.shape)
             best = logprobs.topk(min(max(1, top_k), rows.shape[1]), dim=-1)
             entropy = -(logprobs.exp() * logprobs).sum(dim=-1)
             parts.append((rows.argmax(dim=-1), entropy, labels, best.indices, best.values.exp()))

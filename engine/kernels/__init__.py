@@ -37,6 +37,8 @@ def why_plain(device: torch.device) -> str | None:
     """Returns the reason why kernels do not run on a device, in words; None if they do."""
     if device.type not in ("cuda", "meta"):
         return "the kernels need an NVIDIA GPU"
+    if device.type == "cuda" and torch.version.hip is not None:
+        return "the kernels are written for NVIDIA GPUs"
     version = _version(device)
     if version < LEAST_CAPABILITY:
         return f"the GPU's compute capability {version[0]}.{version[1]} is below 8.0"

@@ -25,6 +25,7 @@ from engine.threads import choose_threads
 
 LEAST_IN_BF16 = 2**24  # numbers of a model from which products in bf16 gain more on a CPU than their conversions cost
 DESKTOP = 2_000_000_000  # bytes of a card that Windows' desktop and a browser take sooner or later
+OWN_MEMORY = ("cuda", "xpu")  # devices with memory of their own; Apple's is the machine's
 CONTEXT = 32_768  # tokens planned for by default, or the model's positions if it has fewer
 
 
@@ -200,20 +201,21 @@ def require_room(plan: Plan) -> None:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Returns memory that a model could take now, including this process's own: of a CUDA device, or of the machine."""
+    """Returns memory that a model could take now, including this process's own: of a card, or of the machine."""
     spare = spare_bytes(device)
-    if device.type == "cuda":
+    if device.type in OWN_MEMORY:
         return spare
     own: int = psutil.Process().memory_info().rss  # type: ignore[no-untyped-call, unused-ignore]
     return spare + min(own, footprint.PROCESS)
 
 
 def spare_bytes(device: torch.device) -> int:
-    """Returns memory that this process could take now in addition: of a CUDA device, or of the machine."""
-    if device.type == "cuda":
-        (free, total), own = torch.cuda.mem_get_info(device), torch.cuda.memory_reserved(device)
-        idle = own - torch.cuda.memory_allocated(device)  # torch's own, taken and unused
-        return max(0, free + idle - kept_for_desktop(free, total, own + footprint.LEAST_CUDA_CONTEXT))
+    """Returns memory that this process could take now in addition: of a card, or of the machine."""
+    if device.type in OWN_MEMORY:
+        card = torch.get_device_module(device)
+        (free, total), own = card.mem_get_info(device), card.memory_reserved(device)
+        idle = own - card.memory_allocated(device)  # torch's own, taken and unused
+        return max(0, int(free + idle) - kept_for_desktop(free, total, own + footprint.LEAST_CUDA_CONTEXT))
     available: int = psutil.virtual_memory().available  # type: ignore[no-untyped-call, unused-ignore]
     return available
 
@@ -228,10 +230,12 @@ def kept_for_desktop(free: int, total: int, own: int) -> int:
 
 
 def total_bytes(device: torch.device) -> int:
-    """Returns the total memory of a CUDA device, or of the machine."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[1]
-    total: int = psutil.virtual_memory().total  # type: ignore[no-untyped-call, unused-ignore]
+    """Returns the total memory of a card, or of the machine."""
+    total: int
+    if device.type in OWN_MEMORY:
+        _, total = torch.get_device_module(device).mem_get_info(device)
+        return total
+    total = psutil.virtual_memory().total  # type: ignore[no-untyped-call, unused-ignore]
     return total
 
 

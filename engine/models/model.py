@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,12 @@ from engine.layers.embedding import Predicted
 from engine.layers.kv_cache import KVCache
 from engine.layers.packed_linear import for_processor, packed_weights
 from engine.memory.device import Placement, choose
+from engine.memory.experimental import NAMES
 from engine.memory.footprint import Mode
 from engine.memory.plan import device_memory, free_bytes, require_room, spare_bytes
 from engine.memory.several import run_bytes
 from engine.models.defaults import generation_defaults
+from engine.models.device_check import settle
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import ModelFolder
 from engine.models.network import Network
@@ -280,8 +282,8 @@ def load_model(
 
     Args:
         path_or_id: a folder with config.json, tokenizer.json and safetensors, a GGUF file, or an embedded model's id.
-        device: "auto", "cpu", "cuda" or "cuda:N".
-        dtype: "float32", "bfloat16" or "auto": bfloat16 on CUDA, with packed weights, and for a large bf16 model on a
+        device: "auto", "cpu", "cuda", "cuda:N", or an experimental one: "xpu", "mps".
+        dtype: "float32", "bfloat16" or "auto": bfloat16 on a card, with packed weights, and for a large bf16 model on a
             CPU that multiplies bf16 fast; else float32.
         quantization: "auto" (packed weights stay as they are, others are packed only if they would not fit), or a name
             of ``engine.quant.PRECISIONS``.
@@ -295,9 +297,15 @@ def load_model(
     started = time.perf_counter()
     opened, tokenizer, template, defaults = _read(path_or_id)
     folder, config = opened.path, opened.config
-    found = opened.plan(min(LEAST_CONTEXT, config.max_position_embeddings), quantization, device, dtype)
-    require_room(found)
+    settle(device)
+    context = min(LEAST_CONTEXT, config.max_position_embeddings)
+    found = opened.plan(context, quantization, device, dtype)
     placement = choose(device, found.dtype)
+    if placement.is_experimental and device == "auto" and not found.fits:
+        found = opened.plan(context, quantization, "cpu", dtype)
+        why = Sentence("{name} has too little memory for this model", name=NAMES[placement.device.type])
+        placement = replace(choose("cpu", found.dtype), reason=why, is_news=True)
+    require_room(found)
     counted = choose_threads(config, threads)
     weights = opened.weights(quantization, placement.device, placement.dtype, found.precision)
     network = weights.load(progress, cancel)

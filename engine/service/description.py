@@ -48,6 +48,7 @@ def describe(model: Model, request: LoadRequest, identity: ModelIdentity, capabi
         threads=model.threads,
         kernels=model.compute_path,
         device_reason=model.placement.reason,
+        is_news=model.placement.is_news,
         image_cost=None if model.vision is None else model.vision.cost,
         capabilities=capabilities,
         decoders=model.family.own_first,

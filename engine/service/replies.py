@@ -41,6 +41,7 @@ class LoadedModel:
     threads: int = 0  # CPU threads that a pass takes; 0 on a GPU
     kernels: str = ""  # which kernels compute, in words
     device_reason: str = ""  # why this device, in words
+    is_news: bool = False  # users should read that reason: an experimental device is used, or is not
     image_cost: ImageCost | None = None  # None: it cannot see
     adapter: str | None = None  # the folder or id of its adapter
     adapter_title: str = ""

@@ -51,7 +51,7 @@ def _now() -> str:
 
 
 @functools.cache
-def _app_version() -> str:
+def app_version() -> str:
     from importlib import metadata  # takes a while, as it imports the e-mail package
 
     try:
@@ -106,12 +106,12 @@ class TraceHeader:
     output_format: OutputFormat | None = None  # the format of the answer
     id: str = field(default_factory=new_id)
     created: str = field(default_factory=_now)  # ISO 8601, UTC
-    app_version: str = field(default_factory=_app_version)
+    app_version: str = field(default_factory=app_version)
 
     @staticmethod
     def fresh() -> dict[str, Any]:
         """Returns a new identity for a copy: id, time and version."""
-        return {"id": new_id(), "created": _now(), "app_version": _app_version()}
+        return {"id": new_id(), "created": _now(), "app_version": app_version()}
 
     @property
     def canvas_length(self) -> int:

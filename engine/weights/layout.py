@@ -125,7 +125,7 @@ class State:
 
     def device_of(self, path: str) -> torch.device:
         """Returns the device that a tensor of the network stays on."""
-        is_parked = path.startswith(VISION) and self.device.type == "cuda"
+        is_parked = path.startswith(VISION) and self.device.type not in ("cpu", "meta")
         return torch.device("cpu") if is_parked else self.device
 
     def final_bytes(self, path: str) -> int:
