@@ -87,6 +87,8 @@ def load(args: argparse.Namespace, scheduler: Scheduler, stop: threading.Event, 
                 return None
     if outlet.problem or scheduler.model is None:
         raise SafelightError(outlet.problem or f"{name} could not be loaded")
+    if scheduler.model.is_news:
+        terminal.say(scheduler.model.device_reason)
     return scheduler.model
 
 

@@ -180,6 +180,9 @@ def add_model(parser: argparse.ArgumentParser, default: str) -> None:
     add_seed(add_loading(parser, default))
 
 
+DEVICES = "auto, cpu, cuda or cuda:N; experimental: xpu, mps (default: auto)"
+
+
 def add_loading(parser: argparse.ArgumentParser, default: str) -> argparse._ArgumentGroup:
     """Adds ``--model``, ``--adapter``, ``--device``, ``--dtype``, ``--quantization`` and ``--threads``; returns their
     group."""
@@ -196,7 +199,7 @@ def add_loading(parser: argparse.ArgumentParser, default: str) -> argparse._Argu
         metavar="DIR_OR_ID",
         help="a LoRA adapter's folder, or the name of an embedded one, which also selects its model",
     )
-    group.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto)")
+    group.add_argument("--device", default="auto", metavar="NAME", help=DEVICES)
     group.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="(default: auto)")
     add_quantization(group)
     group.add_argument(

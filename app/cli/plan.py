@@ -61,7 +61,7 @@ def add(commands: options.Commands) -> None:
     )
     options.add_quantization(parser)
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto)")
+    place.add_argument("--device", default="auto", metavar="NAME", help=options.DEVICES)
     place.add_argument(
         "--card",
         metavar="CARD",

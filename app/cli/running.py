@@ -75,6 +75,8 @@ def load(args: argparse.Namespace, default: str) -> Model:
         )
         if args.adapter is not None:
             engine.load_adapter(model, args.adapter)
+    if model.placement.is_news:
+        terminal.say(model.placement.reason)
     return model
 
 

@@ -31,7 +31,10 @@ def machine_line(machine: Machine) -> str:
 
 def note_line(note: Note) -> str:
     """Says what is so with the card, and what to do about it."""
-    other = tr("Safelight computes on NVIDIA cards only, so models run on the processor here.")
+    other = tr(
+        "Safelight is made for NVIDIA cards. Others are experimental: one that PyTorch supports is checked when a "
+        "model is loaded, else the processor computes."
+    )
     if getattr(sys, "frozen", False):
         get = tr("This copy of Safelight was built without CUDA; install the one with CUDA.")
     else:
@@ -45,7 +48,10 @@ def note_line(note: Note) -> str:
         ),
         "AMD": tr("{other} An AMD card can be used through a server: see “Remote engines” below.", other=other),
         "Intel": other,
-        "Apple": tr("Safelight does not compute on a Mac's graphics yet, so models run on the processor."),
+        "Apple": tr(
+            "A Mac's graphics are experimental: they are checked when a model is loaded, and if they are wrong, the "
+            "processor computes."
+        ),
         "small card": tr("DiffusionGemma 26B needs a card of 24 GB; this model fits yours."),
     }[note]
 

@@ -67,8 +67,9 @@ class Indicators(QObject):
             self._topbar.chooser.show_model(*(automatic or (model.path_or_id, model.title)))
             size = parameters(model.parameter_count) if model.parameter_count else ""
             where = tr("remote") if is_remote(model.path_or_id) else model.device.upper()
+            untried = tr("experimental") if model.is_news and model.device != "cpu" else ""
             text_alone = tr("text only") if only_text(model) else ""
-            facts = (size, where, text_alone, model.adapter_title)
+            facts = (size, where, untried, text_alone, model.adapter_title)
             self._topbar.facts.setText(" · ".join(filter(None, facts)))
             self._strip.show_values(model.defaults)
             self._strip.allow(model.settings, only_text(model), checks=not is_embedded(model.path_or_id))

@@ -15,14 +15,17 @@ from engine import kernels
 from engine.doctor import four_bits
 from engine.doctor.reporter import Found, Reporter
 from engine.kernels import measured
+from engine.memory.experimental import NAMES, experimental, verdict
 
 PACKAGES = ("safelight", "torch", "triton", "numpy", "safetensors", "tokenizers", "transformers")
 
 
 def run(reporter: Reporter, _device: str, _quick: bool) -> None:
     """Reports the facts of this machine."""
-    device = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+    has_card = torch.cuda.is_available() and experimental() is None
+    device = torch.device("cuda", 0) if has_card else torch.device("cpu")
     reporter.fact("device", str(device))
+    _experimental_fact(reporter)
     reporter.fact("system", f"{platform.system()} {platform.release()}, {platform.machine()}")
     reporter.fact("Python", platform.python_version())
     for package in PACKAGES:
@@ -37,6 +40,15 @@ def run(reporter: Reporter, _device: str, _quick: bool) -> None:
         reporter.check("the card is seen", lambda: (False, f"torch {torch.__version__} sees no CUDA device: {smi}"))
     else:
         reporter.left_out("a card", f"no CUDA device; {kernels.why_plain(device)}")
+
+
+def _experimental_fact(reporter: Reporter) -> None:
+    """Names a device that the checks leave out, and what was found when a model was first loaded on it."""
+    device = experimental()
+    if device is not None:
+        why = verdict(device)
+        found = "not checked yet" if why is None else why or "right in its check"
+        reporter.fact("experimental device", f"{device}, {NAMES[device.type]}: {found}")
 
 
 def _processor_facts(reporter: Reporter) -> None:

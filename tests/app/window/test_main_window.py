@@ -23,6 +23,7 @@ from pytestqt.qtbot import QtBot
 from app.window.main_window import MainWindow
 from app.window.pages import PAGES
 from engine import SKILLS, SUDOKU
+from tests.fake_engine import FakeEngine
 
 Open = Callable[..., MainWindow]
 
@@ -52,6 +53,19 @@ def test_sending_waits_for_the_model_and_says_so(qtbot: QtBot, open_window: Open
     assert composer.send.isEnabled()
     assert not window.indicators.progress.isVisible()
     assert window.topbar.facts.text() == "1.6 M parameters · CPU"
+
+
+def test_a_device_that_was_never_tried_is_said_to_be_experimental(
+    qtbot: QtBot, open_window: Open, fake: FakeEngine
+) -> None:
+    window = open_window(model=None)
+    fake.placement.is_news = True
+    for device, shown in (("mps:0", "MPS:0 · experimental"), ("cpu", "CPU")):
+        fake.device, fake.placement.reason = device, f"{device} is what it is"
+        window.context.load(SKILLS)
+        qtbot.waitUntil(lambda: window.topbar.facts.text().endswith(shown))  # noqa: B023
+        assert window.topbar.facts.text() == f"1.6 M parameters · {shown}"
+        assert f"Reason for this device: {device} is what it is." in window.status.labels["device"].toolTip()
 
 
 def test_escape_stops_and_keeps_what_there_is(qtbot: QtBot, open_window: Open, fake: Any) -> None:
