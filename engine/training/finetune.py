@@ -13,7 +13,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -25,6 +25,7 @@ from engine.adapters.writing import save_adapter
 from engine.errors import SafelightError, quoted
 from engine.files import explained, read_text, write_text
 from engine.fingerprint import fingerprint
+from engine.memory.experimental import experimental
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.model import Model, load_model
 from engine.training.checkpointing import STATE, gather, scatter, under, write_state
@@ -64,6 +65,8 @@ def train_adapter(run: AdapterRun, cancel: Cancel | None = None) -> Iterator[Tra
     Raises:
         SafelightError: bad data, not enough memory, a folder with another run in it, or a loss that is not finite.
     """
+    if run.device == "auto" and experimental() is not None:
+        run = replace(run, device="cpu")  # an experimental device was not checked for gradients
     folder = catalog.resolve(run.model)
     facts = _facts(run, folder)
     reached = _check_folder(run.out, facts)

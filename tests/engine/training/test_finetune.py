@@ -20,6 +20,7 @@ from engine import GenerationConfig, SafelightError, kernels
 from engine.adapters.targets import attach, new_adapters
 from engine.config import GELU, Activation
 from engine.layers.packed_linear import PackedLinear, packed_weights
+from engine.memory import device
 from engine.models.diffusion_gemma.layout import TARGETS
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import INT4, INT8, NF4, Scheme, pack, unpack
@@ -434,6 +435,15 @@ def test_a_run_taken_up_again_ends_in_the_same_bits(
         for key, tensor in whole.items():
             assert torch.equal(tensor, parts[key]), key
     assert any(tensor.any() for key, tensor in ends[0][1].items() if ".lora_B." in key)
+
+
+def test_a_run_stays_on_the_processor_where_a_card_is_experimental(
+    base: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **_: torch.device("mps"))
+    monkeypatch.setattr(device, "verdict", lambda _: "")  # it would be loaded there
+    records = train_adapter(run_of(base, tmp_path, TINY_UNIFORM, data=data, device="auto"))
+    assert next(record.device for record in records if isinstance(record, TrainingStarted)) == "cpu"
 
 
 def test_a_run_killed_before_its_last_adapter_was_written_writes_it(base: Path, data: Path, tmp_path: Path) -> None:
