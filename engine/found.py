@@ -218,12 +218,12 @@ class _Search:
             self._refuse(repository, store, "none", "it holds no language model")
 
     def _refuse(self, path: Path, store: Store, why: Why, detail: str, name: str = "") -> None:
-        self.found.append(FoundModel(_name(name or model_title(path)), path, store, 0, "", why, detail))
+        self.found.append(FoundModel(printable(name or model_title(path)), path, store, 0, "", why, detail))
 
     def _add_file(self, file: Path, store: Store, name: str = "") -> None:
         name, parts = name or model_title(file), gguf_parts(file)
         sizes = [_size(part) for part in parts]
-        family = _name(gguf_architecture(file))
+        family = printable(gguf_architecture(file))
         if family == "clip":  # what a model sees with
             return
         why: Why = "" if family in (*LOADABLE_GGUF, *IMPORTED_GGUF) else "family"
@@ -232,7 +232,9 @@ class _Search:
             why, detail = "damaged", f"{parts[sizes.index(None)].name} is missing; download it again"
         elif not family:
             why, detail = "damaged", "its file is damaged, or not in the form GGUF; download it again"
-        self.found.append(FoundModel(_name(name), file, store, sum(size or 0 for size in sizes), family, why, detail))
+        self.found.append(
+            FoundModel(printable(name), file, store, sum(size or 0 for size in sizes), family, why, detail)
+        )
 
     def _add_folder(self, folder: Path, store: Store, names: Sequence[str]) -> None:
         shards = [name for name in names if name.endswith(".safetensors")]
@@ -246,8 +248,8 @@ class _Search:
         except SafelightError as error:
             config, why, detail = {}, "damaged", str(error)
         else:
-            family = _name(config.get("model_type"))
-            form = _form(config)
+            family = printable(config.get("model_type"))
+            form = form_of(config)
             if not family:
                 why, detail = "none", "its config.json names no family"
             elif family not in MODEL_TYPES:
@@ -259,14 +261,14 @@ class _Search:
             elif lost := _lost(shards, sizes):
                 why, detail = "damaged", f"{lost} is missing; download it again"
         found = sum(size or 0 for size in sizes.values())
-        self.found.append(FoundModel(_name(model_title(folder)), folder, store, found, family, why, detail))
+        self.found.append(FoundModel(printable(model_title(folder)), folder, store, found, family, why, detail))
 
 
-def _form(config: dict[str, Any]) -> str:
+def form_of(config: dict[str, Any]) -> str:
     """Returns how a config says that the weights are packed; empty if they are plain."""
     declared = config.get("quantization_config")
     if isinstance(declared, dict):
-        return _name(declared.get("quant_method") or "unknown")
+        return printable(declared.get("quant_method") or "unknown")
     return "mlx" if isinstance(config.get("quantization"), dict) else ""  # as its converter writes
 
 
@@ -279,7 +281,7 @@ def _lost(shards: Sequence[str], sizes: dict[str, int | None]) -> str:
     return f"one of {max(counts)} files of weights" if missing else ""
 
 
-def _name(text: object) -> str:
+def printable(text: object) -> str:
     """Returns a name out of a file as one line of printable characters; empty if it is no text."""
     return "".join(sign if sign.isprintable() else "?" for sign in text[:LONGEST]) if isinstance(text, str) else ""
 

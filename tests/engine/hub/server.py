@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import unquote, urlsplit
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 LFS_FROM = 10_000  # bytes; smaller files are stored in git itself
 PIECE = 16_384
+JSON = {"Content-Type": "application/json"}
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Hub:
     """What is served, and how. ``drops`` ends the next answers for large files after so many bytes."""
 
     files: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    models: list[dict[str, Any]] = field(default_factory=list)  # that a search finds
+    asked: list[str] = field(default_factory=list)  # paths and queries
     drops: list[int] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)  # of the next answers, instead of what was asked for
     flips: Counter[str] = field(default_factory=Counter)  # how often a file is yet to be sent with a wrong byte
@@ -53,6 +57,14 @@ class Hub:
     def sent_of(self, file: str) -> list[Sent]:
         return [sent for sent in self.sent if sent.file == file]
 
+    def found(self, asked: dict[str, list[str]]) -> list[dict[str, Any]]:
+        """What a search finds, as the real hub answers it: only the fields that were asked for, beside two."""
+        fields = {"_id", "id", *asked["expand"]}
+        found = [model for model in self.models if asked["search"][0].lower() in str(model["id"]).lower()]
+        found = [model for model in found if asked["filter"][0] in model["tags"]]
+        found.sort(key=lambda model: -model[asked["sort"][0]])
+        return [{key: model[key] for key in model.keys() & fields} for model in found[: int(asked["limit"][0])]]
+
     def listing(self, repo: str) -> dict[str, object]:
         siblings = []
         for name, content in self.files[repo].items():
@@ -63,6 +75,21 @@ class Hub:
                 entry["lfs"] = {"size": len(content), "sha256": sha, "pointerSize": 134}
             siblings.append(entry)
         return {"id": repo, "modelId": repo, "sha": REVISION, "siblings": siblings, "private": False, "tags": []}
+
+
+def model(repo: str, kind: str = "qwen2", *tags: str, downloads: object = 1, **more: Any) -> dict[str, Any]:
+    """One that a search finds, in the shape of the real hub."""
+    config: dict[str, Any] = {"architectures": ["Qwen2ForCausalLM"], "model_type": kind}
+    if method := more.pop("quant_method", ""):
+        config["quantization_config"] = {"quant_method": method}
+    siblings = [{"rfilename": name} for name in (".gitattributes", "README.md", "config.json", "model.safetensors")]
+    found: dict[str, Any] = {
+        "_id": "621ffdc036468d709f17434d", "id": repo, "modelId": repo, "author": repo.split("/")[0], "sha": REVISION,
+        "downloads": downloads, "likes": 1, "library_name": "transformers", "pipeline_tag": "text-generation",
+        "tags": ["transformers", "safetensors", kind, "text-generation", *tags], "config": config, "private": False,
+        "safetensors": {"parameters": {"BF16": 1}, "total": 1}, "gated": False, "siblings": siblings,
+    }  # fmt: skip
+    return found | more
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -83,17 +110,20 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         hub, path = self.hub, unquote(urlsplit(self.path).path)
         hub.requests += 1
+        hub.asked.append(self.path)
         if hub.statuses and (status := hub.statuses.pop(0)):
             return self._refuse(status)
         if path.startswith("/cdn/"):
             return self._send_file(*path.removeprefix("/cdn/").split("|"))
         if hub.token and self.headers.get("Authorization") != f"Bearer {hub.token}":
             return self._refuse(401 if "Authorization" not in self.headers else 403, "GatedRepo")
+        if path == "/api/models":
+            return self._send(json.dumps(hub.found(parse_qs(urlsplit(self.path).query))).encode(), JSON)
         if found := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/revision/[^/]+)?", path):
             if found[1] not in hub.files:
                 return self._refuse(404, "RepoNotFound")
             hub.listed += 1
-            return self._send(json.dumps(hub.listing(found[1])).encode(), {"Content-Type": "application/json"})
+            return self._send(json.dumps(hub.listing(found[1])).encode(), JSON)
         found = re.fullmatch(rf"/([^/]+/[^/]+)/resolve/(?:main|{REVISION})/(.+)", path)
         if found is None or found[2] not in hub.files.get(found[1], {}):
             return self._refuse(404, "EntryNotFound")
