@@ -13,6 +13,7 @@ from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QMessageBox
 
 from app.context import AppContext
+from app.design.controls import focus_in_view
 from app.design.question import ask
 from app.models import hero_words, tasks, words
 from app.models.entries import FOLDERS, Action, ModelEntry, Place, entries, place_of, source_of
@@ -25,11 +26,13 @@ from app.models.page import ModelsPage
 from app.models.remote_controller import RemoteController
 from app.models.row_states import RowStates
 from app.models.rows import ModelRow
+from app.models.search_models import HubSearch
 from app.models.work import ModelWork, TokenStore
 from app.system.i18n import tr
 from app.system.secret import HUB_TOKEN, Secret
 from engine import PUBLISHED, PublishedModel, SafelightError
 from engine.hub.download import ClosedError
+from engine.hub_cache import repo_of, snapshot_of
 from engine.model_files import is_gguf, model_at
 
 HUB = "https://huggingface.co"
@@ -55,7 +58,7 @@ class ModelsController(QObject):
     ) -> None:
         super().__init__()
         self._context, self._folder = context, context.folders.models  # made when something is written to it
-        self._published, self._hub = published, endpoint or HUB
+        self._published, self._hub = published, (endpoint or os.environ.get("HF_ENDPOINT") or HUB).rstrip("/")
         self.jobs = Jobs(self)
         self._local = LocalFolders(context.settings)
         tokens = tokens or Secret(HUB_TOKEN)
@@ -65,6 +68,7 @@ class ModelsController(QObject):
         self.look = MachineLook(self.jobs, lambda: context.machine(), self._held, self._has_disk)
         self._places: dict[str, Place] = {}  # of rows, kept while the page is shown so that none moves away
         self._entries: dict[str, ModelEntry] = {}
+        self._wanted: dict[str, ModelEntry] = {}  # found on the hub, and not begun to be downloaded
         self._added: set[str] = set()  # files that were just chosen and are not read yet
         self._ready: list[tuple[str, str]] | None = None
         self._swept = False
@@ -72,9 +76,11 @@ class ModelsController(QObject):
         self.question: QMessageBox | None = None
         self.widget = self.page = ModelsPage()
         self.found = FoundModels(self.jobs, self._plans, self._local, self.page.found, lambda: self._states.holder)
+        self.search = HubSearch(self.jobs, self._plans, self.page.hub, self._hub, lambda: self._states.holder)
         self.setParent(self.page)  # so that no signal arrives once the page is destroyed
         self.remote = RemoteController(context, self.page.servers)
-        context.at_end(self.jobs.shutdown)
+        context.at_end(self.search.close)
+        context.at_end(self.jobs.shutdown)  # which is called first
         self._connect()
         self._show_model()
         self._show_offline()
@@ -86,6 +92,7 @@ class ModelsController(QObject):
         self.page.file_chosen.connect(self.add_file)
         self.page.found.used.connect(self._use)
         self.found.failed.connect(self.page.notice.show_message)
+        self.search.chosen.connect(self._download)
         self.remote.changed.connect(self._offer)
         self.look.changed.connect(self._show_machine)
         self.look.failed.connect(self.page.notice.show_message)
@@ -127,6 +134,7 @@ class ModelsController(QObject):
         if offline == self._work.offline.is_set():
             return
         (self._work.offline.set if offline else self._work.offline.clear)()
+        self.search.set_offline(offline)
         if offline:
             for key in self.jobs.heavy_keys:
                 if self.jobs.phase(key, "download") is not None:
@@ -160,9 +168,13 @@ class ModelsController(QObject):
                 tr("{folder} holds more than the {count} that are listed", folder=self._folder, count=FOLDERS)
             )
         shown_elsewhere = {folder for key, folder in self._work.converting.items() if key != str(folder)}
+        known = {entry.key for entry in found}
+        self._wanted = {key: entry for key, entry in self._wanted.items() if key not in known}
+        found = (*found, *self._wanted.values())
         self._entries = {e.key: e for e in found if not (e.state == "unpacked" and e.folder in shown_elsewhere)}
         self._states.entries = self._entries
         self.found.leave_out({entry.folder for entry in self._entries.values() if entry.state != "absent"})
+        self.search.know({repo: e for e in self._entries.values() if (repo := e.repo or repo_of(e.folder))})
         self._offer()
         return True
 
@@ -215,6 +227,16 @@ class ModelsController(QObject):
         entry = self._entries.get(path)
         if entry is not None and entry.is_ready:
             self._context.load(entry.load_id)
+
+    @Slot(object)
+    def _download(self, entry: ModelEntry) -> None:
+        """Puts a model of the hub on the list and begins its download."""
+        if entry.key not in self._entries:
+            self._wanted[entry.key] = entry
+            self.refresh()
+        if entry.key in self.page.rows:
+            focus_in_view(self.page.rows[entry.key])  # which gives the focus to its button
+            self._do(entry.key, "download")
 
     @Slot(str)
     def add_file(self, file: str | Path) -> None:
@@ -338,6 +360,7 @@ class ModelsController(QObject):
                 self._context.unload()
             case "remove":
                 self._local.remove(entry.folder)
+                self._wanted.pop(key, None)
                 self.refresh()
             case "resume" if entry.state == "unpacked":
                 if (source := source_of(entry, self._entries.values())) is not None:
@@ -400,6 +423,14 @@ class ModelsController(QObject):
         if ended.kind == "plan":
             self._plan_ended(ended)
             return
+        if ended.kind in ("search", "closer"):
+            self.search.take(ended)
+            return
+        if ended.kind == "download" and ended.result in ("ready", "cancelled"):
+            self._wanted.pop(ended.key, None)
+            place, entry = snapshot_of(ended.key), self._entries.get(ended.key)
+            if ended.result == "ready" and place is not None and entry is not None and entry.group == "stored":
+                self._local.add(place)
         self._states.progress.pop(ended.key, None)
         if ended.kind == "convert":
             self._work.converting.pop(ended.key, None)
@@ -422,6 +453,7 @@ class ModelsController(QObject):
 
     def _plan_ended(self, ended: JobEnded) -> None:
         self._plans.take(ended)
+        self.search.say()
         if ended.key not in self._entries:
             self.found.counted(ended.key)
             return

@@ -96,7 +96,7 @@ def actions(
             return ()
         return ("cancel",) if kind == "verify" else ("pause", "cancel")
     if entry.state == "absent":
-        return ("download",)
+        return ("download",) if entry.group == "published" else ("download", "remove")
     if entry.state in ("unfinished", "unpacked"):
         return ("resume", "cancel")
     if entry.state == "leftover":
@@ -203,7 +203,7 @@ def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> ModelEntry
         sees=whole and _sees(place or earlier),
         is_gated=model.is_gated,
         can_verify=whole and repo_of(place or earlier) is not None,
-        writes=_writes_of(model.model_type),
+        writes=writes_of(model.model_type),
         licence=tr(model.licence),
         date=model.date,
         tried=model.tried,
@@ -339,10 +339,10 @@ def _sees(model: Path) -> bool:
 
 
 def _writes(model: Path) -> Writes:
-    return _writes_of(_json(model / "config.json").get("model_type"))
+    return writes_of(_json(model / "config.json").get("model_type"))
 
 
-def _writes_of(model_type: object) -> Writes:
+def writes_of(model_type: object) -> Writes:
     if not isinstance(model_type, str):
         return ""
     return "word by word" if model_type in AUTOREGRESSIVE else "diffusion"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QVBoxLayout, QWidget
 
 from app.design.controls import button, flow_of, label
 from app.design.layouts import column_of, row_of
@@ -22,20 +22,17 @@ SHOWN = 5  # rows at first; a row takes a millisecond
 MORE = 10  # that a click adds
 
 
-class FoundRow(QFrame):
-    """One model: its name, what it is and where, whether it fits, and *Use*."""
+class ShortRow(QFrame):
+    """One model: its name, a line on what it is, whether it fits, and a button."""
 
-    def __init__(self, model: FoundModel) -> None:
+    def __init__(self, title: str, line: str, use: QPushButton) -> None:
         super().__init__()
         self.setProperty("role", "model")
-        self.setAccessibleName(model.name)
-        self.use = button(
-            tr("Use"), tr("Use {title}", title=model.name), role="plain", tip=tr("Puts it on your list and loads it")
-        )
+        self.setAccessibleName(title)
+        self.use = use
         self.memory = label("", "fact", wrap=True)
-        facts = label(found_line(model), "fact", wrap=True)
-        facts.setToolTip(shortened(str(model.path)))
-        text = column_of(label(model.name, "model-title", wrap=True), facts, self.memory, spacing=2)
+        self.facts = label(line, "fact", wrap=True)
+        text = column_of(label(title, "model-title", wrap=True), self.facts, self.memory, spacing=2)
         self.setLayout(
             row_of((text, 1), (self.use, 0, Qt.AlignmentFlag.AlignTop), margins=(20, 12, 20, 12), spacing=16)
         )
@@ -57,7 +54,7 @@ class FoundSection(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows: dict[str, FoundRow] = {}  # those that are shown, by path
+        self.rows: dict[str, ShortRow] = {}  # those that are shown, by path
         self._models: tuple[FoundModel, ...] = ()
         self._shows: Callable[[Listed], bool] = lambda _listed: True
         self._most, self._title, self._is_open = SHOWN, "", False
@@ -83,7 +80,7 @@ class FoundSection(QWidget):
         self.refused.setText("\n".join(refused_lines(refused)))
         self._show_refused()
         for place in self._links.keys() - set(places):
-            _drop(self._links.pop(place))
+            drop(self._links.pop(place))
         for place in places:
             if place not in self._links:
                 text = tr("No longer look into {folder}", folder=shortened(place))
@@ -110,11 +107,10 @@ class FoundSection(QWidget):
         left = {str(each.path): each for each in self._models if self._shows(_listed(each))}
         shown = dict(list(left.items())[: self._most])
         for path in self.rows.keys() - shown.keys():
-            _drop(self.rows.pop(path))
+            drop(self.rows.pop(path))
         for place, (path, model) in enumerate(shown.items()):
             if path not in self.rows:
-                self.rows[path] = row = FoundRow(model)
-                row.use.clicked.connect(partial(self.used.emit, path))
+                self.rows[path] = self._row(model)
             if self._column.indexOf(self.rows[path]) != place:
                 self._column.insertWidget(place, self.rows[path])
         self.rows = {path: self.rows[path] for path in shown}
@@ -123,6 +119,13 @@ class FoundSection(QWidget):
         self.more.setAccessibleName(trn("Show {count} more model", "Show {count} more models", others))
         self.more.setVisible(others > 0)
         self.turned.emit()
+
+    def _row(self, model: FoundModel) -> ShortRow:
+        name, tip = tr("Use {title}", title=model.name), tr("Puts it on your list and loads it")
+        use = button(tr("Use"), name, role="plain", tip=tip, clicked=partial(self.used.emit, str(model.path)))
+        row = ShortRow(model.name, found_line(model), use)
+        row.facts.setToolTip(shortened(str(model.path)))
+        return row
 
     @Slot()
     def _show_more(self) -> None:
@@ -146,7 +149,7 @@ def _listed(model: FoundModel) -> Listed:
     return Listed((model.name, model.store, model.family), writes, is_here=True, fits=None)
 
 
-def _drop(widget: QWidget) -> None:
+def drop(widget: QWidget) -> None:
     widget.hide()
     widget.setParent(None)
     widget.deleteLater()

@@ -1,8 +1,8 @@
 """Long work off the GUI thread: heavy jobs one after another, light ones in parallel to them. Knows no model.
 
 A download may take hours, and a memory estimate must not wait for it; a search of the disk must not wait for estimates,
-which import torch: hence three threads. Each starts with its first job. A job is a function of a ``Control``; its
-result or exception is emitted in a ``JobEnded``.
+which import torch; a hub may be slow: hence four threads. Each starts with its first job. A job is a function of a
+``Control``; its result or exception is emitted in a ``JobEnded``.
 A job may block in a call that cannot be stopped, such as a keyring asking for a password. So the threads are Python
 daemon threads, which do not keep the process alive; a ``QThread`` would.
 """
@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import Literal
+from typing import Literal, get_args
 
 from PySide6.QtCore import QObject, Qt, Signal, Slot
 
@@ -24,9 +24,11 @@ from app.system.i18n import tr
 from engine import SafelightError
 from engine.errors import spoken
 
-JobKind = Literal["download", "convert", "verify", "delete", "plan", "token", "probe", "look", "measure", "find"]
+JobKind = Literal[
+    "download", "convert", "verify", "delete", "plan", "token", "probe", "look", "measure", "find", "search", "closer"
+]  # fmt: skip
 HEAVY: tuple[JobKind, ...] = ("download", "convert", "verify")
-LaneName = Literal["heavy", "light", "search"]
+LaneName = Literal["heavy", "light", "search", "hub"]
 Phase = Literal["queued", "running", "pausing", "cancelling"]
 STACK_BYTES = 16 * 2**20  # secondary threads have 0.5 MiB on macOS, too little for tensor libraries
 REPORT_SECONDS = 0.1  # between two progress signals of a job
@@ -146,7 +148,7 @@ class Jobs(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._lanes: dict[LaneName, _Lane] = {}
-        self._queues: dict[LaneName, deque[ModelJob]] = {"heavy": deque(), "light": deque(), "search": deque()}
+        self._queues: dict[LaneName, deque[ModelJob]] = {name: deque() for name in get_args(LaneName)}
         self._running: dict[LaneName, tuple[ModelJob, Control]] = {}
         self._closed = False
 
@@ -192,11 +194,12 @@ class Jobs(QObject):
         self._stop(key, cancel=True)
 
     def stop(self, key: str, kind: JobKind) -> None:
-        """Asks a running light job to stop; a queued one is removed from the queue."""
-        for job in [job for job in self._queues["light"] if (job.key, job.kind) == (key, kind)]:
-            self._queues["light"].remove(job)
+        """Asks a running job that is not heavy to stop; a queued one is removed from the queue."""
+        lane = _lane_of(kind)
+        for job in [job for job in self._queues[lane] if (job.key, job.kind) == (key, kind)]:
+            self._queues[lane].remove(job)
             self.ended.emit(JobEnded(key, kind, stopped=True))
-        running = self._running.get("light")
+        running = self._running.get(lane)
         if running is not None and (running[0].key, running[0].kind) == (key, kind):
             running[1].cancel.set()
         self.changed.emit(key)
@@ -268,4 +271,5 @@ class Jobs(QObject):
 
 
 def _lane_of(kind: JobKind) -> LaneName:
-    return "heavy" if kind in HEAVY else "search" if kind == "find" else "light"
+    others: dict[JobKind, LaneName] = {"find": "search", "search": "hub", "closer": "hub"}
+    return "heavy" if kind in HEAVY else others.get(kind, "light")

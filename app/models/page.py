@@ -20,6 +20,7 @@ from app.models.found_section import FoundSection
 from app.models.hero import Hero
 from app.models.remote_section import RemoteSection
 from app.models.rows import ModelRow
+from app.models.search_section import HubSection
 from app.models.small_models import SmallModels
 from app.models.words import place_title
 from app.state.models.filtering import Listed
@@ -40,7 +41,7 @@ class ModelsPage(ColumnPage):
         self.setAccessibleName(tr("Models"))
         self.rows: dict[str, ModelRow] = {}
         self.hero, self.small, self.bar = Hero(), SmallModels(), CatalogBar()
-        self.found, self.servers = FoundSection(), RemoteSection()
+        self.found, self.hub, self.servers = FoundSection(), HubSection(), RemoteSection()
         self.add_server = button(
             tr("Add a remote engine…"), role="plain", tip=tr("Use a model on another machine or in another program")
         )
@@ -66,6 +67,7 @@ class ModelsPage(ColumnPage):
         }
         self._places: dict[str, Place] = {}
         self.bar.changed.connect(self.filter_rows)
+        self.hub.turned.connect(self._chain)
         self._lay_out()
 
     def _lay_out(self) -> None:
@@ -75,8 +77,9 @@ class ModelsPage(ColumnPage):
         heading = row_of((title, 0, Qt.AlignmentFlag.AlignTop), STRETCH, adding, spacing=8)
         search = column_of(self.bar, self._none, margins=(0, 16, 0, 0), spacing=8)  # above what it filters
         self.show_column(
-            heading, self.found, self.hero, self.place, search, self._own, self.small, self._catalog, self.servers
-        )
+            heading, self.found, self.hero, self.place, search, self._own, self.small, self.hub, self._catalog,
+            self.servers,
+        )  # fmt: skip
 
     def setVisible(self, visible: bool) -> None:
         if visible:
@@ -106,6 +109,7 @@ class ModelsPage(ColumnPage):
         self.filter_rows()
         self._chain()
 
+    @Slot()
     def _chain(self) -> None:
         """Sets the order of the Tab key."""
         stops: dict[Place, list[QWidget]] = {place: [] for place in self._parts}
@@ -120,6 +124,7 @@ class ModelsPage(ColumnPage):
             *stops["own"],
             self.small.fold,
             *stops["small"],
+            *self.hub.tab_order(),
         ]
         chain_tabs(self.add, [*order, *stops["catalog"]])
 
