@@ -431,6 +431,9 @@ class ModelsController(QObject):
             place, entry = snapshot_of(ended.key), self._entries.get(ended.key)
             if ended.result == "ready" and place is not None and entry is not None and entry.group == "stored":
                 self._local.add(place)
+        if ended.kind == "delete" and ended.result:
+            self._local.remove(Path(ended.key))
+            self.found.look()
         self._states.progress.pop(ended.key, None)
         if ended.kind == "convert":
             self._work.converting.pop(ended.key, None)

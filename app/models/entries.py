@@ -111,7 +111,10 @@ def actions(
             found += ["convert", "convert_but_vision"] if entry.sees else ["convert"]
         if entry.can_verify:
             found.append("verify")
-        found.append("remove" if entry.group == "local" else "delete")
+        if entry.group == "local":
+            found.append("remove")
+        if entry.group != "local" or repo_of(entry.folder) is not None:
+            found.append("delete")
     return tuple(found)
 
 

@@ -13,6 +13,7 @@ from app.models.entries import PACKED, ModelEntry
 from app.models.jobs import JobEnded, JobKind, Jobs, ModelJob
 from app.system.i18n import tr
 from app.system.secret import Place, Secret
+from engine.hub_cache import repo_of
 from engine.model_files import model_title
 
 
@@ -64,7 +65,7 @@ class ModelWork:
         """Deletes a model, or the files of an unfinished one."""
         if entry.state in ("unfinished", "leftover", "unpacked"):
             self.submit(entry.key, "delete", tasks.discard(entry, self._folder))
-        elif entry.group in ("published", "stored"):
+        elif entry.group in ("published", "stored") or repo_of(entry.folder) is not None:
             self.submit(entry.key, "delete", tasks.delete(entry, self._folder))
 
 

@@ -91,6 +91,14 @@ def test_from_words_to_a_model_that_can_be_loaded(qtbot: QtBot, hub: Hub, models
     assert models.page.rows[str(snapshot)].title.text() == REPO
     assert (str(snapshot), REPO) in models._context.models
     assert (row.use.text(), row.use.isEnabled()) == ("On your list", False)
+    models.found.look()
+    qtbot.waitUntil(lambda: models.jobs.phase("", "find") is None, timeout=SOON)
+    models._drop(str(snapshot))  # as *Delete* does once it is confirmed
+    qtbot.waitUntil(lambda: str(snapshot) not in models.page.rows, timeout=SOON)
+    qtbot.waitUntil(lambda: models.jobs.phase("", "find") is None, timeout=SOON)
+    assert (row.use.text(), row.use.isEnabled()) == ("Download", True)
+    assert not snapshot.exists()
+    assert not models.page.found.rows
 
 
 def test_a_second_search_replaces_the_first(
