@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.utils import backend_registration
+from torch.utils import _device, backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
@@ -131,7 +131,7 @@ def _tensor(data: object, *, dtype: torch.dtype | None = None, device: torch.dev
 def present(monkeypatch: pytest.MonkeyPatch, twist: Twist | None = None) -> Iterator[torch.device]:
     """Puts the device into this machine, for this thread."""
     device = register()
-    torch.utils._device._device_constructors()  # remembers torch's own functions, before they are replaced
+    _device._device_constructors()  # remembers torch's own functions, before they are replaced
     with monkeypatch.context() as patch, _Mode(twist):
         patch.setattr(torch, "Generator", _Generator)
         patch.setattr(torch, "tensor", _tensor)

@@ -31,7 +31,6 @@ def card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[fake_
     def twisted(made: Tensor) -> Tensor:
         return twists[-1](made) if twists else made
 
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
     monkeypatch.setitem(experimental.NAMES, fake_device.KIND, NAME)
     monkeypatch.setattr(experimental, "_verdicts", {})
@@ -58,15 +57,21 @@ def test_one_that_is_right_is_used_and_remembered(
     assert (str(model.device), model.dtype) == ("fake:0", torch.bfloat16)
     assert model.placement.is_experimental
     assert model.placement.reason == f"{NAME} is experimental: Safelight was never tried on one"
-    ids = model.chat_ids([{"role": "user", "content": "Reverse the word robot."}])
-    *_, last = generate(model, ids, GenerationConfig.replace(model.generation_defaults, max_new_tokens=16))
-    assert isinstance(last, GenerationFinished)
-    assert model.tokenizer.decode(last.tokens) == "tobor"
     as_a_new_process(monkeypatch)
     monkeypatch.setattr(device_check, "why_not", no_check)
     assert str(load_model(SKILLS).device) == "fake:0"
     monkeypatch.setattr(torch, "__version__", "99")  # another torch is another device
     assert experimental.verdict(torch.device("fake", 0)) is None
+
+
+@pytest.mark.slow  # the check compares the same passes
+@pytest.mark.usefixtures("card")
+def test_a_whole_answer_is_written_on_it() -> None:
+    model = load_model(SKILLS)
+    ids = model.chat_ids([{"role": "user", "content": "Reverse the word robot."}])
+    *_, last = generate(model, ids, GenerationConfig.replace(model.generation_defaults, max_new_tokens=16))
+    assert isinstance(last, GenerationFinished)
+    assert model.tokenizer.decode(last.tokens) == "tobor"
 
 
 def wrong(made: Tensor) -> Tensor:
