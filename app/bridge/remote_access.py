@@ -10,6 +10,7 @@ from app.system.i18n import tr
 from app.system.secret import Place, Secret
 from engine.model_files import model_title
 from engine.service import LoadedModel, is_remote
+from engine.tools.declared import is_loopback
 
 
 class RemoteAccess:
@@ -26,8 +27,6 @@ class RemoteAccess:
 
     def is_allowed(self, host: str) -> bool:
         """True if a host may be contacted; offline, only this machine."""
-        from engine.service.remote.address import is_loopback  # imports HTTP, which a start does not need
-
         return not self.is_offline or is_loopback(host)
 
     def reaches(self, path_or_id: str) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import secrets
 from dataclasses import dataclass, field
 
 from engine.errors import SafelightError, quoted
+from engine.tools.declared import is_loopback
 
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]{1,255}")
 _KEY = re.compile(r"[!-~]{1,512}")
@@ -73,7 +73,4 @@ class ServerOptions:
     @property
     def is_loopback(self) -> bool:
         """True if only programs on this machine reach the server."""
-        try:
-            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        return is_loopback(self.host)

@@ -69,10 +69,11 @@ class ToolServer:
 
 def is_loopback(host: str) -> bool:
     """Returns True if a host is this machine, by its name or address alone."""
+    name = host.strip("[]").rstrip(".").lower()
     try:
-        return ip_address(host).is_loopback
+        return ip_address(name).is_loopback
     except ValueError:
-        return host == "localhost"
+        return name == "localhost"
 
 
 def read_servers(raw: Any, name: str = "the declaration") -> tuple[tuple[ToolServer, ...], tuple[str, ...]]:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from engine.errors import SafelightError, quoted
 from engine.service.requests import is_remote
+from engine.tools.declared import is_loopback
 
 LONGEST = 2_048  # characters of an address
 LONGEST_MODEL = 512  # characters of a model's name
@@ -87,14 +88,6 @@ class RemoteAddress:
     def is_near(self) -> bool:
         """True if the server is on this machine."""
         return is_loopback(self.host)
-
-
-def is_loopback(host: str) -> bool:
-    """True if a host's name is one of this machine's own."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.rstrip(".").lower() == "localhost"
 
 
 def _is_host(host: str) -> bool:

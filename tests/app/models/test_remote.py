@@ -209,7 +209,7 @@ def test_a_model_elsewhere_is_let_go_offline(
 ) -> None:
     window = open_window()
     load(qtbot, window, add(qtbot, window, server.endpoint))
-    monkeypatch.setattr("engine.service.remote.address.is_loopback", lambda _host: False)
+    monkeypatch.setattr("app.bridge.remote_access.is_loopback", lambda _host: False)
     window.context.set_offline(True)
     qtbot.waitUntil(lambda: window.context.model is None, timeout=SOON)
     assert "runs on another machine" in window.pages.chat().page.notice.message.text()

@@ -63,7 +63,14 @@ def test_what_is_none_is_refused_in_a_sentence(text: str, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("host", "near"),
-    [("localhost", True), ("127.0.0.2", True), ("[::1]", True), ("box", False), ("10.0.0.1", False)],
+    [
+        ("localhost", True),
+        ("127.0.0.2", True),
+        ("[::1]", True),
+        ("LocalHost.", True),
+        ("box", False),
+        ("10.0.0.1", False),
+    ],
 )
 def test_this_machine_is_known(host: str, near: bool) -> None:
     assert RemoteAddress.parse(f"http://{host}:1").is_near is near
