@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,18 +16,16 @@ from typing import Any, Literal
 
 from engine import windows
 from engine.errors import SafelightError, quoted
-from engine.files import private_folder, read_json, write_text
+from engine.files import listed, private_folder, read_json, write_text
+from engine.hub_cache import REPOSITORY, cache_folder, lost, snapshot_in
 from engine.model_files import (
     LOADABLE_GGUF,
-    REPOSITORY,
     gguf_architecture,
     gguf_models,
     gguf_parts,
     is_gguf,
-    listed,
     model_title,
     ollama_models,
-    snapshot_of,
 )
 
 Store = Literal["Hugging Face", "LM Studio", "Ollama", "llama.cpp", "Jan", "added"]
@@ -50,7 +47,6 @@ MODEL_TYPES = (
 OLLAMA_SERVICE = Path("/usr/share/ollama/.ollama/models")  # of its service on Linux
 FORMS = ("compressed-tensors", "fp8", "fbgemm_fp8", "modelopt", "auto-round", "gptq", "bitsandbytes")
 """The ``quant_method`` of folders whose weights can be read."""
-_SHARD = re.compile(r".+-[0-9]{5}-of-([0-9]{5})\.safetensors")
 
 
 @dataclass(frozen=True)
@@ -81,8 +77,7 @@ def stores() -> Iterator[tuple[Store, Path]]:
     """
     at, get = home(), os.environ.get
     cache = Path(get("XDG_CACHE_HOME") or at / ".cache")
-    hub = get("HF_HUB_CACHE") or get("HUGGINGFACE_HUB_CACHE")
-    yield "Hugging Face", Path(hub) if hub else Path(get("HF_HOME") or cache / "huggingface") / "hub"
+    yield "Hugging Face", cache_folder()
     yield "LM Studio", at / ".lmstudio" / "models"
     yield "LM Studio", at / ".cache" / "lm-studio" / "models"
     own = get("OLLAMA_MODELS")
@@ -209,7 +204,7 @@ class _Search:
                 self.look(folder / name, store, deeper - 1)
 
     def _look_into_repository(self, repository: Path, store: Store) -> None:
-        snapshot, before = snapshot_of(repository), len(self.found)
+        snapshot, before = snapshot_in(repository), len(self.found)
         if snapshot is None:
             self._refuse(repository, store, "damaged", "its download is not finished; download it again")
             return
@@ -258,8 +253,8 @@ class _Search:
                 why, detail = "form", form
             elif not shards:
                 why, detail = "form", "no safetensors"
-            elif lost := _lost(shards, sizes):
-                why, detail = "damaged", f"{lost} is missing; download it again"
+            elif missing := lost(folder, names):
+                why, detail = "damaged", f"{missing} is missing; download it again"
         found = sum(size or 0 for size in sizes.values())
         self.found.append(FoundModel(printable(model_title(folder)), folder, store, found, family, why, detail))
 
@@ -270,15 +265,6 @@ def form_of(config: dict[str, Any]) -> str:
     if isinstance(declared, dict):
         return printable(declared.get("quant_method") or "unknown")
     return "mlx" if isinstance(config.get("quantization"), dict) else ""  # as its converter writes
-
-
-def _lost(shards: Sequence[str], sizes: dict[str, int | None]) -> str:
-    """Returns the name of a shard that is not there, or whose link leads nowhere; empty if all are."""
-    if broken := next((name for name in shards if sizes[name] is None), ""):
-        return broken
-    counts = {int(found[1]) for name in shards if (found := _SHARD.fullmatch(name))}
-    missing = counts and len(shards) < max(counts)
-    return f"one of {max(counts)} files of weights" if missing else ""
 
 
 def printable(text: object) -> str:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Container
+from collections import Counter
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 from engine.errors import SafelightError, quoted
-from engine.files import is_bare_name, read_bytes
+from engine.files import is_bare_name, listed, read_text
 
 _REPO = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}/[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_SHARD = re.compile(r".+-[0-9]{5}-of-([0-9]{5})\.safetensors")
-_PREFIX = "models--"
+_SHARD = re.compile(r"(.+)-[0-9]{5}-of-([0-9]{5})\.safetensors")
+REPOSITORY = "models--"  # how the names of its folders begin
 
 
 def cache_folder() -> Path:
@@ -48,32 +49,42 @@ def repo_folder(repo: str) -> Path:
     """
     if not is_repo(repo):
         raise SafelightError(f"{quoted(repo)} is not the name of a repository; it looks like owner/name")
-    return cache_folder() / (_PREFIX + repo.replace("/", "--"))
+    return cache_folder() / (REPOSITORY + repo.replace("/", "--"))
 
 
 def snapshot_of(repo: str) -> Path | None:
-    """Returns the folder of the newest commit that is here, ``refs/main``; None if there is none, or not all of it."""
-    place = repo_folder(repo)
+    """Returns the folder of the commit that ``snapshot_in`` finds; None if there is none, or not all of it."""
+    folder = snapshot_in(repo_folder(repo))
+    return folder if folder is not None and not lost(folder, listed(folder)) else None
+
+
+def snapshot_in(repository: Path) -> Path | None:
+    """Returns the snapshot of a repository's folder that "main" names, or else the newest; None if there is none."""
+    snapshots = repository / "snapshots"
     try:
-        commit = read_bytes(place / "refs" / "main", 100).decode("ascii").strip()
-        folder = place / "snapshots" / commit
-        return folder if is_commit(commit) and is_whole(folder) else None
-    except (SafelightError, OSError, ValueError):
+        commit = read_text(repository / "refs" / "main", 200).strip()
+    except SafelightError:
+        commit = ""
+    known = [snapshots / name for name in listed(snapshots) if os.path.isdir(snapshots / name)]
+    try:
+        return max(known, key=lambda path: (path.name == commit, os.path.getmtime(path)), default=None)
+    except OSError:  # one was removed meanwhile
         return None
 
 
-def is_whole(folder: Path) -> bool:
-    """Returns True if a folder has a config and weights, with all files of weights in several; no dead links count."""
-    names = {name for name in os.listdir(folder) if os.path.isfile(folder / name)}
-    shards = [found for name in names if (found := _SHARD.fullmatch(name))]
-    counts = {int(shard[1]) for shard in shards}
-    has_weights = len(shards) == sum(counts) if shards else any(name.endswith(".safetensors") for name in names)
-    return "config.json" in names and has_weights
+def lost(folder: Path, names: Iterable[str]) -> str:
+    """Returns what a model's folder, whose content has ``names``, lacks; empty if it is whole. No dead link counts."""
+    weights = [name for name in names if name.endswith(".safetensors")]
+    if dead := next((name for name in ("config.json", *weights) if not os.path.isfile(folder / name)), ""):
+        return dead
+    shards = Counter(found.groups() for name in weights if (found := _SHARD.fullmatch(name)))
+    short = next((count for (_, count), here in shards.items() if here < int(count)), "")
+    return f"one of {int(short)} files of weights" if short else "" if weights else "model.safetensors"
 
 
 def repo_of(snapshot: Path) -> str | None:
     """Returns the repository whose snapshot a folder of the cache is; None for any other folder."""
-    repo = snapshot.parent.parent.name.removeprefix(_PREFIX).replace("--", "/", 1)
+    repo = snapshot.parent.parent.name.removeprefix(REPOSITORY).replace("--", "/", 1)
     is_ours = is_repo(repo) and snapshot.parent.name == "snapshots" and snapshot.is_relative_to(repo_folder(repo))
     return repo if is_ours else None
 

@@ -14,12 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine.errors import SafelightError
-from engine.files import open_regular, read_json, read_text, read_up_to
+from engine.files import MOST_NAMES, listed, open_regular, read_json, read_up_to
+from engine.hub_cache import REPOSITORY, snapshot_in
 
 MOST_PARTS = 1000  # files of a GGUF model
-MOST_NAMES = 5000  # entries of a folder that are looked at
 MANIFEST_BYTES = 2**16  # of a manifest of Ollama's
-REPOSITORY = "models--"  # how the names of folders in the Hugging Face cache begin
 LOADABLE_GGUF = ("llama", "smollm3", "mistral3", "qwen2", "qwen3", "gemma3", "llada", "llada-moe", "dream")
 """The ``general.architecture`` of GGUF files that load without an import."""
 _MAGIC = b"GGUF"
@@ -81,15 +80,6 @@ def gguf_models(folder: Path) -> list[Path]:
     return sorted({gguf_parts(file)[0] for file in files if is_gguf(file)})
 
 
-def listed(folder: Path) -> list[str]:
-    """Returns the printable names in a folder, at most ``MOST_NAMES``; none if it cannot be read."""
-    try:
-        with os.scandir(folder) as found:
-            return [each.name for each in itertools.islice(found, MOST_NAMES) if each.name.isprintable()]
-    except (OSError, ValueError):
-        return []
-
-
 def model_at(path: Path) -> Path:
     """Returns the model that a path stands for: a folder, or the first file of a GGUF model.
 
@@ -97,25 +87,11 @@ def model_at(path: Path) -> Path:
     config or a shard of weights for their folder. Any other path is returned as it is.
     """
     if path.name.startswith(REPOSITORY):
-        path = snapshot_of(path) or path
+        path = snapshot_in(path) or path
     is_of_folder = path.suffix == ".safetensors" or path.name in ("config.json", "model.safetensors.index.json")
     if is_of_folder and os.path.isfile(path) and os.path.isfile(path.parent / "config.json"):
         return path.parent
     return gguf_of(path) or path
-
-
-def snapshot_of(repository: Path) -> Path | None:
-    """Returns the snapshot of a repository in the Hugging Face cache that "main" names, or else the newest; None if
-    there is none."""
-    snapshots = repository / "snapshots"
-    try:
-        commit = read_text(repository / "refs" / "main", 200).strip()
-    except SafelightError:
-        commit = ""
-    known = [name for name in listed(snapshots) if os.path.isdir(snapshots / name)]
-    if commit in known:
-        return snapshots / commit
-    return max((snapshots / name for name in known), key=_age, default=None)
 
 
 def model_title(path: Path) -> str:
@@ -172,10 +148,3 @@ def _start(path: Path, most: int) -> bytes:
             return read_up_to(file, most)
     except (OSError, SafelightError):
         return b""
-
-
-def _age(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0

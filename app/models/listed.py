@@ -11,7 +11,8 @@ from PySide6.QtCore import QSettings
 from app.bridge.remote_access import RemoteAccess, remote_title
 from app.system.i18n import tr
 from engine import SafelightError
-from engine.model_files import gguf_models, is_gguf, listed, model_at
+from engine.files import listed
+from engine.model_files import gguf_models, is_gguf, model_at
 from engine.service import is_remote
 
 FOLDERS, PLACES, SERVERS, KEYED = "models/folders", "models/places", "remote/servers", "remote/keyed"

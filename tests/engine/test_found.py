@@ -12,7 +12,8 @@ import pytest
 from engine import SKILLS, SafelightError, found, load_model
 from engine.catalog import resolve
 from engine.found import FoundModel, find, keep, kept, scan, stores
-from engine.model_files import gguf_parts, is_gguf, model_at, model_title, snapshot_of
+from engine.hub_cache import snapshot_in
+from engine.model_files import gguf_parts, is_gguf, model_at, model_title
 from engine.models.opening import open_model, plan_model
 from tests.engine import gguf_files
 from tests.engine.stores import COMMIT, hugging_face, lm_studio, ollama
@@ -31,6 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(found, "home", lambda: tmp_path)
     monkeypatch.setattr(found, "OLLAMA_SERVICE", tmp_path / "service")
     return tmp_path
@@ -150,10 +152,10 @@ class TestStores:
         snapshot = repository(home)
         other = snapshot.with_name("f" * 40)
         shutil.copytree(snapshot, other, symlinks=True)
-        assert snapshot_of(snapshot.parent.parent) == snapshot
+        assert snapshot_in(snapshot.parent.parent) == snapshot
         (snapshot.parent.parent / "refs" / "main").write_text("\0" * 300)
         os.utime(other, (2e9, 2e9))
-        assert snapshot_of(snapshot.parent.parent) == other
+        assert snapshot_in(snapshot.parent.parent) == other
         assert list(by_name()) == ["org/name"]
 
     def test_several_files_of_a_repository_have_names_of_their_own(self, home: Path, file: Path) -> None:
