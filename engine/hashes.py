@@ -15,7 +15,7 @@ from engine.store_files import MANIFEST
 from engine.types import Cancel
 
 PIECE = 2**22  # bytes read at once
-_HASH = re.compile(r"[0-9a-f]{64}|[0-9a-f]{40}")
+HASH = re.compile(r"[0-9a-f]{64}|[0-9a-f]{40}")
 
 
 def matches(path: Path, digest: str, counted: Callable[[int], None]) -> bool:
@@ -43,13 +43,13 @@ def hashes_of(model: Path) -> dict[Path, str]:
     if os.path.lexists(model / MANIFEST):
         try:
             listed = {name: shard["sha256"] for name, shard in read_json(model / MANIFEST)["files"].items()}
-            if all(is_bare_name(name) and _HASH.fullmatch(digest) for name, digest in listed.items()):
+            if all(is_bare_name(name) and HASH.fullmatch(digest) for name, digest in listed.items()):
                 return {model / name: digest for name, digest in listed.items()}
         except (KeyError, TypeError, AttributeError):
             pass
         raise SafelightError(f"{model / MANIFEST} is damaged; convert the model again")
     links = (path for path in sorted(model.rglob("*")) if path.is_symlink()) if repo_of(model) else ()
-    found = {path: name for path in links if _HASH.fullmatch(name := os.path.basename(os.readlink(path)))}
+    found = {path: name for path in links if HASH.fullmatch(name := os.path.basename(os.readlink(path)))}
     if not found:
         raise SafelightError(f"{model} came without hashes, so it cannot be verified")
     return found

@@ -15,7 +15,8 @@ from app.system.i18n import tr
 from engine import PUBLISHED, EmbeddedModel, PublishedModel, SafelightError
 from engine.catalog import AUTOREGRESSIVE, TALK, Tried, installed
 from engine.files import read_json
-from engine.hub.download import Record, unfinished
+from engine.hub.download import unfinished
+from engine.hub.record import Record
 from engine.hub_cache import repo_of, snapshot_of
 from engine.model_files import gguf_parts, is_gguf, loads_directly, model_title
 from engine.store_files import MANIFEST, PARTIAL
@@ -133,7 +134,7 @@ def entries(
     to_download = [_published(model, folder, sizes) for model in published]
     found += sorted(to_download, key=lambda entry: (entry.writes == "word by word", entry.bytes_total))
     known = {entry.key for entry in found}
-    found += [_unfinished(each) for each in islice(unfinished(folder), FOLDERS) if each.repo not in known]
+    found += [_unfinished(each) for each in islice(unfinished(), FOLDERS) if each.repo not in known]
     taken = {entry.key for entry in found} | {entry.folder for entry in found}
     stored: list[ModelEntry] = []
     for path in _inside(folder):
@@ -184,7 +185,7 @@ def _embedded(model: EmbeddedModel, sizes: _Sizes) -> ModelEntry:
 def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> ModelEntry:
     earlier = folder / model.repo.replace("/", "--")  # where earlier versions put it
     place = snapshot_of(model.repo) or (earlier if os.path.isfile(earlier / "config.json") else None)
-    record = Record.read(model.repo, folder)
+    record = Record.read(model.repo)
     known = 0 if record is None else record.total_bytes
     whole = place is not None and record is None
     return ModelEntry(

@@ -9,7 +9,6 @@ import contextlib
 import functools
 import os
 import shutil
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from secrets import token_hex
@@ -22,34 +21,34 @@ from app.system.secret import Secret
 from engine import PUBLISHED, SafelightError, found, hashes, hub_cache
 from engine.files import clear, is_plain_file
 from engine.hub import download as downloads
-from engine.hub.download import DownloadProgress, is_token
-from engine.hub.record import is_wanted
+from engine.hub.record import DownloadProgress, is_wanted
 from engine.memory.machine import Machine
 from engine.model_files import is_gguf
 from engine.store_files import DRAFT_FOLDER, PARTIAL, is_of_a_conversion
 
 Work = Callable[[Control], object]
 GOING = ".safelight-deleted"  # suffix of a folder that is being deleted
+LONGEST_TOKEN = 500
 EARLIER = "safelight-download.json"  # in the folders that earlier versions downloaded into
 
 
-def download(entry: ModelEntry, folder: Path, endpoint: str | None, tokens: Secret, offline: threading.Event) -> Work:
+def download(entry: ModelEntry, endpoint: str | None, tokens: Secret) -> Work:
     """Downloads a model or resumes its download; its small files are downloaded and checked before the weights."""
 
     def work(control: Control) -> object:
         from engine.models.model import check_small_files  # imports torch
 
-        return downloads.download(
+        downloads.download(
             entry.repo,
-            folder,
             endpoint=endpoint,
-            token=None if offline.is_set() else tokens.read() or None,
-            offline=offline.is_set(),
+            token=tokens.read() or None,
             progress=_passed_on(control),
-            pause=control.pause,
-            cancel=control.cancel,
+            stop=control,
             check=check_small_files,
         )
+        if control.cancel.is_set():
+            downloads.discard(entry.repo)
+        return None
 
     return work
 
@@ -112,7 +111,7 @@ def delete(entry: ModelEntry, folder: Path) -> Work:
     return work
 
 
-def discard(entry: ModelEntry, folder: Path) -> Work:
+def discard(entry: ModelEntry) -> Work:
     """Deletes the files of an unfinished download or conversion."""
 
     def work(_control: Control) -> object:
@@ -121,7 +120,7 @@ def discard(entry: ModelEntry, folder: Path) -> Work:
         elif entry.state == "leftover":
             _discard_leftover(entry.folder)
         else:
-            downloads.discard(entry.repo, folder)
+            downloads.discard(entry.repo)
         return None
 
     return work
@@ -197,7 +196,7 @@ def keep_token(tokens: Secret, token: str) -> Work:
     """Stores the token, or removes the stored one if it is empty; returns where it is stored."""
 
     def work(_control: Control) -> object:
-        if token and not is_token(token):
+        if len(token) > LONGEST_TOKEN or not all("!" <= sign <= "~" for sign in token):
             raise SafelightError(tr("This access token has invalid characters. Enter it again."))
         return tokens.write(token)
 
@@ -207,7 +206,7 @@ def keep_token(tokens: Secret, token: str) -> Work:
 def _passed_on(control: Control) -> Callable[[DownloadProgress], None]:
     def report(progress: DownloadProgress) -> None:
         control.report(
-            progress.share,
+            progress.done_bytes / max(progress.total_bytes, 1),
             progress.done_bytes,
             progress.total_bytes,
             progress.bytes_per_second,

@@ -36,9 +36,7 @@ class ModelWork:
         """Begins or resumes a download. Returns why it may not be; empty if it may."""
         if self.offline.is_set():
             return tr("Offline is on, so nothing is downloaded. Turn it off in the settings first.")
-        self.submit(
-            entry.key, "download", tasks.download(entry, self._folder, self._endpoint, self._tokens, self.offline)
-        )
+        self.submit(entry.key, "download", tasks.download(entry, self._endpoint, self._tokens))
         return ""
 
     def convert(self, source: ModelEntry, shown: ModelEntry, keep_vision: bool = False) -> None:
@@ -64,7 +62,7 @@ class ModelWork:
     def delete(self, entry: ModelEntry) -> None:
         """Deletes a model, or the files of an unfinished one."""
         if entry.state in ("unfinished", "leftover", "unpacked"):
-            self.submit(entry.key, "delete", tasks.discard(entry, self._folder))
+            self.submit(entry.key, "delete", tasks.discard(entry))
         elif entry.group in ("published", "stored") or repo_of(entry.folder) is not None:
             self.submit(entry.key, "delete", tasks.delete(entry, self._folder))
 

@@ -1,19 +1,20 @@
-"""The files of a download, kept in the data folder until all of them are in the Hugging Face cache. Knows no network.
+"""The files of a download, and its progress. Knows no network.
 
-There a file is ``blobs/HASH.incomplete`` until its hash was seen to be right.
+An unfinished one has a ``safelight.json`` in its repository's folder of the Hugging Face cache. There a file is
+``blobs/HASH.incomplete`` until its hash was seen to be right.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from engine.errors import SafelightError, quoted
-from engine.files import is_bare_name, parse_json, read_bytes, write_json
+from engine.files import is_bare_name, read_json, write_json
+from engine.hashes import HASH
 from engine.hub_cache import is_commit, repo_folder
 from engine.store_files import DRAFT_FILES, DRAFT_FOLDER
 from engine.text.vocabulary_files import FILES as VOCABULARY
@@ -23,14 +24,27 @@ WANTED = (
     "*.safetensors", "*.safetensors.index.json", *VOCABULARY,
 )  # fmt: skip
 DRAFT = frozenset(f"{DRAFT_FOLDER}/{name}" for name in DRAFT_FILES)  # in the only folder inside a model's folder
-SUFFIX = ".download.json"
-FILES = 500  # of a repository; the largest models have under 200
+MARK = "safelight.json"
 FILE_BYTES = 50 * 10**9  # the most that hubs send of a file over HTTP
-_HASH = re.compile(r"[0-9a-f]{64}|[0-9a-f]{40}")
+
+Stage = Literal["waiting", "downloading", "checking"]  # "waiting": the hub has not answered for a while
 
 
 class ClosedError(SafelightError):
     """The repository asks for an accepted licence and an access token."""
+
+
+@dataclass(frozen=True)
+class DownloadProgress:
+    """The progress of a download and of its file; amounts are bytes."""
+
+    stage: Stage
+    file: str
+    file_done: int
+    file_bytes: int
+    done_bytes: int
+    total_bytes: int
+    bytes_per_second: float  # over the last seconds; 0 while nothing arrives
 
 
 def is_wanted(name: object) -> bool:
@@ -40,19 +54,18 @@ def is_wanted(name: object) -> bool:
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file as the hub lists it; a model does not need it, or size or hash are missing: ``SafelightError``."""
+    """A file as the hub lists it; a model does not need it, or size or hash are none: ``SafelightError``."""
 
     name: str  # its path in the repository
     bytes: int
     hash: str  # SHA-256 of a large file's content, git's SHA-1 of a small one
 
     def __post_init__(self) -> None:
-        if not is_wanted(self.name):
-            raise SafelightError(f"{quoted(self.name)} is not the name of a file that a model needs")
-        if type(self.bytes) is not int or not 0 <= self.bytes <= FILE_BYTES:
-            raise SafelightError(f"{self.name} is listed with a size of {quoted(self.bytes)} bytes")
-        if not isinstance(self.hash, str) or not _HASH.fullmatch(self.hash):
-            raise SafelightError(f"{self.name} is listed without a hash, so it cannot be verified")
+        is_sized = type(self.bytes) is int and 0 <= self.bytes <= FILE_BYTES
+        if not (is_wanted(self.name) and is_sized and isinstance(self.hash, str) and HASH.fullmatch(self.hash)):
+            raise SafelightError(
+                f"{quoted(self.name)} is listed without a size and a hash that a model's file can have"
+            )
 
     @property
     def is_weights(self) -> bool:
@@ -68,8 +81,6 @@ class Record:
     files: tuple[RemoteFile, ...]
 
     def __post_init__(self) -> None:
-        if len(self.files) > FILES or len({file.name.lower() for file in self.files}) < len(self.files):
-            raise SafelightError(f"{self.repo} lists more than {FILES} files, or one of them twice")
         if not is_commit(self.revision):
             raise SafelightError(f"{self.repo} is listed at {quoted(self.revision)}, which is not a commit")
 
@@ -81,7 +92,7 @@ class Record:
         return repo_folder(self.repo) / "blobs" / f"{file.hash}.incomplete"
 
     def has(self, file: RemoteFile) -> bool:
-        return os.path.isfile(path := self.snapshot / file.name) and size_of(path) == file.bytes
+        return os.path.isfile(self.snapshot / file.name)
 
     @property
     def done_bytes(self) -> int:
@@ -92,23 +103,18 @@ class Record:
     def total_bytes(self) -> int:
         return sum(file.bytes for file in self.files)
 
-    def write(self, folder: Path) -> None:
-        write_json(record_of(self.repo, folder), asdict(self))
+    def write(self) -> None:
+        self.snapshot.mkdir(parents=True, exist_ok=True)
+        write_json(repo_folder(self.repo) / MARK, asdict(self))
 
     @staticmethod
-    def read(repo: str, folder: Path) -> Record | None:
+    def read(repo: str) -> Record | None:
         """Returns the record of an unfinished download; None if there is none that we could have written."""
         try:
-            data = read_bytes(record_of(repo, folder), 2**18, follow_links=False).decode("utf-8")
-            raw: Any = parse_json(data, SUFFIX, depth=4, values=8 * FILES)
+            raw = read_json(repo_folder(repo) / MARK)
             return Record(repo, raw["revision"], tuple(RemoteFile(**file) for file in raw["files"]))
-        except (SafelightError, OSError, KeyError, TypeError, ValueError):
+        except (SafelightError, KeyError, TypeError):
             return None
-
-
-def record_of(repo: str, folder: Path) -> Path:
-    """Returns the path of an unfinished download's record in the data folder."""
-    return folder / (repo.replace("/", "--") + SUFFIX)
 
 
 def size_of(path: Path) -> int:

@@ -271,9 +271,7 @@ class Download(Subject):
 
     def work(self, tell: Tell) -> None:
         os.environ["HF_HUB_CACHE"] = str(self.folder / "cache")
-        ended = download(
-            self.repo, self.folder, endpoint=self.base, progress=lambda p: tell(bytes=p.done_bytes, stage=p.stage)
-        )
+        ended = download(self.repo, endpoint=self.base, progress=lambda p: tell(bytes=p.done_bytes, stage=p.stage))
         tell(ended=ended)
 
     def lost(self, told: Facts, *, is_done: bool) -> list[str]:
@@ -285,7 +283,7 @@ class Download(Subject):
             wrong = [name for name, data in self.files().items() if (target / name).read_bytes() != data]
             return [f"wrong: {name}" for name in wrong]
         reported = max((fact["bytes"] for fact in told if fact.get("stage") == "downloading"), default=0)
-        there = max((record.done_bytes for record in unfinished(self.folder)), default=0)
+        there = max((record.done_bytes for record in unfinished()), default=0)
         return [f"reported: {reported} bytes; on the disk: {there}"] if there < reported else []
 
 

@@ -59,6 +59,8 @@ class Fence:
         for path in paths:
             if isinstance(path, str | bytes | os.PathLike):
                 name = os.fsdecode(path)
+                if event in ("os.remove", "os.rmdir") and args[1] != -1:  # in an open folder, as ``rmtree`` does it
+                    name = os.path.join(os.readlink(f"/proc/self/fd/{args[1]}"), name)
                 harmless = event in ("open", "os.mkdir") and _is_device(name)
                 if not harmless and not self._is_inside(name):
                     self.crossed.append(f"{event} {name}")

@@ -15,7 +15,7 @@ from app.models.jobs import JobKind, JobProgress, Phase
 from app.models.words import action_text, amount, disk_line, download_tip, duration, progress_line
 from engine import PUBLISHED, PublishedModel
 from engine.catalog import DLLM_0_6B, GEMMA_4_BIT, TALK, installed
-from engine.hub.record import Record, RemoteFile
+from engine.hub.record import MARK, Record, RemoteFile
 from engine.hub_cache import repo_folder
 from engine.memory import footprint
 from engine.models.opening import open_model
@@ -75,9 +75,7 @@ def test_a_reckoned_size_is_that_of_the_parameters(published: PublishedModel) ->
 def test_a_download_is_ready_only_when_it_is_whole(tmp_path: Path) -> None:
     repo = PUBLISHED[0].repo
     record = Record(repo, "0" * 40, (RemoteFile("config.json", 2, "0" * 40), RemoteFile("a.safetensors", 10, "0" * 64)))
-    tmp_path.mkdir(exist_ok=True)
-    record.write(tmp_path)
-    record.snapshot.mkdir(parents=True)
+    record.write()
     (record.snapshot / "config.json").write_text("{}")
     part = record.part(record.files[1])
     part.parent.mkdir()
@@ -87,10 +85,7 @@ def test_a_download_is_ready_only_when_it_is_whole(tmp_path: Path) -> None:
     part.write_bytes(b"1234567890")
     assert by_key(tmp_path)[repo].state == "unfinished"  # all bytes, not verified
     (record.snapshot / "a.safetensors").symlink_to(part.rename(part.with_suffix("")))
-    (tmp_path / f"{repo.replace('/', '--')}.download.json").unlink()
-    assert by_key(tmp_path)[repo].state == "absent"  # no commit is known to be the newest
-    (repo_folder(repo) / "refs").mkdir()
-    (repo_folder(repo) / "refs" / "main").write_text(record.revision)
+    (repo_folder(repo) / MARK).unlink()
     entry = by_key(tmp_path)[repo]
     assert (entry.state, entry.load_id, entry.can_verify) == ("ready", str(record.snapshot), True)
     part.with_suffix("").unlink()
@@ -166,9 +161,12 @@ def test_a_config_that_cannot_be_read_does_not_close_the_page(text: str, tmp_pat
 
 def test_a_record_of_another_name_makes_no_download(tmp_path: Path) -> None:
     files = (RemoteFile("config.json", 2, "0" * 40), RemoteFile("model.safetensors", 8, "0" * 64))
-    Record("some/one", "0" * 40, files).write(tmp_path)
-    for name in ("x", "..--x", "a--b--c", "a\nb", "a\u202eb"):
-        (tmp_path / f"{name}.download.json").write_bytes((tmp_path / "some--one.download.json").read_bytes())
+    record = Record("some/one", "0" * 40, files)
+    record.write()
+    for name in ("x", "..--x", "a--b--c", "a\nb--c", "a--\u202eb"):
+        place = repo_folder("some/one").with_name(f"models--{name}")
+        place.mkdir()
+        (place / MARK).write_bytes((repo_folder("some/one") / MARK).read_bytes())
     assert [e.key for e in entries(tmp_path, ()) if e.group == "stored"] == ["some/one"]
 
 

@@ -68,7 +68,6 @@ def free(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     monkeypatch.setattr(engine.hub.client, "PIECE", 5_000)
-    monkeypatch.setattr(engine.hub.client, "PAUSE", 0.01)
     monkeypatch.setattr("huggingface_hub.file_download.time", SimpleNamespace(sleep=lambda _: None))
     skills = {path.name: path.read_bytes() for path in resolve(SKILLS).iterdir()}
     gated = skills | {WEIGHTS: random.Random(5).randbytes(300_000)}
@@ -544,7 +543,6 @@ def test_a_download_moves_no_other_row(qtbot: QtBot, hub: Hub, models: ModelsCon
 def test_a_download_without_a_network_says_so_at_once(
     qtbot: QtBot, hub: Hub, open_page: Callable[[], ModelsController], monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    monkeypatch.setattr(engine.hub.client, "PAUSE", 600.0)  # it is not tried again before it is said
     monkeypatch.setattr(engine.hub.client, "SOON", 0.01)
     monkeypatch.setattr(engine.hub.client, "SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as nobody:

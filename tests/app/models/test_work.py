@@ -95,13 +95,13 @@ def test_cancelling_a_conversion_removes_what_it_wrote(folder: Path) -> None:
     for name in ("layer-00.safetensors", "rest.safetensors", "rest.safetensors.tmp", "thesis.txt", *half):
         (place / name).write_text("x")
     with pytest.raises(SafelightError, match=r"holds 'thesis.txt', which Safelight did not write"):
-        do(tasks.discard(only(folder), folder))
+        do(tasks.discard(only(folder)))
     assert [path.name for path in place.iterdir()] == ["thesis.txt"]
     entry = ModelEntry("k", "stored", "unpacked", "x", "", place)
     with pytest.raises(SafelightError, match="did not make the conversion"):
-        do(tasks.discard(entry, folder))
+        do(tasks.discard(entry))
     (place / "thesis.txt").rename(place / "safelight-store.partial.json")
-    do(tasks.discard(only(folder), folder))
+    do(tasks.discard(only(folder)))
     assert list(folder.iterdir()) == []
 
 

@@ -20,14 +20,14 @@ PIECE = 16_384
 JSON = {"Content-Type": "application/json"}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Sent:
-    """A GET of a file: the byte it began with and how many were sent."""
+    """A GET of a file: the byte it began with and how many were sent so far."""
 
     file: str
     start: int
-    count: int
-    authorization: str = ""
+    authorization: str
+    count: int = 0
 
 
 @dataclass
@@ -159,19 +159,18 @@ class _Handler(BaseHTTPRequestHandler):
             return
         big = name != "" and start + len(body) >= LFS_FROM
         end = hub.drops.pop(0) if big and hub.drops else len(body)
-        sent = 0
-        try:
-            while sent < min(end, len(body)):
-                if big and hub.stall_after and start + sent >= hub.stall_after:
-                    hub.gate.wait(30)
-                piece = body[sent : min(sent + PIECE, end)]
-                if big and hub.stall_after > start + sent:
-                    piece = piece[: hub.stall_after - start - sent]
-                self.wfile.write(piece)
-                sent += len(piece)
-        finally:
-            if name:
-                hub.sent.append(Sent(name, start, sent, self.headers.get("Authorization", "")))
+        told = Sent(name, start, self.headers.get("Authorization", ""))
+        if name:
+            hub.sent.append(told)
+        while told.count < min(end, len(body)):
+            at = start + told.count
+            if big and hub.stall_after and at >= hub.stall_after:
+                hub.gate.wait(30)
+            piece = body[told.count : min(told.count + PIECE, end)]
+            if big and hub.stall_after > at:
+                piece = piece[: hub.stall_after - at]
+            told.count += len(piece)
+            self.wfile.write(piece)
 
     def _refuse(self, status: int, code: str = "") -> None:
         self._send(b"{}", {"X-Error-Code": code} if code else {}, status)

@@ -18,6 +18,7 @@ from app.models.tasks import _discard_leftover
 from app.models.words import action_text, disk_line, status
 from engine import PUBLISHED, SafelightError
 from engine.hub import download
+from engine.hub.record import MARK
 from engine.hub_cache import snapshot_of
 from tests.engine.hub.rude_server import Request, answering
 from tests.hostile import mutate
@@ -25,7 +26,6 @@ from tests.hostile.kind import Attempt, Kind
 
 REPO, NAME = "someone/a-model", "someone--a-model"
 CONTENT = {"config.json": b'{"a": 1}', "tokenizer.json": b"{}" * 40, "model.safetensors": bytes(range(256)) * 16}
-RECORD = f"{NAME}.download.json"
 EARLIER = "safelight-download.json"
 BOMB = gzip.compress(b" " * 10**7)
 
@@ -127,10 +127,15 @@ def _make_records(random: Random, folder: Path) -> Attempt:
     place.mkdir(parents=True)
     elsewhere.mkdir()
     (elsewhere / "thesis.txt").write_bytes(b"mine")
+    cached = folder / "cache" / f"models--{NAME}"
+    blobs = cached / "blobs"
+    blobs.mkdir(parents=True)
     if random.random() < 0.95:
-        (models / RECORD).write_bytes(_hostile_record(random, folder))
+        (cached / MARK).write_bytes(_hostile_record(random, folder))
     else:
-        (models / RECORD).symlink_to(random.choice(("/dev/zero", RECORD, "/proc/self/mem")))
+        (cached / MARK).symlink_to(random.choice(("/dev/zero", MARK, "/proc/self/mem")))
+    for content in CONTENT.values():
+        _plant(random, blobs / f"{_sha(content)}.incomplete", content, elsewhere)
     (place / EARLIER).write_bytes(b"{}")
     for file, content in CONTENT.items():
         _plant(random, place / file, content, elsewhere)
@@ -141,7 +146,7 @@ def _make_records(random: Random, folder: Path) -> Attempt:
     def attempt() -> None:
         os.environ["HF_HUB_CACHE"] = str(folder / "cache")
         foreign = _foreign(folder)
-        for step in (lambda: download.discard(REPO, models), lambda: _discard_leftover(place)):
+        for step in (lambda: download.discard(REPO), lambda: _discard_leftover(place)):
             entries(models, ())
             try:
                 step()
@@ -299,7 +304,7 @@ def _make_answers(random: Random, folder: Path) -> Attempt:
         with answering(answer) as rude:
             for _ in range(3):
                 try:
-                    download.download(REPO, folder / "models", endpoint=rude.endpoint, token="hf_x")
+                    download.download(REPO, endpoint=rude.endpoint, token="hf_x")
                     failure = None
                     break
                 except SafelightError as error:
@@ -308,7 +313,7 @@ def _make_answers(random: Random, folder: Path) -> Attempt:
             raise failure
         if failure is not None:  # the hub has recovered
             with answering(_good) as good:
-                download.download(REPO, folder / "models", endpoint=good.endpoint)
+                download.download(REPO, endpoint=good.endpoint)
         place = snapshot_of(REPO)
         assert place is not None
         for name, content in CONTENT.items():
@@ -394,8 +399,7 @@ def _hurry() -> None:
 
     from engine.hub import client
 
-    client.SECONDS, client.BODY_SECONDS, client.GIVE_UP, client.PAUSE = 0.2, 0.3, 0.5, 0.001
-    client.are_symlinks_supported = lambda _: True
+    client.SECONDS, client.GIVE_UP = 0.2, 0.5
     constants.HF_HUB_DOWNLOAD_TIMEOUT = 1
     huggingface_hub.file_download.time = SimpleNamespace(sleep=lambda _: None)  # type: ignore[assignment]
 
