@@ -510,7 +510,7 @@ def resolve(path_or_id: str | Path, *, shapes: bool = False, files: bool = False
         if is_gguf(missing):
             raise SafelightError(f"there is no file {missing}; give one that exists")
         known = ", ".join(model.id for model in models)
-        fetching = f", or fetch it: hf download {path_or_id}" if hub_cache.is_repo(str(path_or_id)) else ""
+        fetching = f", or fetch it: safelight download {path_or_id}" if hub_cache.is_repo(str(path_or_id)) else ""
         raise SafelightError(
             f"there is no model at {missing}; give a model folder, a name of safelight models, or one of: {known}"
             + fetching

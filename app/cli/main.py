@@ -20,6 +20,7 @@ from app.cli import (
     bench,
     decide,
     doctor,
+    download,
     export,
     generate,
     infill,
@@ -53,6 +54,7 @@ COMMANDS = (
     mcp,
     train,
     models,
+    download,
     plan,
     quantize,
     bench,
@@ -78,6 +80,7 @@ examples:
   safelight mcp                                         tools of Claude Desktop, Codex, Cursor
   safelight train sudoku --out runs/adapter             teach a model Sudoku
   safelight models                                      the models on this computer, by name
+  safelight download ORG/NAME                           a model from Hugging Face
   safelight plan 26b-a4b                                how much memory a model takes
   safelight quantize safelight-skills packed            pack a model into 4 bits
   safelight bench                                       how fast this machine is

@@ -498,7 +498,7 @@ def test_a_newer_commit_keeps_the_files_of_the_older_one(
 
 
 def test_a_repository_opens_by_its_name(get: Callable[..., bool]) -> None:
-    with pytest.raises(SafelightError, match=f"or fetch it: hf download {REPO}$"):
+    with pytest.raises(SafelightError, match=f"or fetch it: safelight download {REPO}$"):
         resolve(REPO)
     assert get()
     assert resolve(REPO) == model()
