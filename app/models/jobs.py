@@ -46,6 +46,7 @@ class JobProgress:
     total_bytes: int = 0
     bytes_per_second: float = 0.0
     stage: str = ""
+    file: tuple[str, int, int] = ("", 0, 0)  # the one that is worked on, the bytes of it that are done, and all
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +69,20 @@ class Control:
         return self.stopped
 
     def report(
-        self, share: float, done: int = 0, total: int = 0, speed: float = 0.0, stage: str = "", *, now: bool = False
+        self,
+        share: float,
+        done: int = 0,
+        total: int = 0,
+        speed: float = 0.0,
+        stage: str = "",
+        file: tuple[str, int, int] = ("", 0, 0),
+        *,
+        now: bool = False,
     ) -> None:
         """Reports progress, at most about ten times a second; ``now`` overrides this limit."""
         if now or time.monotonic() - self._last_report[0] >= REPORT_SECONDS:
             self._last_report[0] = time.monotonic()
-            self.emit(JobProgress(self.key, self.kind, share, done, total, speed, stage))
+            self.emit(JobProgress(self.key, self.kind, share, done, total, speed, stage, file))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QProgressBar, QPushButton, QWidget
 
-from app.design.controls import button, flow_of, label, restyle
+from app.design.controls import Elided, button, flow_of, label, restyle
 from app.design.layouts import Gap, column_of, row_of
 from app.design.notice import Notice
 from app.models.entries import ACTIONS, Action, ModelEntry
@@ -127,6 +127,7 @@ class ModelRow(QFrame):
         policy = self.bar.sizePolicy()
         policy.setRetainSizeWhenHidden(True)  # so that what is below does not move
         self.bar.setSizePolicy(policy)
+        self.running = Elided("fact")  # of one line, so that no row moves while a text grows
         self.progress = label("", "fact", wrap=True)
         self.notice = Notice()
         self.token = TokenField(page) if page else None
@@ -157,6 +158,7 @@ class ModelRow(QFrame):
             self.disk,
             Gap(4),
             self.bar,
+            self.running,
             self.progress,
             self.notice,
             margins=(20, 16, 20, 16),
@@ -224,12 +226,14 @@ class ModelRow(QFrame):
             self.token.set_offline(offline)
 
     def show_progress(self, bar: float | None, text: str) -> None:
-        """Shows a job's progress; None hides the bar. The text below it is shown in any case."""
+        """Shows a job's progress; None hides the bar, and shows the text as the result of the last job."""
         self.bar.setVisible(bar is not None)
         self.bar.setValue(round(1000 * (bar or 0.0)))
         self.bar.setAccessibleName(tr("Progress of {title}", title=self.entry.title))
         self.bar.setAccessibleDescription(text)
-        _show(self.progress, text)
+        self.running.set_whole(text)
+        self.running.setVisible(bar is not None)
+        _show(self.progress, "" if bar is not None else text)
 
     def tab_order(self) -> tuple[QWidget, ...]:
         """Returns the focusable widgets, in order."""

@@ -211,6 +211,7 @@ def _passed_on(control: Control) -> Callable[[DownloadProgress], None]:
             progress.total_bytes,
             progress.bytes_per_second,
             progress.stage,
+            (progress.file, progress.file_done, progress.file_bytes),
             now=progress.stage == "waiting",
         )
 

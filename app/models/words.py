@@ -158,6 +158,9 @@ def progress_line(progress: JobProgress) -> str:
         parts.append(tr("{speed} a second", speed=amount(round(progress.bytes_per_second))))
         left = (progress.total_bytes - progress.done_bytes) / progress.bytes_per_second
         parts.append(tr("about {time} left", time=duration(left)))
+    file, here, whole = progress.file
+    if file:  # at the end, where a narrow window cuts it off
+        parts.append(tr("{file}: {done} of {total}", file=file, done=amount(here), total=amount(whole)))
     return " · ".join(parts)
 
 

@@ -110,7 +110,8 @@ class Client:
                 raise self._explained(httpx2.ReadTimeout(""))
             if stage == "downloading" and last == first and now - grown > SOON:
                 stage = "waiting"
-            report(self._progress(stage, now))
+            if self.record.files or stage == "waiting":
+                report(self._progress(stage, now))
         return done.result()
 
     def listing(self) -> Record:

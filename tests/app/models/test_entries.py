@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +226,10 @@ def test_words() -> None:
     assert [duration(s) for s in (0.2, 89, 100, 3600 * 2 + 60)] == ["1 s", "89 s", "2 min", "2 h 1 min"]
     running = JobProgress("k", "download", 0.25, 5_000_000_000, 20_000_000_000, 50_000_000.0, "downloading")
     assert progress_line(running) == "5.0 GB of 20.0 GB · 25% · 50 MB a second · about 5 min left"
+    file = "model-00003-of-00012.safetensors"
+    assert progress_line(replace(running, file=(file, 1_200_000_000, 4_900_000_000))) == (
+        f"5.0 GB of 20.0 GB · 25% · 50 MB a second · about 5 min left · {file}: 1.2 GB of 4.9 GB"
+    )
     half = entry(state="unfinished", bytes_here=5_000_000_000, bytes_total=20_000_000_000)
     assert disk_line(half, 16_000_000_000, Path("/data")) == (
         "✓ Disk: 5.0 GB are here; the other 15.0 GB fit into 16.0 GB free"

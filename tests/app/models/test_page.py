@@ -531,6 +531,8 @@ def test_a_download_moves_no_other_row(qtbot: QtBot, hub: Hub, models: ModelsCon
     qtbot.wait(10)  # what Qt lays out in a second pass
     before = places(models)
     half(hub, qtbot, models, GATED)
+    running = models.page.rows[GATED].running
+    qtbot.waitUntil(lambda: f"{WEIGHTS}: 0.2 MB of 0.3 MB" in running.accessibleName(), timeout=SOON)
     assert places(models) == before
     press(qtbot, models.page.rows[REPO], "download")
     assert places(models) == before
@@ -552,9 +554,9 @@ def test_a_download_without_a_network_says_so_at_once(
         row = open_page().page.rows[REPO]
         hub.port = port
         press(qtbot, row, "download")
-        assert row.progress.text().startswith("Asking 127.0.0.1")
+        assert row.running.text().startswith("Asking 127.0.0.1")
         if way == "silent":
-            qtbot.waitUntil(lambda: row.progress.text().startswith("No answer from the hub yet."), timeout=SOON)
+            qtbot.waitUntil(lambda: row.running.text().startswith("No answer from the hub yet."), timeout=SOON)
         qtbot.waitUntil(lambda: not row.notice.isHidden(), timeout=SOON)
         assert row.notice.message.text().startswith("There is no connection to http")
         assert row.notice.message.text().endswith(".")
