@@ -17,7 +17,6 @@ from engine.errors import SafelightError, quoted
 from engine.files import is_bare_name, listed, read_text
 
 _REPO = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}/[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHARD = re.compile(r"(.+)-[0-9]{5}-of-([0-9]{5})\.safetensors")
 REPOSITORY = "models--"  # how the names of its folders begin
 
@@ -35,10 +34,6 @@ def is_repo(repo: object) -> bool:
     if not isinstance(repo, str) or not _REPO.fullmatch(repo) or "--" in repo or ".." in repo:
         return False
     return is_bare_name(repo.replace("/", "--")) and not repo.lower().endswith((".partial", ".git"))
-
-
-def is_commit(revision: object) -> bool:
-    return isinstance(revision, str) and bool(_COMMIT.fullmatch(revision))
 
 
 def repo_folder(repo: str) -> Path:

@@ -26,7 +26,6 @@ from huggingface_hub.file_download import _create_symlink, hf_hub_url, http_get
 from huggingface_hub.hf_api import HfApi
 from huggingface_hub.utils._auth import get_token
 from huggingface_hub.utils._fixes import WeakFileLock
-from huggingface_hub.utils._headers import build_hf_headers
 from huggingface_hub.utils._http import close_session, set_client_factory
 
 from engine import windows
@@ -51,7 +50,7 @@ T = TypeVar("T")
 class Client:
     """One repository. ``endpoint`` None is that of the library, and ``token`` None its token.
 
-    Reports how much of ``record`` is here; raises ``CancelledError`` once ``stop`` is set.
+    Reports how much of ``record`` and of its ``file`` is here; raises ``CancelledError`` once ``stop`` is set.
     """
 
     def __init__(self, repo: str, endpoint: str | None, token: str | None, stop: Cancel) -> None:
@@ -61,8 +60,7 @@ class Client:
             endpoint or os.environ.get("HF_ENDPOINT"), token=token or get_token(), library_name="safelight"
         )
         self._stop = stop
-        self._stage: Stage = "downloading"
-        self.record, self._file = Record(repo, "0" * 40, ()), RemoteFile("config.json", 0, "0" * 40)
+        self.record, self.file = Record(repo, "0" * 40, ()), RemoteFile("config.json", 0, "0" * 40)
         self._samples: list[tuple[float, int]] = []  # seconds, bytes
         constants.DOWNLOAD_CHUNK_SIZE = PIECE
         logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # the library logs addresses that are signed
@@ -94,24 +92,24 @@ class Client:
                     done.set_exception(error)
 
         self._check()
-        first = last = self._here()
-        grown = time.monotonic()
-        if self.record.files:
-            report(self._progress(self._stage, grown))
+        grown, first = time.monotonic(), self._here()
+        last = first
         threading.Thread(target=run, name="safelight-hub", daemon=True).start()
-        while not wait((done,), POLL_SECONDS).done:
-            if self._stop.is_set():
-                wait((done,), POLL_SECONDS)  # so that it has closed its file, unless nothing arrives
-                raise CancelledError
-            now, stage = time.monotonic(), self._stage
-            if self._here() != last:
-                grown, last = now, self._here()
+        while not done.done():
+            now, here = time.monotonic(), self._here()
+            if here != last:
+                grown, last = now, here
+            stage: Stage = "checking" if here == self.file.bytes > 0 else "downloading"
             if stage == "downloading" and now - grown > GIVE_UP:
                 raise self._explained(httpx2.ReadTimeout(""))
             if stage == "downloading" and last == first and now - grown > SOON:
                 stage = "waiting"
             if self.record.files or stage == "waiting":
                 report(self._progress(stage, now))
+            wait((done,), POLL_SECONDS)
+            if self._stop.is_set():
+                wait((done,), POLL_SECONDS)  # so that it has closed its file, unless nothing arrives
+                raise CancelledError
         return done.result()
 
     def listing(self) -> Record:
@@ -125,9 +123,9 @@ class Client:
         whole = Record(repo, cast(str, info.sha), tuple(sorted(files, key=lambda file: (file.is_weights, file.bytes))))
         return Record(repo, whole.revision, tuple(file for file in whole.files if not whole.has(file)))
 
-    def fetch(self, file: RemoteFile) -> None:
-        """Completes a file of the record, verifies it, and puts it into the cache; fetches a damaged one once more."""
-        self._file, part, pointer = file, self.record.part(file), self.record.snapshot / file.name
+    def fetch(self) -> None:
+        """Completes ``file``, verifies it, and puts it into the cache; fetches a damaged one once more."""
+        file, part, pointer = self.file, self.record.part(self.file), self.record.snapshot / self.file.name
         blob, locks = part.with_suffix(""), cache_folder() / ".locks" / repo_folder(self.record.repo).name
         for folder in (blob.parent, pointer.parent, locks):
             folder.mkdir(parents=True, exist_ok=True)
@@ -141,13 +139,10 @@ class Client:
 
     def _is_received(self) -> bool:
         """Returns True if the file arrived as it is listed; else what arrived is removed."""
-        file, part = self._file, self.record.part(self._file)
+        file, part, headers = self.file, self.record.part(self.file), self._api._build_hf_headers()
         url = hf_hub_url(self.record.repo, file.name, revision=self.record.revision, endpoint=self._api.endpoint)
-        headers = build_hf_headers(token=self._api.token, library_name="safelight")
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         with open(os.open(windows.reachable(part), flags, 0o666), "r+b") as out:
-            if size_of(part) > file.bytes:
-                out.truncate(0)
 
             def bound(count: int) -> None:
                 self._check()
@@ -155,15 +150,14 @@ class Client:
                     raise OSError("more bytes than were listed")
 
             start, bar = out.seek(0, os.SEEK_END), cast(Any, SimpleNamespace(update=bound))  # before each write
-            http_get(url, out, resume_size=start, headers=headers, expected_size=file.bytes, _tqdm_bar=bar)
+            if start < file.bytes:
+                http_get(url, out, resume_size=start, headers=headers, expected_size=file.bytes, _tqdm_bar=bar)
             out.flush()
             os.fsync(out.fileno())
-        self._stage = "checking"
-        is_right = matches(part, file.hash, lambda _count: self._check())
-        self._stage = "downloading"
-        if not is_right:
-            part.unlink()
-        return is_right
+        if matches(part, file.hash, lambda _count: self._check()):
+            return True
+        part.unlink()
+        return False
 
     def _check(self) -> None:
         if self._stop.is_set():
@@ -171,10 +165,10 @@ class Client:
 
     def _here(self) -> int:
         """Returns the bytes of the file so far."""
-        return size_of(self.record.part(self._file))
+        return size_of(self.record.part(self.file))
 
     def _progress(self, stage: Stage, now: float) -> DownloadProgress:
-        done, total, file = self.record.done_bytes, self.record.total_bytes, self._file
+        done, total, file = self.record.done_bytes, self.record.total_bytes, self.file
         kept = [each for each in self._samples if now - each[0] <= SPEED_SECONDS and each[1] <= done]
         self._samples = [*kept, (now, done)]
         first, least = self._samples[0]

@@ -9,7 +9,6 @@ import shutil
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from functools import partial
 from pathlib import Path
 
 from engine.errors import SafelightError
@@ -66,7 +65,8 @@ def download(
             if file is first:
                 check(record.snapshot)
             if not record.has(file):
-                client.wait_for(partial(client.fetch, file), progress)
+                client.file = file
+                client.wait_for(client.fetch, progress)
         (place / "refs").mkdir(exist_ok=True)
         write_text(place / "refs" / "main", record.revision)
         (place / MARK).unlink()

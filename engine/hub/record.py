@@ -15,7 +15,7 @@ from typing import Literal
 from engine.errors import SafelightError, quoted
 from engine.files import is_bare_name, read_json, write_json
 from engine.hashes import HASH
-from engine.hub_cache import is_commit, repo_folder
+from engine.hub_cache import repo_folder
 from engine.store_files import DRAFT_FILES, DRAFT_FOLDER
 from engine.text.vocabulary_files import FILES as VOCABULARY
 
@@ -81,7 +81,7 @@ class Record:
     files: tuple[RemoteFile, ...]
 
     def __post_init__(self) -> None:
-        if not is_commit(self.revision):
+        if not (isinstance(self.revision, str) and HASH.fullmatch(self.revision)):
             raise SafelightError(f"{self.repo} is listed at {quoted(self.revision)}, which is not a commit")
 
     @property
