@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from app.cli import options, running, terminal
 from app.cli.stopping import STOPPED, stopping
@@ -63,21 +63,20 @@ def _check(folder: Path) -> None:
 @contextmanager
 def _bar() -> Iterator[Callable[[DownloadProgress], None]]:
     """Shows a bar in bytes and the file on standard error, if it is a terminal, and erases it afterwards."""
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
+    speed = TextColumn("{task.fields[speed]}")  # ours falls to 0 while nothing arrives
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), speed)
     console = terminal.console(sys.stderr)
     with Progress(*columns, console=console, transient=True, disable=not terminal.can_style(sys.stderr)) as bar:
-        task = bar.add_task("asking the hub", total=None)
+        task = bar.add_task("asking the hub", total=None, speed="")
 
         def show(now: DownloadProgress) -> None:
-            what = {"waiting": "no answer from the hub yet", "checking": f"checking {now.file}"}
+            what = {"waiting": "no answer from the hub yet", "checking": f"checking {now.file}"}.get(now.stage)
             bar.update(
-                task, description=what.get(now.stage, now.file), completed=now.done_bytes, total=now.total_bytes or None
+                task,
+                description=what or now.file,
+                completed=now.done_bytes,
+                total=now.total_bytes or None,
+                speed=f"{now.bytes_per_second / 1e6:.1f} MB/s",
             )
 
         yield show
