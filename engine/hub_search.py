@@ -25,7 +25,6 @@ from engine.hub.client import BODY_BYTES, SECONDS  # which sets what the library
 from engine.hub.errors import explained
 from engine.hub.record import FILE_BYTES, is_wanted
 from engine.hub_cache import is_repo
-from engine.text.vocabulary_files import FILES
 from engine.types import Cancel
 
 MOST, ASKED = 30, 100  # models of an answer that load here; that the hub is asked for
@@ -78,8 +77,7 @@ def look_closer(repo: str, folder: Path, hub: str, cancel: Cancel | None = None)
     0 if the hub does not say them. Raises as ``search``.
     """
     files = _files(_parsed(_answer(hub, f"/api/models/{repo}", cancel, BODY_BYTES, {"blobs": True}), dict, hub))
-    needless = FILES if "tokenizer.json" in files else ()
-    sizes = [size for name, size in files.items() if is_wanted(name) and name not in needless]
+    sizes = [size for name, size in files.items() if is_wanted(name)]
     with suppress(SafelightError):
         (folder / "config.json").write_bytes(_answer(hub, f"/{repo}/resolve/main/config.json", cancel, CONFIG_BYTES))
     return sum(sizes) if all(type(size) is int and 0 <= size <= FILE_BYTES for size in sizes) else 0

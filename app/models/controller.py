@@ -426,10 +426,10 @@ class ModelsController(QObject):
         if ended.kind in ("search", "closer"):
             self.search.take(ended)
             return
-        if ended.kind == "download" and ended.result in ("ready", "cancelled"):
-            self._wanted.pop(ended.key, None)
+        if ended.kind == "download" and ended.failure is None:
+            self._wanted.pop(ended.key, None)  # one that was paused is in the cache
             place, entry = snapshot_of(ended.key), self._entries.get(ended.key)
-            if ended.result == "ready" and place is not None and entry is not None and entry.group == "stored":
+            if place is not None and entry is not None and entry.group == "stored":
                 self._local.add(place)
         if ended.kind == "delete" and ended.result:
             self._local.remove(Path(ended.key))
