@@ -96,8 +96,9 @@ class Record:
 
     @property
     def done_bytes(self) -> int:
-        """The bytes that are in the cache, of whole and incomplete files."""
-        return sum(file.bytes if self.has(file) else min(size_of(self.part(file)), file.bytes) for file in self.files)
+        """The bytes that are in the cache: of files in the snapshot, of blobs without a link, of incomplete ones."""
+        parts = ((file, self.part(file), self.snapshot / file.name) for file in self.files)
+        return sum(min(max(map(size_of, (part, part.with_suffix(""), at))), file.bytes) for file, part, at in parts)
 
     @property
     def total_bytes(self) -> int:

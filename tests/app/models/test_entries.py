@@ -85,7 +85,9 @@ def test_a_download_is_ready_only_when_it_is_whole(tmp_path: Path) -> None:
     assert (entry.state, entry.bytes_here, entry.bytes_total, entry.load_id) == ("unfinished", 6, 12, "")
     part.write_bytes(b"1234567890")
     assert by_key(tmp_path)[repo].state == "unfinished"  # all bytes, not verified
-    (record.snapshot / "a.safetensors").symlink_to(part.rename(part.with_suffix("")))
+    blob = part.rename(part.with_suffix(""))
+    assert by_key(tmp_path)[repo].bytes_here == 12  # where a kill comes before the link
+    (record.snapshot / "a.safetensors").symlink_to(blob)
     (repo_folder(repo) / MARK).unlink()
     entry = by_key(tmp_path)[repo]
     assert (entry.state, entry.load_id, entry.can_verify) == ("ready", str(record.snapshot), True)
