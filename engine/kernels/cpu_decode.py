@@ -20,6 +20,7 @@ from engine.quant import (
     INT4,
     INT4_G64,
     INT8,
+    INT8_G16,
     INT8_G32,
     NF4,
     NF4_F32,
@@ -202,6 +203,7 @@ DECODERS: dict[Scheme, RowDecoder] = {
     FP4_F32: NormalFloat4Rows(FP4_VALUES),
     NVFP4: Nvfp4Rows(),
     INT8: Int8Rows(),
+    INT8_G16: Int8GroupRows(),
     INT8_G32: Int8GroupRows(),
     UINT4: Uint4Rows(),
 }

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from engine.kernels import measured
 from engine.quant import INT4, INT4_G64, TILE, UINT4, Packed, to_blocks, unpack
-from engine.quant.uint4 import for_blocks
 
 ROWS = {"AVX512": 64, "AVX2": 32}  # rows of a block, by instruction set
 SCHEMES = (INT4, INT4_G64, UINT4)  # of the codes that it reads
@@ -54,11 +53,6 @@ def spread(scales: Tensor) -> Tensor:
     made = scales.new_zeros(*scales.shape, 2)
     made[..., 0] = scales
     return made
-
-
-def arranged(weight: Packed) -> Tensor:
-    """Returns the stored scales of a packed (..., out, in) as a weight in blocks holds them."""
-    return for_blocks(weight.scales) if weight.scheme == UINT4 else spread(weight.scales)[..., 0]
 
 
 def pairs(weight: Packed) -> Tensor:

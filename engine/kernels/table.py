@@ -14,7 +14,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
-from engine.quant import FP4_F32, INT4, INT4_G64, INT8, INT8_G32, NF4, NF4_F32, NVFP4, UINT4, Scheme
+from engine.quant import FP4_F32, INT4, INT4_G64, INT8, INT8_G16, INT8_G32, NF4, NF4_F32, NVFP4, UINT4, Scheme
 
 Kind = Literal["triton", "cpu", "plain"]
 
@@ -43,7 +43,7 @@ BITSANDBYTES = (NF4_F32, FP4_F32)
 ROWS = (
     KernelRow("linear", (INT8,), AMPERE, "linear_w8a16.linear_w8a16"),
     KernelRow("linear", (*FOUR_BIT, UINT4), AMPERE, "linear_w4a16.linear_w4a16"),
-    KernelRow("linear", (*FOUR_BIT, *BITSANDBYTES, INT8, INT8_G32, UINT4), CPU, "cpu.linear"),
+    KernelRow("linear", (*FOUR_BIT, *BITSANDBYTES, INT8, INT8_G16, INT8_G32, UINT4), CPU, "cpu.linear"),
     KernelRow("linear", None, None, "reference.linear"),
     KernelRow("linear_int8", (INT8,), AMPERE, "linear_w8a8.linear_w8a8"),
     KernelRow("linear_int8", None, None, "reference.linear_int8"),

@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from engine import kernels
 from engine.config import GELU, Activation
 from engine.kernels import cpu_int4, cpu_int8
+from engine.kernels.native import matrices
 from engine.kernels.table import schemes
 from engine.layers.embedding import TokenTable
 from engine.layers.moe import Experts
-from engine.quant import BF16, INT8, NF4, NF4_F32, UINT4, Activations, Packed, Precision, Scheme, to_blocks
+from engine.quant import BF16, INT8, NF4, NF4_F32, UINT4, Activations, Packed, Precision, Scheme
 
 PACKABLE = (Experts, TokenTable, nn.Linear)
 """The layers that have a packed form."""
@@ -157,11 +158,12 @@ def for_processor(part: nn.Module, dtype: torch.dtype) -> None:
         on_cpu = weight.codes.device.type == "cpu"
         block = cpu_int4.block_for(weight.packed) if on_cpu and not weight.block else 0
         if block:
-            for codes in weight.codes.view(-1, *weight.codes.shape[-2:]):
-                to_blocks(codes, block)
+            packed = weight.packed
+            for one in [packed] if packed.codes.dim() == 2 else map(packed.__getitem__, range(len(packed.codes))):
+                matrices.to_blocks(one, block)
             weight.block = block
-            if weight.codes.dim() == 2 or weight.scheme == UINT4:
-                weight.scales = cpu_int4.arranged(weight.packed)
+            if packed.codes.dim() == 2 and packed.scheme != UINT4:
+                weight.scales = cpu_int4.spread(packed.scales)[..., 0]
 
 
 def precision_in(network: nn.Module, precision: Precision) -> Precision:

@@ -112,9 +112,9 @@ def one_of_each(
     Raises:
         SafelightError: the precision does not suit the shape.
     """
-    plain = [path.partition(".")[2].partition(".") for path in precision.plain if path.startswith("layers.")]
+    others = [(*path.split(".", 2), scheme) for path, scheme in precision.others if path.startswith("layers.")]
     kinds = [
-        (layer, frozenset(rest for number, _, rest in plain if number == str(index)))
+        (layer, frozenset((rest, scheme) for _, number, rest, scheme in others if number == str(index)))
         for index, layer in enumerate(config.layers)
     ]
     counts, vision = {kinds.index(kind): count for kind, count in Counter(kinds).items()}, config.vision

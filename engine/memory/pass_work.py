@@ -21,7 +21,7 @@ from engine.layers.mlp import SelfConditioning
 from engine.layers.moe import ExpertGate, Experts
 from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedTokenTable, PackedWeight
 from engine.memory.footprint import Build, Mode, one_of_each
-from engine.quant import INT8, INT8_G32, UINT4, Packed
+from engine.quant import INT8, INT8_G16, INT8_G32, UINT4, Packed
 
 BYTES = {
     "fp32": 4.0, "bf16": 2.0, "int8": 1.0, "int8 in fp32": 1.0, "int8 groups": 1.0625, "int4": 0.5625, "table": 0.5625,
@@ -166,7 +166,7 @@ def _packed_numbers(weight: PackedWeight, dtype: torch.dtype, in_blocks: bool = 
     is_bf16 = dtype == torch.bfloat16
     if packed.scheme == INT8:
         return "int8" if is_bf16 else "int8 in fp32"
-    if packed.scheme == INT8_G32:
+    if packed.scheme in (INT8_G16, INT8_G32):
         return "int8 groups"
     by_kernel = in_blocks and (is_bf16 or packed.scheme == UINT4) and cpu_int4.block_for(packed) > 0
     return "int4" if by_kernel else "table"

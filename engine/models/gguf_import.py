@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from gguf.constants import GGMLQuantizationType as Kind
 
 from engine import kernels
 from engine.catalog import PackagedModel
@@ -33,16 +34,19 @@ from engine.models.gguf_description import Describe, GGUFDescription
 from engine.models.registry import family_of
 from engine.quant import DEFAULT, INT8, INT8_G32, UINT4, Precision, Scheme
 from engine.text.chat_template import ChatTemplate
-from engine.text.gguf_tokenizer import tokenizer_files
+from engine.text.gguf_tokenizer import tokenizer_files, tokenizer_of
 from engine.text.template_compiling import compile_template
 from engine.text.tokenizer import Tokenizer
 from engine.types import Cancel, Progress
-from engine.weights.gguf.checkpoint import EIGHTS, FOURS, GGUFCheckpoint, in_pieces
+from engine.weights.gguf.checkpoint import GGUFCheckpoint, in_pieces
 from engine.weights.gguf.header import GGUFHeader
+from engine.weights.gguf.kept import KEPT
 from engine.weights.loader import StoredWeights
 from engine.weights.packed_store import Manifest, companions_of
 
 ARCHITECTURES: dict[str, Describe] = {diffusion_gemma.ARCHITECTURE: diffusion_gemma.describe, **DESCRIBE}
+FLOATS = frozenset(("F32", "F16", "BF16"))
+FOURS = frozenset(kind.name for kind, kept in KEPT.items() if kept.scheme == UINT4)
 OWN = ("config.json", "generation_config.json")  # made from the file's keys, whatever the tokenizer's folder has
 FOUR_BITS_FROM = 2 * 10**9
 """Numbers of a model without experts from which it is packed in four bits by default. Four bits cost a small model much
@@ -57,7 +61,7 @@ class GGUFModel(ModelFolder):
 
     header: GGUFHeader
     described: GGUFDescription
-    files: dict[str, bytes]  # of its tokenizer
+    files: dict[str, bytes]  # of its tokenizer; without tokenizer.json if that is in the file
     fast: Tokenizer
     id: str = ""  # by which it is known; else its file's name
 
@@ -91,8 +95,12 @@ class GGUFModel(ModelFolder):
                 f"{path} holds a model of the architecture {quoted(found)}{title}; only {', '.join(ARCHITECTURES)} "
                 "can be imported"
             )
-        files = _tokenizer_of(path, header) if tokenizer is None else _tokenizer_in(tokenizer)
-        fast = Tokenizer.from_bytes(files["tokenizer.json"], f"the tokenizer of {tokenizer or path}")
+        if tokenizer is None:
+            raw, files = _tokenizer_of(path, header)
+            fast = Tokenizer.from_parts(raw, f"the tokenizer of {path}")
+        else:
+            files = _tokenizer_in(tokenizer)
+            fast = Tokenizer.from_bytes(files["tokenizer.json"], f"the tokenizer of {tokenizer}")
         with _named(path):
             described = describe(header, fast.token_id)
             family = dataclasses.replace(family_of(described.config), names=described.names)
@@ -117,7 +125,7 @@ class GGUFModel(ModelFolder):
         return dataclasses.replace(self, id=model.id, described=described)
 
     def small_file(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.companions().get(name, b"{}"))
+        found: dict[str, Any] = json.loads((self._made | self.files).get(name, b"{}"))
         return found
 
     def tokenizer(self) -> Tokenizer:
@@ -138,32 +146,38 @@ class GGUFModel(ModelFolder):
         return self
 
     def own_precision(self, on_cpu: bool) -> Precision:
-        """Returns the precision that keeps its weights nearly as they are: four bits where all of a part have a scale,
-        or a scale and a minimum, for 32 inputs; none where they are floats; else eight bits. Those of Q8_0 stay as they
-        are on a processor; cards have no kernels for them.
+        """Returns the precision that keeps its weights as they are, or nearly.
+
+        On a processor, each layer of a dense model keeps its codes where a scheme has them, and else takes eight bits
+        in groups. Elsewhere a part is in four bits where all of it has a scale, or a scale and a minimum, for 32
+        inputs, and else in eight. Floats stay.
         """
-        keeps_eights = on_cpu and not self.config.num_experts and not self.config.denoises
-        kinds, numbers = self._types
-        parts: dict[str, Any] = {
-            part: _scheme_of(part, found, numbers[part], keeps_eights) for part, found in kinds.items()
-        }
-        return Precision(**parts)
+        schemes: dict[str, Scheme | None] = {}
+        kinds, numbers = defaultdict[str, set[str]](set), defaultdict[str, Counter[Scheme | None]](Counter)
+        head = "lm_head" if any(layer == "lm_head" for layer, *_ in self._matrices) else "embed_tokens"
+        for layer, kind, shape in self._matrices:
+            part = Precision.part(layer)
+            schemes[layer] = _scheme_of(kind, shape, is_table=layer == "embed_tokens" == head)
+            kinds[part].add(kind.name if shape[-1] % UINT4.unit == 0 else "")
+            numbers[part][schemes[layer]] += math.prod(shape)
+        if not on_cpu or self.config.num_experts or self.config.denoises:
+            parts = {part: _scheme_of_all(part, found, numbers[part].total()) for part, found in kinds.items()}
+            return Precision(**parts)
+        parts = {part: found.most_common(1)[0][0] for part, found in numbers.items()}
+        others = ((layer, own) for layer, own in schemes.items() if own != parts[Precision.part(layer)])
+        return Precision(**parts, others=frozenset(others))
 
     @cached_property
-    def _types(self) -> tuple[dict[str, set[str]], Counter[str]]:
-        """The types of each part's matrices, "" of one that no packed type fits, and how many numbers they have."""
-        kinds: dict[str, set[str]] = {}
-        numbers = Counter[str]()
+    def _matrices(self) -> list[tuple[str, Kind, tuple[int, ...]]]:
+        """The layers that can be packed, with the types and shapes of their weights."""
         with torch.device("meta"):
-            parameters = dict(self.family.build(self.config).named_parameters())
-        for path, parameter in parameters.items():
-            tensor = self.header.tensors.get(self.family.names.released(path))
-            part = Precision.part(path.rpartition(".")[0])
-            if tensor is not None and part and parameter.dim() > 1:
-                fits = parameter.shape[-1] % UINT4.unit == 0
-                kinds.setdefault(part, set()).add(tensor.type.name if fits else "")
-                numbers[part] += parameter.numel()
-        return kinds, numbers
+            parameters = self.family.build(self.config).named_parameters()
+        found = []
+        for path, parameter in parameters:
+            tensor, layer = self.header.tensors.get(self.family.names.released(path)), path.rpartition(".")[0]
+            if tensor is not None and parameter.dim() > 1 and Precision.part(layer):
+                found.append((layer, tensor.type, tuple(parameter.shape)))
+        return found
 
     def _subject(self, quantization: str, place: Placement) -> Subject:
         """Returns the subject of a plan: "auto" is as it is on a processor, and on a card whose kernels can read it.
@@ -173,7 +187,7 @@ class GGUFModel(ModelFolder):
         on_cpu = place.device.type == "cpu"
         stays = quantization == "auto" and (on_cpu or kernels.run_on(place.device, place.dtype))
         own = self.own_precision(on_cpu) if stays else None
-        is_small = self.numbers < FOUR_BITS_FROM and own is not None and own.dense == UINT4
+        is_small = self.numbers < FOUR_BITS_FROM and own is not None and own.dense == UINT4 and not own.others
         return Subject(
             self.name,
             self.config,
@@ -185,15 +199,27 @@ class GGUFModel(ModelFolder):
         )
 
     def companions(self) -> dict[str, bytes]:
+        with _named(self.path):
+            return self._made | (self.files if "tokenizer.json" in self.files else tokenizer_files(self.header.values))
+
+    @property
+    def _made(self) -> dict[str, bytes]:
         made = {"config.json": self.raw, "generation_config.json": self.described.generation}
-        return {name: json.dumps(raw, indent=2).encode() for name, raw in made.items()} | self.files
+        return {name: json.dumps(raw, indent=2).encode() for name, raw in made.items()}
 
 
-def _scheme_of(part: str, kinds: set[str], numbers: int, keeps_eights: bool) -> Scheme | None:
-    """Returns the scheme that keeps a part whose tensors have these types and so many numbers."""
-    if keeps_eights and kinds == {EIGHTS}:
-        return INT8_G32
-    if kinds <= {"F32", "F16", "BF16"} or (part == "embedding" and numbers <= SMALL_TABLE):
+def _scheme_of(kind: Kind, shape: tuple[int, ...], is_table: bool) -> Scheme | None:
+    """Returns the scheme in which a processor has a weight; none multiplies by a table in four bits."""
+    if kind.name in FLOATS:
+        return None
+    kept = KEPT[kind].scheme if kind in KEPT else INT8_G32
+    fits = shape[-1] % math.lcm(kept.unit, kept.group_size) == 0 and not (kept == UINT4 and is_table)
+    return kept if fits else INT8_G32 if shape[-1] % INT8_G32.group_size == 0 else INT8
+
+
+def _scheme_of_all(part: str, kinds: set[str], numbers: int) -> Scheme | None:
+    """Returns the scheme of a part whose tensors have these types and so many numbers."""
+    if kinds <= FLOATS or (part == "embedding" and numbers <= SMALL_TABLE):
         return None
     return UINT4 if kinds <= FOURS and part != "embedding" else INT8
 
@@ -243,9 +269,9 @@ def import_gguf(
     return quantize(opened, destination, opened.packing(quantization), device, progress, cancel)
 
 
-def _tokenizer_of(path: Path, header: GGUFHeader) -> dict[str, bytes]:
+def _tokenizer_of(path: Path, header: GGUFHeader) -> tuple[dict[str, Any], dict[str, bytes]]:
     try:
-        files = tokenizer_files(header.values)
+        raw, files = tokenizer_of(header.values)
     except SafelightError as error:
         raise SafelightError(
             f"{path} {error}. Download tokenizer.json and the chat template of the original model, and give their "
@@ -254,7 +280,7 @@ def _tokenizer_of(path: Path, header: GGUFHeader) -> dict[str, bytes]:
     with _named(path):
         if "chat_template.jinja" in files:
             compile_template(files["chat_template.jinja"].decode())
-    return files
+    return raw, files
 
 
 def _tokenizer_in(folder: Path) -> dict[str, bytes]:

@@ -6,12 +6,23 @@ loaded and multiplied by the plain path. Kernels for it are rows of ``engine.ker
 """
 
 from engine.quant.int4 import INT4, INT4_G64
-from engine.quant.int8 import INT8, INT8_G32
+from engine.quant.int8 import INT8, INT8_G16, INT8_G32
 from engine.quant.nf4 import FP4_F32, FP4_VALUES, NF4, NF4_F32, NF4_VALUES
 from engine.quant.nibbles import TILE, join_nibbles, split_nibbles, to_blocks
 from engine.quant.nvfp4 import E2M1_VALUES, NVFP4
 from engine.quant.precision import BF16, DEFAULT, PRECISIONS, Activations, Precision
-from engine.quant.scheme import AT_ONCE, SCHEMES, Packed, Scheme, TensorSpec, pack, register, squared_error, unpack
+from engine.quant.scheme import (
+    AT_ONCE,
+    SCHEMES,
+    Packed,
+    Scheme,
+    TensorSpec,
+    empty,
+    pack,
+    register,
+    squared_error,
+    unpack,
+)
 from engine.quant.uint4 import UINT4
 
 __all__ = [
@@ -24,6 +35,7 @@ __all__ = [
     "INT4",
     "INT4_G64",
     "INT8",
+    "INT8_G16",
     "INT8_G32",
     "NF4",
     "NF4_F32",
@@ -38,6 +50,7 @@ __all__ = [
     "Precision",
     "Scheme",
     "TensorSpec",
+    "empty",
     "join_nibbles",
     "pack",
     "register",

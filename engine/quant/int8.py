@@ -1,4 +1,4 @@
-"""int8: symmetric, -127 to 127 times a scale: of fp32 for a whole row, or of fp16 for 32 inputs, as GGUF's Q8_0."""
+"""int8: symmetric, -127 to 127 times a scale: of fp32 for a whole row; or of fp16 for 32 or 16 inputs, as in GGUF."""
 
 from __future__ import annotations
 
@@ -36,3 +36,4 @@ class Int8Groups(Int8):
 
 INT8 = register(Int8("int8", 0))
 INT8_G32 = register(Int8Groups("int8-g32", 32))
+INT8_G16 = register(Int8Groups("int8-g16", 16))

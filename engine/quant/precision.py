@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 from engine.errors import SafelightError, quoted
@@ -27,7 +28,7 @@ class Precision:
     dense: Scheme | None = None  # MLP and self-conditioning
     embedding: Scheme | None = None  # and the head, if it has weights of its own
     vision: Scheme | None = None  # the tower's layers
-    plain: frozenset[str] = frozenset()  # paths of layers of these parts that are not packed
+    others: frozenset[tuple[str, Scheme | None]] = frozenset()  # paths of layers that differ from their part, and how
 
     @property
     def is_packed(self) -> bool:
@@ -60,13 +61,17 @@ class Precision:
 
     def scheme(self, module: str) -> Scheme | None:
         """Returns the scheme of a layer, by its path in the network."""
-        part = "" if module in self.plain else self.part(module)
+        part = self.part(module)
         found: Scheme | None = getattr(self, part) if part else None
-        return found
+        return self._others.get(module, found)
+
+    @cached_property
+    def _others(self) -> dict[str, Scheme | None]:
+        return dict(self.others)
 
     def as_dict(self) -> dict[str, str | None]:
         """Returns each part's scheme, by name."""
-        names = (field.name for field in fields(self) if field.name != "plain")
+        names = (field.name for field in fields(self) if field.name != "others")
         return {name: str(scheme) if (scheme := getattr(self, name)) else None for name in names}
 
     @staticmethod

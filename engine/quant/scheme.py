@@ -198,6 +198,13 @@ class Packed:
         return Packed(self.codes[index], self.scales[index], self.scheme, own, self.block)
 
 
+def empty(scheme: Scheme, shape: tuple[int, ...]) -> Packed:
+    """Makes room for a packed (out, in) without matrix scales. In groups of 8 bits, a row's scales are neighbours."""
+    codes, scales = (torch.empty(spec.shape, dtype=spec.dtype) for spec in scheme.tensors(shape).values())
+    is_by_row = scheme.bits == 8 and scheme.group_size > 0
+    return Packed(codes, scales.view(scales.shape[::-1]).T if is_by_row else scales, scheme)
+
+
 def pack(weight: Tensor, scheme: Scheme, name: str = "the weight", matrices: int = 1) -> Packed:
     """Quantises a weight (..., out, in) of one or several matrices, on its own device, a slice at a time.
 

@@ -9,6 +9,7 @@ is refused.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,7 +48,17 @@ PRE: dict[str, tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]] = {
 
 
 def tokenizer_files(values: Mapping[str, Any]) -> dict[str, bytes]:
-    """Returns ``tokenizer.json``, ``tokenizer_config.json`` and, except for a base model, ``chat_template.jinja``.
+    """Returns ``tokenizer.json`` and the small files of ``tokenizer_of``; arguments and errors as there."""
+    made, small = tokenizer_of(values)
+    file = _json(made)
+    if len(file) > FILE_BYTES:
+        raise SafelightError(f"has a tokenizer of more than {FILE_BYTES:,} bytes, the most that is read")
+    return {"tokenizer.json": file, **small}
+
+
+def tokenizer_of(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Returns the content of ``tokenizer.json``; ``tokenizer_config.json`` and, except for a base model,
+    ``chat_template.jinja``.
 
     Args:
         values: of the file's header.
@@ -66,13 +77,10 @@ def tokenizer_files(values: Mapping[str, Any]) -> dict[str, bytes]:
         )
     known = {name: token for key, name in NAMED.items() if (token := _named(values, key, tokens)) is not None}
     make = _on_bytes if model == ON_BYTES else _on_characters
-    file = _json(make(values, tokens, known.get("unk_token")) | {"post_processor": _post_processor(values, known)})
-    if len(file) > FILE_BYTES:
-        raise SafelightError(f"has a tokenizer of more than {FILE_BYTES:,} bytes, the most that is read")
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", **known}
-    files = {"tokenizer.json": file, "tokenizer_config.json": _json(settings)}
+    made = make(values, tokens, known.get("unk_token")) | {"post_processor": _post_processor(values, known)}
+    files = {"tokenizer_config.json": _json({"tokenizer_class": "PreTrainedTokenizerFast", **known})}
     template = values.get("tokenizer.chat_template")
-    return files | ({"chat_template.jinja": template.encode()} if isinstance(template, str) else {})
+    return made, files | ({"chat_template.jinja": template.encode()} if isinstance(template, str) else {})
 
 
 def _post_processor(values: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, Any] | None:
@@ -95,13 +103,12 @@ def _on_bytes(values: Mapping[str, Any], tokens: list[str], _unknown: str | None
         raise SafelightError(f"has a tokenizer that splits by the rules {quoted(pre)}, and these are run: {names}")
     steps, more, fields = PRE[pre]
     letters = {byte: letter for letter, byte in BYTE_LEVEL.items()}
+    is_other = re.compile(f"[^{re.escape(''.join(BYTE_LEVEL))}]").search
 
     def spelled(token: str) -> str:
-        if BYTE_LEVEL.keys() >= set(token):
-            return token
         return "".join(letters[byte] for byte in token.encode("utf-8", "replace"))
 
-    vocabulary = _vocabulary(list(map(spelled, tokens)))
+    vocabulary = _vocabulary([spelled(token) if is_other(token) else token for token in tokens])
     return {
         "version": "1.0",
         "normalizer": None,
@@ -114,7 +121,7 @@ def _on_bytes(values: Mapping[str, Any], tokens: list[str], _unknown: str | None
             "type": "BPE",
             **fields,
             "vocab": vocabulary,
-            "merges": [_pair(merge, vocabulary) for merge in _strings(values, "merges", MOST_MERGES)],
+            "merges": _pairs(values, vocabulary),
         },
     }
 
@@ -177,7 +184,7 @@ def _merges(
     values: Mapping[str, Any], scores: Any, vocabulary: dict[str, int], added: set[str]
 ) -> list[tuple[str, str]]:
     if PREFIX + "merges" in values:
-        return [_pair(merge, vocabulary) for merge in _strings(values, "merges", MOST_MERGES)]
+        return _pairs(values, vocabulary)
     if not isinstance(scores, list) or len(scores) != len(vocabulary):
         if all(len(token) == 1 or token in added for token in vocabulary):
             return []  # the writer leaves out empty lists; such a vocabulary has nothing to merge
@@ -185,11 +192,15 @@ def _merges(
     return merges_from(vocabulary, scores, added)
 
 
-def _pair(merge: str, vocabulary: dict[str, int]) -> tuple[str, str]:
-    left, _, right = merge.partition(" ")
-    if left not in vocabulary or right not in vocabulary or left + right not in vocabulary:
-        raise SafelightError(f"has a tokenizer with the merge {quoted(merge)}, which is not one of its tokens")
-    return left, right
+def _pairs(values: Mapping[str, Any], vocabulary: dict[str, int]) -> list[tuple[str, str]]:
+    """Returns the merges. Their halves, and those joined, are tokens."""
+    found = list[tuple[str, str]]()
+    for merge in _strings(values, "merges", MOST_MERGES):
+        left, _, right = merge.partition(" ")
+        if left not in vocabulary or right not in vocabulary or left + right not in vocabulary:
+            raise SafelightError(f"has a tokenizer with the merge {quoted(merge)}, which is not one of its tokens")
+        found.append((left, right))
+    return found
 
 
 def merges_from(vocabulary: dict[str, int], scores: list[float], without: set[str]) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -10,8 +11,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any, TypeAlias
 
+from tokenizers import AddedToken
 from tokenizers import Tokenizer as FastTokenizer
+from tokenizers.models import BPE
 
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
@@ -30,6 +34,10 @@ _HTML = re.compile(
     "ul|li|img|iframe|bbox|[abiu])>"
 )
 """Tokens of Gemma's vocabulary that are text."""
+
+
+Bulk: TypeAlias = "tuple[dict[str, int], list[tuple[str, str]]]"
+"""A vocabulary and merges."""
 
 
 class Tokenizer:
@@ -92,6 +100,17 @@ class Tokenizer:
         file = reduced(data, name)
         with _in_words(f"{name} is damaged; ask for it again"):
             return _made(file)
+
+    @staticmethod
+    def from_parts(raw: dict[str, Any], name: str) -> Tokenizer:
+        """Makes a tokenizer as ``from_bytes``, of a content that is trusted as to its vocabulary and merges (pairs).
+
+        These go to the library as they are: to write them as JSON and read them again would take most of the time.
+        """
+        vocabulary, merges = raw["model"]["vocab"], raw["model"]["merges"]
+        file = reduced(json.dumps(raw | {"model": raw["model"] | {"vocab": {}, "merges": []}}).encode(), name)
+        with _in_words(f"{name} is damaged; ask for it again"):
+            return _made(file, bulk=(vocabulary, merges))
 
     def inert_with(self, tokens: Iterable[str] = ()) -> Inert:
         """Returns what breaks the control tokens in a text, and others by their written form; see ``inert``."""
@@ -254,16 +273,24 @@ def _whole(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _made(file: TokenizerFile, default: tuple[int, ...] = ()) -> Tokenizer:
-    fast, before = _loaded(file.library), file.before or default
+def _made(file: TokenizerFile, default: tuple[int, ...] = (), bulk: Bulk | None = None) -> Tokenizer:
+    fast, before = _loaded(file.library, bulk), file.before or default
     if any(fast.id_to_token(token) is None for token in (*before, *file.after)):
         raise ValueError("it adds a token to each text that it does not know")
     return Tokenizer(fast, before, file.after)
 
 
-def _loaded(data: bytes) -> FastTokenizer:
-    """Returns the library's tokenizer of a reduced file."""
-    fast = FastTokenizer.from_buffer(data)
+def _loaded(data: bytes, bulk: Bulk | None) -> FastTokenizer:
+    """Returns the library's tokenizer of a reduced file, with a vocabulary and merges that are not in it."""
+    if bulk is None:
+        fast = FastTokenizer.from_buffer(data)
+    else:
+        raw = json.loads(data)
+        fields = {name: value for name, value in raw["model"].items() if name not in ("type", "vocab", "merges")}
+        fast = FastTokenizer.from_str(json.dumps(raw | {"added_tokens": []}))
+        fast.model = BPE(*bulk, **fields)
+        added = ({name: value for name, value in token.items() if name != "id"} for token in raw["added_tokens"])
+        fast.add_tokens([AddedToken(**token) for token in added])
     added = [token.content for token in fast.get_added_tokens_decoder().values() if token.normalized and token.content]
     if fast.normalizer is not None and not all(map(fast.normalizer.normalize_str, added)):
         raise ValueError("its normalizer leaves nothing of a token")  # the library would panic at the first text

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from engine.errors import SafelightError
 from engine.layers.packed_linear import PackedWeight
-from engine.quant import Packed, Precision, pack, squared_error
+from engine.quant import Packed, Precision, empty, pack, squared_error
 from engine.types import Cancel, Progress
 from engine.weights.safetensors import FLOATING, Header
 
@@ -111,6 +111,15 @@ class State:
         for name, packed in made.tensors.items():
             self.put_into(path, name, place, packed)
 
+    def room(self, path: str, place: Place) -> Packed:
+        """Returns the room of a packed matrix, or of the rows at ``place`` (slice,), for a reader to fill."""
+        module, names = self.packed[path], (f"{path}.codes", f"{path}.scales")
+        if names[0] not in self.tensors:
+            made = empty(module.scheme, module.shape)
+            self.tensors |= zip(names, (made.codes, made.scales), strict=True)
+        whole = Packed(*(self.tensors[name] for name in names), module.scheme)
+        return whole.part(place[0]) if place and isinstance(place[0], slice) else whole
+
     def keep(self, key: str, tensor: Tensor, place: Place = ()) -> None:
         """Stores a finished tensor or a part. On the CPU packed ones stay in the mapped file; others are copied."""
         if place:
@@ -145,7 +154,8 @@ class State:
             first, end = (row * module.matrices // module.shape[-2] for row in (last.start, last.stop))
             place = (*outer, slice(first, end))
         if key not in self.tensors:
-            self.tensors[key] = torch.empty_like(getattr(module, part), device=self.device)
+            own = getattr(module, part)  # made by its shape: ``empty_like`` of a meta tensor imports torch's compiler
+            self.tensors[key] = torch.empty(own.shape, dtype=own.dtype, device=self.device)
         self.tensors[key][place] = tensor.to(self.device)
 
 

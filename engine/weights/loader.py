@@ -123,8 +123,10 @@ class StoredWeights:
         """Returns a packing that leaves out the layers that a store, or a checkpoint of bitsandbytes, does not pack."""
         checkpoint, headers = self.checkpoint, self.checkpoint.headers
         by_layer = self.published is not None and self.published.tensors is None
+        if not by_layer and self.manifest is None:
+            return precision
         plain, packed = set[str](), set[str]()
-        for layer, module in network.named_modules() if by_layer or self.manifest is not None else ():
+        for layer, module in network.named_modules():
             if isinstance(module, PACKABLE) and precision.scheme(layer) is not None:
                 shapes = {
                     f"{layer}.{name}": tuple(own.shape) for name, own in module.named_parameters() if own.dim() > 1
@@ -136,7 +138,8 @@ class StoredWeights:
                 (packed if all(keeps) else plain).add(layer)
         used = {Precision.part(layer) for layer in packed} if by_layer else precision.as_dict().keys()
         unused = dict[str, Any].fromkeys(precision.as_dict().keys() - used)
-        return replace(precision, **unused, plain=frozenset(layer for layer in plain if Precision.part(layer) in used))
+        left = frozenset((layer, None) for layer in plain if Precision.part(layer) in used)
+        return replace(precision, **unused, others=left)
 
 
 @dataclass(frozen=True)

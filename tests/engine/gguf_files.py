@@ -246,11 +246,13 @@ def tiny(path: Path, tokenizer: Path, mix: Mix = q8_0, **changes: Any) -> Path:
     return write(path, values(made.config) | tokenizer_values(tokenizer) | changes, weights(made, mix))
 
 
-def small(path: Path, tokenizer: Path, architecture: str, mix: Mix = q8_0, most_tensors: int = 0) -> Path:
+def small(
+    path: Path, tokenizer: Path, architecture: str, mix: Mix = q8_0, most_tensors: int = 0, inner: int = 128
+) -> Path:
     """A whole file of a dense causal model, ``llama`` or ``gemma3``, of random numbers."""
     draws = np.random.default_rng(0)
     said = tokenizer_values(tokenizer)
-    width, heads, inner = 64, 2, 128
+    width, heads = 64, 2
     own = {
         "block_count": 2,
         "context_length": 512,

@@ -77,6 +77,8 @@ def load(instructions: str) -> ctypes.CDLL | None:
     found.native_norms.argtypes = [pointer]
     found.native_linear.argtypes = [pointer] * 4 + [whole] * 4
     found.causal_pass.argtypes = [pointer]
+    found.native_read.argtypes = [whole] * 7 + [pointer] * 2 + [whole]
+    found.native_turn.argtypes = [pointer] * 2 + [whole] * 3
     return found if found.native_block() > 0 else None
 
 

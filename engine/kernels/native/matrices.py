@@ -12,10 +12,10 @@ from torch import Tensor
 
 from engine.errors import SafelightError
 from engine.kernels import cpu_w4a8, native
-from engine.quant import INT4, INT4_G64, INT8, INT8_G32, UINT4, Packed
+from engine.quant import INT4, INT4_G64, INT8, INT8_G16, INT8_G32, UINT4, Packed, nibbles, uint4
 
 UNIT = 16  # inputs of a row are a multiple of the longest vector
-CODES = (INT4, INT4_G64, UINT4)
+CODES, GROUPS = (INT4, INT4_G64, UINT4), (INT8_G16, INT8_G32)
 CODES4, WHOLE8, HALF, SINGLE, GROUPS8 = range(5)  # kinds of numbers in ``products.h``
 
 
@@ -71,7 +71,7 @@ def group_of(projection: Projection) -> int | None:
         return None
     if isinstance(weight, Tensor):
         return 0 if _is_plain(weight) else None
-    if weight.scheme in (INT8, INT8_G32):
+    if weight.scheme in (INT8, *GROUPS):
         return 0 if weight.codes.is_contiguous() else None
     return weight.scheme.group_size if decodes(weight) else None
 
@@ -125,7 +125,7 @@ def matrix(projection: Projection, kept: Kept) -> NativeMatrix:
         kind, codes = (HALF if weight.dtype == torch.bfloat16 else SINGLE), weight
     else:
         codes, scales, group = weight.codes, weight.scales, weight.scheme.group_size
-        kind = WHOLE8 if weight.scheme == INT8 else GROUPS8 if weight.scheme == INT8_G32 else CODES4
+        kind = WHOLE8 if weight.scheme == INT8 else GROUPS8 if weight.scheme in GROUPS else CODES4
         if kind == CODES4:
             has_zeros = scales.dtype == torch.int32 or scales.stride(-1) == 2  # words of scale and zero, or such pairs
             width = scales.stride(-2) // scales.stride(-1)
@@ -183,3 +183,47 @@ def multiply(x: Tensor, weight: Packed, library: ctypes.CDLL | None = None) -> T
     if library.native_multiply(ctypes.byref(own), *places, rows, torch.get_num_threads()):
         raise SafelightError("memory is short for a product. Close other programs, or choose a smaller model")
     return out
+
+
+def read(file: int, start: int, kind: int, row_bytes: int, into: Packed, threads: int) -> bool:
+    """Reads rows of a GGUF type, by its number, from a byte of an open file on; False without a library.
+
+    Args:
+        into: room for them, as ``reading.c`` writes it.
+
+    Raises:
+        OSError: the file ends before them, or cannot be read.
+        ValueError: a scale is not finite.
+        SafelightError: memory is short.
+    """
+    library, (rows, inputs) = native.library(), into.shape
+    if library is None:
+        return False
+    places = into.codes.data_ptr(), into.scales.data_ptr()
+    sizes = kind, rows, row_bytes, inputs, into.scales.stride(0)
+    match library.native_read(file, start, *sizes, *places, threads):
+        case 0:
+            return True
+        case 1:
+            raise OSError("the file is too short")
+        case 2:
+            raise ValueError("a scale is not finite")
+    raise SafelightError("memory is short for a matrix. Close other programs, or choose a smaller model")
+
+
+def to_blocks(weight: Packed, block: int) -> None:
+    """Puts the 4-bit codes of a packed (out, in) into blocks of rows, in place; words of minima become zero points.
+
+    Raises:
+        SafelightError: memory is short.
+    """
+    library, codes = native.library(), weight.codes
+    words = weight.scales if weight.scheme == UINT4 else None
+    if library is None or library.native_block() != block or not (words is None or words.is_contiguous()):
+        nibbles.to_blocks(codes, block)
+        if words is not None:
+            words.copy_(uint4.for_blocks(words))
+        return
+    places = codes.data_ptr(), None if words is None else words.data_ptr()
+    if library.native_turn(*places, *weight.shape, torch.get_num_threads()):
+        raise SafelightError("memory is short for a matrix. Close other programs, or choose a smaller model")

@@ -7,6 +7,7 @@ fp32. Each piece has its own name: ``blk.0.ffn_down_exps.weight[7]``, ``token_em
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import prod
 
@@ -19,18 +20,15 @@ from torch import Tensor
 
 from engine.errors import SafelightError
 from engine.files import open_regular, read_up_to
-from engine.quant import INT8_G32, UINT4, Packed
-from engine.quant.uint4 import halves_of
-from engine.weights.gguf.fours import READERS, read_eights, read_fours
+from engine.quant import Packed, empty
 from engine.weights.gguf.header import GGUFHeader, TensorInfo
+from engine.weights.gguf.kept import KEPT, packed_of, read_in_c
 from engine.weights.layout import Expected, Layout, Names, Place, State
 from engine.weights.safetensors import Header
 
 MOST_PIECES = 2**17  # of a file; DiffusionGemma's has 8 000
 AT_ONCE = 2**24  # numbers of a matrix that are dequantised at a time
 NOT_WEIGHTS = ("F64", "I8", "I16", "I32", "I64", "Q8_1", "Q8_K", "Q1_0")  # found in no model's weights, or not read
-FOURS, EIGHTS = frozenset(kind.name for kind in READERS), "Q8_0"
-STAYING = {UINT4: FOURS, INT8_G32: frozenset({EIGHTS})}  # types that a scheme keeps as they are
 TYPES = tuple(kind.name for kind in GGMLQuantizationType if kind.name not in NOT_WEIGHTS)
 
 
@@ -92,18 +90,19 @@ class GGUFCheckpoint:
             raise _not_finite(tensor, name)
         return torch.from_numpy(np.require(values, requirements="W").reshape(piece.shape))
 
-    def read_packed(self, name: str) -> Packed:
-        """Reads a piece of a type of ``STAYING`` as it is, on the CPU. Raises as ``read``."""
-        tensor, _ = self._pieces[name]
-        if tensor.type.name == EIGHTS:
-            packed = read_eights(self._blocks(name))
-            scales: tuple[Tensor, ...] = (packed.scales,)
-        else:
-            packed = read_fours(self._blocks(name), tensor.type)
-            scales = halves_of(packed.scales, torch.float16)
-        if not all(bool(part.isfinite().all()) for part in scales):
-            raise _not_finite(tensor, name)
-        return packed
+    def read_packed(self, name: str, into: Packed) -> None:
+        """Reads a piece of a type of ``KEPT``, a matrix, as it is, into room on the CPU. Raises as ``read``."""
+        tensor, piece = self._pieces[name]
+        start = tensor.start + piece.first_row * tensor.row_bytes
+        try:
+            with suppress(OSError), open_regular(tensor.file) as file:  # what cannot be read is said below
+                if read_in_c(file, start, tensor.type, into, torch.get_num_threads()):
+                    return
+            found = packed_of(self._blocks(name), tensor.type)
+            into.codes.copy_(found.codes)
+            into.scales.copy_(found.scales)
+        except ValueError:
+            raise _not_finite(tensor, name) from None
 
     def _blocks(self, name: str) -> NDArray[np.uint8]:
         """Reads the bytes of a piece: (rows, bytes of a row)."""
@@ -182,11 +181,17 @@ def in_pieces(state: State, names: Names, checkpoint: GGUFCheckpoint, rewritten:
             state.put(path, rewritten.undone(path, piece, tensor), place)
 
         def take(name: str) -> None:
-            made, order = checkpoint.read_packed(name), rewritten.order(path, piece)
-            state.put_packed(path, made if order is None else made.part(order), place)
+            order, weight = rewritten.order(path, piece), state.packed[path]
+            is_there = order is None and len(weight.shape) == 2 and state.device.type == "cpu"
+            is_there &= not place or isinstance(place[0], slice)
+            into = state.room(path, place) if is_there else empty(weight.scheme, piece.shape)
+            checkpoint.read_packed(name, into)
+            if not is_there:
+                state.put_packed(path, into if order is None else into.part(order), place)
 
         header = checkpoint.headers.get(name + piece.suffix)
-        stays = packed is not None and header is not None and header.dtype in STAYING.get(packed.scheme, ())
+        kind = None if header is None else GGMLQuantizationType[header.dtype]
+        stays = packed is not None and kind in KEPT and KEPT[kind].scheme == packed.scheme
         return Expected(piece.shape, TYPES, path, put, take if stays else None)
 
     return {

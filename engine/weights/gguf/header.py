@@ -38,6 +38,7 @@ _SCALARS = {  # layouts, by the number of the type
     0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d",
 }  # fmt: skip
 _FLOAT, _STRING, _LIST = 6, 8, 9
+_LENGTH = struct.Struct("<Q").unpack_from
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,22 @@ class _Cursor:
         start = self.skip(length)
         return self.data[start : self.at].decode("utf-8", "replace")
 
+    def texts(self, count: int) -> list[str]:
+        """Reads texts in one loop: a vocabulary has hundreds of thousands."""
+        found, data = list[str](), self.data
+        at, last = self.at, len(data) - 8
+        for _ in range(count):
+            if at > last:
+                break
+            (length,) = _LENGTH(data, at)
+            end = at + 8 + length
+            if length > TEXT_BYTES or end > len(data):
+                break
+            found.append(data[at + 8 : end].decode("utf-8", "replace"))
+            at = end
+        self.at = at
+        return found + [self.text() for _ in range(count - len(found))]  # says what is wrong
+
     def value(self, kind: int) -> Value:
         if kind == _STRING:
             return self.text()
@@ -170,7 +187,7 @@ class _Cursor:
         if self.items < 0:
             raise _HeaderError(f"has lists of more than {MOST_ITEMS:,} items, the most that are read")
         if kind == _STRING:
-            return [self.text() for _ in range(count)]
+            return self.texts(count)
         if kind not in _SCALARS:
             raise _HeaderError(f"has a list of values of the type {kind}, which is not read")
         layout = np.dtype(_SCALARS[kind])

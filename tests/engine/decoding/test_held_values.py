@@ -41,7 +41,7 @@ WAYS = ("block_diffusion", "autoregressive", "bidirectional", "block_causal", "s
 @cache
 def vocabulary(*tags: str) -> Tokenizer:
     """Talk's, with tags in place of some of its special tokens."""
-    file = open_model(TALK.folder).files["tokenizer.json"]
+    file = open_model(TALK.folder).companions()["tokenizer.json"]
     for number, tag in enumerate(tags):
         file = file.replace(f"<{('repo_name', 'file_sep')[number]}>".encode(), tag.encode())
     return Tokenizer.from_bytes(file, "tokenizer.json")

@@ -43,6 +43,7 @@ from engine.quant import (
     to_blocks,
     unpack,
 )
+from engine.quant.uint4 import for_blocks
 from tests.engine.packing import released
 from tests.engine.tiny import tokens
 
@@ -326,7 +327,7 @@ def test_uint4_in_blocks_agrees_with_the_oracle(count: int) -> None:
     tiles, x = pack(random(128, 512) + 0.3, UINT4), random(count, 512).to(torch.bfloat16)
     codes = tiles.codes.clone()
     to_blocks(codes, cpu_int4.block())
-    blocks = Packed(codes, cpu_int4.arranged(tiles), UINT4, block=cpu_int4.block())
+    blocks = Packed(codes, for_blocks(tiles.scales), UINT4, block=cpu_int4.block())
     assert relative(unpack(blocks), unpack(tiles)) < 2e-3
     assert torch.equal(unpack(blocks.rows(64, 128)), unpack(blocks)[64:])
     found = cpu.linear(x, blocks)

@@ -38,6 +38,17 @@ def test_codes_are_decoded_as_by_torch(scheme: Scheme, pairs: bool, dtype: torch
         torch.testing.assert_close(found, want, rtol=8e-3 if dtype == torch.bfloat16 else 1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("scheme", [INT4, UINT4], ids=str)
+def test_codes_are_put_into_blocks_as_by_torch(scheme: Scheme, block: int) -> None:
+    made = pack(torch.randn(3 * block, 192, generator=DRAWS), scheme)
+    found = Packed(made.codes.clone(), made.scales.contiguous().clone(), scheme)
+    matrices.to_blocks(found, block)
+    want = made.codes.clone()
+    to_blocks(want, block)
+    assert torch.equal(found.codes, want)
+    assert torch.equal(found.scales, for_blocks(made.scales) if scheme == UINT4 else made.scales)
+
+
 def test_other_codes_stay_with_torch(block: int) -> None:
     weight = in_blocks(INT4, block, pairs=True)
     assert matrices.decodes(weight)

@@ -11,6 +11,7 @@ from engine.quant import (
     INT4,
     INT4_G64,
     INT8,
+    INT8_G16,
     INT8_G32,
     NF4,
     NF4_F32,
@@ -38,6 +39,7 @@ ERRORS = {
     INT4_G64: 0.096,
     INT8: 0.009,
     INT8_G32: 0.0057,
+    INT8_G16: 0.0049,
     NVFP4: 0.096,
     UINT4: 0.082,
 }

@@ -13,7 +13,7 @@ from transformers.integrations.gguf import convert_gguf_tokenizer
 
 from engine import SafelightError, catalog
 from engine.text.chat_template import ChatTemplate
-from engine.text.gguf_tokenizer import PRE, PREFIX, merges_from, tokenizer_files
+from engine.text.gguf_tokenizer import PRE, PREFIX, merges_from, tokenizer_files, tokenizer_of
 from engine.text.token_bytes import BYTE_LEVEL
 from engine.text.tokenizer import Tokenizer
 from tests.engine.gguf_files import tokenizer_values
@@ -94,6 +94,13 @@ def test_it_is_the_tokenizer_that_was_written(kind: str, tmp_path: Path) -> None
     assert [own.is_special(i) for i in range(own.vocab_size)] == [meant.is_special(i) for i in range(own.vocab_size)]
     messages = [{"role": "user", "content": "hello"}]
     assert ChatTemplate.from_folder(folder).render(messages) == ChatTemplate.from_folder(source).render(messages)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["embedded", "gemma"])
+def test_its_parts_make_what_its_file_makes(kind: str, tmp_path: Path) -> None:
+    values = tokenizer_values(catalog.resolve(catalog.SKILLS) if kind == "embedded" else gemma_like(tmp_path / "gemma"))
+    made = Tokenizer.from_parts(tokenizer_of(values)[0], "its tokenizer")
+    assert made.fast.to_str() == Tokenizer.from_bytes(tokenizer_files(values)["tokenizer.json"], "its").fast.to_str()
 
 
 def test_what_could_not_be_read_back_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

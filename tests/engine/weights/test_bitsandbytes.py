@@ -181,7 +181,7 @@ def test_an_expert_that_was_skipped_leaves_its_layer_unpacked(tmp_path: Path) ->
 
     meant = written(tmp_path / "tiny", FAMILIES["llada-moe"], skips)
     weights = opened(tmp_path / "tiny")
-    assert weights.precision.plain == {"layers.1.mlp.experts"}
+    assert weights.precision.others == {("layers.1.mlp.experts", None)}
     for path, values in loaded(weights).items():
         assert torch.equal(values, meant[path]), path
 
@@ -316,7 +316,7 @@ def test_every_tensor_of_a_folder_of_full_size_is_accounted_for(tmp_path: Path) 
     weights = found.weights("auto", META, None)
     assert weights.layout.keys() == header.keys()
     left = {*(f"layers.3.mlp.{one}_proj" for one in ("gate", "up", "down")), "layers.27.self_attn.q_proj"}
-    assert weights.precision.plain == left
+    assert weights.precision.others == {(layer, None) for layer in left}
     parts = found.plan(device="cpu", dtype="bfloat16").parts
     codes = sum(math.prod(own["shape"]) for own in header.values() if own["shape"][1:] == [1])
     assert sum(parts[part] for part in ("attention", "dense", "embedding", "other")) == plain + codes + codes // 8
