@@ -152,7 +152,7 @@ class GGUFModel(ModelFolder):
         in groups. Elsewhere a part is in four bits where all of it has a scale, or a scale and a minimum, for 32
         inputs, and else in eight. Floats stay.
         """
-        schemes: dict[str, Scheme | None] = {}
+        schemes, parts = dict[str, Scheme | None](), dict[str, Any]()
         kinds, numbers = defaultdict[str, set[str]](set), defaultdict[str, Counter[Scheme | None]](Counter)
         head = "lm_head" if any(layer == "lm_head" for layer, *_ in self._matrices) else "embed_tokens"
         for layer, kind, shape in self._matrices:
@@ -182,12 +182,13 @@ class GGUFModel(ModelFolder):
     def _subject(self, quantization: str, place: Placement) -> Subject:
         """Returns the subject of a plan: "auto" is as it is on a processor, and on a card whose kernels can read it.
 
-        On a processor, activations of a small model in four bits stay fp32 then: in bf16 its answers change.
+        On a processor, activations of a small model all in four bits stay fp32 then: in bf16 its answers change.
         """
         on_cpu = place.device.type == "cpu"
         stays = quantization == "auto" and (on_cpu or kernels.run_on(place.device, place.dtype))
         own = self.own_precision(on_cpu) if stays else None
-        is_small = self.numbers < FOUR_BITS_FROM and own is not None and own.dense == UINT4 and not own.others
+        mixed = set() if own is None else {Precision.part(layer) for layer, _ in own.others} - {"embedding"}
+        is_small = self.numbers < FOUR_BITS_FROM and own is not None and own.dense == UINT4 and not mixed
         return Subject(
             self.name,
             self.config,

@@ -289,8 +289,8 @@ def _loaded(data: bytes, bulk: Bulk | None) -> FastTokenizer:
         fields = {name: value for name, value in raw["model"].items() if name not in ("type", "vocab", "merges")}
         fast = FastTokenizer.from_str(json.dumps(raw | {"added_tokens": []}))
         fast.model = BPE(*bulk, **fields)
-        added = ({name: value for name, value in token.items() if name != "id"} for token in raw["added_tokens"])
-        fast.add_tokens([AddedToken(**token) for token in added])
+        tokens = [{name: value for name, value in token.items() if name != "id"} for token in raw["added_tokens"]]
+        fast.add_tokens([AddedToken(**token) for token in tokens])
     added = [token.content for token in fast.get_added_tokens_decoder().values() if token.normalized and token.content]
     if fast.normalizer is not None and not all(map(fast.normalizer.normalize_str, added)):
         raise ValueError("its normalizer leaves nothing of a token")  # the library would panic at the first text

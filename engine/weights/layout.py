@@ -113,11 +113,11 @@ class State:
 
     def room(self, path: str, place: Place) -> Packed:
         """Returns the room of a packed matrix, or of the rows at ``place`` (slice,), for a reader to fill."""
-        module, names = self.packed[path], (f"{path}.codes", f"{path}.scales")
-        if names[0] not in self.tensors:
+        module, codes, scales = self.packed[path], f"{path}.codes", f"{path}.scales"
+        if codes not in self.tensors:
             made = empty(module.scheme, module.shape)
-            self.tensors |= zip(names, (made.codes, made.scales), strict=True)
-        whole = Packed(*(self.tensors[name] for name in names), module.scheme)
+            self.tensors |= {codes: made.codes, scales: made.scales}
+        whole = Packed(self.tensors[codes], self.tensors[scales], module.scheme)
         return whole.part(place[0]) if place and isinstance(place[0], slice) else whole
 
     def keep(self, key: str, tensor: Tensor, place: Place = ()) -> None:

@@ -204,15 +204,19 @@ def test_a_packed_copy_says_nearly_the_same(file: Path, theirs: PreTrainedModel,
     assert abs(losses[1] - losses[0]) < 0.03
 
 
-def test_the_file_itself_says_nearly_the_same(file: Path, theirs: PreTrainedModel) -> None:
-    """Loaded without an import, as the app does: the loss on a text, in nats a token."""
-    model = load_model(file, device="cpu")
+@pytest.mark.parametrize(("dtype", "limit"), [("auto", 0.03), ("float32", 0.003)])
+def test_the_file_itself_says_nearly_the_same(dtype: str, limit: float, file: Path, theirs: PreTrainedModel) -> None:
+    """Loaded without an import, as the app does: the loss on a text, in nats a token.
+
+    Codes are kept, so that in fp32 the perplexity is within 0.3 %, also of files that mix types.
+    """
+    model = load_model(file, device="cpu", dtype=dtype)
     ids = torch.tensor(model.tokenizer.encode_prompt(Path(__file__).read_text(encoding="utf-8")))[:700]
     losses = [
-        torch.nn.functional.cross_entropy(logits[:-1], ids[1:]).item()
+        torch.nn.functional.cross_entropy(logits[:-1].float(), ids[1:]).item()
         for logits in (logits_of(theirs, ids), model.decode(ids, model.new_cache(), 0))
     ]
-    assert abs(losses[1] - losses[0]) < 0.03
+    assert abs(losses[1] - losses[0]) < limit
 
 
 def test_four_bits_with_a_minimum_are_taken_over_exactly(count: int) -> None:

@@ -25,10 +25,9 @@ INLINE uint16_t to_half(float x) { return (uint16_t)_cvtss_sh(x, _MM_FROUND_TO_N
 
 /* Spreads 16 bytes to 32 codes: all low halves, then all high ones. */
 INLINE void spread(const uint8_t *from, uint8_t *to) {
-    for (int i = 0; i < 16; i++) {
-        to[i] = from[i] & 15;
-        to[16 + i] = from[i] >> 4;
-    }
+    const __m128i both = _mm_loadu_si128((const __m128i *)from), low = _mm_set1_epi8(15);
+    _mm_storeu_si128((__m128i *)to, _mm_and_si128(both, low));
+    _mm_storeu_si128((__m128i *)(to + 16), _mm_and_si128(_mm_srli_epi16(both, 4), low));
 }
 
 /* Reads two blocks of 32 inputs, of a scale and, with `has_minimum`, a minimum, as a tile. */
@@ -56,12 +55,18 @@ INLINE void read_q4_k(const uint8_t *from, uint8_t *codes, float *scales, float 
     memcpy(codes, from + 16, 128);
 }
 
+/* A code without its highest bit is negative: its byte's high half is all ones. Eight codes at once. */
 INLINE void read_q5_0(const uint8_t *from, int8_t *codes, float *scales) {
-    uint32_t high;
     uint8_t low[32];
-    memcpy(&high, from + 2, 4);
     spread(from + 6, low);
-    for (int i = 0; i < 32; i++) codes[i] = (int8_t)((low[i] | (high >> i & 1) << 4) - 16);
+    for (int i = 0; i < 4; i++) {
+        const uint64_t bits = (uint64_t)(uint8_t)~from[2 + i] * 0x0101010101010101 & 0x8040201008040201; /* one a byte */
+        const uint64_t lacks = (bits + 0x7f7f7f7f7f7f7f7f) >> 7 & 0x0101010101010101;
+        uint64_t eight;
+        memcpy(&eight, low + 8 * i, 8);
+        eight |= lacks * 0xf0;
+        memcpy(codes + 8 * i, &eight, 8);
+    }
     scales[0] = half_at(from);
 }
 

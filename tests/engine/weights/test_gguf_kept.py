@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
-from gguf.quants import GGML_QUANT_SIZES, dequantize
+from gguf.constants import GGML_QUANT_SIZES
+from gguf.quants import dequantize
 
 from engine.kernels import native
 from engine.quant import INT8_G16, INT8_G32, UINT4, empty, unpack
@@ -42,7 +43,8 @@ def test_values_are_those_of_the_gguf_package(kind: Kind) -> None:
         return
     halves = [packed.scales] if kind == Kind.Q6_K else halves_of(packed.scales, torch.float16)
     factors = (32,) if kind == Kind.Q6_K else (15, 1)  # of the largest code, and of a minimum
-    bound = sum(half.T.float().abs() * 2**-11 * by + by * 2**-25 for half, by in zip(halves, factors, strict=True))
+    errors = [half.T.float().abs() * 2**-11 * by + by * 2**-25 for half, by in zip(halves, factors, strict=True)]
+    bound = torch.stack(errors).sum(dim=0)
     assert ((unpack(packed) - expected).view(*bound.shape, -1).abs().amax(dim=-1) <= bound * 1.01).all()
 
 
