@@ -288,10 +288,11 @@ def _file_entry(path: Path) -> ModelEntry:
 
 
 def _folder_entry(path: Path, group: Group, sizes: _Sizes) -> ModelEntry:
-    """Returns the entry of a model folder that the user put there."""
+    """Returns the entry of a model folder that the user put there, or that is in the Hugging Face cache."""
     store = os.path.lexists(path / MANIFEST)
+    purpose = tr("a model folder of your own") if repo_of(path) is None else tr("from Hugging Face")
     return ModelEntry(
-        str(path), group, "ready", model_title(path), tr("a model folder of your own"), path, str(path),
+        str(path), group, "ready", model_title(path), purpose, path, str(path),
         bytes_here=sizes.of(path), is_packed=store or _is_packed(path), sees=_sees(path), can_verify=store,
         writes=_writes(path),
     )  # fmt: skip
