@@ -25,8 +25,8 @@ Parts = tuple[NDArray[np.generic], NDArray[np.float32], NDArray[np.float32] | No
 """Codes (blocks, inputs), a byte each; scales (blocks, groups), and minima, or None."""
 
 
-class Kept(NamedTuple):
-    """How a type is kept."""
+class KeptType(NamedTuple):
+    """A type's scheme, and the function that splits its blocks."""
 
     scheme: Scheme
     parts: Callable[[Blocks], Parts]
@@ -116,10 +116,10 @@ def _fp16(blocks: Blocks) -> NDArray[np.float32]:
 
 
 KEPT = {
-    Kind.Q4_0: Kept(UINT4, _q4_0),
-    Kind.Q4_1: Kept(UINT4, _q4_1),
-    Kind.Q4_K: Kept(UINT4, _q4_k),
-    Kind.Q5_0: Kept(INT8_G32, _q5_0),
-    Kind.Q8_0: Kept(INT8_G32, _q8_0),
-    Kind.Q6_K: Kept(INT8_G16, _q6_k),
+    Kind.Q4_0: KeptType(UINT4, _q4_0),
+    Kind.Q4_1: KeptType(UINT4, _q4_1),
+    Kind.Q4_K: KeptType(UINT4, _q4_k),
+    Kind.Q5_0: KeptType(INT8_G32, _q5_0),
+    Kind.Q8_0: KeptType(INT8_G32, _q8_0),
+    Kind.Q6_K: KeptType(INT8_G16, _q6_k),
 }
