@@ -20,7 +20,7 @@ from engine.models.causal import network as networks
 from engine.models.causal.config import CausalConfig, QueryScaling, Yarn
 from engine.models.causal.few_rows import MOST_ROWS
 from engine.models.causal.network import CausalNetwork
-from engine.quant import INT4, INT4_G64, INT8, INT8_G32, UINT4, Precision, Scheme, pack, to_blocks, unpack
+from engine.quant import INT4, INT4_G64, INT8, INT8_G16, INT8_G32, UINT4, Precision, Scheme, pack, to_blocks, unpack
 from engine.quant.uint4 import for_blocks
 from engine.quant.uint4 import rounded as uint4_values
 
@@ -92,7 +92,7 @@ def _pack_into(weight: PackedWeight, values: Tensor, block: int) -> Tensor:
     """Packs a matrix into a weight; returns the values that its codes stand for."""
     found = pack(values, weight.scheme)
     weight.codes, weight.scales = found.codes.clone(), found.scales.contiguous()
-    if weight.scheme in (INT8, INT8_G32):
+    if weight.scheme in (INT8, INT8_G16, INT8_G32):
         return unpack(found)
     exact = uint4_values(found) if weight.scheme == UINT4 else unpack(found)
     to_blocks(weight.codes, block)
@@ -136,7 +136,7 @@ def test_they_are_those_of_torch(family: str) -> None:
     assert torch.equal(in_c(network, ids, text, first_logits=3), in_c(network, ids, text)[3:])
 
 
-@pytest.mark.parametrize("scheme", [INT8, INT8_G32, INT4, INT4_G64, UINT4], ids=str)
+@pytest.mark.parametrize("scheme", [INT8, INT8_G16, INT8_G32, INT4, INT4_G64, UINT4], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
 def test_packed_ones_are_exact_to_the_16_bits_of_activations(scheme: Scheme, dtype: torch.dtype, block: int) -> None:
     layers = (LayerConfig(FULL, 64, 2, 10_000.0, 1.0),) * 2
