@@ -141,6 +141,13 @@ def test_a_name_is_in_the_file_in_which_a_document_has_it() -> None:
     assert [pair for pair in pairs if pair[0] not in (ROOT / pair[1]).read_text(encoding="utf-8")] == []
 
 
+def test_each_journey_is_walked_by_a_test() -> None:
+    text = (ROOT / "tests" / "journeys.md").read_text(encoding="utf-8")
+    walked = re.findall(r"`(tests/[\w/]+\.py)` \| (\w+) \|$", text, re.MULTILINE)
+    assert len(walked) >= 60
+    assert [name for file, name in walked if f"def {name}(" not in (ROOT / file).read_text("utf-8")] == []
+
+
 def test_the_rooms_stand_in_the_lines_of_the_contracts() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
