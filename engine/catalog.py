@@ -208,7 +208,6 @@ SHAPES = (
     Shape("fast-dllm-v2-1.5b", "Fast-dLLM v2 1.5B"),
     Shape("fast-dllm-v2-7b", "Fast-dLLM v2 7B"),
     Shape("a2d-qwen3-0.6b", "dLLM Qwen3 0.6B"),
-    Shape("modernbert-large", "ModernBERT large"),
     Shape("qwen3-1.7b", "Qwen3 1.7B"),
     Shape("qwen3-0.6b", "Qwen3 0.6B"),
     Shape("qwen2.5-coder-1.5b", "Qwen2.5-Coder 1.5B"),
@@ -384,15 +383,6 @@ PUBLISHED = (
         "a2d-qwen3-0.6b",
         quantization="auto",
         model_type="a2d-qwen3",
-    ),
-    PublishedModel(
-        "dllm-hub/ModernBERT-large-chat-v0.1",
-        "ModernBERT chat 0.4B",
-        "an encoder that was taught to chat by diffusion; short answers, often wrong",
-        1_600_000_000,
-        "modernbert-large",
-        quantization="auto",
-        model_type="modernbert",
     ),
     PublishedModel(
         QWEN_1_7B,

@@ -201,8 +201,8 @@ class ModelConfig:
 
     num_experts: 0 if the MLPs are dense; top_k_experts and moe_intermediate_size are then 0, too. sliding_window: of
     sliding layers. canvas_length: positions of a block. vision: None if the model reads no images. reads_whole: whether
-    a pass may read all of a text, in both directions. keeps_text: whether keys and values of a text are kept. A family
-    may add fields in a subclass.
+    a pass may read all of a text, in both directions. A family may
+    add fields in a subclass.
     """
 
     denoises: ClassVar[bool] = True
@@ -227,7 +227,6 @@ class ModelConfig:
     pad_token_id: Token = 0
     vision: VisionConfig | None = None
     reads_whole: bool = False
-    keeps_text: bool = True
 
     def __post_init__(self) -> None:
         check_fields(self, "config.json: ")

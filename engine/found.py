@@ -41,7 +41,7 @@ IMPORTED_GGUF = ("diffusion-gemma",)
 MODEL_TYPES = (
     *("diffusion_gemma", "qwen2", "qwen3", "llama", "smollm3", "mistral", "ministral", "ministral3", "mistral3"),
     *("gemma3_text", "gemma3", "wedlm", "sdar", "Fast_dLLM_Qwen", "llada2_moe", "nemotron_labs_diffusion", "llada"),
-    *("lladamoe", "Dream", "rnd1", "a2d-qwen3", "a2d-qwen2", "a2d-llama", "modernbert"),
+    *("lladamoe", "Dream", "rnd1", "a2d-qwen3", "a2d-qwen2", "a2d-llama"),
 )
 """The ``model_type`` of families that run here."""
 OLLAMA_SERVICE = Path("/usr/share/ollama/.ollama/models")  # of its service on Linux

@@ -94,17 +94,6 @@ RUNS = (
         STATIC.replace(remasking="entropy", schedule="ceil", max_denoising_steps=5),
     ),
     FamilyRun(
-        "family-modernbert",
-        "modernbert",
-        "ModernBERT",
-        "ModernBERT: an encoder that writes",
-        SIX + "The network was made to read; masks behind the question are enough to let it write.",
-        "bidirectional",
-        bidirectional.question,
-        bidirectional.is_right,
-        STATIC.replace(schedule="round"),
-    ),
-    FamilyRun(
         "family-llada2",
         "rewriting",
         "LLaDA2.1",

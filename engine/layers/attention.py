@@ -21,7 +21,6 @@ from engine.layers.adapted import linear
 from engine.layers.norm import RMSNorm
 
 Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-NEAR_PIECE = 512  # rows that attend at once where each sees only those near it
 
 
 class Reach(Protocol):
@@ -67,23 +66,6 @@ class ImageSpan(Span):
         seen = slice(self.end - self.mask.shape[1], self.end)
         mixed = attend(queries, keys[:, :, seen], values[:, :, seen], self.mask)
         return mixed.transpose(1, 2).flatten(2)
-
-
-@dataclass(frozen=True)
-class Near:
-    """Used in place of a mask: each row attends to those fewer than ``window`` rows away, without a mask of all."""
-
-    window: int
-
-    def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Attends with queries (B, heads, T, D) -> (B, T, heads * D)."""
-        parts, rows = [], torch.arange(queries.shape[2], dtype=torch.int32, device=queries.device)
-        for start in range(0, len(rows), NEAR_PIECE):
-            own = slice(start, start + NEAR_PIECE)
-            seen = slice(max(0, start - self.window + 1), own.stop + self.window - 1)
-            mask = (rows[own, None] - rows[seen]).abs() < self.window
-            parts.append(attend(queries[:, :, own], keys[:, :, seen], values[:, :, seen], mask))
-        return torch.cat(parts, dim=2).transpose(1, 2).flatten(2)
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:

@@ -50,8 +50,6 @@ def capacity(config: ModelConfig, layer: LayerConfig, tokens: int, piece: int = 
 
 def cache_bytes(config: ModelConfig, tokens: int, itemsize: int, piece: int = PIECE) -> int:
     """Returns the bytes of a cache with room for ``tokens`` (a canvas included), of numbers of ``itemsize`` bytes."""
-    if not config.keeps_text:
-        return 0
     per_token = (2 * layer.num_key_value_heads * layer.head_dim * itemsize for layer in config.layers)
     rooms = (capacity(config, layer, tokens, piece) for layer in config.layers)
     return sum(size * room for size, room in zip(per_token, rooms, strict=True))
@@ -140,8 +138,7 @@ class KVCache:
         self._config = config
         self._ids: list[int | str] = []  # of the committed tokens
         self._owner: weakref.ref[object] | None = None
-        kept = config.layers if config.keeps_text else ()
-        self._layers = [_LayerCache(config, layer, device, dtype, piece) for layer in kept]
+        self._layers = [_LayerCache(config, layer, device, dtype, piece) for layer in config.layers]
         self._device = device
 
     def copy(self) -> KVCache:

@@ -251,7 +251,7 @@ def reserve(config: ModelConfig, mode: Mode, held: int, context: int) -> int:
         2 * layer.num_key_value_heads * layer.head_dim * capacity(config, layer, room) for layer in config.layers
     )
     warm_up = kernel_pass(config, mode, 2 * config.canvas_length) if mode.has_kernels and config.denoises else 0
-    return segments(config, held) + warm_up + config.keeps_text * grown * mode.dtype.itemsize
+    return segments(config, held) + warm_up + grown * mode.dtype.itemsize
 
 
 def segments(config: ModelConfig, held: int) -> int:
@@ -292,12 +292,11 @@ def rows_pass(config: ModelConfig, mode: Mode, context: int, rows: int, tokens: 
         bias = is_masked * tokens * looked_at * d  # the mask as numbers
         unpacking = _unpacking(mode, mode.precision.attention, heads * layer.head_dim * config.hidden_size)
         looking = 2 * copies * looked_at * layer.head_dim * d + 3 * queries * d + copied + max(bias, unpacking)
-        fused = 0 if config.keeps_text else queries * d  # one tensor with queries, keys and values, as projected
-        return 2 * keys * d + fused + max(turning, looking)
+        return 2 * keys * d + max(turning, looking)
 
     inner = 4 * config.moe_intermediate_size * d
     width = max(map(config.dense_width, config.layers))  # gate, up and their product; then the result
-    dense = rows * d * max((3 if config.keeps_text else 4) * width, width + config.hidden_size)
+    dense = rows * d * max(3 * width, width + config.hidden_size)
     dense += _unpacking(mode, mode.precision.dense, width * config.hidden_size)
     if not config.num_experts:
         experts = 0

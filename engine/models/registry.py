@@ -26,9 +26,6 @@ from engine.models.llada2 import config as llada2
 from engine.models.llada2 import layout as llada2_layout
 from engine.models.llama import config as llama
 from engine.models.mistral import config as mistral
-from engine.models.modernbert import config as modernbert
-from engine.models.modernbert import layout as modernbert_layout
-from engine.models.modernbert.network import build as build_modernbert
 from engine.models.nemotron import config as nemotron
 from engine.models.network import Network
 from engine.models.qwen import config as qwen
@@ -245,18 +242,6 @@ FAMILIES = {
         _from_autoregression("a2d-qwen3", a2d.read_a2d_qwen3),
         _from_autoregression("a2d-qwen2", a2d.read_a2d_qwen2),
         _from_autoregression("a2d-llama", a2d.read_a2d_llama),
-        Family(
-            "modernbert",
-            modernbert.read_config,
-            build_modernbert,
-            modernbert_layout.NAMES,
-            modernbert_layout.TARGETS,
-            decoders=("bidirectional",),
-            default_decoder="bidirectional",
-            defaults=_MASKED.replace(schedule="round"),
-            ends=("[/Answer]", "[SEP]"),
-            tried=AUTHORS_ONLY,
-        ),
     )
 }
 

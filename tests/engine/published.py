@@ -76,19 +76,6 @@ def llada_8b() -> Shapes:
     return found
 
 
-def modernbert_large() -> Shapes:
-    """The head's matrix is the table, and is not stored; the first layer has no norm before attention."""
-    found = {"model.embeddings.tok_embeddings.weight": [50368, 1024], "decoder.bias": [50368]}
-    found |= {f"{name}.weight": [1024] for name in ("model.embeddings.norm", "model.final_norm", "head.norm")}
-    found["head.dense.weight"] = [1024, 1024]
-    for layer in range(28):
-        block = f"model.layers.{layer}."
-        found |= {f"{block}attn.Wqkv.weight": [3072, 1024], f"{block}attn.Wo.weight": [1024, 1024]}
-        found |= {f"{block}mlp.Wi.weight": [5248, 1024], f"{block}mlp.Wo.weight": [1024, 2624]}
-        found |= {f"{block}{name}.weight": [1024] for name in (("attn_norm", "mlp_norm") if layer else ("mlp_norm",))}
-    return found
-
-
 DREAM = Qwen(3584, 18944, 28, 28, 4, 152064, has_biases=True)
 FAST = Qwen(1536, 8960, 28, 12, 2, 151936, has_biases=True, is_tied=True)
 QWEN3 = Qwen(1024, 3072, 28, 16, 8, 151936, has_norms=True, is_tied=True)
@@ -118,7 +105,6 @@ PUBLISHED = {
     "Fast-dLLM v2 1.5B": PublishedModel(_config("fast-dllm-v2-1.5b"), FAST.tensors(), 1.544e9),
     "Fast-dLLM v2 7B": PublishedModel(_config("fast-dllm-v2-7b"), DREAM.tensors(), 7.616e9),
     "dllm Qwen3-0.6B": PublishedModel(_config("a2d-qwen3-0.6b"), QWEN3.tensors(), 0.596e9),
-    "ModernBERT-large": PublishedModel(_config("modernbert-large"), modernbert_large(), 0.3958e9),
     "RND1": PublishedModel(_config("rnd1"), RND1.tensors(), 30.53e9),
     "SDAR-8B": PublishedModel(_config("wedlm-8b") | {"model_type": "sdar", "block_size": 4}, SDAR.tensors(), 8.191e9),
 }

@@ -27,7 +27,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 def taught(name: str) -> Any:
-    """The network that is stored as ``name``: a ``CausalNetwork``, or a ``ModernBert``."""
+    """The network that is stored as ``name``."""
     return ModelFolder.open(FIXTURES / name).weights("none", torch.device("cpu"), torch.float32).load()
 
 

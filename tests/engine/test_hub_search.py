@@ -23,7 +23,7 @@ MODELS = [
     model("org/diffusion", "LLaDA", downloads=71),  # as no family spells it
     model("org/dream", "Dream", downloads=70),
     model("org/pictures", "gemma3", downloads=60, pipeline_tag="image-text-to-text"),
-    model("org/masks", "modernbert", downloads=50, pipeline_tag="fill-mask"),
+    model("org/masks", "llada", downloads=50, pipeline_tag="fill-mask"),
     model("org/awq", quant_method="awq", downloads=40),
     model("org/mlx", "llama", "mlx", downloads=30),
     model("org/embeds", "qwen3", downloads=20, pipeline_tag="feature-extraction"),

@@ -251,14 +251,6 @@ def test_rnd1() -> None:
         )
 
 
-class WrappedEncoder(Wrapped):
-    """ModernBERT as the authors' sampler calls it."""
-
-    def __call__(self, input_ids: Tensor, **_options: Any) -> Any:
-        network: Any = self.network
-        return SimpleNamespace(logits=network.head(network.run(input_ids)))
-
-
 @torch.inference_mode()
 def test_trained_networks() -> None:
     """Their samplers answer the questions of our fixtures, too: as ours, and right."""
@@ -266,7 +258,7 @@ def test_trained_networks() -> None:
     dream = authors.module(authors.DLLM, "dllm/pipelines/dream/models/generation_utils.py", "dream_generation_utils")
     rnd1 = authors.module(authors.RND1, "rnd/sampling.py", "rnd1_sampling")
     tokenizer = SimpleNamespace(mask_token_id=texts.MASK, bos_token_id=0, eos_token_id=texts.END)
-    mdlm = mdlm_of_dllm().MDLMSampler(WrappedEncoder(taught("modernbert")), tokenizer)
+    mdlm = mdlm_of_dllm().MDLMSampler(Wrapped(taught("llada")), tokenizer)
     model = type("Model", (Wrapped, dream.DreamGenerationMixin), {})
     for seed in range(20):
         asked = texts.question(random.Random(seed))
@@ -282,7 +274,7 @@ def test_trained_networks() -> None:
             ("llada", by_llada, {"remasking": "low_confidence_static"}),
             ("dream", by_dream, {"remasking": "entropy", "schedule": "floor"}),
             ("dream", by_rnd1, {"remasking": "entropy", "schedule": "ceil"}),
-            ("modernbert", by_mdlm, {"remasking": "low_confidence_static", "schedule": "round"}),
+            ("llada", by_mdlm, {"remasking": "low_confidence_static", "schedule": "round"}),
         ):
             text = found[0, len(asked) :].tolist()
             assert text == ours(taught(name), asked, length, **same, **rule)

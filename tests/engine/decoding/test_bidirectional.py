@@ -335,15 +335,6 @@ def test_networks_of_the_authors_objectives_answer_right(learnt: tuple[str, Caus
         assert right(network, 15, block_cache=cache, canvas_length=4) == 15
 
 
-def test_an_encoder_of_their_objective_answers_right() -> None:
-    network = taught("modernbert")
-    assert right(network, 60) >= 57
-    assert right(network, 10, remasking="low_confidence_static", schedule="round", max_denoising_steps=10) == 10
-    assert right(network, 10, max_denoising_steps=1) <= 1
-    with pytest.raises(SafelightError, match="no block cache"):
-        right(network, 1, block_cache="prefix")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_each_rule_answers_right(rule: str, learnt: tuple[str, CausalNetwork]) -> None:

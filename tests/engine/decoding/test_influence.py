@@ -124,7 +124,7 @@ def test_non_finite_logits_are_an_error() -> None:
         measure(Counting(poisoned), 0, 1)
 
 
-@pytest.mark.parametrize(("name", "shift"), [("llada", 0), ("dream", 1), ("modernbert", 0)])
+@pytest.mark.parametrize(("name", "shift"), [("llada", 0), ("dream", 1)])
 def test_masks_depend_on_a_letter_of_their_alphabet(name: str, shift: int) -> None:
     """One of six letters is written; a letter of another alphabet in its place changes all that is predicted."""
     model, asked = taught(name), texts.question(random.Random(3))

@@ -51,7 +51,6 @@ SIZES = {
     "dllm Qwen3-0.6B": Sizes(1024, 3072, 28, 16, 8, 151936, 32768, 32),
     "RND1": Sizes(2048, 0, 48, 32, 4, 151936, 8192, 256, chosen=8, expert=768),
     "SDAR-8B": Sizes(4096, 12288, 36, 32, 8, 151936, 16352, 4),
-    "ModernBERT-large": Sizes(1024, 2624, 28, 16, 16, 50368, 8160, 32, head=64),
 }
 WHOLE = set(SIZES) - {"Fast-dLLM v2 1.5B", "Fast-dLLM v2 7B", "SDAR-8B"}  # read all of a text in a pass
 
@@ -65,7 +64,7 @@ def weights(name: str, is_int4: bool, on_cpu: bool) -> float:
     for tensor, size in PUBLISHED[name].tensors.items():
         ends = any(part in tensor for part in ("embed", "lm_head", "wte", "transformer.ff_out"))
         dense = not ends and not (SIZES[name].chosen and ".experts." not in tensor)
-        is_plain = len(size) == 1 or "mlp.gate.weight" in tensor or tensor == "head.dense.weight"
+        is_plain = len(size) == 1 or "mlp.gate.weight" in tensor
         bits = 2.0 if is_plain or not is_int4 else four if dense else 1.0
         if ".experts." in tensor and is_int4:
             bits = 4 / 8 + 2 / 32
@@ -78,12 +77,11 @@ def pass_bytes(name: str, is_int4: bool, on_cpu: bool) -> float:
     own = SIZES[name]
     rows = own.context + own.block if name in WHOLE else 512
     seen, queries, keys = own.context + own.block, own.heads * own.head, own.keys * own.head
-    fused = name == "ModernBERT-large"
-    mlp = rows * 2 * (4 if fused else 3) * own.width
+    mlp = rows * 2 * 3 * own.width
     copied = keys if on_cpu else queries * (own.heads > own.keys)  # reordered there, on a card one for each query head
     mask = 0 if name in WHOLE else rows * seen  # a byte a pair, and as numbers
     seeing = rows * 6 * queries + 4 * copied * seen + 2 * mask
-    attention = rows * (4 * keys + 2 * queries * fused) + max(rows * 14 * queries, seeing)  # 14: a norm in fp32
+    attention = rows * 4 * keys + max(rows * 14 * queries, seeing)  # 14: a norm in fp32
     experts = 0
     if own.chosen and is_int4 and not on_cpu:  # kernels keep a row for each expert of a token
         experts = rows * 2 * (2 * own.hidden + own.chosen * (own.expert + own.hidden))
@@ -115,7 +113,7 @@ def test_an_independent_count_agrees_within_two_percent(
     stored = sum(parts[part] for part in ("experts", "attention", "dense", "embedding", "other"))
     assert stored == pytest.approx(weights(name, is_int4, on_cpu), rel=0.02)
     assert parts["other"] < 0.02 * stored  # norms, biases and routers
-    assert parts["kv_cache"] == (0 if name == "ModernBERT-large" else own.kept())
+    assert parts["kv_cache"] == own.kept()
     (held, stage), rows = vocabulary_bytes(name), pass_bytes(name, is_int4, on_cpu)
     libraries = 0 if on_cpu else 2 * 32 * 2**20
     stated = sum(parts[part] for part in ("process", "cuda_context", "reserve"))

@@ -29,7 +29,6 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "lladamoe": {
         "expert_intermediate_size": 128, "num_experts": 16, "num_experts_per_tok": 2, "qk_layernorm": True,
     },
-    "modernbert": {"intermediate_size": 640},
 }  # fmt: skip
 CUTS: dict[str, Any] = {
     "sampling_temperature": 0.7, "sampling_top_p": 0.9, "sampling_top_k": 50, "sampling_min_p": 0.01,

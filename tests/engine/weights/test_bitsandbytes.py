@@ -59,11 +59,6 @@ FAMILIES: dict[str, dict[str, Any]] = {
         **{"moe_intermediate_size": 64, "num_experts": 4, "num_experts_per_tok": 2, "vocab_size": 100, "head_dim": 32},
         **{"mask_token_id": 5, "eos_token_id": 1, "bos_token_id": 2, "pad_token_id": 0, "max_window_layers": 2},
     },
-    "modernbert": {
-        **PUBLISHED["ModernBERT-large"].raw,
-        **{"hidden_size": 128, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4},
-        **{"vocab_size": 100, "mask_token_id": 5, "pad_token_id": 0, "cls_token_id": 1, "sep_token_id": 2},
-    },
 }
 
 
