@@ -332,8 +332,6 @@ class GenerationConfig:
             ``decoding.block_causal``.
         schedule: how many masks a pass writes if the rule is a number of them, one of ``SCHEDULES``.
         choice_temperature: of the choice of masks in bidirectional decoding; 0 writes the surest.
-        guidance: strength of classifier-free guidance in bidirectional decoding, by a second pass without the prompt; 0
-            makes none.
         block_cache: one of ``BLOCK_CACHES``, for bidirectional decoding; in that by sub-blocks "dual" is of a block's
             own places. What is kept is that of the first passes, so that the text may differ.
         edit_probability: probability above which block-causal decoding replaces a written token by another; 1 never.
@@ -385,7 +383,6 @@ class GenerationConfig:
     remasking: Annotated[str, one_of(REMASKING)] = REMASKING[0]
     schedule: Annotated[str, one_of(SCHEDULES)] = SCHEDULES[0]
     choice_temperature: Amount = 0.0
-    guidance: Amount = 0.0
     block_cache: Annotated[str, one_of(BLOCK_CACHES)] = ""
     edit_probability: Share = 1.0
     edit_passes: Annotated[int, whole(0, MOST_EDIT_PASSES)] = 16

@@ -160,7 +160,6 @@ DECODING = (
     ),
     Knob("--schedule", "schedule", str, f"how many masks a pass writes (bidirectional): {', '.join(SCHEDULES)}"),
     Knob("--choice-temperature", "choice_temperature", float, "how freely masks are chosen (bidirectional)"),
-    Knob("--guidance", "guidance", float, "strength of guidance by a second pass without the prompt (bidirectional)"),
     Knob("--block-cache", "block_cache", str, "keys and values kept for a block: prefix or dual (bidirectional)"),
     Knob(
         "--edit-probability",

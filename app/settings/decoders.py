@@ -169,7 +169,7 @@ _WORDS = {
         "Bidirectional diffusion",
         "The whole answer begins as masks, and each step reads the prompt and all of it in both directions.",
         "Answers begin as masks, and each step writes a few of their places, the surest first.",
-        ("max_denoising_steps", "guidance", *_DRAWING),
+        ("max_denoising_steps", *_DRAWING),
     ),
     "sub_blocks": DecoderWords(
         "Block diffusion by parts",

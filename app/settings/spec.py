@@ -223,16 +223,6 @@ SAMPLER = (
         2,
     ),
     Setting(
-        "guidance",
-        "Guidance",
-        "",
-        "How strongly the prompt steers: each step is also read without it, which takes twice as long. 0 is off.",
-        0.0,
-        10.0,
-        0.1,
-        2,
-    ),
-    Setting(
         "rescue_probability",
         "Probability to keep",
         "",

@@ -26,7 +26,6 @@ from engine.decoding.protocols import Decode, Decoding, Passes
 from engine.decoding.run import Run
 from engine.decoding.schedules import counts, dream_times
 from engine.decoding.shares import SDAR, cut
-from engine.errors import SafelightError
 from engine.models.causal.config import CausalConfig
 
 DRAWN_RULES = ("random", "origin")  # choose masks without regard to the logits
@@ -37,12 +36,10 @@ def bidirectional(run: Run) -> Decoding[None]:
     """Generates text after the prompt. A cancelled run ends within one pass. At the end the cache is empty.
 
     Raises:
-        SafelightError: as ``MaskedRun``; a rule that this decoder does not have; guidance with ``block_cache``; the
-            model gives numbers that are not finite.
+        SafelightError: as ``MaskedRun``; a rule that this decoder does not have; the model gives numbers that are not
+            finite.
     """
     require_rule(run.config, "bidirectional")
-    if run.config.guidance and run.config.block_cache:
-        raise SafelightError("guidance also reads the text without its prompt, which block_cache cannot; leave one out")
     state = MaskedRun(run, order=SDAR)
     yield from state.begin(unread=len(run.prompt))
     start = 0
@@ -91,7 +88,7 @@ class Filling:
         generator = self.state.drawing.generator
         return torch.rand(count, generator=generator, device=generator.device)
 
-    def look(self, places: range, masked: Sequence[int]) -> Passes[Tensor | None]:
+    def look(self, places: range, masked: Sequence[int]) -> Passes[Tensor]:
         """Reads all of the text, or what is not kept of it; the arguments are those of ``Look``."""
         state, kept, cache = self.state, list[int](), self.config.block_cache
         before, behind = range(-len(state.prompt), places.start), range(places.stop, state.limit)
@@ -102,21 +99,12 @@ class Filling:
             kept = [*behind, *before] if cache == "dual" else [*before]
             masked = masked[:1] if self.shifts else masked
         rows = [place - self.shifts for place in masked]
-        logits = yield from self._read(unread, rows, kept)
-        if self.config.guidance:
-            if not state.goes_on():
-                return None
-            bare = yield from self._read(unread, rows, kept, has_prompt=False)
-            logits = logits.sub_(bare).mul_(1 + self.config.guidance).add_(bare)
-            del bare
-        logits = state.drawing.allowed(logits)
+        logits = state.drawing.allowed((yield from self._read(unread, rows, kept)))
         if kept and self.shifts:  # no later pass reads the row before it
             logits[:, state.mask] = -torch.inf
         return logits
 
-    def _read(
-        self, unread: Sequence[int], rows: Sequence[int], kept: Sequence[int], has_prompt: bool = True
-    ) -> Passes[Tensor]:
+    def _read(self, unread: Sequence[int], rows: Sequence[int], kept: Sequence[int]) -> Passes[Tensor]:
         """Reads places, of which ``kept`` stay in the cache; returns the logits (R, V) of ``rows``.
 
         As every row sees all others, those whose logits are wanted come last, unless they are the last that is kept.
@@ -125,8 +113,6 @@ class Filling:
         order = [*kept, *(place for place in unread if place not in done)]
         order += [] if rows[0] in kept else rows
         ids = state.tokens(order)
-        if not has_prompt:
-            ids = [state.mask if place < 0 else token for place, token in zip(order, ids, strict=True)]
         positions = torch.tensor(order) + len(state.prompt)
         first = order.index(rows[0])
         wanted = Decode(torch.tensor(ids), state.cache, len(kept), first, positions, is_causal=False)

@@ -27,10 +27,10 @@ from engine.layers.masks import CAUSAL, Blocks
 Choose: TypeAlias = Callable[[Tensor, int], tuple[Tensor, Sequence[int]]]
 """Logits (M, V) of a block's masks and the number of the pass -> the tokens drawn (M,), and the rows to write."""
 
-Look: TypeAlias = Callable[[range, Sequence[int]], Passes[Tensor | None]]
+Look: TypeAlias = Callable[[range, Sequence[int]], Passes[Tensor]]
 """The places of a block and of its masks -> logits (M, V) of the first M masks, as ``Drawing.allowed`` gives them.
 
-None: the run was cancelled between two passes. Where tokens are edited, those of written places are wanted as well.
+Where tokens are edited, those of written places are wanted as well.
 """
 
 Edit: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -181,8 +181,6 @@ class MaskedRun:
             clock = time.perf_counter()
             shown = masked if edit is None else own
             logits = yield from look(places, shown)
-            if logits is None:
-                return
             rows = {place: row for row, place in enumerate(shown[: len(logits)])}
             masked = [place for place in masked if place in rows]
             held = [place for place in rows if place in self.text and place not in self._changes.pinned]
@@ -207,8 +205,6 @@ class MaskedRun:
         while self.length < part.stop and self.goes_on():
             clock = time.perf_counter()
             logits = yield from look(places, [self.length])
-            if logits is None:
-                return
             yield from self.write_fitting(logits, clock)
 
     def write_fitting(self, logits: Tensor, clock: float) -> Iterator[Event]:
@@ -227,7 +223,7 @@ class MaskedRun:
         if answer.must_end or answer.failure:
             self._end = "length" if answer.failure else "eos"
 
-    def _look(self, places: range, shown: Sequence[int]) -> Passes[Tensor | None]:
+    def _look(self, places: range, shown: Sequence[int]) -> Passes[Tensor]:
         logits = yield from self.read(self.tokens(places), 0, shown[0] - places[0], is_causal=False)
         return logits[[place - shown[0] for place in shown]]
 

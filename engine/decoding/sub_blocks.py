@@ -88,7 +88,7 @@ class _Filling:
         self.before = state.cache.length  # tokens before the block
         self.keeps = state.config.block_cache == "dual"
 
-    def look(self, places: range, masked: Sequence[int]) -> Passes[Tensor | None]:
+    def look(self, places: range, masked: Sequence[int]) -> Passes[Tensor]:
         """Reads the block, or the part alone; the arguments and the result are those of ``Look``."""
         state, part = self.state, self.part
         order, kept = list(places), list[int]()

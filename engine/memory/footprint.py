@@ -328,13 +328,12 @@ def vocabulary_stage(config: ModelConfig, mode: Mode, canvases: int = 1) -> tupl
     """
     positions = canvases * config.canvas_length
     rows = positions * config.hidden_size
-    if not config.denoises:  # logits of a block, twice where some are forbidden, or once and a piece that is drawn from
+    if not config.denoises:  # logits of a block, again where some are forbidden, or once and a piece that is drawn from
         logits = 4 * positions * config.vocab_size
         head = _unpacking(mode, mode.precision.embedding, config.vocab_size * config.hidden_size)
-        guided = config.reads_whole * logits  # kept while a pass without the prompt runs, and dropped before drawing
         piece = max(4 * LOGITS_AT_ONCE, 4 * config.vocab_size)
-        stage = max(2 * logits, logits + DRAWN * min(logits, piece) - guided, head)
-        return guided + (0 if mode.on_cpu else LIBRARIES), stage
+        stage = max((3 if config.reads_whole else 2) * logits, logits + DRAWN * min(logits, piece), head)
+        return (0 if mode.on_cpu else LIBRARIES), stage
     if mode.is_program:
         piece = min(cpu_vocabulary.PIECE, config.vocab_size)
         table = piece * config.hidden_size * cpu.number(mode.dtype).itemsize

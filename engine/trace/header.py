@@ -38,6 +38,7 @@ LATER_TEXTS = ("adapter", "adapter_fingerprint")  # missing in runs recorded by 
 ID = re.compile(r"[0-9a-f]{32}")
 MOST_LABEL = 8  # token ids that count as one label
 MOST_NAME = 4096  # characters of a name or a path
+GONE = {"guidance": 0.0}  # settings of earlier versions, and the values at which they changed nothing
 MOST_WHOLE = 2**31 - 1  # of a number that a spin box may show
 
 
@@ -351,7 +352,8 @@ def read_config(raw: Any) -> tuple[GenerationConfig, tuple[str, ...]]:
         raise PayloadError("its settings are out of bounds")
     if not _are_cells(config.pinned):
         raise PayloadError("its pinned positions are out of bounds")
-    return config, tuple(sorted(name for name in raw if name not in known))
+    gone = {name for name, off in GONE.items() if raw.get(name) == off}
+    return config, tuple(sorted(raw.keys() - known.keys() - gone))
 
 
 def _tuples(value: Any) -> Any:

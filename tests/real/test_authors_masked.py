@@ -80,7 +80,7 @@ class Wrapped:
         kept = Kept(past, places)
         positions = torch.arange(start, start + input_ids.shape[1]) if places is None else places
         logits = self.network.head(self.network.run(input_ids, positions, None, kept))
-        logits[..., self.network.config.mask_token_id] = -1e9  # is finite, for guidance
+        logits[..., self.network.config.mask_token_id] = -1e9
         return SimpleNamespace(logits=logits, past_key_values=[self._turned(pair) for pair in kept.layers])
 
     def _turned(self, pair: tuple[Tensor, Tensor], back: bool = False) -> tuple[Tensor, Tensor]:
@@ -117,12 +117,12 @@ def cases(shifts: bool = False) -> Iterator[tuple[random.Random, CausalNetwork, 
 @torch.inference_mode()
 def test_llada() -> None:
     theirs = authors.module(authors.LLADA, "generate.py", "llada_generate")
-    for rng, network, prompt, length, block, steps in cases():
-        x, guidance = torch.tensor([prompt]), rng.choice([0.0, 0.0, 0.5, 2.0])
+    for _, network, prompt, length, block, steps in cases():
+        x = torch.tensor([prompt])
         seen = torch.ones_like(x)
         count = steps * length // block
-        found = theirs.generate(Wrapped(network), x, seen, count, length, block, 0.0, guidance, mask_id=MASK)
-        same = {"canvas_length": block, "max_denoising_steps": steps, "guidance": guidance}
+        found = theirs.generate(Wrapped(network), x, seen, count, length, block, 0.0, 0.0, mask_id=MASK)
+        same = {"canvas_length": block, "max_denoising_steps": steps}
         assert found[0, len(prompt) :].tolist() == ours(
             network, prompt, length, remasking="low_confidence_static", **same
         )
@@ -219,9 +219,9 @@ def test_mdlm_of_dllm() -> None:
     tokenizer = SimpleNamespace(mask_token_id=MASK, bos_token_id=0, eos_token_id=7)
     for shifts in (False, True):
         for rng, network, prompt, length, block, _ in cases(shifts):
-            length, steps, guidance = length - rng.randrange(2), rng.randint(1, length + 4), rng.choice([0.0, 0.0, 0.7])
+            length, steps = length - rng.randrange(2), rng.randint(1, length + 4)
             sampler = theirs.MDLMSampler(Wrapped(network), tokenizer)
-            options = {"steps": steps, "block_size": block, "right_shift_logits": shifts, "cfg_scale": guidance}
+            options = {"steps": steps, "block_size": block, "right_shift_logits": shifts}
             found = sampler.sample([prompt], max_new_tokens=length, temperature=0.0, **options)
             assert found[0, len(prompt) :].tolist() == ours(
                 network,
@@ -231,7 +231,6 @@ def test_mdlm_of_dllm() -> None:
                 schedule="round",
                 canvas_length=block,
                 max_denoising_steps=-(-steps // -(-length // block)),
-                guidance=guidance,
             )
 
 

@@ -113,9 +113,6 @@ def plain_run(network: CausalNetwork, prompt: list[int], config: GenerationConfi
 
     def logits(kept: Kept, rows: list[int] | None) -> Tensor:
         found = logits_of(network, prompt + text, kept, rows)
-        if config.guidance:
-            bare = logits_of(network, [MASK] * len(prompt) + text, Kept(), None)
-            found = bare + (config.guidance + 1) * (found - bare)
         return torch.cat((found[:1], found[:-1])) if shifts else found
 
     for start in range(0, most, size):
@@ -173,12 +170,10 @@ def events_of(network: CausalNetwork, prompt: list[int], config: GenerationConfi
 
 
 def drawn_config(rng: random.Random) -> GenerationConfig:
-    guidance = rng.choice([0.0, 0.0, 0.7])
     return GenerationConfig(
         remasking=rng.choice(RULES),
         schedule=rng.choice(SCHEDULES),
-        guidance=guidance,
-        block_cache="" if guidance else rng.choice(BLOCK_CACHES),
+        block_cache=rng.choice(BLOCK_CACHES),
         choice_temperature=rng.choice([0.0, 0.3]),
         accept_probability=rng.choice([0.2, 0.5, 0.85]),
         max_denoising_steps=rng.choice([1, 2, 3, 5, 48]),
@@ -198,7 +193,7 @@ def until(passes: list[dict[int, int]], length: int) -> list[dict[int, int]]:
 
 @pytest.mark.parametrize("runs", [range(40), pytest.param(range(40, 240), marks=pytest.mark.slow)], ids=["few", "many"])
 def test_runs_against_the_definition(runs: range) -> None:
-    """All rules, schedules, caches and shifts, guided or not, at the model's last positions, too."""
+    """All rules, schedules, caches and shifts, at the model's last positions, too."""
     seen = set[object]()
     for seed in runs:
         rng = random.Random(seed)
@@ -213,24 +208,22 @@ def test_runs_against_the_definition(runs: range) -> None:
         kept = len(expected.text) + (expected.reason == "eos")
         assert (events[-1].reason, events[-1].tokens.tolist()) == (expected.reason, expected.text), seed
         assert until(told, kept) == until(expected.passes, kept)
-        seen |= {config.remasking, config.schedule, (config.block_cache, shifts), config.guidance > 0, expected.reason}
-    assert len(seen) == 6 + 4 + 6 + 2 + 2
+        seen |= {config.remasking, config.schedule, (config.block_cache, shifts), expected.reason}
+    assert len(seen) == 6 + 4 + 6 + 2
 
 
-@pytest.mark.parametrize(
-    ("changes", "shifts"), [({"guidance": 0.5}, False), ({"block_cache": "dual"}, True), ({}, True)]
-)
+@pytest.mark.parametrize(("changes", "shifts"), [({}, False), ({"block_cache": "dual"}, True), ({}, True)])
 def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next(changes: dict[str, object], shifts: bool) -> None:
     network, prompt = masked_network(5, shifts_masks=shifts), [1, 2, 3, 4, 5, 6, 7]
     config = GenerationConfig(max_new_tokens=9, eos_token_ids=(), canvas_length=4, accept_probability=0.9)
     config = config.replace(**changes)
     whole, cache = events_of(network, prompt, config), network.new_cache()
     assert whole[-1].steps > 4
-    for stop in range(whole[-1].steps * (2 if config.guidance else 1)):
+    for stop in range(whole[-1].steps):
         cancel = threading.Event()
         decoding = bidirectional(Run(network, torch.tensor(prompt), config, 0, cancel, cache))  # type: ignore[arg-type]
         last = run_of(network, decoding, cancel, passes=stop)[-1]
-        assert (last.reason, last.steps) == ("cancelled", stop // 2 if config.guidance else stop)
+        assert (last.reason, last.steps) == ("cancelled", stop)
         assert last.tokens.tolist() == whole[-1].tokens.tolist()[: len(last.tokens)]
         assert cache.length == 0
         list(
@@ -277,7 +270,6 @@ def test_a_run_that_is_left_leaves_nothing_to_reuse() -> None:
 @pytest.mark.parametrize(
     ("changes", "decoder", "message"),
     [
-        ({"guidance": 1.0, "block_cache": "dual"}, "bidirectional", "block_cache"),
         ({"remasking": "entropy_bounded"}, "bidirectional", "bidirectional has no remasking 'entropy_bounded'"),
         ({"remasking": "topk_margin"}, "block_causal", "only low_confidence_dynamic, .*, random$"),
         ({"pinned": ((0, 1),)}, "bidirectional", "does not start from noise"),
@@ -338,14 +330,14 @@ def test_networks_of_the_authors_objectives_answer_right(learnt: tuple[str, Caus
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_each_rule_answers_right(rule: str, learnt: tuple[str, CausalNetwork]) -> None:
-    """Guided and drawn, too; the two that choose without regard to the logits may write two masks at once."""
+    """Drawn, too; the two that choose without regard to the logits may write two masks at once."""
     name, network = learnt
     assert right(network, 60, **AUTHORS[name]) >= 57
     for cache in BLOCK_CACHES:
         assert right(network, 60, remasking=rule, block_cache=cache, canvas_length=4) >= (
             50 if rule == "origin" else 57
         )
-    for changes in ({}, {"guidance": 0.5}, {"sampling_temperature": 0.7}, {"choice_temperature": 0.2}):
+    for changes in ({}, {"sampling_temperature": 0.7}, {"choice_temperature": 0.2}):
         assert right(network, 60, remasking=rule, **changes) >= (50 if rule == "origin" else 57)
 
 

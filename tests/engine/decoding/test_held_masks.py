@@ -36,7 +36,6 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 CACHED: dict[str, dict[str, Any]] = {
     "penalised": {"decoder": "block_causal", "edit_probability": 0.0, "repetition_penalty": 1.2},
-    "guided": {"decoder": "bidirectional", "guidance": 0.5},
     "prefix": {"decoder": "bidirectional", "block_cache": "prefix"},
     "shifted dual": {"decoder": "bidirectional", "block_cache": "dual"},
     "parts dual": {"decoder": "sub_blocks", "sub_block": 2, "block_cache": "dual"},

@@ -106,7 +106,7 @@ def test_a_pass_in_four_bits(name: str) -> None:
 
 
 @pytest.mark.parametrize("has_pieces", [False, True])
-@pytest.mark.parametrize("changes", [{}, {"guidance": 1.0}, {"block_cache": "dual"}], ids=["cuts", "guidance", "cache"])
+@pytest.mark.parametrize("changes", [{}, {"block_cache": "dual"}], ids=["cuts", "cache"])
 @pytest.mark.parametrize("name", ["Dream", pytest.param("a2d-qwen3", marks=pytest.mark.slow)])
 def test_the_logits_of_all_masks(
     name: str, changes: dict[str, Any], has_pieces: bool, monkeypatch: pytest.MonkeyPatch
@@ -134,7 +134,7 @@ def test_rows_taken_by_pieces_are_those_of_all_at_once(monkeypatch: pytest.Monke
     generator = torch.Generator().manual_seed(1)
     for parameter in network.parameters():
         parameter.data = torch.randn(parameter.shape, generator=generator) * 0.1
-    asked, found = settings(config, guidance=0.5, top_k=3, repetition_penalty=1.5), list[list[Any]]()
+    asked, found = settings(config, top_k=3, repetition_penalty=1.5), list[list[Any]]()
     for rows in (64, 1, 7):
         monkeypatch.setattr(drawing, "LOGITS_AT_ONCE", rows * 512)
         events = generate(network, torch.arange(9), asked)
