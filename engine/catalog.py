@@ -118,7 +118,6 @@ class PublishedModel:
     date: str = ""  # of publication, as 2025-04; empty if it is not known
     tried: Tried = "layout"  # or "runs": its weights ran here
     listed: str = ""  # the day on which ``download_bytes`` was read, as 2026-11-21; empty: reckoned from parameters
-    tokens_a_step: int = 0  # that a pass of a block writes on average; 0: the model may also write one after another
 
 
 _SKILLS = Traits(
@@ -279,7 +278,6 @@ PUBLISHED = (
         quantization="auto",
         model_type="llada2_moe",
         date="2026-02",
-        tokens_a_step=4,
     ),
     PublishedModel(
         "inclusionAI/LLaDA2.0-mini",
@@ -290,7 +288,6 @@ PUBLISHED = (
         quantization="auto",
         model_type="llada2_moe",
         date="2025-11",
-        tokens_a_step=4,
     ),
     PublishedModel(
         "GSAI-ML/LLaDA-8B-Instruct",

@@ -124,14 +124,6 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _limits_of_its_own() -> None:
-    """Each test chooses kernels by what it has kept itself: the limits are read once a process."""
-    measured = sys.modules.get("engine.kernels.measured")
-    if measured:
-        measured.forget()
-
-
-@pytest.fixture(autouse=True)
 def without_talk(monkeypatch: pytest.MonkeyPatch) -> None:
     """No package brings a model, whatever is installed here; tests of that model override this."""
     from engine.catalog import PackagedModel

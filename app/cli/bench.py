@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from app.cli import bench_products, bench_writing, options, running, terminal, window
+from app.cli import bench_writing, options, running, terminal, window
 from engine import SKILLS, SafelightError, catalog
 
 if TYPE_CHECKING:
@@ -33,10 +33,6 @@ times and shows how much faster several runs at once are.
 --prompt-tokens N reads a prompt of N tokens and writes behind it, a token a pass, whatever the model's own decoder is.
 The likeliest token is taken each time, and the text does not end before its length.
 
---products needs no model. It measures in half a minute what each kind of product takes on this processor, and keeps
-that: kernels are chosen by it from the next start on, and safelight plan and the window say how fast a model will be.
-Measure while nothing else runs.
-
 --shape needs no model. It makes a model of that shape from random packed weights, checks it against the plain oracle,
 and times 16 forced steps a canvas and their parts. A CPU takes one canvas and one step more; --steps takes fewer. With
 --parallel N, it also times steps of several runs in one pass. Progress goes to standard error. Shapes without denoising
@@ -47,7 +43,6 @@ examples:
   safelight bench --json --window
   safelight bench --parallel 4
   safelight bench --prompt-tokens 512 --max-new-tokens 256 --threads 2 --runs 3 --model ~/Downloads/model-Q4_K_M.gguf
-  safelight bench --products
   safelight bench --shape 26b-a4b --random-weights --context 1024 --compare transformers
   safelight bench --shape 26b-a4b --random-weights --quantization int4 --context 256 --steps 3 --device cpu
 """
@@ -73,9 +68,6 @@ def add(commands: options.Commands) -> None:
         type=options.number("the runs at once", 1, 64),
         metavar="N",
         help="compare up to N runs at once with one at a time",
-    )
-    parser.add_argument(
-        "--products", action="store_true", help="measure the products that this processor offers, and keep the result"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument("--window", action="store_true", help="also time the window from launch to first paint")
@@ -118,10 +110,6 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.products:
-        if args.shape is not None or args.parallel is not None or args.window or args.model is not None:
-            raise SafelightError("--products needs no model and no shape; leave out the other options")
-        return bench_products.run(as_json=args.json)
     if args.shape is not None:
         if args.prompt_tokens is not None:
             raise SafelightError("--prompt-tokens needs a model; leave out --shape")

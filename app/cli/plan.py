@@ -11,12 +11,10 @@ from engine.memory.card import CARDS, card_of
 
 if TYPE_CHECKING:
     from engine.memory.plan import Plan
-    from engine.memory.speed import ExpectedSpeed
 
 EPILOG = """\
 Loads nothing: config.json and the headers of the weights are enough, or config.json alone. For a GGUF file the
-header is enough; one of DiffusionGemma is counted as imported. On a processor that was measured (safelight bench
---products), it also says how fast the model is expected to be. A shape can be given instead of a folder: 26b-a4b
+header is enough; one of DiffusionGemma is counted as imported. A shape can be given instead of a folder: 26b-a4b
 for DiffusionGemma 26B-A4B, wedlm-8b for WeDLM 8B, nemotron-3b for Nemotron-Labs-Diffusion 3B, qwen3-1.7b,
 qwen3-0.6b, qwen2.5-coder-1.5b, qwen2.5-coder-0.5b. Sizes are in decimal GB.
 
@@ -79,42 +77,11 @@ def run(args: argparse.Namespace) -> int:
         from engine.models.opening import plan_model  # imports torch
 
         found = plan_model(args.model, *wanted)
-        from engine.kernels import measured  # see above
-        from engine.memory.speed import speed_of  # see above
-
-        made = measured.kept() if found.work is not None else None
-        speed = speed_of(found, made, args.context)
     if args.json:
-        running.print_json(found.as_dict() | {"speed": None if speed is None else speed.as_dict()})
-        return 0
-    _print_table(found, is_here=args.card is None)
-    if speed is not None:
-        print(_speed_line(speed))
-    elif found.work is not None and found.fits:
-        print("How fast it would be is not known yet. To measure this processor: safelight bench --products")
+        running.print_json(found.as_dict())
+    else:
+        _print_table(found, is_here=args.card is None)
     return 0
-
-
-def _speed_line(speed: ExpectedSpeed) -> str:
-    """Says how fast a model is expected to be on this processor."""
-    where = f"on this processor, {speed.threads} thread{'s' * (speed.threads != 1)}, {speed.context} tokens of context"
-    parts = []
-    if speed.step_seconds is not None:
-        parts.append(f"{duration(speed.step_seconds)} a step of {speed.rows} tokens")
-    if speed.tokens_per_second is not None:
-        one_by_one = " word by word" if parts else ""
-        parts.append(f"{_rate(speed.tokens_per_second)} tokens a second{one_by_one}")
-    if speed.prefill_tokens_per_second is not None:
-        parts.append(f"{_rate(speed.prefill_tokens_per_second)} tokens of a prompt a second")
-    return f"Expected {where}: {', '.join(parts)}."
-
-
-def _rate(each_second: float) -> str:
-    return f"{each_second:.0f}" if each_second >= 100 else f"{each_second:.3g}"
-
-
-def duration(seconds: float) -> str:
-    return f"{seconds:.2g} s" if seconds >= 1 else f"{1000 * seconds:.2g} ms"
 
 
 def _print_table(plan: Plan, *, is_here: bool) -> None:

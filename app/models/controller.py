@@ -96,7 +96,6 @@ class ModelsController(QObject):
         self.remote.changed.connect(self._offer)
         self.look.changed.connect(self._show_machine)
         self.look.failed.connect(self.page.notice.show_message)
-        self.page.hero.measure.clicked.connect(self.look.measure)
         self._token_store.changed.connect(self._show_all)
         self._token_store.failed.connect(self.page.notice.show_message)
         self.jobs.changed.connect(self._show)
@@ -280,12 +279,7 @@ class ModelsController(QObject):
         machine, recommended, hero = self.look.machine, self.look.recommended, self.page.hero
         if machine is None or recommended is None:
             return
-        slow = self._entries.get(recommended.too_slow)
-        notes = hero_words.note_line(recommended.note), "" if slow is None else hero_words.too_slow_line(slow.title)
-        hero.describe(hero_words.machine_line(machine), " ".join(filter(None, notes)))
-        hero.measure.setVisible(self.look.can_measure)
-        going = {"is_measuring": self.look.is_measuring, "is_stopping": self.look.is_stopping}
-        hero.measure.setText(hero_words.measure_text(self.look.share, **going))
+        hero.describe(hero_words.machine_line(machine), hero_words.note_line(recommended.note))
         if self._places.get(recommended.key, "hero") != "hero":  # the other rows stay where they are
             for key in [key for key, place in self._places.items() if place == "hero"]:
                 self._places[key] = place_of(self._entries[key], recommended.key)
@@ -406,8 +400,6 @@ class ModelsController(QObject):
 
     @Slot(object)
     def _job_progressed(self, progress: JobProgress) -> None:
-        if progress.kind == "measure":
-            return
         self._states.progress[progress.key] = progress
         row = self.page.rows.get(progress.key)
         if row is not None and self.jobs.heavy_of(progress.key) is not None:
@@ -415,7 +407,7 @@ class ModelsController(QObject):
 
     @Slot(object)
     def _job_ended(self, ended: JobEnded) -> None:
-        if ended.kind in ("token", "look", "measure"):
+        if ended.kind in ("token", "look"):
             return
         if ended.kind == "find":
             self.found.take(ended)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.design.controls import button, label
+from app.design.controls import label
 from app.design.layouts import column_of
-from app.models.hero_words import measure_tip
 from app.system.i18n import tr
 
 
@@ -22,10 +21,8 @@ class Hero(QWidget):
         self.note = label("", "setting", wrap=True, selectable=True)
         self.note.setAccessibleName(tr("About its graphics card"))
         self.note.hide()
-        self.measure = button(tr("Measure this computer's speed"), tip=measure_tip())
-        self.measure.hide()
         self.rows: QVBoxLayout = column_of()
-        parts = self.title, self.machine, self.note, self.rows, self.measure
+        parts = self.title, self.machine, self.note, self.rows
         self.setLayout(column_of(*parts, margins=(0, 8, 0, 0), spacing=8))
 
     def describe(self, machine: str, note: str) -> None:

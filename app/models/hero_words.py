@@ -1,19 +1,15 @@
-"""The sentences about this computer: what it is, what is so with its card, how fast a model may be. Knows no Qt."""
+"""The sentences about this computer: what it is, what is so with its card, its predicted speed. Knows no Qt."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from app.state.models.invitation import sold_size
-from app.state.models.recommendation import LEAST_TOKENS, Note
+from app.state.models.recommendation import Note
 from app.state.models.speed import STEPS, seconds_a_block
 from app.system.i18n import tr
 from app.system.memory_use import size
-from engine.memory.machine import GraphicsCard, Machine
-
-if TYPE_CHECKING:
-    from engine.memory.speed import ExpectedSpeed
+from engine.memory.machine import Machine
 
 GET_CUDA = "uv pip install --reinstall torch --torch-backend auto"
 
@@ -56,20 +52,11 @@ def note_line(note: Note) -> str:
     }[note]
 
 
-def too_slow_line(title: str) -> str:
-    """Says why the model of this title, which is better and fits, is not recommended."""
-    return tr(
-        "{model} fits, but would write fewer than {least:.0f} tokens a second on this computer.",
-        model=title,
-        least=LEAST_TOKENS,
-    )
-
-
-def card_speed(card: GraphicsCard, *, is_predicted: bool) -> str:
-    """Says how fast a model is on a card; ``is_predicted`` if there are predictions for this model."""
-    found = seconds_a_block(card.name) if is_predicted else None
+def card_speed(name: str) -> str:
+    """Says how fast the 4-bit 26B is predicted to be on a card; empty if there is no prediction for it."""
+    found = seconds_a_block(name)
     if found is None:
-        return tr("Speed on this card: not measured yet")
+        return ""
     few, many = STEPS
     return tr(
         "Predicted: {low:.1f} to {high:.1f} s for a block of 256 tokens, in {few} to {many} steps. Counted from what "
@@ -79,47 +66,3 @@ def card_speed(card: GraphicsCard, *, is_predicted: bool) -> str:
         few=few,
         many=many,
     )
-
-
-def not_measured() -> str:
-    """Says that nothing is known of the processor's speed."""
-    return tr("Speed on this computer: not measured yet")
-
-
-def processor_speed(speed: ExpectedSpeed) -> str:
-    """Says how fast a model is expected to be on the processor."""
-    one_by_one = speed.tokens_per_second
-    if speed.step_seconds is None:
-        return tr("About {count} tokens a second on this processor", count=_count(one_by_one or 0.0))
-    step = {"time": _time(speed.step_seconds), "rows": speed.rows}
-    if one_by_one is None:
-        return tr("About {time} a step of {rows} tokens on this processor", **step)
-    return tr(
-        "About {time} a step of {rows} tokens on this processor; {count} tokens a second one by one",
-        count=_count(one_by_one),
-        **step,
-    )
-
-
-def _count(tokens: float) -> str:
-    return f"{tokens:.1f}" if tokens < 10 else f"{tokens:.0f}"
-
-
-def _time(seconds: float) -> str:
-    if seconds < 0.1:
-        return tr("{count} ms", count=f"{1000 * seconds:.1f}" if seconds < 0.01 else f"{1000 * seconds:.0f}")
-    return tr("{count} s", count=f"{seconds:.1f}" if seconds < 10 else f"{seconds:.0f}")
-
-
-def measure_text(share: float, *, is_measuring: bool, is_stopping: bool) -> str:
-    """Returns the text of the button that measures, and that stops a measurement."""
-    if is_stopping:
-        return tr("Stopping…")
-    if is_measuring:
-        return tr("Stop measuring ({share})", share=f"{share:.0%}")
-    return tr("Measure this computer's speed")
-
-
-def measure_tip() -> str:
-    """Explains the button that measures."""
-    return tr("Takes the time of the processor's products for half a minute; best while nothing else runs")

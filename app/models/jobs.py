@@ -25,7 +25,7 @@ from engine import SafelightError
 from engine.errors import spoken
 
 JobKind = Literal[
-    "download", "convert", "verify", "delete", "plan", "token", "probe", "look", "measure", "find", "search", "closer"
+    "download", "convert", "verify", "delete", "plan", "token", "probe", "look", "find", "search", "closer"
 ]  # fmt: skip
 HEAVY: tuple[JobKind, ...] = ("download", "convert", "verify")
 LaneName = Literal["heavy", "light", "search", "hub"]

@@ -119,7 +119,6 @@ class ModelsPage(ColumnPage):
         order = [
             *self.found.tab_order(),
             *stops["hero"],
-            self.hero.measure,
             *bar,
             *stops["own"],
             self.small.fold,

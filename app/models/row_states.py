@@ -59,7 +59,7 @@ class RowStates:
             words.status(entry, job, loaded=loaded, loading=loading, before=before[0] if before else ""),
             memory,
             tip,
-            self.look.speed_line(entry, self.plans.plan(key), is_hero=is_hero),
+            self.look.speed_line(key) if is_hero else "",
             "" if text else words.disk_line(entry, free, place, copy),
             can,
             words.blocked(entry, offline=self.work.offline.is_set(), loaded=loaded or loading),

@@ -152,42 +152,18 @@ def find(added: Sequence[Path]) -> Work:
 
 
 def look(machine: Callable[[], Machine]) -> Work:
-    """Describes this computer, plans for the models that may be recommended, and reads what was measured of it.
+    """Describes this computer, and plans for the models that may be recommended.
 
-    The result is the computer, the plans by choice, and the measurement of its processor or None.
+    The result is the computer, and the plans by choice.
     """
 
     def work(_control: Control) -> object:
-        from engine.kernels import measured  # imports torch
-        from engine.models.opening import plan_model  # see above
+        from engine.models.opening import plan_model  # imports torch
 
         here, models = machine(), {model.repo: model for model in PUBLISHED}
         place = here.device if here.is_usable else "cpu"
         plans = {(repo, how): plan_model(models[repo].shape, CONTEXT, how, place) for repo, how in CARD}
-        return here, plans, measured.kept()
-
-    return work
-
-
-def measure() -> Work:
-    """Measures this computer's processor, and keeps the result.
-
-    The result is the measurement; None if the job was stopped.
-    """
-
-    def work(control: Control) -> object:
-        from engine.benchmarks.products import measure_products  # imports torch
-        from engine.kernels import measured  # see above
-
-        made = measure_products(lambda share, _what: control.report(share, now=True), control)
-        if made is None:
-            return None
-        if not made.is_quiet:
-            raise SafelightError(
-                tr("Other programs were busy, so the measurement was not kept. Measure again while nothing else runs.")
-            )
-        measured.keep(made.measurement)
-        return made.measurement
+        return here, plans
 
     return work
 

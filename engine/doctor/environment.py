@@ -14,10 +14,10 @@ import torch
 from engine import kernels
 from engine.doctor import four_bits
 from engine.doctor.reporter import Found, Reporter
-from engine.kernels import measured
 from engine.memory.experimental import NAMES, experimental, verdict
 
 PACKAGES = ("safelight", "torch", "triton", "numpy", "safetensors", "tokenizers", "transformers")
+FLAGS = ("avx2", "avx_vnni", "avx512_f", "avx512_bf16", "avx512_vnni", "amx_int8", "amx_bf16")
 
 
 def run(reporter: Reporter, _device: str, _quick: bool) -> None:
@@ -53,17 +53,17 @@ def _experimental_fact(reporter: Reporter) -> None:
 
 def _processor_facts(reporter: Reporter) -> None:
     memory = psutil.virtual_memory()  # type: ignore[no-untyped-call, unused-ignore]
-    reporter.fact("processor", f"{measured.processor()}, {os.cpu_count()} logical cores")
-    used, _, flags = measured.units().partition(" ")
-    reporter.fact("processor's units", flags or "unknown")
-    reporter.fact("what torch uses of it", used)
+    found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    name = found.get("cpu_name") or platform.processor() or platform.machine()
+    reporter.fact("processor", f"{name}, {os.cpu_count()} logical cores")
+    reporter.fact("processor's units", " ".join(flag for flag in FLAGS if found.get(flag)) or "unknown")
+    reporter.fact("what torch uses of it", torch.backends.cpu.get_cpu_capability())
     reporter.fact("memory", round(memory.total / 1e9, 1), "GB")
     reporter.fact("memory free", round(memory.available / 1e9, 1), "GB")
     reporter.fact("4-bit experts", four_bits.experts_kernel())
     reporter.fact("4-bit linear layers", four_bits.layers_kernel())
     if (why := four_bits.why_not_ours()) is not None:
         reporter.fact("why not by our kernel in C", why)
-    reporter.fact("limits of rows between kernels", four_bits.limits())
     reporter.fact("C compiler", os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"))
 
 

@@ -7,8 +7,7 @@ import platform
 import torch
 
 from engine import windows
-from engine.kernels import cpu, cpu_int4, cpu_w4a8, measured, native
-from engine.kernels.measurement import ALWAYS
+from engine.kernels import cpu, cpu_int4, cpu_w4a8, native
 
 OURS = {"amx": "AMX", "avx512": "AVX-512 VNNI", "avxvnni": "AVX-VNNI", "avx2": "AVX2"}  # by what it was built for
 
@@ -22,10 +21,9 @@ def experts_kernel() -> str:
 
 def layers_kernel() -> str:
     """Names the kernels of linear layers in int4, by rows."""
-    few = cpu_int4.few() if cpu_int4.block() else 0
-    if not few:
+    if not cpu_int4.block():
         return _decoded()
-    return f"torch's, {_units()}" + ("" if few >= ALWAYS else f", up to {few} rows; for more {_decoded()}")
+    return f"torch's, {_units()}, up to {cpu_int4.FEW} rows; for more {_decoded()}"
 
 
 def why_not_ours() -> str | None:
@@ -45,13 +43,6 @@ def why_not_ours() -> str | None:
     if rows:
         return f"without AVX-512 VNNI it reads blocks of {rows} rows, and torch lays weights in blocks of {block} here"
     return "it could not be built or loaded here, the processor lacks AVX2, or its results were wrong"
-
-
-def limits() -> str:
-    """Says whether the limits of rows were measured on this machine."""
-    if measured.kept() is None:
-        return "not measured, so the usual ones; to measure them: safelight bench --products"
-    return "as measured here"
 
 
 def _units() -> str:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.config import GELU, Activation
-from engine.kernels import cpu_int4, cpu_int8, cpu_w4a8, cpu_w8a16, measured
+from engine.kernels import cpu_int4, cpu_int8, cpu_w4a8, cpu_w8a16
 from engine.kernels.activation import activate
 from engine.kernels.cpu_decode import decoder
 from engine.kernels.cpu_threads import even, give_back, share
@@ -30,13 +30,9 @@ FEW_QUERIES = 8  # rows up to which attention is written out in 16 bits
 KEYS_AT_ONCE = 1 << 20  # numbers of a piece of the keys in fp32: 4 MB, which stay in a processor's cache
 
 
-def has_bf16_units() -> bool:
-    """Returns True if the processor multiplies bf16 faster than fp32: as measured, else by its instruction sets."""
-    return measured.is_faster("bf16", "fp32", _has_bf16_instructions())
-
-
 @functools.cache
-def _has_bf16_instructions() -> bool:
+def has_bf16_units() -> bool:
+    """Returns True if the processor multiplies bf16 faster than fp32, by its instruction sets."""
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
@@ -55,7 +51,7 @@ def linear(x: Tensor, weight: Packed) -> Tensor:
     if weight.block and weight.scheme == UINT4:
         flat = flat.bfloat16()
     kind = number(flat.dtype)
-    by_int4 = weight.block > 0 and flat.dtype == torch.bfloat16 and tokens <= cpu_int4.few()
+    by_int4 = weight.block > 0 and flat.dtype == torch.bfloat16 and tokens <= cpu_int4.FEW
     by_int8 = cpu_int8.takes(flat, weight)
     many = tokens * rows * weight.shape[1] >= LEAST_WORK
     if not by_int8 and cpu_w8a16.takes(flat, weight):

@@ -12,17 +12,11 @@ import functools
 import torch
 from torch import Tensor
 
-from engine.kernels import measured
 from engine.quant import INT4, INT4_G64, TILE, UINT4, Packed, to_blocks, unpack
 
 ROWS = {"AVX512": 64, "AVX2": 32}  # rows of a block, by instruction set
 SCHEMES = (INT4, INT4_G64, UINT4)  # of the codes that it reads
-FEW = 128  # tokens up to which it is taken for faster than decoding and multiplying, where nothing was measured
-
-
-def few() -> int:
-    """Returns the tokens up to which the kernel is taken in place of decoding and multiplying by matrix units."""
-    return measured.most_rows("int4 torch", "int4 decoded", FEW)
+FEW = 128  # tokens up to which it is taken: set by hand above the 16 that were measured
 
 
 @functools.cache

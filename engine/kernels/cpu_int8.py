@@ -11,10 +11,9 @@ import functools
 import torch
 from torch import Tensor
 
-from engine.kernels import measured
 from engine.quant import INT8, Packed
 
-FEW = 4  # tokens up to which it is taken for faster, where nothing was measured
+FEW = 4  # tokens up to which it is taken, by the times above
 AT_ONCE = 16  # inputs, a byte each, that one instruction reads: rows must have and begin at a multiple of it
 
 
@@ -24,15 +23,10 @@ def is_fast() -> bool:
     return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
 
 
-def few() -> int:
-    """Returns the tokens up to which the kernel is taken in place of decoding and multiplying by matrix units."""
-    return measured.most_rows("int8 torch", "int8 decoded", FEW)
-
-
 def takes(x: Tensor, weight: Packed) -> bool:
     """Returns True if the kernel is used for x (N, in) times a packed (out, in)."""
     fits = weight.scheme == INT8 and x.dtype == torch.bfloat16 and weight.shape[-1] % AT_ONCE == 0
-    return fits and len(x) <= few() and is_aligned(weight.codes) and is_fast()
+    return fits and len(x) <= FEW and is_aligned(weight.codes) and is_fast()
 
 
 def is_aligned(codes: Tensor) -> bool:

@@ -7,13 +7,15 @@ for this device, torch and Safelight.
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from engine import windows
 from engine.errors import SafelightError
 from engine.files import private_folder, read_json, write_text
-from engine.kernels import measured
 from engine.trace.header import app_version
 
 NAMES = {"cuda": "AMD's graphics card", "xpu": "Intel's graphics card", "mps": "Apple's graphics processor"}
@@ -46,7 +48,7 @@ def verdict(device: torch.device) -> str | None:
     if setting in _verdicts:
         return _verdicts[setting]
     try:
-        raw = read_json(measured.place().with_name(FILE), most=MOST_BYTES)
+        raw = read_json(_place(), most=MOST_BYTES)
     except (SafelightError, RuntimeError):  # there is none, or it is damaged; there is no home
         return None
     why = raw.get("why")
@@ -57,11 +59,21 @@ def keep(device: torch.device, why: str) -> None:
     """Keeps a verdict; where the cache cannot be written, for this process."""
     _verdicts[_setting(device)] = why
     try:
-        file = measured.place().with_name(FILE)
+        file = _place()
         private_folder(file.parent)
         write_text(file, json.dumps({"setting": _setting(device), "why": why}), private=True)
     except (SafelightError, OSError, RuntimeError):
         return
+
+
+def _place() -> Path:
+    """Returns the file of the verdict, in the user's cache.
+
+    Raises:
+        RuntimeError: there is no home.
+    """
+    cache = os.environ.get("LOCALAPPDATA" if windows.IS_WINDOWS else "XDG_CACHE_HOME")
+    return Path(cache or Path.home() / ".cache") / "safelight" / FILE
 
 
 def _setting(device: torch.device) -> str:

@@ -85,7 +85,7 @@ def weights(
     Raises:
         SafelightError: the precision does not suit the shape.
     """
-    network, times = one_of_each(build, config, precision, dtype)
+    network, times = _one_of_each(build, config, precision, dtype)
     parts = dict.fromkeys(("experts", "attention", "dense", "embedding", "other", "vision"), 0)
     for name, parameter in network.named_parameters():
         parts[_part(name)] += times(name) * parameter.numel() * dtype.itemsize
@@ -102,7 +102,7 @@ def weights(
     return parts
 
 
-def one_of_each(
+def _one_of_each(
     build: Build, config: ModelConfig, precision: Precision, dtype: torch.dtype
 ) -> tuple[nn.Module, Callable[[str], int]]:
     """Returns an empty network with one of several equal layers, and how often the whole one has what is under a path.

@@ -19,9 +19,7 @@ from engine.errors import SafelightError, quoted
 from engine.kernels.cpu import has_bf16_units
 from engine.memory import footprint
 from engine.memory.device import Placement
-from engine.memory.pass_work import PassWork, pass_work
 from engine.quant import DEFAULT, PRECISIONS, Precision
-from engine.threads import choose_threads
 
 LEAST_IN_BF16 = 2**24  # numbers of a model from which products in bf16 gain more on a CPU than their conversions cost
 DESKTOP = 2_000_000_000  # bytes of a card that Windows' desktop and a browser take sooner or later
@@ -46,8 +44,6 @@ class Plan:
     advice: str  # in sentences: that it fits, or what to change
     notes: tuple[str, ...]  # what the numbers leave out or assume
     copy_bytes: int = 0  # on disk, of the packed copy that an import writes
-    work: PassWork | None = None  # of its passes, on a processor
-    threads: int = 1  # of a pass, on a processor
 
     @property
     def total_bytes(self) -> int:
@@ -101,7 +97,6 @@ class Subject:
     draft: int = 0  # numbers of the adapter that it drafts with
     has_fp32_sums: bool = False  # "auto" keeps its activations fp32, also where it is packed
     repacks: bool = False  # stored weights that do not fit may take the default precision
-    in_steps: bool = True  # it writes several tokens at once by default
 
 
 def count(model: Subject, place: Placement, context: int | None, quantization: str, dtype: str) -> Plan:
@@ -164,8 +159,6 @@ def count(model: Subject, place: Placement, context: int | None, quantization: s
         longest=longest,
         advice=_advice(room, name, context, longest),
         notes=tuple(notes),
-        work=pass_work(model.build, config, mode(chosen), model.in_steps) if is_cpu else None,
-        threads=choose_threads(config),
     )
 
 

@@ -163,8 +163,7 @@ class ModelFolder:
         """Counts its memory; see ``plan``."""
         check_quantization(quantization)
         place = choose(device, dtype)
-        subject = replace(self._subject(quantization, place), in_steps=self.family.in_steps)
-        return count(subject, place, context, quantization, dtype)
+        return count(self._subject(quantization, place), place, context, quantization, dtype)
 
     def _subject(self, quantization: str, _place: Placement) -> Subject:
         """Returns the subject of a plan, by its headers, or by its config if the weights are missing."""

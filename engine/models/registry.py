@@ -70,11 +70,6 @@ class Family:
         return (own, *(name for name in self.decoders if name != own))
 
     @property
-    def in_steps(self) -> bool:
-        """True if it writes several tokens at once by default."""
-        return self.default_decoder != "autoregressive"
-
-    @property
     def has_masks(self) -> bool:
         """True if it was trained with a token for positions that are not written yet."""
         return not {BLOCK_DIFFUSION, "autoregressive"}.issuperset(self.decoders)

@@ -26,7 +26,6 @@ LEFT_ON_CARD = 1_500_000_000  # bytes of a card for the desktop and the browser
 LEFT_IN_MEMORY, LEFT_SHARE = 3_000_000_000, 0.25
 """Bytes, and a share of the computer's memory, that a recommended model leaves free of what is free now."""
 LEAST_CARD = 19_000_000_000  # bytes of a card on which the 4-bit 26B is recommended
-LEAST_TOKENS = 3.0  # expected tokens a second of a model that is recommended; slower than that, nobody waits
 PACKED = "int4"
 
 Choice = tuple[str, str]
@@ -56,43 +55,29 @@ Note = Literal["", "no card", "no CUDA", "no driver", "AMD", "Intel", "Apple", "
 
 @dataclass(frozen=True)
 class Recommendation:
-    """A model by the key of its entry, and what has to be said about the computer.
-
-    ``too_slow`` is the key of a better model that fits, but would write fewer tokens a second than ``LEAST_TOKENS``.
-    """
+    """A model by the key of its entry, and what has to be said about the computer."""
 
     key: str
     on_card: bool
     note: Note
-    too_slow: str = ""
 
 
-def recommend(
-    machine: Machine,
-    needs: Mapping[Choice, int],
-    free: int,
-    speeds: Mapping[Choice, float] | None = None,
-    *,
-    has_talk: bool = True,
-) -> Recommendation:
-    """Recommends the best model that fits now with memory to spare and is not too slow, else a small one that is here.
+def recommend(machine: Machine, needs: Mapping[Choice, int], free: int, *, has_talk: bool = True) -> Recommendation:
+    """Recommends the best model that fits now with memory to spare, else a small one that is here.
 
     Args:
         needs: bytes of memory by choice, with a context of ``CONTEXT`` tokens, on the card if it is usable.
         free: bytes that a model could take now, on the card if it is usable.
-        speeds: expected tokens a second on the processor by choice; None where it was not measured.
         has_talk: Safelight Talk is installed.
     """
     if machine.is_usable and machine.card is not None:
-        room, order, speeds = min(machine.card.total_bytes - LEFT_ON_CARD, free), CARD, None
+        room, order = min(machine.card.total_bytes - LEFT_ON_CARD, free), CARD
     else:
         left = max(LEFT_IN_MEMORY, round(LEFT_SHARE * machine.memory_bytes))
         room, order = min(machine.memory_bytes, free) - left, PROCESSOR
     here = TALK.id if has_talk else SKILLS
-    fitting = [choice for choice in order if choice in needs and needs[choice] <= room]
-    quick = [choice for choice in fitting if speeds is None or speeds[choice] >= LEAST_TOKENS]
-    too_slow = fitting[0][0] if fitting and fitting[:1] != quick[:1] else ""
-    return Recommendation(quick[0][0] if quick else here, machine.is_usable, _note(machine), too_slow)
+    fitting = (repo for repo, how in order if needs.get((repo, how), room + 1) <= room)
+    return Recommendation(next(fitting, here), machine.is_usable, _note(machine))
 
 
 def _note(machine: Machine) -> Note:

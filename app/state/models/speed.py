@@ -1,4 +1,4 @@
-"""Predicted speeds of cards. Those of a processor follow from its measurement: see ``engine.memory.speed``."""
+"""Predicted speeds of cards."""
 
 from __future__ import annotations
 

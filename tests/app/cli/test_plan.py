@@ -15,14 +15,11 @@ import torch
 from app.cli.main import main, parser
 from app.cli.options import QUANTIZATIONS
 from engine import SKILLS, catalog, kernels, load_model
-from engine.kernels import measured
-from engine.kernels.measurement import Measurement
 from engine.memory import plan
 from engine.memory.device import choose
 from engine.models.gguf_import import import_gguf
 from engine.quant import PRECISIONS
 from tests.engine import gguf_files
-from tests.engine.memory.test_speed import in_proportion
 
 ROOT = Path(__file__).resolve().parents[3]
 PARTS = ["experts", "attention", "dense", "embedding", "other", "vision", "kv_cache", "activations", "workspace"]
@@ -158,35 +155,3 @@ def test_the_help_needs_no_torch() -> None:
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "--context" in done.stdout
-
-
-def test_on_a_measured_processor_it_says_how_fast(capsys: Capture) -> None:
-    code, out, _ = run(capsys, SKILLS, "--device", "cpu")
-    assert (code, out.splitlines()[-1]) == (
-        0,
-        "How fast it would be is not known yet. To measure this processor: safelight bench --products",
-    )
-    assert json.loads(run(capsys, SKILLS, "--device", "cpu", "--json")[1])["speed"] is None
-    measured.keep(Measurement(measured.here(), in_proportion().times))
-    speed = json.loads(run(capsys, SKILLS, "--device", "cpu", "--context", "100", "--json")[1])["speed"]
-    assert (speed["context"], speed["rows"]) == (100, load_model(SKILLS, device="cpu").config.canvas_length)
-    assert all(speed[key] > 0 for key in ("step_seconds", "tokens_per_second", "prefill_tokens_per_second", "threads"))
-    said = run(capsys, SKILLS, "--device", "cpu", "--context", "100")[1].splitlines()[-1]
-    threads = "1 thread" if speed["threads"] == 1 else f"{speed['threads']} threads"
-    assert said.startswith(f"Expected on this processor, {threads}, 100 tokens of context: ")
-    assert f"{speed['step_seconds']:.2g} s a step of 64 tokens, " in said
-    assert said.endswith(" tokens of a prompt a second.")
-
-
-def test_a_measurement_that_lacks_a_product_is_asked_for_again(capsys: Capture) -> None:
-    measured.keep(Measurement(measured.here(), in_proportion("fp32").times))
-    assert run(capsys, SKILLS, "--device", "cpu")[1].splitlines()[-1].endswith("safelight bench --products")
-
-
-def test_of_a_card_it_says_no_speed(capsys: Capture) -> None:
-    measured.keep(Measurement(measured.here(), in_proportion().times))
-    code, out, _ = run(capsys, "26b-a4b", "--card", "rtx-4090")
-    assert code == 0
-    assert "Expected on" not in out
-    assert "bench --products" not in out
-    assert json.loads(run(capsys, "26b-a4b", "--card", "rtx-4090", "--json")[1])["speed"] is None

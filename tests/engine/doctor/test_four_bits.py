@@ -12,7 +12,6 @@ from engine import windows
 from engine.doctor import environment, four_bits
 from engine.doctor.reporter import Reporter
 from engine.kernels import cpu_int4, cpu_w4a8, native
-from engine.kernels.measurement import ALWAYS
 
 Patch = pytest.MonkeyPatch
 
@@ -39,15 +38,6 @@ def having(monkeypatch: Patch, block: int, rows: int) -> None:
 def test_ours_serves_experts(monkeypatch: Patch, name: str, units: str) -> None:
     monkeypatch.setattr(native, "instructions", lambda: name)
     assert (four_bits.why_not_ours(), four_bits.experts_kernel()) == (None, f"ours in C, {units}")
-
-
-@pytest.mark.parametrize(
-    ("few", "said"),
-    [(7, "torch's, AVX512, up to 7 rows; for more decoded"), (0, "decoded"), (ALWAYS, "torch's, AVX512")],
-)
-def test_layers_change_kernels_at_a_limit(monkeypatch: Patch, few: int, said: str) -> None:
-    monkeypatch.setattr(cpu_int4, "few", lambda: few)
-    assert four_bits.layers_kernel() == said
 
 
 def test_without_a_compiler_it_says_what_to_install(monkeypatch: Patch) -> None:
@@ -81,7 +71,6 @@ def test_the_report_has_them(monkeypatch: Patch) -> None:
     found, why = facts(), "why not by our kernel in C"
     assert found["4-bit experts"] == "ours in C, AVX-512 VNNI"
     assert found["4-bit linear layers"] == f"torch's, AVX512, up to {cpu_int4.FEW} rows; for more decoded"
-    assert found["limits of rows between kernels"] == four_bits.limits()
     assert why not in found
     having(monkeypatch, 64, 0)
     assert str(facts()[why]).startswith("it could not be built")

@@ -9,7 +9,7 @@ import pytest
 from app.models import tasks
 from app.models.jobs import Control
 from app.state.models.invitation import invitation, sold_size
-from app.state.models.recommendation import CARD, LEAST_CARD, LEAST_TOKENS, LEFT_ON_CARD, Choice, recommend
+from app.state.models.recommendation import CARD, LEAST_CARD, LEFT_ON_CARD, Choice, recommend
 from engine import PUBLISHED
 from engine.catalog import (
     AUTOREGRESSIVE,
@@ -19,8 +19,6 @@ from engine.catalog import (
     GEMMA_4_BIT,
     GEMMA_ORIGINAL,
     LLADA2_MINI,
-    QWEN_0_6B,
-    QWEN_1_7B,
     SKILLS,
     TALK,
     WEDLM_8B,
@@ -37,7 +35,7 @@ def needs() -> Needs:
     """The bytes that the page's job counts."""
 
     def count(machine: Machine) -> dict[Choice, int]:
-        found, plans, _made = tasks.look(lambda: machine)(Control("", "look", lambda _: None))  # type: ignore[misc]
+        found, plans = tasks.look(lambda: machine)(Control("", "look", lambda _: None))  # type: ignore[misc]
         assert found == machine
         return {choice: plan.total_bytes for choice, plan in plans.items()}
 
@@ -73,25 +71,6 @@ def test_the_best_that_fits(needs: Needs, machine: Machine, key: str, note: str)
 
 
 @pytest.mark.parametrize(
-    ("slow", "key", "too_slow"),
-    [
-        ((), LLADA2_MINI, ""),
-        ((LLADA2_MINI, WEDLM_8B, FAST_DLLM_7B, FAST_DLLM_1_5B), DLLM_0_6B, LLADA2_MINI),
-        ((LLADA2_MINI, WEDLM_8B, FAST_DLLM_7B, FAST_DLLM_1_5B, DLLM_0_6B), QWEN_1_7B, LLADA2_MINI),
-        (tuple(repo for repo, _ in CARD if repo != QWEN_0_6B), QWEN_0_6B, LLADA2_MINI),
-        ((GEMMA_4_BIT,), LLADA2_MINI, ""),  # it does not fit either
-        (tuple(repo for repo, _ in CARD), TALK.id, LLADA2_MINI),
-    ],
-)
-def test_what_was_measured_to_be_too_slow_is_passed_over(
-    needs: Needs, slow: tuple[str, ...], key: str, too_slow: str
-) -> None:
-    speeds = {choice: LEAST_TOKENS - 0.1 if choice[0] in slow else LEAST_TOKENS for choice in CARD}
-    found = recommend(without(16), needs(without(16)), PLENTY, speeds)
-    assert (found.key, found.too_slow) == (key, too_slow)
-
-
-@pytest.mark.parametrize(
     ("free", "key"),
     [
         (25_000_000_000, GEMMA_4_BIT),
@@ -114,11 +93,6 @@ def test_a_card_that_others_use_is_not_filled(needs: Needs) -> None:
 def test_what_does_not_fit_on_the_disk_is_not_recommended(needs: Needs) -> None:
     counted = {choice: need for choice, need in needs(without(64)).items() if choice[0] != GEMMA_4_BIT}
     assert recommend(without(64), counted, PLENTY).key == LLADA2_MINI
-
-
-def test_a_card_is_not_judged_by_the_processor(needs: Needs) -> None:
-    found = recommend(RTX_4090, needs(RTX_4090), PLENTY, dict.fromkeys(CARD, 0.1))
-    assert (found.key, found.too_slow) == (GEMMA_4_BIT, "")
 
 
 def test_without_talk_a_small_one_is_left(needs: Needs) -> None:
