@@ -28,7 +28,7 @@ from app.library import Library
 from app.self_test import SelfTest
 from app.settings.file import user_settings
 from app.settings.store import read_preferences, unread
-from app.system import i18n, logs
+from app.system import logs
 from app.system.crash_handler import CrashHandler, one_line
 from app.system.cycle_collector import CycleCollector
 from app.system.folders import Folders, ensure, folders
@@ -95,9 +95,8 @@ def make_context(
     library: Library | None = None,
     remote: RemoteAccess | None = None,
 ) -> AppContext:
-    """Returns the context of the pages, in the user's language; see ``make_window`` and ``AppContext``."""
+    """Returns the context of the pages; see ``make_window`` and ``AppContext``."""
     preferences = read_preferences(settings)
-    i18n.use_code(preferences.language)
     places = folders(preferences.data_folder)
     return AppContext(link, settings, library or open_library(places.data), places, seed, remote)
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QLocale, QSettings, Qt, Signal, Slot
+from PySide6.QtCore import QEvent, QSettings, Qt, Signal, Slot
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -39,20 +39,12 @@ from app.settings.preferences import (
     Preferences,
     PreferenceSection,
     Switch,
-    with_languages,
 )
 from app.settings.spec import Choice, Setting
 from app.settings.values import SettingsValues
 from app.system.folders import default_data_folder, ensure
-from app.system.i18n import DOMAIN, LOCALE, tr
+from app.system.i18n import tr
 from engine import SafelightError
-
-
-def installed(folder: Path = LOCALE) -> tuple[tuple[str, str], ...]:
-    """Returns code and native name of each language with a catalogue; English needs none and is not included."""
-    found = sorted(path.parent.parent.name for path in folder.glob(f"*/LC_MESSAGES/{DOMAIN}.mo"))
-    return tuple((code, QLocale(code).nativeLanguageName().capitalize() or code) for code in found)
-
 
 LIST_WIDTH, WIDTH, HEIGHT = 200, 760, 560
 
@@ -124,7 +116,7 @@ class SettingsDialog(QDialog):
         self.sections.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.pages = QStackedWidget()
         self._places: dict[str, int] = {}  # of the sections, by the names of their settings
-        *firsts, last = with_languages(SECTIONS, installed())
+        *firsts, last = SECTIONS
         parts = dict(further)
         self.controls |= {widget.objectName(): widget for widget in parts.values()}
         for section in firsts:
@@ -296,7 +288,7 @@ class SettingsDialog(QDialog):
         setattr(holder, name, value)
         if isinstance(holder, Preferences):
             store.write_preference(self._settings, holder, name)
-        if name in ("language", "data_folder"):
+        if name == "data_folder":
             self.say(name, tr("Saved. Takes effect at the next start."))
         self.refresh()
         self.changed.emit(name)
@@ -331,6 +323,6 @@ class SettingsDialog(QDialog):
     @Slot()
     def accept(self) -> None:
         for name in self._remarks:
-            if name not in ("language", "data_folder"):
+            if name != "data_folder":
                 self.say(name, "")
         super().accept()

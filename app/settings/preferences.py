@@ -5,7 +5,7 @@ A name is an attribute of ``Preferences`` or, for the display of the canvas, of 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 
 from app.settings.spec import (
     IMAGE_BUDGET,
@@ -20,8 +20,6 @@ from app.settings.values import SettingsValues
 from engine.catalog import installed
 from engine.config import MOST_THREADS
 
-ENGLISH = "en"
-
 
 @dataclass
 class Preferences:
@@ -30,7 +28,6 @@ class Preferences:
 
     theme: str = "system"
     text_percent: int = 100
-    language: str = ENGLISH
     data_folder: str = ""
     offline: bool = False
     threads: int = 0
@@ -86,12 +83,6 @@ THEME = Choice(
     (("system", "System"), ("darkroom", "Darkroom"), ("paper", "Paper")),
 )
 TEXT_PERCENT = Setting("text_percent", "Text size", "%", "The size of all text, on the canvas too.", 80, 200, 10)
-LANGUAGE = Choice(
-    "language",
-    "Language",
-    "Takes effect at the next start.",
-    ((ENGLISH, "English"),),
-)
 DATA_FOLDER = Folder(
     "data_folder",
     "Data folder",
@@ -145,7 +136,7 @@ SHOW_SHORTCUTS = Act(
 SECTIONS = (
     PreferenceSection(
         "Appearance",
-        (THEME, TEXT_PERCENT, Switch("reduced_motion", REDUCED_MOTION, REDUCED_MOTION_EXPLANATION), LANGUAGE),
+        (THEME, TEXT_PERCENT, Switch("reduced_motion", REDUCED_MOTION, REDUCED_MOTION_EXPLANATION)),
     ),
     PreferenceSection("Canvas", (VIEW, LAYER)),
     PreferenceSection("Engine", (START_MODEL, THREADS, IMAGE_BUDGET, SHOW_SERVER)),
@@ -180,14 +171,3 @@ def listed(preferences: Preferences, values: SettingsValues) -> list[tuple[str, 
     found += [(name, str(getattr(values, name))) for name in ("seed", "view", "layer", "pace", "reduced_motion")]
     found += [(name, str(value)) for name, value in asdict(values.decoding).items()]
     return found + [(name, f"{value:g}") for name, value in sorted(values.overrides.items())]
-
-
-def with_languages(
-    sections: tuple[PreferenceSection, ...], languages: tuple[tuple[str, str], ...]
-) -> tuple[PreferenceSection, ...]:
-    """Returns the sections, with these languages (code and native name) to choose from besides English."""
-    offered = replace(LANGUAGE, options=(*LANGUAGE.options, *languages))
-    return tuple(
-        replace(section, items=tuple(offered if item is LANGUAGE else item for item in section.items))
-        for section in sections
-    )

@@ -20,7 +20,6 @@ THEMES = tuple(value for value, _label in THEME.options)
 KEYS = {
     "theme": "window/theme",
     "text_percent": "window/text_percent",
-    "language": "app/language",
     "data_folder": "app/data_folder",
     "offline": "app/offline",
     "threads": "engine/threads",
@@ -131,8 +130,6 @@ def _stored(settings: QSettings, item: Preference) -> str | int | bool | None:
     if raw is None:
         return None
     match item:
-        case Choice(name="language"):  # checked later; an unknown one falls back to English
-            return raw if isinstance(raw, str) and raw else None
         case Choice():
             return str(raw) if str(raw) in dict(item.options) else None
         case Setting():

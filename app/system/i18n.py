@@ -1,18 +1,13 @@
 """Translation: every string on screen passes through ``tr`` or ``trn``. Without Qt.
 
-Catalogues are gettext's, in ``assets/locale/CODE/LC_MESSAGES/safelight.mo``; the strings in the source are English.
+There is no catalogue yet: the strings in the source are English, and tests put others in their place.
 """
 
 from __future__ import annotations
 
 import gettext
-import re
-from pathlib import Path
 
 from engine.errors import Sentence
-
-LOCALE = Path(__file__).resolve().parents[2] / "assets" / "locale"
-DOMAIN = "safelight"
 
 _catalogue: gettext.NullTranslations = gettext.NullTranslations()
 
@@ -21,12 +16,6 @@ def use(catalogue: gettext.NullTranslations) -> None:
     """Uses this catalogue for later translations; text already on screen does not change."""
     global _catalogue
     _catalogue = catalogue
-
-
-def use_code(code: str) -> None:
-    """Uses a language by its code; English if it has no catalogue or the code is invalid."""
-    known = [code] if re.fullmatch(r"[A-Za-z]{2,8}([_-][A-Za-z0-9]{2,8}){0,2}", code) else []  # it is part of a path
-    use(gettext.translation(DOMAIN, LOCALE, known, fallback=True))
 
 
 def tr(text: str, /, **values: object) -> str:

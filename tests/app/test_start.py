@@ -22,7 +22,7 @@ from app.library import Library, LibraryError, NewMessage
 from app.models.jobs import ModelJob
 from app.settings import store
 from app.settings.file import MOST_BYTES, open_settings, user_settings
-from app.system import i18n, logs
+from app.system import logs
 from app.system.folders import default_data_folder
 from app.window.main_window import MainWindow
 from engine import SafelightError
@@ -135,16 +135,6 @@ def test_a_data_folder_that_is_no_path_is_said(settings: QSettings, folder: obje
     settings.setValue("app/data_folder", folder)
     assert store.read_preferences(settings).data_folder == ""
     assert "Choose it again" in store.unread(settings)
-
-
-def test_a_language_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "evil" / "LC_MESSAGES").mkdir(parents=True)
-    (tmp_path / "evil" / "LC_MESSAGES" / "safelight.mo").write_bytes(b"no catalogue")
-    (tmp_path / "locale").mkdir()
-    monkeypatch.setattr(i18n, "LOCALE", tmp_path / "locale")
-    for code in ("../evil", str(tmp_path / "evil"), "a\0b", "x" * 5_000):
-        i18n.use_code(code)
-        assert i18n.tr("Chat") == "Chat"
 
 
 # ---------------------------------------------------------------- every way out

@@ -193,7 +193,6 @@ def test_keys_alone_reach_everything(qtbot: QtBot, opened: Opened) -> None:
         ("app/data_folder", "not/absolute"),
         ("app/data_folder", ["a", "b"]),
         ("app/offline", "perhaps"),
-        ("app/language", 7.5),
     ],
 )
 def test_what_cannot_be_read_is_left_out(settings: QSettings, key: str, value: object) -> None:
@@ -230,7 +229,7 @@ def test_width_goes_with_the_size_of_text(qtbot: QtBot, settings: QSettings, qap
 
 def test_what_was_written_to_a_file_is_read_again(tmp_path: Path) -> None:
     path = str(tmp_path / "kept.ini")
-    before = Preferences("darkroom", 80, "de", str(tmp_path), True)
+    before = Preferences("darkroom", 80, str(tmp_path), True)
     first = QSettings(path, QSettings.Format.IniFormat)
     for name in store.KEYS:
         store.write_preference(first, before, name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gettext
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QSettings
@@ -12,9 +11,7 @@ from PySide6.QtWidgets import QComboBox, QLabel, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.design.action import Action, Actions
-from app.settings.dialog import SettingsDialog, installed
-from app.settings.preferences import SECTIONS, with_languages
-from app.settings.spec import Choice
+from app.settings.dialog import SettingsDialog
 from app.settings.store import read_preferences
 from app.settings.strip import SettingsStrip
 from app.settings.values import SettingsValues
@@ -110,19 +107,3 @@ def test_a_sentence_of_the_engine_is_said_by_its_pattern() -> None:
     made = Sentence("It has {count} parts.", count=3)
     assert made == "It has 3 parts."
     assert tr(made) == "⟦It has 3 parts.⟧"
-
-
-def test_english_where_there_is_no_catalogue() -> None:
-    i18n.use_code("tlh")
-    assert tr("Save") == "Save"
-
-
-def test_languages_with_a_catalogue_are_offered(tmp_path: Path) -> None:
-    assert installed(tmp_path) == ()
-    catalogue = tmp_path / "de" / "LC_MESSAGES" / "safelight.mo"
-    catalogue.parent.mkdir(parents=True)
-    catalogue.touch()
-    assert installed(tmp_path) == (("de", "Deutsch"),)
-    offered = [item for section in with_languages(SECTIONS, installed(tmp_path)) for item in section.items]
-    (choice,) = [item for item in offered if item.name == "language" and isinstance(item, Choice)]
-    assert choice.options == (("en", "English"), ("de", "Deutsch"))

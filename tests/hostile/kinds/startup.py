@@ -14,7 +14,6 @@ from app.presets.store import FILE, PresetStore
 from app.settings import store
 from app.settings.file import open_settings
 from app.settings.spec import SAMPLER
-from app.system import i18n
 from app.system.folders import folders
 from engine import GenerationConfig
 from tests.hostile import mutate
@@ -158,7 +157,6 @@ def _make_settings(random: Random, folder: Path) -> Attempt:
             read(settings)
         store.read_open(settings, "sidebar", default=True)
         str(folders(preferences.data_folder).models)
-        i18n.use_code(preferences.language)
         store.write_values(settings, values, False, keep_seed=False)
         settings.sync()
         again, said_again = open_settings(path)
