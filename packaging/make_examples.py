@@ -9,9 +9,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.state.decisions.samples import sample_table
 from engine.tasks import drawings, sudoku
+from engine.tasks.decisions.examples import table
 from engine.tasks.decisions.question_file import QuestionFile, write_question_file
+from engine.tasks.decisions.table import LABEL
 from engine.tasks.sudoku_pictures.photograph import photograph
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "assets" / "examples"
@@ -24,10 +25,13 @@ def main() -> None:
     (EXAMPLES / "drawing.png").write_bytes(drawings.picture_of(_scene(rng)).data)
     board = sudoku.generate(rng, 36, 40, held_out=True).board
     (EXAMPLES / "sudoku.png").write_bytes(photograph(rng, board, 256).picture().data)
-    questions, table = sample_table()
+    questions, rows = table(200)
     write_question_file(EXAMPLES / "questions.json", QuestionFile(questions))
     with (EXAMPLES / "table.csv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([table.columns, *(row.cells for row in table.rows[:ROWS])])
+        writer = csv.writer(file)
+        writer.writerow(["state", *(question.name + LABEL for question in questions)])
+        for state, answers in rows[:ROWS]:
+            writer.writerow([state, *(one.options[right].name for one, right in zip(questions, answers, strict=True))])
     (EXAMPLES / "note.txt").write_text("Zoe comes on Saturday.\n", encoding="utf-8")
 
 

@@ -19,7 +19,6 @@ from urllib.request import Request, urlopen
 
 import keyring
 from keyring.backend import KeyringBackend
-from PIL import Image
 from PySide6.QtWidgets import QApplication
 from stage import PausedBackend, frozen, load, opened, settle, wait_for
 
@@ -32,7 +31,6 @@ from app.state.race.lanes import LaneSpec
 from app.state.race.prompts import BatchRequest
 from app.window.main_window import MainWindow
 from engine import BASE, DECIDER, SIGHT, SKILLS, SUDOKU, TOOLS, gallery
-from engine.tasks import drawings
 from engine.tasks.sudoku_pictures.photograph import photograph
 from engine.tools.declared import EXAMPLES, ToolServer
 
@@ -77,20 +75,6 @@ def a_long_chat(library: Library) -> int:
         said = RICH if turn == 29 else f"Answer {turn + 1}, in a sentence or two of plain words."
         parent = library.add(conversation, NewMessage(parent, "assistant", said, model="Safelight Skills", seed=turn))
     return conversation
-
-
-@contextmanager
-def drawn_table() -> Iterator[Path]:
-    """A table of a few drawings, and of one that is missing."""
-    names = [*(f"drawing-{number}.png" for number in range(1, 9)), "lost.png"]
-    with TemporaryDirectory() as folder:
-        rng = random.Random(5)
-        for name in names[:-1]:
-            pixels = drawings.draw(drawings.sample(rng, "test", kind="count").scene)
-            Image.fromarray(pixels).save(Path(folder) / name)
-        table = Path(folder) / "drawings.csv"
-        table.write_text("\n".join(("picture", *names)), encoding="utf-8")
-        yield table
 
 
 class Client(threading.Thread):
@@ -241,12 +225,12 @@ class Tour:
         dict(zip(PARTS, parts, strict=True))[part]()
 
     def deciding(self) -> None:
-        """The Decisions page: a state singly and jointly, a question's fields, a table midway and done, calibration."""
+        """The Decisions page: a state singly and jointly, a question's fields, a drawing."""
         window = self.window
         load(window, DECIDER)
         window.show_page("decisions")
         deciding = window.pages["decisions"]
-        page, rows = deciding.page, deciding.rows
+        page = deciding.page
         self.shoot("decisions-empty")
         for name, is_joint in (("decisions", True), ("decisions-single", False)):
             page.one.column.examples.activated.emit(0)
@@ -256,20 +240,6 @@ class Tour:
             self.shoot(name)
         page.one.questions.cards[0].edit.click()
         self.shoot("decisions-fields")
-        deciding.show("table")
-        self.shoot("decisions-table-empty")
-        page.table.sample.click()
-        page.table.run.click()
-        wait_for(lambda: rows.board is not None and 2 * rows.board.done > len(rows.board), "half of the rows")
-        self.shoot("decisions-table-midway")
-        wait_for(lambda: not deciding.is_busy, "all rows")
-        page.table.rows.choose(3)
-        wait_for(lambda: not rows.row.is_busy, "the chosen row")
-        self.shoot("decisions-table")
-        wait_for(lambda: deciding.fitter.trust is not None, "the temperature")
-        deciding.show("calibration")
-        self.shoot("decisions-calibration")
-        deciding.show("one")
         page.one.column.examples.activated.emit(len(samples()))
         wait_for(lambda: not page.one.column.frame.pictures.is_reading, "the drawing")
         self.shoot("decisions-picture-unseen")
@@ -277,15 +247,6 @@ class Tour:
         page.one.decide.click()
         wait_for(lambda: not deciding.is_busy, "the decision about a drawing")
         self.shoot("decisions-picture")
-        with drawn_table() as path:
-            rows.open(path)
-            wait_for(lambda: rows.table is not None and rows.table.name == str(path), "the table of drawings")
-            deciding.decide_rows()
-            wait_for(lambda: not deciding.is_busy, "all drawings")
-            deciding.show("table")
-            page.table.rows.choose(0)
-            wait_for(lambda: not rows.row.is_busy, "the chosen drawing")
-            self.shoot("decisions-picture-table")
 
     def seeing(self) -> None:
         """A chat about drawings: one in the composer, two that are answered, a run's; and a Sudoku that is read."""

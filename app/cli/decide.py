@@ -30,8 +30,8 @@ likeliest option, times the share of all probability that is on the options (lab
 the model would rather answer with something else.
 
 A table is a CSV file with a header. --out gets its columns and those of the answers. It is written as OUT.part until it
-is complete; after Ctrl+C, the same command goes on. --calibrate fits the temperature to right answers: they are in a
-column named like the question, or QUESTION_label.
+is complete; after Ctrl+C, the same command goes on. If a column named like a question, or QUESTION_label, has the right
+answers, it says how many were right.
 
 For a model on another machine: --model http://HOST:PORT/v1#MODEL, with its key in {options.KEY_VARIABLE}.
 
@@ -40,7 +40,6 @@ examples:
   safelight decide --file assets/examples/note.txt --choice "When does Zoe come?" --option workday --option weekend
   safelight decide "The number is 51." --score "How large is the number?" --level "0 to 49" --level "50 to 99" --json
   safelight decide --csv assets/examples/table.csv --questions assets/examples/questions.json --out answers.csv
-  safelight decide --csv assets/examples/table.csv --questions assets/examples/questions.json --calibrate --save q.json
   safelight decide --image photo.jpg --yes-no "Is the light on?" --model ~/models/diffusiongemma-26B-A4B-it
 """
 BAR = 24  # columns

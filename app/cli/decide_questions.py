@@ -92,7 +92,7 @@ def questions_of(args: argparse.Namespace) -> QuestionFile:
     if args.repeat is not None:
         changes["repeats"] = args.repeat
     if args.temperature is not None:
-        changes |= {"temperature": args.temperature, "calibration": None}
+        changes["temperature"] = args.temperature
     return replace(asked, **changes)
 
 

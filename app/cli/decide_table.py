@@ -1,4 +1,4 @@
-"""``safelight decide --csv``: reads a table, writes it with answers; or fits a temperature to its right answers."""
+"""``safelight decide --csv``: reads a table, and writes it with answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from app.cli import decide_calibration, options, running, terminal
+from app.cli import options, running, terminal
 from app.cli.deciding import Decider, StateResult, deciding
 from app.cli.part_file import PartFile
 from app.cli.stopping import STOPPED, stopping
@@ -49,7 +49,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="the column with a picture for each row: its path from the table's folder",
     )
     group.add_argument("--out", type=options.place, metavar="FILE", help="write the table with the answers here")
-    group.add_argument("--calibrate", action="store_true", help="fit the temperature to the right answers in the table")
 
 
 def check(args: argparse.Namespace) -> None:
@@ -59,18 +58,14 @@ def check(args: argparse.Namespace) -> None:
         SafelightError: two options exclude each other; it names them.
     """
     if args.csv is None:
-        for name in ("state", "image-column", "out", "calibrate"):
-            if getattr(args, name.replace("-", "_")) not in (None, False):
+        for name in ("state", "image-column", "out"):
+            if getattr(args, name.replace("-", "_")) is not None:
                 raise SafelightError(f"--{name} is for tables; add --csv FILE")
         return
     if args.text is not None or args.file is not None:
         raise SafelightError("with --csv the texts come from the table; leave out TEXT and --file")
     if args.image:
         raise SafelightError("--image is for a single text; for the pictures of a table give --image-column")
-    if args.calibrate:
-        if args.out is not None or args.temperature is not None:
-            raise SafelightError("--calibrate only finds the temperature; leave out --out and --temperature")
-        return
     if args.out is None and not args.json:
         raise SafelightError("say where the answers go: --out FILE, --json, or both")
     if args.out is not None:
@@ -84,8 +79,6 @@ def check(args: argparse.Namespace) -> None:
 def run(args: argparse.Namespace, asked: QuestionFile) -> int:
     table = read_table(Path(args.csv))
     states = states_of(table, args.state, args.image_column)
-    if args.calibrate:
-        return decide_calibration.run(args, asked, table, states)
     is_repeated = asked.repeats > 0
     columns = result_columns(table, asked.questions, is_repeated=is_repeated)
     with stopping() as stop, deciding(args, asked, stop, args.image_column is not None) as decider:

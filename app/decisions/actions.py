@@ -18,15 +18,11 @@ def actions(_context: AppContext, page: Lazy[DecisionsController]) -> list[Actio
     section = tr("Decisions")
 
     def decide() -> None:
-        page().show("one")
+        page().show()
         page().decide()
 
-    def decide_rows() -> None:
-        page().show("table")
-        page().decide_rows()
-
     def add(kind: Kind) -> None:
-        page().show("one")
+        page().show()
         page().page.one.questions.add(kind)
 
     def free() -> str:
@@ -36,9 +32,6 @@ def actions(_context: AppContext, page: Lazy[DecisionsController]) -> list[Actio
     return [
         *on_page,
         Action("decide", tr("Decide"), section, decide, enabled=free),
-        Action("decide-rows", tr("Decide all rows of the table"), section, decide_rows, enabled=free),
-        Action("decisions-table", tr("Table of decisions"), section, lambda: page().show("table")),
-        Action("calibration", tr("Calibration of decisions"), section, lambda: page().show("calibration")),
         Action("ask-yes-no", tr("Add a question: yes or no"), section, lambda: add("yes-no"), enabled=free),
         Action("ask-choice", tr("Add a question: choice"), section, lambda: add("choice"), enabled=free),
         Action("ask-score", tr("Add a question: score"), section, lambda: add("score"), enabled=free),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,27 +11,23 @@ from PySide6.QtCore import QObject, Slot
 
 from app.context import DECISIONS, AppContext
 from app.decisions import words
-from app.decisions.calibration.fitting import TrustFitter
 from app.decisions.deciding import StateDecider
 from app.decisions.page import DecisionsPage
 from app.decisions.question_store import QuestionStore
-from app.decisions.table.deciding import TableDecider
 from app.design.controls import focus_in_view
 from app.pictures.bar import Cost
 from app.pictures.files import drawing_of
 from app.pictures.source import PictureSource
 from app.state.chat.attachment import AttachedPicture
-from app.state.decisions.board import RowBoard
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.reading import DecisionReading
-from app.state.decisions.samples import drawing_sample, sample_table, samples
+from app.state.decisions.samples import drawing_sample, samples
 from app.state.decisions.sheet import QuestionSheet
 from app.state.run.replay import Frame, Replay
 from app.system.i18n import tr
 from engine import DECIDER, SIGHT, Recording
 from engine.pictures import Picture
 from engine.service import LoadedModel, ServiceReply
-from engine.tasks.decisions.questions import Question
 
 if TYPE_CHECKING:
     from engine.tasks.drawings import Scene
@@ -50,7 +45,7 @@ class _Asked:
 
 
 class DecisionsController(QObject):
-    """The controller of the Decisions page. It decides one state or one table at a time."""
+    """The controller of the Decisions page. It decides one state at a time."""
 
     notice = None  # errors go through ``context.say``
 
@@ -60,14 +55,11 @@ class DecisionsController(QObject):
         self.widget = self.page = page = DecisionsPage()
         self.setParent(page)  # so that no signal arrives after the page is deleted
         self.decider = StateDecider(context, self)
-        self.rows = TableDecider(context, page.table, self)
-        self.fitter = TrustFitter(page.calibration, self)
         self.store = QuestionStore(context, page.one.questions, page.one.column.state.raw, self)
         self._example = _Asked()  # the example shown last; content that differs from it is the user's own
         self._own = _Asked()  # the user's own questions and state, kept to be put back
         self._problem = ""  # of the last decision
         self._awaited = ""  # id of the model that is being loaded for a decision
-        self._fitted: RowBoard | None = None  # the answers that calibration was fitted to
         one = page.one
         one.decide.clicked.connect(self.decide)
         one.stop.clicked.connect(self.stop)
@@ -77,14 +69,8 @@ class DecisionsController(QObject):
         one.column.switched.connect(self._switched)
         one.questions.changed.connect(self._changed)
         self.store.opened.connect(self._show_file)
-        for strip in (one.strip, page.table.detail.strip):
-            strip.inspect_asked.connect(self._inspect)
-        page.go_asked.connect(self.go)
-        page.table.run.clicked.connect(self.decide_rows)
-        page.table.sample.clicked.connect(self._show_sample_table)
-        page.calibration.use_asked.connect(one.column.temperature.setValue)
-        self.rows.changed.connect(self._rows_changed)
-        self.rows.written.connect(context.confirm_export)
+        one.strip.inspect_asked.connect(self._inspect)
+        page.go_asked.connect(self.decide)
         self.decider.began.connect(self._began)
         self.decider.changed.connect(one.refresh)
         self.decider.ended.connect(self._ended)
@@ -103,13 +89,11 @@ class DecisionsController(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """True while a state or a table is being decided."""
-        return self.decider.is_busy or self.rows.is_busy
+        """True while a state is being decided."""
+        return self.decider.is_busy
 
     def reason_to_wait(self) -> str:
         """A sentence that says that a decision is running; empty if none is."""
-        if self.rows.is_busy:
-            return tr("A table is being decided; Esc stops it")
         return tr("Questions are being answered; Esc stops it") if self.is_busy else ""
 
     def _recall(self) -> None:
@@ -124,13 +108,7 @@ class DecisionsController(QObject):
         one.column.state.setPlainText(state)
         one.questions.show_sheet(sheet)
         one.column.show_sheet(sheet)
-        self._set_temperature(sheet.temperature)
-
-    @Slot()
-    def _show_sample_table(self) -> None:
-        questions, table = sample_table()
-        self.show_questions(questions)
-        self.rows.show(table)
+        one.set_temperature(sheet.temperature)
 
     @Slot()
     def _changed(self) -> None:
@@ -150,7 +128,7 @@ class DecisionsController(QObject):
             repeats=column.repeats.value(),
             temperature=column.temperature.value(),
         )
-        self._set_temperature(column.temperature.value())
+        one.set_temperature(column.temperature.value())
         self._changed()
 
     @Slot(int)
@@ -180,7 +158,7 @@ class DecisionsController(QObject):
             one.column.frame.add([drawing_of(scene)])
         one.questions.show_sheet(sheet)
         one.column.show_sheet(sheet)
-        self._set_temperature(sheet.temperature)
+        one.set_temperature(sheet.temperature)
         self._changed()
         own_sheet, own_state = before.sheet != self._example.sheet, before.state != self._example.state
         self._own = _Asked(
@@ -207,54 +185,16 @@ class DecisionsController(QObject):
         self._show_sheet(own.sheet if len(own.sheet) else self._asked.sheet)
         self._example = example
 
-    def _set_temperature(self, temperature: float) -> None:
-        """Converts all shown probabilities to another temperature, without reading again."""
-        self.page.one.set_temperature(temperature)
-        self.rows.set_temperature(temperature)
-        self.fitter.use(temperature)
-
     @Slot(object, str)
     def _show_file(self, sheet: QuestionSheet, state: str) -> None:
-        self.page.show_part("one")
         self._show_sheet(sheet, state)
-
-    def show_questions(self, questions: Sequence[Question]) -> None:
-        """Replaces the questions."""
-        drafts = tuple(map(QuestionDraft.from_question, questions))
-        self._show_sheet(replace(self.page.one.questions.sheet, questions=drafts))
-
-    @Slot()
-    def go(self) -> None:
-        """Decides what the current tab shows: all rows of the table, or the state."""
-        if self.page.part == "table":
-            self.decide_rows()
-        else:
-            self.decide()
 
     def _is_ready(self) -> bool:
         """Returns True if the questions can be asked; else it shows their problems."""
         sheet = self.page.one.questions.sheet
         problems = sheet.problems
-        if problems:
-            self.page.show_part("one")
         self.page.one.questions.show_problems(problems)
         return len(sheet) > 0 and not problems
-
-    @Slot()
-    def decide_rows(self) -> None:
-        """Asks the questions about each row of the table."""
-        model = self._context.model
-        if self._reason() or model is None or self.rows.table is None or not self._is_ready():
-            return
-        self.fitter.follow(None)
-        self.rows.run(model, self.page.one.questions.sheet)
-
-    @Slot()
-    def _rows_changed(self) -> None:
-        if not self.rows.is_busy and self.rows.board is not self._fitted:
-            self._fitted = self.rows.board
-            self.fitter.follow(self._fitted)
-        self._context.busy_changed.emit()
 
     def _reason(self) -> str:
         """Returns why nothing can be decided now, as a sentence; empty if something can."""
@@ -293,7 +233,6 @@ class DecisionsController(QObject):
         if wait or is_empty or not is_ready:
             return
         self._problem = ""
-        self.page.show_part("one")
         if self._takes_own:
             self._awaited = self._suited
             self._context.borrow(self._awaited)
@@ -316,7 +255,6 @@ class DecisionsController(QObject):
     def stop(self) -> None:
         """Stops within one denoising step."""
         self.decider.stop()
-        self.rows.stop()
 
     @Slot(object)
     def _began(self, reading: DecisionReading) -> None:
@@ -329,9 +267,8 @@ class DecisionsController(QObject):
 
     @Slot(object)
     def take(self, replies: list[ServiceReply]) -> None:
-        """Passes replies of the engine on to the state's and the table's decider."""
+        """Passes replies of the engine on to the decider."""
         self.decider.take(replies)
-        self.rows.row.take(replies)
 
     @Slot()
     def _load(self) -> None:
@@ -375,11 +312,6 @@ class DecisionsController(QObject):
         )
         one.column.show_blind("" if takes_own or context.is_auto else words.blindness(model))
         one.column.frame.pictures.set_cost(self._cost(model))
-        self.page.table.show_blind(words.blindness(model))
-        self.page.table.asked.set_whole(words.asked_line(one.questions.sheet))
-        self.page.table.show_doing(
-            is_on=self.rows.is_busy, reason=reason or missing, message=reason or missing or self.rows.progress
-        )
 
     @Slot(object)
     def _inspect(self, asked: tuple[Recording, int]) -> None:
@@ -387,10 +319,9 @@ class DecisionsController(QObject):
         if trace.result is not None:
             self._context.inspect(trace, place=Replay(trace).place(Frame(read, 0)))
 
-    def show(self, part: str) -> None:
-        """Opens the page at a part: "one", "table" or "calibration"."""
+    def show(self) -> None:
+        """Opens the page."""
         self._context.show_page(DECISIONS)
-        self.page.show_part(part)
         self.page.enter()
 
 

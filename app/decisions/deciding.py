@@ -39,15 +39,12 @@ class StateDecider(QObject):
         model: LoadedModel,
         state: str,
         sheet: QuestionSheet,
-        pictures: Callable[[], Sequence[Picture]] = tuple,
-        *,
-        keep: bool = True,
+        pictures: Callable[[], Sequence[Picture]],
     ) -> None:
         """Asks all questions about a state. A problem is reported by ``ended``.
 
         Args:
             pictures: Returns the state's pictures; called in a thread.
-            keep: Stores the runs.
         """
         image_tokens = self._context.values.image_tokens
 
@@ -59,7 +56,7 @@ class StateDecider(QObject):
                 instructions=sheet.instructions.strip(),
                 is_joint=sheet.is_joint,
                 repeats=sheet.repeats,
-                keep=keep,
+                keep=True,
                 pictures=pictures(),
                 image_tokens=image_tokens,
             )

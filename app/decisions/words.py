@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from app.session.session import cannot_see
-from app.state.decisions.board import LITTLE_MASS, RowBoard
 from app.state.decisions.drafts import Kind, QuestionDraft
 from app.state.decisions.sheet import QuestionSheet
 from app.state.decisions.vocabulary import unknown_words
@@ -17,13 +16,9 @@ from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.questions import LETTERS, Question, Score
 
 UNKNOWN = "–"
+LITTLE_MASS = 0.5  # with less probability on the options, none of them is the answer
 
 KIND_TITLES: dict[Kind, str] = {"yes-no": "Yes or no", "choice": "Choice", "score": "Score"}  # shown through ``tr``
-
-
-def percent(share: float) -> str:
-    """Returns a share of 0 to 1 as a text like "97.3 %"."""
-    return f"{100 * share:.1f} %"
 
 
 def mark_of(kind: Kind, place: int) -> str:
@@ -125,35 +120,3 @@ def advice(model: LoadedModel, *, has_pictures: bool) -> str:
 def unlearned(model: LoadedModel, text: str, sheet: QuestionSheet) -> str:
     """Returns a caution about words that the small decider was not trained on; empty for all other models."""
     return unlearned_line(unknown_words(text, sheet)) if model.path_or_id == DECIDER else ""
-
-
-def asked_line(sheet: QuestionSheet) -> str:
-    """Returns one line about the questions that are asked about each row of a table."""
-    asked = trn("Asks {count} question", "Asks {count} questions", len(sheet))
-    together = tr("in one canvas") if sheet.is_joint and len(sheet) > 1 else ""
-    names = ", ".join(draft.name for draft in sheet.questions)
-    again = ""
-    if sheet.repeats:
-        again = trn("unsure answers re-checked once", "unsure answers re-checked {count} times", sheet.repeats)
-    heat = tr("temperature {temperature}", temperature=f"{sheet.temperature:g}")
-    first = " ".join(filter(None, (asked, together)))
-    return " · ".join(filter(None, (f"{first}: {names}" if names else first, again, heat)))
-
-
-def progress_words(board: RowBoard, seconds: float, *, is_on: bool) -> str:
-    """Returns a table's progress, speed and accuracy, in one line."""
-    done = trn("{count} row of {total} decided", "{count} rows of {total} decided", board.done, total=f"{len(board):,}")
-    parts = [done]
-    if is_on and seconds > 0.5 and board.done:
-        parts.append(tr("{rate} rows a second", rate=f"{board.done / seconds:,.0f}"))
-    if board.failed:
-        parts.append(trn("{count} row without an answer", "{count} rows without an answer", board.failed))
-    doubtful = int(board.in_doubt.any(axis=1).sum())
-    if doubtful and not is_on:
-        parts.append(trn("{count} row unsure", "{count} rows unsure", doubtful))
-    for place in board.labelled if not is_on else ():
-        right, known = board.accuracy(place)
-        if known:
-            name = board.questions[place].name
-            parts.append(tr("{name}: {share} right", name=name, share=percent(right / known)))
-    return " · ".join(parts)

@@ -63,7 +63,7 @@ class StateColumn(QWidget):
         self.temperature.setSingleStep(0.05)
         self.temperature.setAccessibleName(tr("Temperature"))
         self.temperature.setToolTip(
-            tr("1 shows the model's own probabilities. Calibration with a table finds a better value.")
+            tr("1 shows the model's own probabilities; more makes them more even, less makes them surer.")
         )
         self._lay_out()
         self._connect()

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.sheet import QuestionSheet
-from engine.tasks.decisions.examples import suggestions, table
+from engine.tasks.decisions.examples import suggestions
 from engine.tasks.decisions.questions import Question
-from engine.tasks.decisions.table import LABEL, CsvTable, TableRow
 
 if TYPE_CHECKING:
     from engine.tasks.drawings import Scene
 
 LONGEST_TITLE = 48  # characters
-ROWS = 200  # of the table
 
 
 @dataclass(frozen=True)
@@ -58,15 +56,3 @@ def drawing_sample(rng: random.Random) -> tuple[Scene, tuple[Question, ...]]:
     texts = [drawings.KINDS[kind][0](rng, drawn.scene) for kind in ("presence", "count")]
     asked = (*drawn.asked, *(drawings.as_decision(rng, drawn.scene, text[0]) for text in texts if text is not None))
     return drawn.scene, tuple(replace(one.question, name=one.family) for one in asked)
-
-
-def sample_table() -> tuple[tuple[Question, ...], CsvTable]:
-    """Returns questions, and a table of states with the right answers."""
-    questions, rows = table(ROWS)
-    columns = ("state", *(question.name + LABEL for question in questions))
-    found = [
-        (state, *(question.options[right].name for question, right in zip(questions, answers, strict=True)))
-        for state, answers in rows
-    ]
-    cells = tuple(TableRow(number, one) for number, one in enumerate(found, start=2))
-    return questions, CsvTable("example.csv", columns, cells)

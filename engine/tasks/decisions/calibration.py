@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -54,40 +54,6 @@ class Reliability:
     brier: float  # mean squared distance to the right answer over all options, 0 to 2
     ece: float  # mean distance between confidence and accuracy of the bins, weighted by their counts
     bins: tuple[ReliabilityBin, ...]
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """A fitted temperature, and the measures before and after it on the examples that it was fitted to."""
-
-    temperature: float
-    examples: int
-    accuracy: float
-    nll_before: float
-    nll_after: float
-    brier_before: float
-    brier_after: float
-    ece_before: float
-    ece_after: float
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @staticmethod
-    def from_json(raw: Any) -> Calibration:
-        """Reads a calibration from JSON.
-
-        Raises:
-            SafelightError: it is not a calibration.
-        """
-        names = [field.name for field in fields(Calibration)]
-        if not isinstance(raw, Mapping) or raw.keys() != set(names):
-            raise SafelightError(f"a calibration must be an object with {', '.join(names)}")
-        for name in names:
-            if isinstance(raw[name], bool) or not isinstance(raw[name], int | float) or not 0 <= raw[name] <= 1e9:
-                raise SafelightError(f"a calibration's {name} must be a number of 0 or more, not {quoted(raw[name])}")
-        values = {name: float(raw[name]) for name in names if name not in ("temperature", "examples")}
-        return Calibration(checked_temperature(raw["temperature"]), int(raw["examples"]), **values)
 
 
 def checked_temperature(value: Any) -> float:
@@ -160,27 +126,6 @@ def fit_temperature(examples: Sequence[LabelledRead]) -> float:
     found = _lowest(nll, grid[max(best - 1, 0)], grid[min(best + 1, _GRID)])
     chosen = min((found, grid[best], 0.0), key=lambda point: (round(nll(point), 12), abs(point)))
     return min(HOTTEST, max(COLDEST, round(math.exp(chosen), 6)))
-
-
-def calibrate(examples: Sequence[LabelledRead]) -> Calibration:
-    """Fits the temperature and measures its effect.
-
-    Raises:
-        SafelightError: fewer than ``LEAST_EXAMPLES`` examples.
-    """
-    temperature = fit_temperature(examples)
-    before, after = reliability(examples), reliability(examples, temperature)
-    return Calibration(
-        temperature,
-        len(examples),
-        after.accuracy,
-        before.nll,
-        after.nll,
-        before.brier,
-        after.brier,
-        before.ece,
-        after.ece,
-    )
 
 
 def _nll_of(examples: Sequence[LabelledRead]) -> Callable[[float], float]:

@@ -16,7 +16,7 @@ from typing import Any
 from engine import files
 from engine.declared import check_flag
 from engine.errors import SafelightError, quoted
-from engine.tasks.decisions.calibration import Calibration, checked_temperature
+from engine.tasks.decisions.calibration import checked_temperature
 from engine.tasks.decisions.forms import question_to_json, questions_from_json
 from engine.tasks.decisions.questions import MOST_REPEATS, MOST_TEXT, Question
 
@@ -35,7 +35,6 @@ class QuestionFile:
     is_joint: bool = False
     repeats: int = REPEATS
     temperature: float = 1.0
-    calibration: Calibration | None = None  # the fit that the temperature comes from, if it was fitted
     state: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -44,7 +43,7 @@ class QuestionFile:
             "instructions": self.instructions,
             "joint": self.is_joint,
             "repeats": self.repeats,
-            "temperature": self.temperature if self.calibration is None else self.calibration.to_json(),
+            "temperature": self.temperature,
             "questions": {question.name: question_to_json(question) for question in self.questions},
         }
 
@@ -67,14 +66,14 @@ def question_file_from_json(raw: Any) -> QuestionFile:
     temperature, joint = raw.get("temperature", 1.0), raw.get("joint")
     if joint is not None:
         check_flag("joint", joint)
-    calibration = Calibration.from_json(temperature) if isinstance(temperature, Mapping) else None
+    if isinstance(temperature, Mapping):  # a fit, as earlier versions wrote it
+        temperature = temperature.get("temperature")
     return QuestionFile(
         questions_from_json(raw["questions"]),
         _instructions(raw.get("instructions")),
         joint is True,
         _repeats(raw.get("repeats", REPEATS)),
-        checked_temperature(temperature) if calibration is None else calibration.temperature,
-        calibration,
+        checked_temperature(temperature),
         _state(raw.get("state")),
     )
 

@@ -10,11 +10,9 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TypeAlias
 
 from engine.errors import SafelightError, quoted
-from engine.files import replacing
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.questions import Question, Score
 from engine.tasks.decisions.table import CsvTable, TableRow
@@ -71,21 +69,6 @@ def result_line(table: CsvTable, row: TableRow, result: RowResult, columns: int,
 def header_line(columns: Sequence[str], delimiter: str) -> str:
     """Returns the first line of a table, with the byte order mark by which a spreadsheet recognises the encoding."""
     return BYTE_ORDER_MARK + _line(columns, delimiter)
-
-
-def write_results(
-    path: Path, table: CsvTable, questions: Sequence[Question], results: Iterable[RowResult], *, is_repeated: bool
-) -> None:
-    """Writes a table with its results, one per row, completely or not at all.
-
-    Raises:
-        SafelightError: as in ``result_columns`` and ``engine.files.replacing``.
-    """
-    columns = result_columns(table, questions, is_repeated=is_repeated)
-    with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
-        file.write(header_line(columns, table.delimiter))
-        for row, result in zip(table.rows, results, strict=True):
-            file.write(result_line(table, row, result, len(columns), is_repeated=is_repeated))
 
 
 def guarded(text: str) -> str:

@@ -25,7 +25,6 @@ MOST_COLUMNS = 256
 MOST_CELL = 100_000  # characters
 DELIMITERS = (",", ";", "\t")
 STATE_COLUMNS = ("state", "text")
-PICTURE_COLUMNS = ("picture", "image")
 LABEL = "_label"  # suffix of a question's name
 YES, NO = ("yes", "y", "true", "1"), ("no", "n", "false", "0")
 
@@ -188,32 +187,6 @@ def label_column(table: CsvTable, question: Question) -> int | None:
     """Returns the column with the right answers to a question: that of its name, with or without ``_label``."""
     names = (question.name + LABEL, question.name)
     return next((table.columns.index(name) for name in names if name in table.columns), None)
-
-
-def labels_of(table: CsvTable, question: Question) -> tuple[int | None, ...]:
-    """Returns the index of the right option in each row, None if none is given.
-
-    Raises:
-        SafelightError: there is no such column, or a label is not an option; the sentence names the row.
-    """
-    place = label_column(table, question)
-    if place is None:
-        raise SafelightError(
-            f"{table.name} has no right answers to {quoted(question.name)}; name their column so, or "
-            f"{quoted(question.name + LABEL)}"
-        )
-    labels = []
-    for row in table.rows:
-        text = row.cells[place].strip()
-        found = option_of(question, text) if text else None
-        if text and found is None:
-            options = ", ".join(quoted(option.name) for option in question.options)
-            raise SafelightError(
-                f"{table.name}, row {row.number}: {quoted(text)} is not an answer to {quoted(question.name)}; "
-                f"there are {options}"
-            )
-        labels.append(found)
-    return tuple(labels)
 
 
 def option_of(question: Question, text: str) -> int | None:

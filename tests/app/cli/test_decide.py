@@ -1,4 +1,4 @@
-"""``safelight decide`` as its users meet it: one text, a table, Ctrl+C and going on, calibration, bad input."""
+"""``safelight decide`` as its users meet it: one text, a table, Ctrl+C and going on, bad input."""
 
 from __future__ import annotations
 
@@ -308,37 +308,6 @@ def test_a_part_that_is_none_of_ours(capsys: Capture, backend: DecidingBackend, 
     assert len(cells_of(out)) == 2
 
 
-# --- calibration --------------------------------------------------------------------------------------------------
-
-
-def test_calibration(capsys: Capture, backend: DecidingBackend, tmp_path: Path) -> None:
-    """Of answers that are 0.9 sure three in four are right: their temperature has a closed form."""
-    given = tmp_path / "in.csv"
-    rows = ["mail: 0.9000,yes", "mail: 0.9000,TRUE", "mail: 0.9000,no", "mail: 0.9000,1", "unlabelled,"] * 4
-    given.write_text("\n".join(["text,urgent", *rows]))
-    saved = tmp_path / "q.json"
-    command = ["--csv", given, "--calibrate", *ASK]
-    code, out, err = run(capsys, *command, "--save", saved, "--json")
-    found = json.loads(out)
-    assert (code, err) == (0, "")
-    assert found["temperature"] == pytest.approx(2.0, rel=1e-3)  # ln 9 / ln 3
-    assert (found["examples"], found["accuracy"]) == (16, 0.75)
-    assert (found["ece_before"], found["ece_after"]) == (pytest.approx(0.15), pytest.approx(0, abs=1e-3))
-    assert len(backend.states) == 16
-    questions = read_question_file(saved)
-    assert questions.temperature == found["temperature"]
-    assert questions.calibration is not None
-    _, out, _ = run(capsys, "0.9", "--questions", saved, "--json")
-    assert json.loads(out)["answers"]["urgent"]["noul"] == pytest.approx(0.75, abs=1e-3)
-    code, out, _ = run(capsys, *command)
-    assert code == 0
-    assert "Fitted to 16 labelled answers" in out
-    backend.states, backend.interrupt_at = [], 3
-    code, out, err = run(capsys, *command)
-    assert (code, out) == (130, "")
-    assert "nothing is kept" in one_line(err)
-
-
 # --- bad input ----------------------------------------------------------------------------------------------------
 
 
@@ -369,7 +338,6 @@ def case(said: str, *arguments: object) -> Any:
         case("the repeats must be a whole number from 0 to 64", "x", *ASK, "--repeat", 65),
         case("--instructions has 10001 characters", "x", *ASK, "--instructions", "a" * 10_001),
         case("--out is for tables; add --csv", "x", *ASK, "--out", "o.csv"),
-        case("--calibrate is for tables", "x", *ASK, "--calibrate"),
         case("none.png cannot be read", "--image", "none.png", *ASK),
         case("--image-column is for tables", "x", *ASK, "--image-column", "image"),
         case("--image is for a single text", "--csv", "in.csv", "--image", "a.png", "--json", *ASK),
@@ -383,10 +351,6 @@ def case(said: str, *arguments: object) -> Any:
         case("no column 'note'", "--csv", "in.csv", "--out", "o.csv", "--state", "note", *ASK),
         case("column 'urgent_answer' twice", "--csv", "taken.csv", "--json", *ASK),
         case("row 3: the state is empty", "--csv", "empty.csv", "--json", *ASK),
-        case("leave out --out and --temperature", "--csv", "in.csv", "--calibrate", "--out", "o.csv", *ASK),
-        case("no right answers to 'urgent'", "--csv", "in.csv", "--calibrate", *ASK),
-        case("has 1 right answers; a temperature", "--csv", "few.csv", "--calibrate", *ASK),
-        case("row 2: 'perhaps' is not an answer to 'team'", "--csv", "few.csv", "--calibrate", *TEAM),
     ],
 )
 def test_bad_input(
@@ -401,7 +365,6 @@ def test_bad_input(
     write_table(Path("in.csv"), 2)
     Path("taken.csv").write_text("text,urgent_answer\na,b\n")
     Path("empty.csv").write_text("id,text\n1,a\n2,\n")
-    Path("few.csv").write_text("text,urgent,team\na,yes,perhaps\n")
     Path("folder").mkdir()
     before = sorted(tmp_path.iterdir())
     code, out, err = run(capsys, *arguments)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -13,13 +12,11 @@ from pytestqt.qtbot import QtBot
 from app.context import AppContext
 from app.decisions.controller import DecisionsController
 from app.decisions.question_store import NAME, read_sheet
-from app.decisions.table.view import DecisionTable
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.samples import samples
-from engine import DECIDER, SKILLS, SUDOKU
+from engine import DECIDER, SKILLS
 from engine.catalog import AUTO
 from engine.tasks.decisions.questions import YesNo
-from engine.tasks.decisions.table import CsvTable, TableRow
 from tests.app.decisions.far_engine import FarEngine
 
 Open = Callable[..., AppContext]
@@ -227,30 +224,6 @@ def test_a_decision_that_fails_or_is_stopped_says_so(
     assert one.questions.cards[0].bars.answer is None
 
 
-def test_rows_that_cannot_be_decided_say_why_and_the_others_go_on(
-    qtbot: QtBot, fake: FarEngine, opened: Callable[..., DecisionsController], tmp_path: Path
-) -> None:
-    page = opened()
-    fake.problem = "the server has gone"
-    page.page.table.sample.click()
-    page.show("table")
-    page.page.table.run.click()
-    idle(qtbot, page)
-    board = page.rows.board
-    assert board is not None
-    assert board.failed == len(board)
-    page.page.table.rows.choose(0)
-    detail = page.page.table.detail
-    assert detail.isVisible()
-    assert detail.strip.y() == detail.state.parentWidget().y()  # beside the answers
-    page.page.resize(500, 700)
-    qtbot.waitUntil(lambda: detail.strip.y() > detail.state.parentWidget().y())
-    assert detail.state.width() > 400
-    assert page.fitter.trust is None
-    page.rows.open(tmp_path / "missing.csv")
-    qtbot.waitUntil(page.page.table.fault.isVisible)
-
-
 def test_questions_are_remembered_between_starts(opened: Callable[..., DecisionsController]) -> None:
     page = opened()
     one = page.page.one
@@ -272,26 +245,24 @@ def test_questions_are_remembered_between_starts(opened: Callable[..., Decisions
 def test_an_example_never_costs_one_s_own_questions(opened: Callable[..., DecisionsController]) -> None:
     page, done = opened(), list[tuple[str, str, Callable[[], object]]]()
     page._context.done.connect(lambda *said: done.append(said))
-    page.page.table.sample.click()  # in place of the first example
+    page.page.one.column.examples.activated.emit(1)  # in place of the first example
     assert done == []
     own = (QuestionDraft.from_question(YesNo("Is this mail urgent?", name="urgent")),)
     page.page.one.questions.show_sheet(replace(page.page.one.questions.sheet, questions=own))
     page.page.one.column.state.setPlainText("Please call back today.")
-    page.page.table.sample.click()
+    page.page.one.column.examples.activated.emit(0)
     assert page.page.one.questions.sheet.questions != own
     [(said, title, _)] = done
     assert (said, title) == ("An example has replaced your questions.", "Restore mine")
-    page.page.one.column.examples.activated.emit(1)  # takes the place of the text, too
-    assert len(done) == 2
-    done[1][2]()
+    done[0][2]()
     assert page.page.one.questions.sheet.questions == own
     assert page.page.one.column.state.toPlainText() == "Please call back today."
     assert [card.draft for card in page.page.one.questions.cards] == list(own)
-    assert len(done) == 2
+    assert len(done) == 1
     page.page.one.column.examples.activated.emit(1)
-    assert len(done) == 3  # what was put back is one's own
+    assert len(done) == 2  # what was put back is one's own
     page.page.one.column.examples.activated.emit(0)
-    assert len(done) == 3
+    assert len(done) == 2
 
 
 def test_what_an_example_replaced_stays_among_the_examples(opened: Callable[..., DecisionsController]) -> None:
@@ -301,56 +272,9 @@ def test_what_an_example_replaced_stays_among_the_examples(opened: Callable[...,
     own = (QuestionDraft.from_question(YesNo("Is this mail urgent?", name="urgent")),)
     one.questions.show_sheet(replace(one.questions.sheet, questions=own))
     one.column.state.setPlainText("Please call back today.")
-    page.page.table.sample.click()
+    examples.activated.emit(1)
     examples.activated.emit(0)
     assert [examples.itemText(place) for place in range(examples.count())] == [*titles, "Your own text and questions"]
     examples.activated.emit(examples.count() - 1)  # long after the message has gone
     assert one.questions.sheet.questions == own
     assert one.column.state.toPlainText() == "Please call back today."
-
-
-def test_a_table_ends_with_its_model_and_with_the_window(
-    qtbot: QtBot, fake: FarEngine, opened: Callable[..., DecisionsController]
-) -> None:
-    page = opened()
-    page.page.table.sample.click()
-    fake.hold = True
-    with qtbot.waitSignal(page.page.table.rows.rows.modelReset):  # the rows begin
-        page.page.table.run.click()
-    page._context.load(SUDOKU)
-    fake.hold = False
-    fake.gate.release(100)
-    idle(qtbot, page)
-    assert page.rows.board is not None
-    assert page.rows.board.done < len(page.rows.board)
-    qtbot.waitUntil(lambda: page._context.model is not None)
-    with qtbot.waitSignal(page.page.table.rows.rows.modelReset):
-        page.page.table.run.click()
-    page._context.close()
-    assert not page.rows.runner.is_on
-
-
-def test_a_column_of_pictures_is_chosen_where_it_is_named_and_seen(qtbot: QtBot) -> None:
-    view = DecisionTable()
-    qtbot.addWidget(view)
-    view.show_table(CsvTable("t.csv", ("text", "image"), (TableRow(2, ("a", "a.png")),)))
-    assert (view.wanted, view.wanted_pictures) == ("text", "image")
-    view.show_table(CsvTable("t.csv", ("photo", "who"), (TableRow(2, ("a.png", "b")),)))
-    assert (view.wanted, view.wanted_pictures) == ("photo", None)
-    view.pictures.setCurrentIndex(view.pictures.findData("photo"))
-    view.pictures.activated.emit(1)
-    assert (view.wanted, view.wanted_pictures) == ("", "photo")
-    view.about.setCurrentText("Is this {who}?")
-    view.show_blind("cannot see")
-    assert (view.wanted, view.wanted_pictures) == ("Is this {who}?", None)
-    view.show_blind("")
-    assert view.wanted == "Is this {who}?"
-    view.show_blind("cannot see")
-    view.show_table(CsvTable("t.csv", ("image", "who"), (TableRow(2, ("a.png", "b")),)))
-    assert (view.wanted, view.wanted_pictures) == ("image", None)
-    view.show_blind("")
-    assert (view.wanted, view.wanted_pictures) == ("", "image")
-    view.show_blind("cannot see")
-    view.about.setCurrentText("Is this {who}?")
-    view.show_blind("")
-    assert (view.wanted, view.wanted_pictures) == ("Is this {who}?", "image")

@@ -11,7 +11,6 @@ from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QApplication, QDialog, QLabel, QListWidget, QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.decisions.table.rows import RowsModel
 from app.design.controls import TIP_SIGNS, Elided, folded
 from app.design.stylesheet import chrome
 from app.design.tokens import DARKROOM
@@ -19,7 +18,6 @@ from app.pictures.source import PictureSource
 from app.pictures.thumb import PictureThumb
 from app.state.chat.attachment import AttachedPicture
 from app.window.model_list import ModelList
-from engine.tasks.decisions.table import table_from
 
 MARKUP = "<img src='file://elsewhere/share/x.png'> &amp; <b>\nand more"
 APP = Path(__file__).resolve().parents[3] / "app"
@@ -79,7 +77,7 @@ def test_a_folder_in_the_model_list_is_named_as_it_is(window: QWidget) -> None:
     listed.hidePopup()
 
 
-def test_names_and_cells_of_a_stranger_stay_as_they_are(qtbot: QtBot) -> None:
+def test_names_of_a_stranger_stay_as_they_are(qtbot: QtBot) -> None:
     thumb = PictureThumb(AttachedPicture(MARKUP, "0" * 64, 3, 2), PictureSource(lambda *_: None), 48)
     title = Elided("title")
     for made in (thumb, title):
@@ -88,9 +86,6 @@ def test_names_and_cells_of_a_stranger_stay_as_they_are(qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: not thumb._loading.is_busy)
     assert MARKUP.partition("\n")[0] in thumb.toolTip()
     assert title.toolTip() == MARKUP
-    rows = RowsModel()
-    rows.show_table(table_from(b"state,more\n<b>a</b>,x\n", "a.csv"), None)
-    assert rows.data(rows.index(0, 0), Qt.ItemDataRole.ToolTipRole) == "<b>a</b>"
 
 
 def test_a_long_line_is_folded() -> None:

@@ -1,36 +1,25 @@
-"""Questions while they are written, reads as they come, a table's rows in their order."""
+"""Questions while they are written, reads as they come."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from app.state.decisions.board import RowBoard, RowOutcome, SortKey
 from app.state.decisions.drafts import KINDS, QuestionDraft
 from app.state.decisions.reading import CanvasPlace, DecisionReading
-from app.state.decisions.samples import sample_table, samples
+from app.state.decisions.samples import samples
 from app.state.decisions.sheet import MOST_READS_AGAIN, QuestionSheet, file_of, sheet_of
-from app.state.decisions.trust import trust_of
-from engine import CanvasStarted, GenerationConfig, GenerationFinished, SafelightError, StepFinished
+from engine import CanvasStarted, GenerationConfig, GenerationFinished, StepFinished
 from engine.events import SlotsRead
 from engine.service import RunAdvanced, RunEnded, RunRequest
-from engine.tasks.decisions.answers import LabelRead
-from engine.tasks.decisions.calibration import LabelledRead
 from engine.tasks.decisions.question_file import question_file_from_json
 from engine.tasks.decisions.questions import MOST_QUESTIONS, Decision, OneOf, Option, YesNo
-from engine.tasks.decisions.results import result_line
-from engine.tasks.decisions.table import table_from
 
 WHO = OneOf("Who?", (Option("Ann"), Option("Ben")), "who")
 EVEN = YesNo("Is it even?", name="even")
-
-
-def read(*shares: float) -> LabelRead:
-    return LabelRead(tuple(math.log(share) for share in shares))
 
 
 # ---------------------------------------------------------------- questions
@@ -156,90 +145,3 @@ def test_replies_become_answers_canvas_by_canvas() -> None:
     assert reading.is_over
     assert reading.problem == ("it failed", "why")
     assert not reading.was_stopped
-
-
-# ---------------------------------------------------------------- a table
-
-TABLE = table_from(b"state,who,n\nx,Ann,10\ny,Ben,9\nz,,b\n", "t.csv")
-
-
-def board() -> RowBoard:
-    found = RowBoard(TABLE, ("x", "y", "z"), (WHO, EVEN))
-    found.take(
-        [
-            RowOutcome(0, ((read(0.6, 0.3),), (read(0.98, 0.01),))),
-            RowOutcome(1, ((read(0.99, 0.005),), (read(0.01, 0.98),))),
-            RowOutcome(2, problem="it is too long"),
-        ]
-    )
-    return found
-
-
-def test_rows_are_held_against_their_labels() -> None:
-    found = board()
-    assert (found.done, found.failed, found.labelled) == (3, 1, [0])
-    assert found.accuracy(0) == (1, 2)
-    assert found.is_right(0, 0)
-    assert found.is_wrong(1, 0)
-    assert not found.is_wrong(2, 0)
-    assert not found.is_right(0, 1)
-    assert [one.right for one in found.examples()] == [0, 1]
-    assert found.in_doubt.tolist() == [[True, False], [False, False], [False, False]]
-    *_, last = found.results()
-    assert last == "it is too long"
-    assert "it is too long" in result_line(TABLE, TABLE.rows[2], last, 20, is_repeated=False)
-
-
-def test_a_label_that_is_no_option_is_told_and_left_out() -> None:
-    odd = table_from(b"state,who\nx,Carl\n", "t.csv")
-    found = RowBoard(odd, ("x",), (WHO,))
-    assert len(found.label_problems) == 1
-    assert found.labelled == []
-
-
-@pytest.mark.parametrize(
-    ("key", "shown", "rows"),
-    [
-        (None, "all", [0, 1, 2]),
-        (None, "doubt", [0]),
-        (None, "wrong", [1]),
-        (SortKey("cell", 2), "all", [1, 0, 2]),  # numbers before texts
-        (SortKey("cell", 0, is_falling=True), "all", [2, 1, 0]),
-        (SortKey("confidence", 0), "all", [0, 1, 2]),  # without an answer last,
-        (SortKey("confidence", 0, is_falling=True), "all", [1, 0, 2]),  # whatever the direction
-        (SortKey("answer", 1, is_falling=True), "all", [1, 0, 2]),
-    ],
-)
-def test_rows_are_sorted_and_filtered(key: SortKey | None, shown: str, rows: list[int]) -> None:
-    assert board().order(key, shown).tolist() == rows  # type: ignore[arg-type]
-
-
-def test_another_temperature_tells_the_same_reads_otherwise() -> None:
-    cold, hot = board(), board().at_temperature(10.0)
-    assert hot.answers(0)[0].probabilities[0] < cold.answers(0)[0].probabilities[0]
-    assert (hot.best == cold.best).all()
-    assert hot.in_doubt[1].all()
-    assert (hot.done, hot.failed) == (3, 1)
-
-
-def test_a_temperature_is_measured_on_other_answers_than_it_was_fitted_to() -> None:
-    sure_and_half_right = [LabelledRead((read(0.98, 0.01),), place % 4 // 2) for place in range(80)]
-    found = trust_of(sure_and_half_right)
-    assert found.is_apart
-    assert (found.fitted, found.after.examples) == (40, 40)
-    assert found.temperature > 5
-    assert found.after.ece < found.before.ece
-    assert found.after.accuracy == found.before.accuracy == 0.5
-    assert not trust_of(sure_and_half_right[:12]).is_apart
-    right = trust_of([LabelledRead((read(0.6, 0.3),), 0)] * 40)
-    assert not right.is_fitted  # the colder, the better: that tells nothing
-    assert right.temperature == 1.0
-    with pytest.raises(SafelightError, match="at least 10"):
-        trust_of(sure_and_half_right[:9])
-
-
-def test_the_example_table_has_right_answers_to_all_its_questions() -> None:
-    questions, table = sample_table()
-    found = RowBoard(table, tuple(row.cells[0] for row in table.rows), questions)
-    assert found.labelled == list(range(len(questions)))
-    assert (found.labels >= 0).all()

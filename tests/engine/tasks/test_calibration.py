@@ -12,9 +12,7 @@ from engine.tasks.decisions.answers import LabelRead
 from engine.tasks.decisions.calibration import (
     COLDEST,
     HOTTEST,
-    Calibration,
     LabelledRead,
-    calibrate,
     fit_temperature,
     measure,
     reliability,
@@ -51,12 +49,12 @@ def test_the_temperature_of_two_options_has_a_closed_form() -> None:
     gap = math.log(0.99 / 0.01)
     examples = [LabelledRead((read(0.99, 0.01),), int(place >= 15)) for place in range(20)]
     assert fit_temperature(examples) == pytest.approx(gap / math.log(3), rel=1e-4)
-    found = calibrate(examples)
-    assert (found.examples, found.accuracy) == (20, 0.75)
-    assert found.ece_before == pytest.approx(0.24)
-    assert found.ece_after == pytest.approx(0, abs=1e-4)
-    assert found.brier_after == pytest.approx(2 * (0.75 * 0.25**2 + 0.25 * 0.75**2), abs=1e-6)
-    assert found.nll_after < found.nll_before
+    before, after = reliability(examples), reliability(examples, fit_temperature(examples))
+    assert (after.examples, after.accuracy) == (20, 0.75)
+    assert before.ece == pytest.approx(0.24)
+    assert after.ece == pytest.approx(0, abs=1e-4)
+    assert after.brier == pytest.approx(2 * (0.75 * 0.25**2 + 0.25 * 0.75**2), abs=1e-6)
+    assert after.nll < before.nll
 
 
 def test_a_fit_is_the_lowest_of_all_temperatures() -> None:
@@ -84,14 +82,3 @@ def test_the_bounds() -> None:
         fit_temperature([LabelledRead((sure,), 0)] * 9)
     with pytest.raises(SafelightError, match="no labelled examples"):
         measure([], [])
-
-
-def test_a_calibration_as_json() -> None:
-    found = Calibration(1.5, 20, 0.75, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
-    assert Calibration.from_json(found.to_json()) == found
-    for field, value in (("temperature", 0), ("ece_after", "x"), ("examples", True), ("nll_after", -1)):
-        with pytest.raises(SafelightError, match=field):
-            Calibration.from_json(found.to_json() | {field: value})
-    for raw in (None, {}, found.to_json() | {"more": 1}):
-        with pytest.raises(SafelightError, match="a calibration must be an object with temperature"):
-            Calibration.from_json(raw)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from engine import SafelightError
-from engine.tasks.decisions.calibration import Calibration
 from engine.tasks.decisions.question_file import (
     QuestionFile,
     question_file_from_json,
@@ -24,7 +23,6 @@ QUESTIONS = (
     OneOf("Which team?", (Option("billing", "money"), Option("support")), "team"),
     Score("How angry?", (Option("calm"), Option("cross", "raised voice")), "anger"),
 )
-FITTED = Calibration(1.5, 20, 0.75, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +30,6 @@ FITTED = Calibration(1.5, 20, 0.75, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
     [
         QuestionFile(QUESTIONS),
         QuestionFile(QUESTIONS, "Be strict.", True, 0, 2.5),
-        QuestionFile(QUESTIONS[:1], temperature=1.5, calibration=FITTED),
     ],
 )
 def test_what_is_written_is_read(tmp_path: Path, questions: QuestionFile) -> None:
@@ -48,6 +45,8 @@ def test_other_forms() -> None:
     body = {"model": "x", "state": {"a": "ü"}, "questions": {"urgent": URGENT}, "joint": True, "images": []}
     found = question_file_from_json(body)
     assert (found.state, found.is_joint, found.repeats) == ('{"a": "ü"}', True, 3)
+    fitted = {"temperature": 1.5, "examples": 20, "accuracy": 0.75, "nll_before": 0.6}  # as earlier versions wrote it
+    assert question_file_from_json({"questions": {"urgent": URGENT}, "temperature": fitted}).temperature == 1.5
 
 
 @pytest.mark.parametrize(
@@ -61,7 +60,7 @@ def test_other_forms() -> None:
         ({"urgent": URGENT | {"type": "maybe"}}, "the question 'urgent' has the type 'maybe'"),
         ({"questions": {"a": URGENT}, "tempo": 1}, "no field 'tempo'"),
         ({"questions": {"a": URGENT}, "temperature": 0}, "the temperature must be a number from 0.05 to 20, not 0"),
-        ({"questions": {"a": URGENT}, "temperature": {}}, "a calibration must be an object"),
+        ({"questions": {"a": URGENT}, "temperature": {}}, "the temperature must be a number from 0.05 to 20, not None"),
         ({"questions": {"a": URGENT}, "repeats": 1.5}, "repeats must be a whole number from 0 to 64, not 1.5"),
         ({"questions": {"a": URGENT}, "joint": 1}, "joint must be true or false"),
         ({"questions": {"a": URGENT}, "instructions": 1}, "the instructions must be a text"),

@@ -107,7 +107,7 @@ def _decide(random: Random) -> list[str]:
     for option in ("--name", "--repeat", "--temperature", "--state", "--save", "--instructions"):
         if random.random() < 0.1:
             made += [option, random.choice((*NUMBERS, *PLACES))]
-    return [*made, *random.choice(([], ["--json"], ["--joint"], ["--calibrate"]))]
+    return [*made, *random.choice(([], ["--json"], ["--joint"]))]
 
 
 def _train(random: Random) -> list[str]:

@@ -14,8 +14,8 @@ from engine import SafelightError
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.question_file import question_file_from_json, read_question_file
 from engine.tasks.decisions.questions import Question
-from engine.tasks.decisions.results import result_columns, write_results
-from engine.tasks.decisions.table import labels_of, read_table, states_of
+from engine.tasks.decisions.results import header_line, result_columns, result_line
+from engine.tasks.decisions.table import label_column, option_of, read_table, states_of
 from tests.engine.seeing import picture
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
@@ -41,7 +41,7 @@ def _questions() -> tuple[Question, ...]:
 
 
 def _table(random: Random, folder: Path) -> Attempt:
-    path, out = folder / "table.csv", folder / "out.csv"
+    path = folder / "table.csv"
     file = io.StringIO(newline="")
     writer = csv.writer(file, delimiter=random.choice(",;\t"), lineterminator=random.choice(("\n", "\r\n", "\r")))
     names = ["text", "urgent", *random.sample([*CELLS, *mutate.NAMES[:3]], random.randrange(4))]
@@ -74,12 +74,16 @@ def _table(random: Random, folder: Path) -> Attempt:
         for state in states[:20]:
             with suppress(SafelightError):
                 assert len(state.pictures()) == bool(state.picture)
-        labels_of(table, questions[0])
+        label = label_column(table, questions[0])
+        if label is not None:
+            assert all(option_of(questions[0], row.cells[label]) in (None, 0, 1) for row in table.rows)
         columns = result_columns(table, questions, is_repeated=False)
         answers = tuple(TypedAnswer(one, (1.0, *[0.0] * (len(one.options) - 1)), 1.0) for one in questions)
-        write_results(out, table, questions, [answers] * len(states), is_repeated=False)
-        with out.open(encoding="utf-8-sig", newline="") as written:
-            lines = list(csv.reader(written, delimiter=table.delimiter, strict=True))
+        written = io.StringIO(header_line(columns, table.delimiter)[1:], newline="")
+        written.seek(0, io.SEEK_END)
+        written.writelines(result_line(table, row, answers, len(columns), is_repeated=False) for row in table.rows)
+        written.seek(0)
+        lines = list(csv.reader(written, delimiter=table.delimiter, strict=True))
         assert len(lines) == len(states) + 1
         assert all(len(line) == len(columns) for line in lines)
         starts = {cell.lstrip()[0] for line in lines for cell in line if cell.strip() and not _is_number(cell)}

@@ -1,1 +1,0 @@
-"""The calibration of a table's answers, measured on its labels."""

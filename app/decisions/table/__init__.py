@@ -1,1 +1,0 @@
-"""A table of states: asks the same questions about every row."""
