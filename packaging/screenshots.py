@@ -28,7 +28,6 @@ from app.chat.messages.calls import CallView
 from app.library import Library, NewMessage
 from app.state.decisions.samples import samples
 from app.state.race.lanes import LaneSpec
-from app.state.race.prompts import BatchRequest
 from app.window.main_window import MainWindow
 from engine import BASE, DECIDER, SIGHT, SKILLS, SUDOKU, TOOLS, gallery
 from engine.tasks.sudoku_pictures.photograph import photograph
@@ -387,29 +386,6 @@ class Tour:
         race(PUZZLE)
         one.clock.go(0.5 * one.clock.end)
         self.shoot("race-puzzle")
-        self.racing_batches()
-
-    def racing_batches(self) -> None:
-        """The Batch tab: before a batch, midway, and over with the answers to a prompt; and of puzzles."""
-        racing = self.window.pages["race"]
-        racing.show("batch")
-        batch = racing.page.batch
-        racing.lanes.change(0, LaneSpec(SKILLS))
-        racing.lanes.change(1, LaneSpec(SKILLS, "block_diffusion", {"entropy_bound": 2.0, "max_denoising_steps": 6}))
-        racing.lanes.duplicate(1)
-        racing.lanes.change(2, LaneSpec(SKILLS, "autoregressive", {"max_new_tokens": 24}))
-        self.shoot("race-batch-empty")
-        batch.run.click()
-        wait_for(lambda: racing.batch.scores.count > 8, "some answers")
-        self.shoot("race-batch-midway")
-        wait_for(lambda: not racing.is_busy and not racing.batch.is_measuring, "the batch")
-        batch.answers.selectRow(2)
-        self.shoot("race-batch")
-        racing.lanes.set_all((LaneSpec(BASE), LaneSpec(BASE, adapter="sudoku-lora")))
-        racing.run_batch(BatchRequest("sudoku", ("easy", "medium"), 16, 1))
-        wait_for(lambda: not racing.is_busy and not racing.batch.is_measuring, "the puzzles")
-        batch.choice.setCurrentIndex(batch.choice.count() - 1)
-        self.shoot("race-batch-puzzles")
 
     def reaching(self) -> None:
         """The models page with servers: our own, one of text, and one that is not there."""

@@ -70,8 +70,7 @@ def check(args: argparse.Namespace) -> None:
         raise SafelightError("say where the answers go: --out FILE, --json, or both")
     if args.out is not None:
         out = Path(args.out)
-        if not out.absolute().parent.is_dir():
-            raise SafelightError(f"there is no folder {out.absolute().parent}. Choose a folder that exists")
+        options.require_folder(out)
         if out.resolve() == Path(args.csv).resolve():
             raise SafelightError("--out and --csv are the same file; give --out another name")
 

@@ -39,6 +39,16 @@ if TYPE_CHECKING:
     Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # the type that ``add_subparsers`` returns
 
 
+def require_folder(path: Path) -> None:
+    """Checks, before anything is run, that a file's folder is there.
+
+    Raises:
+        SafelightError: it is not.
+    """
+    if not path.absolute().parent.is_dir():
+        raise SafelightError(f"there is no folder {path.absolute().parent}. Choose a folder that exists")
+
+
 def number(what: str, low: int, high: int | None = None) -> Callable[[str], int]:
     """Makes an argparse type: a whole number in a range, with an error message that names the range."""
     bounds = f"of {low} or more" if high is None else f"from {low} to {high}"

@@ -21,6 +21,7 @@ from app.state.race.prompts import MOST_PROMPTS, RacePrompt, drawing_prompts, ow
 from app.state.race.running import LaneRun, RaceRun
 from app.state.race.scores import Interval, LaneScore, RaceScores, race_document, results_of
 from engine import SIGHT, SKILLS, SUDOKU, SafelightError
+from engine.files import write_text
 from engine.pictures import read_picture
 from engine.service import RaceRequest, Racing
 from engine.service.requests import FEWEST_LANES, MOST_LANES
@@ -66,6 +67,7 @@ def add(commands: options.Commands) -> None:
     )
     options.add_images(parser, "a picture to show before PROMPT")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.add_argument("--out", type=options.place, metavar="FILE", help="also write the answers as CSV")
     options.add_model(parser, SKILLS)
     parser.set_defaults(run=run)
 
@@ -74,6 +76,8 @@ def run(args: argparse.Namespace) -> int:
     usual = SUDOKU if args.sudoku else SIGHT if args.drawings or args.image else SKILLS
     model = args.model or getattr(args, "window_model", None) or usual
     require_here(model)
+    if args.out is not None:
+        options.require_folder(Path(args.out))
     if args.adapter is not None:
         raise SafelightError("an adapter belongs to a lane; give it there, as adapter=NAME")
     seed = running.seed(args)
@@ -89,6 +93,8 @@ def run(args: argparse.Namespace) -> int:
     with stopping() as stop:
         last = _race_all(args, lanes, prompts, count, seed, scores, stop)
         stopped = stop.is_set()
+    if args.out is not None:
+        write_text(Path(args.out), scores.to_csv())
     if args.json:
         asked = {name: getattr(args, name) for name in ("device", "dtype", "quantization", "threads")}
         asked |= {"images": args.image} if args.image else {}

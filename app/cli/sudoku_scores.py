@@ -72,11 +72,9 @@ def check(args: argparse.Namespace) -> None:
     if args.bin is not None and args.givens is not None:
         raise SafelightError("--bin and --givens exclude each other; give one of them")
     if args.csv is not None:
-        folder = Path(args.csv).absolute().parent
         if args.csv == "-" or Path(args.csv).is_dir():
             raise SafelightError("--csv needs the name of a file")
-        if not folder.is_dir():
-            raise SafelightError(f"there is no folder {folder}. Choose a folder that exists")
+        options.require_folder(Path(args.csv))
 
 
 @dataclass(frozen=True)

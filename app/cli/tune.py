@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli import options, running, terminal, tune_report
@@ -42,7 +41,7 @@ After Ctrl+C the same command goes on. Decisions are read in one step, so that n
 examples:
   safelight tune --skills
   safelight tune --skills --table --json > table.json
-  safelight tune --skills --count 400 --margin 2 --plot frontier.png
+  safelight tune --skills --count 400 --margin 2
   safelight tune --sudoku --givens 25-29 --count 200 --margin 3
   safelight tune --drawings --table --rule entropy_bound_kept=0.1,0.2 --rule confidence_threshold=0.9
   safelight tune --file tasks.jsonl --model safelight-base
@@ -95,10 +94,8 @@ def add(commands: options.Commands) -> None:
         "--out",
         type=options.place,
         metavar="FOLDER",
-        help="where the runs and the result are kept (default: in Safelight's data, where the Race page finds them)",
+        help="where the runs and the result are kept (default: in Safelight's data)",
     )
-    parser.add_argument("--plot", type=options.place, metavar="FILE", help="also draw the result: a .png or .svg file")
-    parser.add_argument("--theme", choices=("darkroom", "paper"), default="paper", help="of --plot (default: paper)")
     parser.add_argument("--no-save", action="store_true", help="make no preset")
     options.add_model(parser, SKILLS)
     parser.set_defaults(run=run)
@@ -108,8 +105,6 @@ def run(args: argparse.Namespace) -> int:
     task = _task(args)
     count = min(args.count or MOST_PROMPTS, len(task.own)) if task.kind == "own" else args.count or COUNT
     chosen = [candidate for text in args.rule or () for candidate in read_rule(text)]
-    if args.plot is not None:
-        tune_report.check_plot(Path(args.plot))
     model = _load(args, {"sudoku": SUDOKU, "drawings": SIGHT}.get(task.kind, SKILLS))
     defaults = model.generation_defaults
     candidates = with_reference(defaults, chosen) if chosen else grid(defaults)
@@ -136,8 +131,6 @@ def run(args: argparse.Namespace) -> int:
     if not stopped and not args.no_save and result.chosen is not result.usual:
         result = dataclasses.replace(result, preset=save_tuned(PresetStore(data_folder()), result, user_values()))
         result.write(folder / RESULT)
-    if args.plot is not None:
-        tune_report.write_plot(result, Path(args.plot), args.theme)
     if args.json:
         running.print_json(result.document())
     else:

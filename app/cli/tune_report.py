@@ -1,21 +1,15 @@
-"""Prints the result of ``safelight tune``, and draws its plot into a file."""
+"""Prints the result of ``safelight tune``."""
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 
 from rich.text import Text
 
 from app.cli import terminal
-from app.state.tuning.figures import figures, found_in_words
+from app.state.intervals import percent
 from app.state.tuning.result import TuningResult
 from app.state.tuning.scores import TuningRow
-from app.system.windows_start import load_torch_before_qt
-from engine import SafelightError
-
-PLOT_SUFFIXES = (".png", ".svg")
 
 
 def show(result: TuningResult) -> None:
@@ -26,7 +20,7 @@ def show(result: TuningResult) -> None:
     heading = f"{result.model}, {result.task}, seed {result.seed}; intervals of 95 %"
     table = terminal.table(heading, "rule", "prompts", "right", "steps", "share", "difference", "not lower")
     for row in result.rows:
-        table.add_row(_name(row, is_best=row in best), *(one.joined(" ") for one in figures(result, row)))
+        table.add_row(_name(row, is_best=row in best), *_figures(result, row))
     screen.print(table)
     lines = [
         "* on the frontier: no rule is right more often with as few steps",
@@ -36,7 +30,7 @@ def show(result: TuningResult) -> None:
         f"not lower: the 95 % interval of the paired difference (Tango's score) lies above -{points}",
     ]
     if result.is_finished:
-        lines.append(found_in_words(result, result.chosen.candidate.title))
+        lines.append(_found(result))
     if result.preset:
         lines.append(f"saved as the preset “{result.preset}”")
     screen.print(Text("\n".join(lines), "dim"))
@@ -49,32 +43,26 @@ def _name(row: TuningRow, *, is_best: bool) -> str:
     return "\n".join((f"{rule}{' *' * is_best}", *pairs))
 
 
-def check_plot(path: Path) -> None:
-    """Checks, before anything is run, that a plot can be written to a path.
+def _figures(result: TuningResult, row: TuningRow) -> tuple[str, ...]:
+    """Returns a row's prompts, right answers, steps, share of the reference's steps, difference, and test."""
+    (low, high), (fast, slow), (less, more) = row.interval, row.ratio_interval, row.difference_interval
+    own = (f"{row.count:,}", f"{percent(row.rate)} ({100 * low:.1f}–{100 * high:.1f})", f"{row.steps:.2f}")
+    if row is result.usual:
+        return (*own, *"–––")
+    return (
+        *own,
+        f"{percent(row.ratio)} ({100 * fast:.0f}–{100 * slow:.0f})",
+        f"{100 * row.difference:+.1f} ({100 * less:+.1f} to {100 * more:+.1f})",
+        "yes" if row.is_not_lower(result.margin) else "no",
+    )
 
-    Raises:
-        SafelightError: the path has another ending, or its folder does not exist.
-    """
-    if path.suffix.lower() not in PLOT_SUFFIXES:
-        raise SafelightError(f"--plot draws {' or '.join(PLOT_SUFFIXES)} files; give FILE one of these endings")
-    if not path.absolute().parent.is_dir():
-        raise SafelightError(f"there is no folder {path.absolute().parent}. Choose a folder that exists")
 
-
-def write_plot(result: TuningResult, path: Path, theme: str) -> None:
-    """Draws the result into a file, without a display.
-
-    Raises:
-        SafelightError: it cannot be written.
-    """
-    load_torch_before_qt()
-    if sys.platform.startswith("linux"):
-        os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-    from PySide6.QtGui import QGuiApplication  # imports Qt
-
-    from app.design.tokens import DARKROOM, PAPER
-    from app.race.tuning.painting import save_plot
-
-    painting = QGuiApplication.instance() or QGuiApplication([sys.argv[0]])
-    save_plot(result, path, DARKROOM if theme == "darkroom" else PAPER)
-    del painting
+def _found(result: TuningResult) -> str:
+    """Describes what a finished tuning has found."""
+    chosen, usual = result.chosen, result.usual
+    if chosen is usual:
+        return "no faster rule is shown to lose no right answers, so that the one of the model stays."
+    return (
+        f"“{chosen.candidate.title}” takes {chosen.steps:.2f} steps in place of {usual.steps:.2f}, "
+        f"with {percent(chosen.rate)} right in place of {percent(usual.rate)}."
+    )

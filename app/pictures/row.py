@@ -13,7 +13,6 @@ from app.pictures.source import PictureSource
 from app.pictures.thumb import PictureThumb
 from app.state.chat.attachment import AttachedPicture
 from app.system.i18n import tr
-from engine.pictures import Picture
 
 THUMB_HEIGHT = 72  # pixels at 100 %
 GAP = 8
@@ -31,12 +30,6 @@ class PictureRow(QWidget):
         self.setLayout(self._column)
         self.setAccessibleName(tr("Pictures of the prompt"))
         self.hide()
-
-    def show_files(self, pictures: Sequence[Picture]) -> None:
-        """Shows pictures that are in memory."""
-        by_digest = {picture.digest: picture for picture in pictures}
-        self.source = PictureSource(lambda digest, _width, _height: by_digest.get(digest))
-        self.show_pictures([AttachedPicture("", one.digest, one.width, one.height) for one in pictures])
 
     def show_pictures(self, pictures: Sequence[AttachedPicture]) -> None:
         if self._host is not None:

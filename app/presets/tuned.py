@@ -1,4 +1,4 @@
-"""Applies the setting that a tuning has chosen, and makes a preset of it. Knows no Qt."""
+"""Makes a preset of the setting that a tuning has chosen. Knows no Qt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.state.tuning.result import TuningResult
 from app.system.i18n import tr
 
 
-def apply_tuned(values: SettingsValues, result: TuningResult) -> None:
+def _apply(values: SettingsValues, result: TuningResult) -> None:
     """Sets the chosen rule and its numbers. What the tuning did not vary stays as it is.
 
     What it varied, and the chosen rule uses without a number of its own, becomes the model's own: so it was tried.
@@ -38,7 +38,7 @@ def save_tuned(store: PresetStore, result: TuningResult, values: SettingsValues)
     before = next((preset for preset in store.own if preset.name == name), None)
     made = before or Preset(uuid.uuid4().hex, free_name(name, (preset.name for preset in store.presets)))
     values = SettingsValues(dict((before or values).overrides), decoding=(before or values).decoding)
-    apply_tuned(values, result)
+    _apply(values, result)
     made = made.with_values(values)
     store.write((*store.own, made) if before is None else [made if one is before else one for one in store.own])
     return made.name

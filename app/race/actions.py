@@ -17,18 +17,11 @@ def actions(_context: AppContext, page: Lazy[RaceController]) -> list[Action]:
     section = tr("Race")
 
     def race() -> None:
-        page().show("one")
+        page().show()
         page().race()
 
-    def batch() -> None:
-        page().show("batch")
-        page().enter()
-
-    def tuning() -> None:
-        page().show("tuning")
-
     def add() -> None:
-        page().show("one")
+        page().show()
         page().page.lanes.bar.add.click()
 
     def free() -> str:
@@ -45,7 +38,5 @@ def actions(_context: AppContext, page: Lazy[RaceController]) -> list[Action]:
     return [
         *on_page,
         Action("race-start", tr("Start the race"), section, race, ("Ctrl+F5",), free),
-        Action("race-batch", tr("Race on many prompts"), section, batch),
-        Action("race-tuning", tr("Show the latest tuning"), section, tuning),
         Action("race-add-lane", tr("Add a lane to the race"), section, add, enabled=free),
     ]

@@ -14,18 +14,15 @@ from app.context import RACE, AppContext, ModelChoice
 from app.pictures.files import drawing_of
 from app.pictures.source import PictureSource
 from app.race import words
-from app.race.batch.batch import RaceBatch
 from app.race.lanes.chooser import LaneChooser
 from app.race.lanes.facts import FactBook
 from app.race.lanes.lane_store import LaneStore
 from app.race.one.view import ShownRace
 from app.race.page import RacePage
 from app.race.racer import Racer
-from app.race.tuning.latest import LatestTuning
 from app.state.chat.attachment import AttachedPicture
 from app.state.chat.prompts import Suggestion, about_drawings, prepare_with_files, suggestions
 from app.state.race.lanes import LaneSpec, usual_lanes
-from app.state.race.prompts import BatchRequest
 from app.state.race.running import RaceRun
 from app.system.i18n import tr
 from engine import SafelightError, catalog
@@ -40,7 +37,7 @@ MOST_FRAMES = 20_000  # of all kept races; each takes some kilobytes of memory
 
 
 class RaceController(QObject):
-    """The controller of the Race page. It runs one race or one batch at a time."""
+    """The controller of the Race page. It runs one race at a time."""
 
     notice = None  # errors go through ``context.say``
 
@@ -59,16 +56,6 @@ class RaceController(QObject):
         self._suggested: object = None  # the traits that the suggestions were made for
         self._scenes: dict[str, Scene] = {}  # by prompt, of the suggestions about drawings
         self._pictures: tuple[AttachedPicture, ...] = ()  # of the race that is starting
-        self.batch = RaceBatch(context, self)
-        self.tuning = LatestTuning(context, page.tuning, self)
-        batch = page.batch
-        batch.run_asked.connect(self.run_batch)
-        batch.stop_asked.connect(self.stop)
-        batch.failed.connect(context.say)
-        self.batch.answered.connect(batch.add)
-        self.batch.measured.connect(batch.show_figures)
-        self.batch.ended.connect(self._batch_ended)
-        self.batch.changed.connect(self.refresh)
         one, store = page.one, context.session.library.pictures
         one.pictures.source = PictureSource(store.get)
         one.prompt.pictures.set_store(store, one.pictures.source)
@@ -97,8 +84,8 @@ class RaceController(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """True while a race or a batch is running."""
-        return self.racer.is_busy or self.batch.is_on
+        """True while a race is running."""
+        return self.racer.is_busy
 
     def reason_to_wait(self) -> str:
         """A sentence that says that a race is running; empty if none is."""
@@ -154,12 +141,11 @@ class RaceController(QObject):
             self.refresh()
             return
         self._fault, self._said, self._pictures = "", "", shown
-        self.page.show_part("one")
         self.racer.race(asked, self.lanes.specs, self._context.values.next_seed(), pictures)
 
     def race_on(self, prompt: str, models: Sequence[ModelChoice]) -> None:
         """Opens the page and starts a race of these models. The user's own lanes can be put back after it."""
-        self.show("one")
+        self.show()
         if self.is_busy:
             return
         mine, bar = self.lanes.specs, self.page.one.prompt
@@ -182,7 +168,6 @@ class RaceController(QObject):
     def stop(self) -> None:
         """Stops all lanes within one denoising step."""
         self.racer.stop()
-        self.batch.stop()
 
     @Slot(object)
     def _began(self, run: RaceRun) -> None:
@@ -209,35 +194,8 @@ class RaceController(QObject):
 
     @Slot(object)
     def take(self, replies: list[ServiceReply]) -> None:
-        """Passes replies of the engine on to the race and the batch."""
+        """Passes replies of the engine on to the race."""
         self.racer.take(replies)
-        self.batch.racer.take(replies)
-
-    @Slot(object)
-    def run_batch(self, request: BatchRequest) -> None:
-        """Starts a batch: all lanes answer the prompts of a request, one prompt after the other."""
-        if self._reason() or self.page.lanes.problem:
-            return
-        specs, view = self.lanes.specs, self.page.batch
-        try:
-            self.batch.begin(request, specs)
-        except SafelightError as error:
-            view.show_fault(tr(str(error)))
-            return
-        view.begin(request, self._batch_titles(), self.batch.scores)
-        view.offer_files({"csv": self.batch.scores.to_csv, "json": self.batch.to_json})
-        self.refresh()
-
-    @Slot(str)
-    def _batch_ended(self, why: str) -> None:
-        self.page.batch.end(why, was_stopped=self.batch.was_stopped)
-
-    def _batch_titles(self) -> list[str]:
-        """Returns the titles of the batch's lanes, with the settings that differ from their models' defaults."""
-        lanes = self.batch.specs
-        changes = [words.changes_words(lane) if lane.changes else "" for lane in lanes]
-        titles = [self.page.lanes.title(lane) for lane in lanes]
-        return [" · ".join(filter(None, parts)) for parts in zip(titles, changes, strict=True)]
 
     def _show_history(self) -> None:
         shown = self.page.one.shown
@@ -257,17 +215,9 @@ class RaceController(QObject):
         reason = "" if busy else self._reason()
         blind = page.lanes.blind if page.one.prompt.pictures.chips else ""
         page.lanes.set_busy(busy)
-        page.batch.name_lanes(self._batch_titles())
-        page.batch.show_doing(
-            is_on=self.batch.is_on,
-            reason=tr("A race is running; Esc stops it.") if self.racer.is_busy else reason or page.lanes.problem,
-            message=self._loading(self.batch.racer),
-        )
         page.one.prompt.show_doing(
             is_busy=busy,
-            message=tr("A batch is running; Esc stops it.")
-            if self.batch.is_on
-            else self._loading(self.racer) or reason or blind or self._said,
+            message=self._loading() or reason or blind or self._said,
             fault=self._fault,
             can_race=not reason and not page.lanes.problem,
         )
@@ -278,18 +228,16 @@ class RaceController(QObject):
             drawn = [Suggestion(question, question) for question in self._scenes]
             page.one.prompt.suggestions.offer(drawn or suggestions(traits, random.Random()))
 
-    @staticmethod
-    def _loading(racer: Racer) -> str:
-        """A message about the model that is being loaded for a race; empty if none is."""
-        loading = None if racer.run is None else racer.run.loading
+    def _loading(self) -> str:
+        """A message about the model that is being loaded for the race; empty if none is."""
+        loading = None if self.racer.run is None else self.racer.run.loading
         if loading is None:
             return ""
         return tr("Loading {model} as well, {share}", model=loading.title, share=f"{loading.share:.0%}")
 
-    def show(self, part: str) -> None:
-        """Opens the page at a part: "one", "batch" or "tuning"."""
+    def show(self) -> None:
+        """Opens the page."""
         self._context.show_page(RACE)
-        self.page.show_part(part)
         self.page.enter()
 
 

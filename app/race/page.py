@@ -1,34 +1,38 @@
-"""The widget of the Race page: the lanes, and below them tabs for a prompt, a batch and a tuning. Has no engine."""
+"""The widget of the Race page: the lanes, and below them the prompt and its race. Has no engine."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Qt, Slot
+from PySide6.QtCore import QEvent, QSize, Qt, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QWidget
 
 from app.design.controls import chain_tabs
 from app.design.layouts import column_of
-from app.design.tabbed_page import TabbedPage
-from app.race.batch.view import BatchView
 from app.race.lanes.chooser import LaneChooser
 from app.race.one.view import OneRace
-from app.race.tuning.view import TuningView
 from app.system.i18n import tr
 
 
-class RacePage(TabbedPage):
-    """The lanes above the tabs ``one``, ``batch`` and ``tuning``. A lane's fields lie over these; Esc closes them."""
+class RacePage(QWidget):
+    """The lanes above a race. A lane's fields lie over it; Esc closes them."""
 
     def __init__(self, lanes: LaneChooser) -> None:
-        super().__init__("race", tr("Race"), tr("Parts of the page"))
-        self.lanes, self.one, self.batch, self.tuning = lanes, OneRace(), BatchView(), TuningView()
-        self.add_part("one", tr("One prompt"), self.one, self.one.prompt.field)
-        self.add_part("batch", tr("Batch"), self.batch, self.batch.source.source)
-        self.add_part("tuning", tr("Tuning"), self.tuning, self.tuning.use)
-        self.setLayout(column_of(self.lanes, (self.tabs, 1), spacing=0))
+        super().__init__()
+        self.setObjectName("race")
+        self.setAccessibleName(tr("Race"))
+        self.lanes, self.one = lanes, OneRace()
+        self.setLayout(column_of(self.lanes, (self.one, 1), spacing=0))
         self.lanes.fields.setParent(self)
         self.lanes.fields.hide()
-        chain_tabs(self.lanes.bar.add, self.lanes.editor.tab_stops())  # they were created after the tabs
+        chain_tabs(self.lanes.bar.add, self.lanes.editor.tab_stops())  # they were created after the race
         self.lanes.placed.connect(self._place_fields)
+
+    def enter(self) -> None:
+        """Moves the keyboard focus to the prompt."""
+        self.one.prompt.field.setFocus()
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(320, 320)
 
     @Slot()
     def _place_fields(self) -> None:

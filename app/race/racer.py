@@ -39,17 +39,15 @@ class Racer(QObject):
         prompt: str,
         lanes: Sequence[LaneSpec],
         seed: int,
-        pictures: tuple[Picture, ...] = (),
-        *,
-        keep: bool = True,
+        pictures: tuple[Picture, ...],
     ) -> None:
-        """Starts a race of two to four lanes; only while none is running. With ``keep`` their runs are stored."""
+        """Starts a race of two to four lanes, whose runs are stored; only while none is running."""
         assert self.run is None
         request = RaceRequest(
             (message_of(prompt, pictures),),
             tuple(lane.lane() for lane in lanes),
             seed,
-            keep=keep,
+            keep=True,
             threads=self._context.preferences.threads,
             pictures=pictures,
         )

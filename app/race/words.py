@@ -1,4 +1,4 @@
-"""Texts about lanes, races and the figures of a batch, for labels and assistive technology. Has no widgets."""
+"""Texts about lanes and races, for labels and assistive technology. Has no widgets."""
 
 from __future__ import annotations
 
@@ -7,15 +7,9 @@ from collections.abc import Sequence
 from app.settings.decoders import CHOICES, DecodingChoice, decoder_title, option_title
 from app.settings.spec import ANSWER_DECODER, IMAGE_BUDGET, RESCUE, SAMPLER, THOUGHT_DECODER, VERIFY
 from app.state.adapters import title_of_adapter, with_adapter
-from app.state.intervals import percent
 from app.state.race.lanes import LaneSpec
-from app.state.race.prompts import OWN
-from app.state.race.scores import ALL, Interval, LaneScore
-from app.state.sudoku.board import bin_name
 from app.system.i18n import tr
 from app.system.memory_use import size
-from engine.tasks.skills import SKILLS
-from engine.tasks.sudoku import BINS
 
 UNKNOWN = "–"
 LONGEST_TITLE = 60  # characters
@@ -86,50 +80,3 @@ def race_title(prompt: str) -> str:
     """Returns a race's prompt as one line of at most ``LONGEST_TITLE`` characters."""
     line = " ".join(prompt.split())
     return line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1]}…"
-
-
-VERDICTS = {True: "✓", False: "✗", None: UNKNOWN}
-
-
-def group_title(group: str) -> str:
-    """Returns the title of a group: a skill, a bin of puzzles, a kind of drawing question, own or all prompts."""
-    if group in SKILLS:
-        return tr(SKILLS[group].title)
-    known = {ALL: tr("All prompts"), OWN: tr("Own prompts")}
-    return next((bin_name(name).capitalize() for name in BINS if name == group), known.get(group, group.capitalize()))
-
-
-def heads() -> list[tuple[str, str]]:
-    """Returns the table's column titles, each with its explanation."""
-    return [
-        (tr("Lane"), tr("Model, adapter and decoding")),
-        (tr("Right"), tr("Share of right answers, of those that a program can check, with its 95 % interval")),
-        (
-            tr("Tokens\nper pass"),
-            tr("Tokens of the texts, divided by the passes after the prompt, with its 95 % interval"),
-        ),
-        (
-            tr("Tokens\nper second"),
-            tr("Tokens of the texts, divided by the lane's own seconds, with its 95 % interval"),
-        ),
-        (tr("Seconds"), tr("Mean time of an answer, without reading the prompt, with its 95 % interval")),
-        (tr("Same as\nlane 1"), tr("Mean share of the characters that lane 1 has in the same order")),
-    ]
-
-
-def cells(title: str, row: LaneScore) -> tuple[str, ...]:
-    """Returns the cells of a table row, in the order of ``heads``; intervals are on a second line."""
-    exact = UNKNOWN if row.rate is None else f"{percent(row.rate)}\n{_span(row.exact_interval, 100, 0)}"
-    return (
-        title,
-        exact,
-        f"{row.tokens_per_forward:.2f}\n{_span(row.tokens_per_forward_interval, 1, 2)}",
-        f"{row.tokens_per_second:,.0f}\n{_span(row.tokens_per_second_interval, 1, 0)}",
-        f"{row.seconds:.3f}\n{_span(row.seconds_interval, 1, 3)}",
-        percent(row.agreement),
-    )
-
-
-def _span(ends: Interval, factor: float, digits: int) -> str:
-    low, high = (f"{factor * end:,.{digits}f}" for end in ends)
-    return f"({low}–{high})"

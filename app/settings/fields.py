@@ -10,7 +10,6 @@ from PySide6.QtGui import QKeyEvent, QValidator, QWheelEvent
 from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QLineEdit, QSpinBox, QToolTip
 
 from app.design.choice_box import ChoiceBox
-from app.design.fonts import px
 from app.settings.decoders import decoder_explanation, decoder_title
 from app.settings.spec import DECODER, SEED, Choice, Setting
 from app.system.i18n import tr
@@ -79,17 +78,6 @@ class RealBox(QDoubleSpinBox):
 
 
 NumberBox = WholeBox | RealBox
-
-
-def whole_box(name: str, most: int, value: int, width: int) -> WholeBox:
-    """Returns a box for a count from 1; ``width`` is in pixels at 100 %."""
-    box = WholeBox()
-    box.setRange(1, most)
-    box.setValue(value)
-    box.setFixedWidth(px(width))
-    box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-    box.setAccessibleName(name)
-    return box
 
 
 def number_box(setting: Setting) -> NumberBox:

@@ -1,4 +1,4 @@
-"""The One text tab: the text on the left, questions and answers on the right, the canvas and the buttons below."""
+"""One text on the left, its questions and answers on the right, the canvas and the buttons below."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEAST_STATE = 360
 
 
 class OneState(QWidget):
-    """The tab. Lays out its parts, and shows a reading."""
+    """The widget. Lays out its parts, and shows a reading."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -133,7 +133,7 @@ class OneState(QWidget):
         return super().eventFilter(watched, event)
 
     def _arrange(self) -> None:
-        """Lays out the tab. Wide: side by side, the questions scroll. Narrow: in one column, all of it scrolls."""
+        """Lays out the widget. Wide: side by side, the questions scroll. Narrow: in one column, all of it scrolls."""
         is_narrow = self.width() < px(NARROW)
         direction = QBoxLayout.Direction.TopToBottom if is_narrow else QBoxLayout.Direction.LeftToRight
         self._row.setDirection(direction)

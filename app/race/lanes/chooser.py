@@ -1,4 +1,4 @@
-"""The choice of lanes, used by both tabs of the page: the lanes' chips, and over the page the fields of one lane."""
+"""The choice of lanes: the lanes' chips, and over the page the fields of one lane."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class LaneChooser(QWidget):
         self._wants_kinds = False  # once all models are read
         self.bar, self.editor = LaneBar(), LaneEditor()
         self.note = label("", "caption", wrap=True)
-        self.fields = scroller(self.editor)  # the page lays them over its tabs
+        self.fields = scroller(self.editor)  # the page lays them over the race
         self.fields.setProperty("role", "panel")
         self.fields.setParent(self)
         self.setLayout(column_of(self.bar, self.note, margins=(MARGIN, 12, MARGIN, 8), spacing=8))

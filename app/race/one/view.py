@@ -1,4 +1,4 @@
-"""The One prompt tab: the prompt, the lanes side by side, and the clock that replays them afterwards."""
+"""One race: the prompt, the lanes side by side, and the clock that replays them afterwards."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ShownRace:
 
 
 class OneRace(QWidget):
-    """The tab. Shows a ``ShownRace``, live and afterwards."""
+    """The widget. Shows a ``ShownRace``, live and afterwards."""
 
     inspect_asked = Signal(object)  # a Recording
     compare_asked = Signal(object, object)  # two Recordings; the second is the first lane's

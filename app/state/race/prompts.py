@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from app.state.sudoku.placing import grid_in, puzzle_in
 from app.state.sudoku.scores import make_puzzle
@@ -84,38 +84,6 @@ def drawing_prompts(count: int, seed: int) -> Iterator[RacePrompt]:
         kind = kinds[index % len(kinds)]
         example = drawings.sample(draws[kind], "test", kind=kind)
         yield RacePrompt(example.asked[0][0], kind, (drawings.picture_of(example.scene),), example.scene)
-
-
-@dataclass(frozen=True)
-class BatchRequest:
-    """The prompts that a batch asks for.
-
-    Args:
-        names: names of skills or bins, taken in turn; empty takes all.
-        count: number of tasks, puzzles or questions.
-        seed: seed of the prompts and of the runs.
-        own: a user's own prompts, used if ``source`` is "own".
-    """
-
-    source: Literal["skills", "sudoku", "drawings", "own"]
-    names: tuple[str, ...] = ()
-    count: int = 0
-    seed: int = 0
-    own: tuple[RacePrompt, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.own) if self.source == "own" else self.count
-
-    def prompts(self) -> Iterator[RacePrompt]:
-        """Yields the prompts in order. Making a puzzle takes 20 to 200 ms, when it is requested."""
-        if self.source == "own":
-            yield from self.own
-        elif self.source == "skills":
-            yield from skill_prompts(self.count, self.seed, self.names)
-        elif self.source == "drawings":
-            yield from drawing_prompts(self.count, self.seed)
-        else:
-            yield from sudoku_prompts(self.count, self.seed, tuple(name for name in BINS if name in self.names) or BINS)
 
 
 def own_prompts(text: str) -> list[RacePrompt]:

@@ -13,7 +13,6 @@ from app.state.intervals import bootstrap, wilson
 from app.state.race.lanes import LaneSpec
 from app.state.race.prompts import RacePrompt
 from app.state.race.running import RaceRun
-from engine.pictures import Picture
 
 ALL = ""
 """Stands in place of a group for all groups together."""
@@ -32,7 +31,6 @@ class RaceResult:
         exact: True if the answer is right; None if no program can check it.
         steps, forwards, seconds: see ``LaneFigures``.
         agreement: agreement with the first lane's text, from 0 to 1.
-        pictures: pictures of the prompt; not written to files.
     """
 
     index: int
@@ -47,14 +45,10 @@ class RaceResult:
     forwards: int
     seconds: float
     agreement: float
-    pictures: tuple[Picture, ...] = ()
 
     def record(self) -> dict[str, Any]:
         """Returns the result for JSON."""
-        return {name: getattr(self, name) for name in _COLUMNS}
-
-
-_COLUMNS = tuple(one.name for one in fields(RaceResult) if one.name != "pictures")
+        return asdict(self)
 
 
 def results_of(race: RaceRun, index: int, prompt: RacePrompt) -> list[RaceResult]:
@@ -73,7 +67,6 @@ def results_of(race: RaceRun, index: int, prompt: RacePrompt) -> list[RaceResult
             lane.figures.forwards,
             lane.figures.seconds,
             race.agreement(place),
-            prompt.pictures,
         )
         for place, lane in enumerate(race.lanes)
         if lane.reason in ("eos", "length")
@@ -168,11 +161,6 @@ class RaceScores:
                 found.append(LaneScore.from_results(title, own))
         return found
 
-    def verdicts(self, lane: int, group: str = ALL) -> list[bool]:
-        """Returns whether each checked answer of a lane is right, in the order of arrival, of one group or of all."""
-        own = (one for one in self.results if one.lane == lane and group in (ALL, one.group))
-        return [one.exact for one in own if one.exact is not None]
-
     def document(self) -> dict[str, Any]:
         """Returns the rows, the rows by group if there are several, and the single results, for JSON."""
         records = {group: [row.record() for row in rows] for group, rows in self.figures().items()}
@@ -190,7 +178,7 @@ class RaceScores:
     def to_csv(self) -> str:
         """Returns the single results as CSV, with a line of column names."""
         text = io.StringIO()
-        writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+        writer = csv.DictWriter(text, [one.name for one in fields(RaceResult)], lineterminator="\n")
         writer.writeheader()
         writer.writerows(self.document()["results"])
         return text.getvalue()

@@ -15,7 +15,6 @@ FEWEST, FEWEST_VARIANTS = 4, 2  # candidates that a rung keeps, and of each vari
 MORE = 4  # candidates that go on after all while they may be faster than what can be chosen
 BEST = 4  # candidates of the first rung that are varied, besides the reference
 GAIN = 0.05  # how much lower they may be than others: a hotter canvas loses fewer right answers to a bold rule
-MOST_VARIANTS = 2 * (BEST + 1)
 
 
 @dataclass(frozen=True)

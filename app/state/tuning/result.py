@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.state.tuning.candidates import MOST_CANDIDATES, stored_candidate
-from app.state.tuning.plan import MOST_VARIANTS
 from app.state.tuning.scores import TuningRow, choice, frontier
-from engine import SafelightError
-from engine.files import read_json, write_json
+from engine.files import write_json
 
 FILE = "result.json"
 FOLDER = "tuning"  # in the user's data folder
 VERSION = 2  # 1: without variations
-MOST_BYTES = 2**20
-MOST_FOLDERS = 1_000  # that are looked at for the latest result
-LONGEST_TITLE = 200
 
 
 @dataclass(frozen=True)
@@ -83,46 +76,6 @@ class TuningResult:
         write_json(path, self.document())
 
 
-def read_result(path: Path) -> TuningResult:
-    """Reads the result of a tuning.
-
-    Raises:
-        SafelightError: it is missing, too large, damaged, or a newer version's.
-    """
-    raw = read_json(path, most=MOST_BYTES)
-    try:
-        if raw["version"] != VERSION:
-            raise ValueError
-        rows = tuple(_row(one) for one in raw["rows"][: MOST_CANDIDATES + MOST_VARIANTS])
-        found = TuningResult(
-            str(raw["model"])[:LONGEST_TITLE],
-            str(raw["task"])[:LONGEST_TITLE],
-            int(raw["seed"]),
-            _real(raw["margin"], 0, 1),
-            rows,
-            raw["finished"] is True,
-            str(raw["preset"])[:LONGEST_TITLE],
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, SafelightError):
-        raise SafelightError(f"{path} is not the result of a tuning; run safelight tune again") from None
-    if not rows:
-        raise SafelightError(f"{path} has no rows; run safelight tune again")
-    return found
-
-
-def latest_result(data: Path) -> Path | None:
-    """Returns the latest result in a data folder; None if there is none."""
-    found: list[tuple[float, Path]] = []
-    try:
-        for folder in [*(data / FOLDER).iterdir()][:MOST_FOLDERS]:
-            path = folder / FILE
-            if path.is_file():
-                found.append((path.stat().st_mtime, path))
-    except OSError:
-        pass
-    return max(found)[1] if found else None
-
-
 def _record(row: TuningRow, margin: float, *, is_best: bool) -> dict[str, Any]:
     return {
         "title": row.candidate.title,
@@ -144,34 +97,3 @@ def _record(row: TuningRow, margin: float, *, is_best: bool) -> dict[str, Any]:
         "not_lower": row.is_not_lower(margin),
         "frontier": is_best,
     }
-
-
-def _row(raw: Any) -> TuningRow:
-    """Reads a row; what follows from others is computed anew.
-
-    Raises:
-        KeyError, TypeError, ValueError, AttributeError, SafelightError: it is not one.
-    """
-    count = int(_real(raw["count"], 1, 1e9))
-    low, high = raw["ratio_interval"]
-    exact, better, worse = (int(_real(raw[name], 0, count)) for name in ("exact", "better", "worse"))
-    if better > exact or worse > count - exact:
-        raise ValueError
-    return TuningRow(
-        stored_candidate(raw["rule"], raw["threshold"], raw["variation"]),
-        count,
-        exact,
-        _real(raw["steps"], 0, 1e6),
-        better,
-        worse,
-        _real(raw["ratio"], 0, 1e6),
-        (_real(low, 0, 1e6), _real(high, 0, 1e6)),
-    )
-
-
-def _real(value: Any, low: float, high: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise TypeError
-    if not low <= value <= high:
-        raise ValueError
-    return float(value)

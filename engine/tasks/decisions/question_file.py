@@ -1,8 +1,9 @@
 """Questions and their settings as a file, which the window and the command line export and import.
 
 The file is ``{"instructions": "", "joint": false, "repeats": 3, "temperature": 1.0, "questions": {id: question}}``.
-Its questions are in the form of ``engine.tasks.decisions.forms``; the temperature may be a calibration. A bare
-``{id: question}`` is read, too, and a request to ``/v1/systemone``, including its state.
+Its questions are in the form of ``engine.tasks.decisions.forms``. Also read are a temperature
+that an earlier version fitted, an object; a bare ``{id: question}``; and a request to ``/v1/systemone``, including its
+state.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import random
 import string
@@ -47,7 +48,7 @@ def test_without_lanes_a_model_is_raced_by_each_of_its_decoders(capsys: Capture)
     assert (found["results"][0]["text"], found["results"][0]["exact"]) == ("tobor", True)
 
 
-def test_a_batch_tells_rows_groups_and_results(capsys: Capture) -> None:
+def test_a_batch_tells_rows_groups_and_results(capsys: Capture, tmp_path: Path) -> None:
     code, out, err = run(capsys, "--skills", "3", *LANES, "--json", "--seed", "5")
     assert (code, err) == (0, "")
     found = json.loads(out)
@@ -59,9 +60,11 @@ def test_a_batch_tells_rows_groups_and_results(capsys: Capture) -> None:
     assert diffusion["tokens_per_forward"] > writing["tokens_per_forward"] == 1.0
     again = json.loads(run(capsys, "--skills", "3", *LANES, "--json", "--seed", "5")[1])
     assert [one["text"] for one in again["results"]] == [one["text"] for one in found["results"]]
-    code, out, _ = run(capsys, "--skills", "2", *LANES)
+    code, out, _ = run(capsys, "--skills", "2", *LANES, "--out", str(tmp_path / "answers.csv"))
     assert code == 0
     assert "right answers by kind" in out
+    with (tmp_path / "answers.csv").open(newline="") as file:
+        assert [one["exact"] for one in csv.DictReader(file)] == ["True", "False"] * 2
 
 
 def test_ctrl_c_leaves_the_table_of_what_was_run(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,6 +90,7 @@ def test_ctrl_c_leaves_the_table_of_what_was_run(capsys: Capture, monkeypatch: p
         (("hi", "--skills", "2"), "PROMPT and --skills exclude each other"),
         (("hi", "--bin", "hard"), "add --sudoku"),
         ((" ",), "the prompt is empty"),
+        (("hi", "--out", "nowhere/x.csv"), "there is no folder"),
         (("hi", "--lane", "a"), "a race has 2 to 4 lanes, not 1"),
         (("hi", *["--lane", "a"] * 2), "two lanes are a;"),
         (("hi", "--lane", "a,b", "--lane", "c"), "'b' is not a setting of a lane; write it as name=value"),

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtGui import QImage
 
 import engine
 from app.cli import tune, tune_runs
@@ -21,13 +20,11 @@ from app.settings.values import SettingsValues
 from app.state import intervals
 from app.state.tuning import plan
 from app.state.tuning.candidates import HOTTER, STALLING
-from app.state.tuning.result import latest_result, read_result
+from app.state.tuning.result import FILE, FOLDER
 from app.system.locks import locked
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
-
-pytestmark = pytest.mark.usefixtures("qapp")  # the plot is painted
 
 RULES = ("--rule", "entropy_bound_kept=0.1", "--rule", "confidence_threshold=0.9")
 TABLE = ("--skills", "--table", "--count", "4", "--margin", "50", *RULES)
@@ -73,10 +70,9 @@ def count_runs(monkeypatch: Patch) -> list[int]:
     return seeds
 
 
-def test_a_table_with_a_preset_and_a_plot(capsys: Capture, data: Path, monkeypatch: Patch) -> None:
+def test_a_table_with_a_preset(capsys: Capture, data: Path, monkeypatch: Patch) -> None:
     seeds = count_runs(monkeypatch)
-    plots = [data / "plot.png", data / "plot.svg"]
-    code, out, err = run(capsys, *TABLE, "--json", "--plot", str(plots[0]), "--seed", "7")
+    code, out, err = run(capsys, *TABLE, "--json", "--seed", "7")
     assert (code, err) == (0, "")
     assert seeds == [7] * 3 + [8] * 3 + [9] * 3 + [10] * 3
     found = json.loads(out)
@@ -91,14 +87,11 @@ def test_a_table_with_a_preset_and_a_plot(capsys: Capture, data: Path, monkeypat
     assert [row["count"] for row in found["rows"]] == [4, 4, 4]
     assert kept["steps"] <= confident["steps"] < usual["steps"]
     assert kept["ratio"] == kept["steps"] / usual["steps"]
-    path = latest_result(data)
-    assert path is not None
-    assert json.loads(json.dumps(read_result(path).document())) == found
-    code, out, err = run(capsys, *TABLE, "--seed", "7", "--plot", str(plots[1]), "--no-save", "--theme", "darkroom")
+    (path,) = (data / FOLDER).glob(f"*/{FILE}")
+    assert json.loads(path.read_text()) == found
+    code, out, err = run(capsys, *TABLE, "--seed", "7", "--no-save")
     assert (code, err, len(seeds)) == (0, "", 12)  # all runs are read from the file
     assert "entropy_bound_kept 0.1" in out
-    assert QImage(str(plots[0])).width() == 1520
-    assert plots[1].read_text().startswith("<?xml")
 
 
 def test_the_chosen_rule_becomes_a_preset(capsys: Capture, data: Path) -> None:
@@ -115,19 +108,18 @@ def test_the_chosen_rule_becomes_a_preset(capsys: Capture, data: Path) -> None:
 
 
 def test_the_best_are_tried_on_a_hotter_canvas_too(capsys: Capture, data: Path, monkeypatch: Patch) -> None:
-    """The file, the table, the plot and the preset have what was varied. The sampler of the window is kept."""
+    """The file, the table and the preset have what was varied. The sampler of the window is kept."""
     monkeypatch.setattr(plan, "SHORTEST", 1)
     mine = SettingsValues({"max_new_tokens": 64}, decoding=DecodingChoice(verify=True))
     monkeypatch.setattr(tune, "user_values", lambda: mine)
     seeds, few = count_runs(monkeypatch), ("--skills", "--count", "4", "--margin", "50", *RULES[2:], "--seed", "7")
-    code, out, err = run(capsys, *few, "--json", "--plot", str(data / "plot.png"))
+    code, out, err = run(capsys, *few, "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)
     variations = {tuple(row["variation"].items()) for row in found["rows"]}
     assert variations == {(), HOTTER, STALLING}
     assert len(found["rows"]) == 6
     assert len(seeds) == sum(row["count"] for row in found["rows"])
-    assert QImage(str(data / "plot.png")).width() == 1520
     chosen = next(row for row in found["rows"] if row["title"] == found["chosen"])
     (preset,) = PresetStore(data).own
     tuned = {chosen["setting"]: chosen["threshold"], **chosen["variation"]}
@@ -196,8 +188,6 @@ def test_a_file_of_ones_own(capsys: Capture, data: Path) -> None:
         (("--skills", "--count", "0"), "the count must be a whole number"),
         (("--skills", "--rule", "fast=1"), "is not a rule with thresholds"),
         (("--skills", "--rule", "entropy_bound=0.1"), "not 0; change --rule"),
-        (("--skills", "--plot", "plot.gif"), "--plot draws .png or .svg files"),
-        (("--skills", "--plot", "nowhere/plot.png"), "there is no folder"),
         (("--file", "nowhere.csv"), "nowhere.csv"),
         (("--skills", "--model", "http://127.0.0.1:1"), "runs on another machine"),
         (("--skills", "--model", "safelight-masked"), "does not write by block diffusion"),

@@ -141,15 +141,15 @@ def test_one_model_of_each_kind_races(qtbot: QtBot, page: RaceController) -> Non
 
 
 def test_fields_lie_over_the_results_and_esc_closes_them(qtbot: QtBot, page: RaceController) -> None:
-    chooser, tabs = page.page.lanes, page.page.tabs
+    chooser, race = page.page.lanes, page.page.one
     page.page.layout().setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)  # as within a window
-    before = tabs.geometry()
+    before = race.geometry()
     chooser.bar.chips[0].click()
     done = chooser.editor.close_button
-    assert tabs.geometry() == before
+    assert race.geometry() == before
     assert done.visibleRegion().boundingRect() == done.rect()
     page.page.resize(600, 480)
-    assert tabs.isVisible()
+    assert race.isVisible()
     assert chooser.fields.geometry().bottom() < 480  # what is below scrolls
     qtbot.keyClick(chooser.editor.boxes["t_max"], Qt.Key.Key_Escape)
     assert not chooser.fields.isVisible()

@@ -26,9 +26,9 @@ from app.state.tuning.candidates import (
     variations,
     with_reference,
 )
-from app.state.tuning.plan import BEST, MORE, MOST_VARIANTS, TuningPlan
+from app.state.tuning.plan import BEST, MORE, TuningPlan
 from app.state.tuning.progress import TuningHeader, opened_log
-from app.state.tuning.result import FILE, FOLDER, TuningResult, latest_result, read_result
+from app.state.tuning.result import FILE, TuningResult
 from app.state.tuning.scores import TunedRun, TuningRow, TuningScores, choice, frontier, least_count
 from app.state.tuning.tasks import TuningTask, own_tasks
 from engine import GenerationConfig, SafelightError
@@ -183,7 +183,7 @@ def test_the_best_of_the_first_rung_are_varied(monkeypatch: pytest.MonkeyPatch) 
     first, second = plan.rungs[:2]
     assert all(not candidate.variation for candidate, _ in asked[: first * len(plan.candidates)])
     found = plan.variants(scores)
-    assert len(found) == len(made) * (1 + BEST) <= MOST_VARIANTS
+    assert len(found) == len(made) * (1 + BEST)
     assert found[: len(made)] == tuple(replace(USUAL, variation=variation) for variation in made)
     assert {candidate for candidate, _ in asked if candidate.variation} == {*found}
     assert {*asked} >= {(candidate, index) for candidate in found for index in range(second)}
@@ -351,32 +351,12 @@ def result(**changes: object) -> TuningResult:
 
 
 def test_a_result_as_a_file(tmp_path: Path) -> None:
-    assert latest_result(tmp_path) is None
-    for name in ("one", "two"):
-        (tmp_path / FOLDER / name).mkdir(parents=True)
-    path = tmp_path / FOLDER / "two" / FILE
-    result().write(path)
-    assert latest_result(tmp_path) == path
-    assert read_result(path) == result()
-    document = json.loads(path.read_text())
+    result().write(tmp_path / FILE)
+    document = json.loads((tmp_path / FILE).read_text())
     assert document["chosen"] == "entropy_bound_kept 0.2"
     assert [one["frontier"] for one in document["rows"]] == [False, True, False, True]
     assert document["rows"][3]["variation"] == {"t_max": 1.0, "t_min": 0.8}
     assert document["rows"][1]["difference"] == -0.001
-    for spoilt in (
-        {"version": 1},
-        {"rows": []},
-        {"rows": [document["rows"][0] | {"rule": "other"}]},
-        {"rows": [document["rows"][0] | {"variation": {"t_max": -1.0}}]},
-        {"rows": [document["rows"][0] | {"variation": [1]}]},
-        {"rows": [document["rows"][0] | {"better": 901}]},
-        {"rows": [document["rows"][0] | {"steps": "4"}]},
-        {"rows": 5},
-        {"margin": True},
-    ):
-        path.write_text(json.dumps(document | spoilt))
-        with pytest.raises(SafelightError, match="run safelight tune again"):
-            read_result(path)
 
 
 def test_the_choice_becomes_a_preset_and_is_changed_by_a_later_one(tmp_path: Path) -> None:

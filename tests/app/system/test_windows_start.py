@@ -30,7 +30,7 @@ def test_it_comes_before_the_first_import_of_qt() -> None:
     app = Path(windows_start.__file__).parents[1]
     sources = [path.read_text(encoding="utf-8") for path in (app / "main.py", *sorted((app / "cli").glob("*.py")))]
     with_qt = [source for source in sources if "from PySide6" in source]
-    assert len(with_qt) == 3
+    assert len(with_qt) == 2
     for source in with_qt:
         assert source.index("load_torch_before_qt()") < source.index("from PySide6")
 

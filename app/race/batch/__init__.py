@@ -1,1 +1,0 @@
-"""Races over many prompts: figures with intervals, a plot and the single answers."""
