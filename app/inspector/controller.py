@@ -19,7 +19,6 @@ from app.inspector.run_catalog import RECENT, Listed, RunCatalog
 from app.inspector.run_keeping import RunKeeping
 from app.inspector.run_lists import first_offers, other_offers, run_tree
 from app.inspector.run_pictures import RunPictures
-from app.inspector.thought.noising import Noising
 from app.inspector.words import Piece
 from app.player.player import Player
 from app.state.run.comparison import asked
@@ -65,8 +64,6 @@ class InspectorController(QObject):
         self.going_on.began.connect(self._began)
         self.going_on.grown.connect(self._grow)
         self.going_on.ended.connect(self._ended)
-        self.noising = Noising(context, page.player, page.overview, page.answer.thought, self.going_on)
-        self.noising.made.connect(self._add_fork)
         self.forks.run_chosen.connect(self.open_key)
         self.forks.spans.marked.connect(page.canvas.set_marked)
         page.player.opened.connect(self._opened)
@@ -304,12 +301,6 @@ class InspectorController(QObject):
         self._key(trace)
         self.page.follow_live(trace)
         self.compare.set_other(parent)
-
-    @Slot(object)
-    def _add_fork(self, trace: Recording) -> None:
-        """Adds a fork of the open run to the tree without opening it."""
-        self._key(trace)
-        self._show_tree()
 
     @Slot()
     def _ended(self) -> None:

@@ -17,7 +17,6 @@ from app.inspector.cell.text import RenderedText
 from app.inspector.forks.panel import ForkPanel
 from app.inspector.influence.view import InfluenceView
 from app.inspector.task_view import TaskView
-from app.inspector.thought.view import ThoughtView
 from app.inspector.timeline.order import OrderWords
 from app.inspector.timeline.overview import Overview
 from app.inspector.timeline.plots import Plots
@@ -72,33 +71,29 @@ class ChangeTab(QWidget):
 
 
 class AnswerTab(QWidget):
-    """The text, the task, the order in which it settled, and the thought: what this kind of run has of them."""
+    """The text, the task, and the order in which it settled: what this kind of run has of them."""
 
     def __init__(self, player: Player, overview: Overview) -> None:
         super().__init__()
-        self._player, self._overview = player, overview
+        self._player = player
         self.answers = ReadAnswers(player)
         self.task = TaskView(player)
         self.text = RenderedText(player)
         self.order = OrderWords(player, overview)
         self.plots = Plots(player, overview)
-        self.thought = ThoughtView()
-        parts = (self.answers, self.task, (self.text, 1), self.order, self.plots, self.thought)
+        parts = (self.answers, self.task, (self.text, 1), self.order, self.plots)
         self.area: QScrollArea = scroller(boxed(column_of(*parts, spacing=0)), arrows=False)
         self.setLayout(column_of(self.area))
         self.answers.lit.connect(lambda row: self.area.ensureWidgetVisible(row, 0, SPACE_2))
         player.opened.connect(self._fit)
-        overview.known.connect(self._fit)
         self._fit()
 
     @Slot()
     def _fit(self) -> None:
         """Shows the parts that this kind of run has."""
-        header, order = None if self._player.trace is None else self._player.trace.header, self._overview.order
+        header = None if self._player.trace is None else self._player.trace.header
         is_decision = header is not None and header.decision is not None
         self.answers.setVisible(is_decision)
         self.task.setVisible(header is not None and bool(kind_words(header)))
         for part in (self.order, self.plots):
             part.setVisible(not is_decision)
-        is_free = header is not None and not kind_words(header)
-        self.thought.setVisible(is_free and order is not None and order.has_thought)

@@ -27,7 +27,7 @@ from app.design.tokens import DARKROOM, PAPER
 from app.inspector.canvas.canvas import InspectorCanvas
 from app.inspector.canvas.layers import LAYERS, Seen, heat
 from app.inspector.cell.history import CellHistory
-from app.inspector.page import ANSWER, InspectorPage
+from app.inspector.page import InspectorPage
 from app.inspector.run_cards import Offer
 from app.player.player import NOTHING
 from app.state.run.canvas import CellState
@@ -35,7 +35,7 @@ from app.state.run.replay import NOISE, Frame
 from app.system.i18n import use
 from engine import SKILLS, CanvasVerified, generate, load_model
 from engine.trace import Trace
-from tests.app.inspector.made_up import LENGTH, STEPS, THOUGHT_PIECES, Recorded, run, thought_run
+from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, run
 from tests.app.inspector.test_boards import recorded
 from tests.app.inspector.test_decisions_and_formats import trace_of
 from tests.app.marked import Brackets, unmarked
@@ -505,15 +505,6 @@ def test_the_history_comes_with_a_cell_or_stands_beside_the_map(page):
     page.resize(2200, 1000)
     assert page.cell.history.isVisible()
     assert page.cell.history.x() > page.cell.map.x()
-
-
-def test_the_thought_is_there_only_where_a_run_has_one(page):
-    page.side.setCurrentIndex(ANSWER)
-    page.overview.finish()
-    assert not page.answer.thought.isVisible()
-    page.open_trace(Recorded(thought_run(), THOUGHT_PIECES))
-    page.overview.finish()
-    assert page.answer.thought.isVisible()
 
 
 def test_a_board_has_most_of_a_window(page):
