@@ -23,7 +23,7 @@ examples:
   safelight export assets/traces/sudoku-hard.sltrace /tmp/run.html
   safelight export assets/traces/sudoku-hard.sltrace /tmp/run.gif --no-prompt --speed 8
   safelight export assets/traces/sudoku-hard.sltrace /tmp/step.png --steps 12 --scale 2
-  safelight export assets/traces/sudoku-hard.sltrace /tmp/steps.png --format strip --steps noise,1-3,end
+  safelight export assets/traces/sudoku-hard.sltrace /tmp/steps.gif --steps noise,1-3,end
 """
 
 
@@ -36,7 +36,7 @@ def add(commands: options.Commands) -> None:
     )
     parser.add_argument("trace", type=place, metavar="TRACE", help="a recorded run, or one that was exported as JSON")
     parser.add_argument("out", type=place, metavar="OUT", help="the file to write; its ending chooses the format")
-    parser.add_argument("--format", choices=tuple(FORMATS), help="(default: as OUT ends; .png is one step)")
+    parser.add_argument("--format", choices=tuple(FORMATS), help="(default: as OUT ends)")
     parser.add_argument("--no-prompt", action="store_true", help="leave out the prompt")
     parser.add_argument(
         "--speed",
@@ -54,7 +54,6 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("--tokens", action="store_true", help="show a Sudoku by its tokens instead of as a board")
     parser.add_argument("--raw", action="store_true", help="show the noise instead of the best guesses")
     parser.add_argument("--entropy", action="store_true", help="colour the cells by their entropy")
-    parser.add_argument("--stacked", action="store_true", help="for a strip: from top to bottom")
     parser.set_defaults(run=run)
 
 
@@ -72,7 +71,6 @@ def run(args: argparse.Namespace) -> int:
         scale=args.scale,
         fps=args.speed,
         frames=_frames(trace, args) if format.is_drawn else None,
-        stacked=args.stacked,
     )
     painting = _painting() if format.is_drawn else None
     with terminal.note(f"Writing {out} …"):

@@ -16,13 +16,12 @@ class ExportFormat:
     """A file format.
 
     Args:
-        suffix: the file name's suffix; of two formats with the same one, the first is its default.
+        suffix: the file name's suffix.
         title: the title in English, shown through ``tr``.
         module: the module of ``app.export`` that writes it, imported on use, since most need Qt's painting.
         is_drawn: frames are painted; then frames, theme, view, layer and scale can be chosen.
         is_single: it has only one frame, by default the last.
         is_moving: frames follow each other in time; then the speed can be chosen.
-        has_direction: frames are placed in a row or a column; by default a few of them.
     """
 
     name: str
@@ -32,7 +31,6 @@ class ExportFormat:
     is_drawn: bool = False
     is_single: bool = False
     is_moving: bool = False
-    has_direction: bool = False
 
 
 FORMATS: dict[str, ExportFormat] = {
@@ -42,7 +40,6 @@ FORMATS: dict[str, ExportFormat] = {
         ExportFormat("gif", ".gif", "Animation (GIF)", "gif", is_drawn=True, is_moving=True),
         ExportFormat("mp4", ".mp4", "Video (MP4)", "video", is_drawn=True, is_moving=True),
         ExportFormat("png", ".png", "Picture of one step (PNG)", "pictures", is_drawn=True, is_single=True),
-        ExportFormat("strip", ".png", "Strip of steps (PNG)", "pictures", is_drawn=True, has_direction=True),
         ExportFormat("json", ".json", "Data (JSON)", "json"),
     )
 }

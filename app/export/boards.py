@@ -18,17 +18,17 @@ from app.state.sudoku.solve_frame import SolveFrame, frame
 from app.system.i18n import tr, trn
 from engine import Recording
 
-CELL, CELL_OF_STRIP = 54, 40  # pixels; nine of the first are as wide as the narrowest picture
+CELL = 54  # pixels; nine of the first are as wide as the narrowest picture
 
 
 class Boards:
     """The boards of a run. Without ``prompt`` no cell is marked as given, and there is no verdict."""
 
-    def __init__(self, run: Recording, replay: Replay, *, prompt: bool, strip: bool) -> None:
+    def __init__(self, run: Recording, replay: Replay, *, prompt: bool) -> None:
         self._run, self._replay, self._prompt = run, replay, prompt
         self._found: dict[int, Placed | None] = {}
         self._glyphs = BoardGlyphs()
-        self._geometry = BoardGeometry(0, 0, CELL_OF_STRIP if strip else CELL)
+        self._geometry = BoardGeometry(0, 0, CELL)
 
     @property
     def side(self) -> int:

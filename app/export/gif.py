@@ -41,7 +41,7 @@ def write(run: Recording, path: Path, options: Options) -> Share:
     for share in sheet.measure():
         yield 0.1 * share
     with replacing(path) as unfinished, unfinished.open("wb") as file:
-        pictures = (sheet.image((place,)) for place in places)
+        pictures = (sheet.image(place) for place in places)
         colors = palette(style.theme, entropy=options.layer == "entropy", board=sheet.has_boards)
         for number in _frames(file, pictures, len(places), options, colors):
             yield 0.1 + 0.9 * number / len(places)

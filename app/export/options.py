@@ -11,12 +11,11 @@ from app.state.run.replay import NOISE, Frame, Replay
 from engine import SafelightError, step_number
 
 FPS_LOW, FPS_HIGH = 0.5, 50.0  # GIF times are hundredths of a second; players slow down faster ones
-STRIP_FRAMES = 6  # number of frames of a strip if none are chosen
 
 
 @dataclass(frozen=True)
 class Options:
-    """Export options. ``frames`` are indices in ``Replay.frames``; None for the format's default: all, one or a few."""
+    """Export options. ``frames`` are indices in ``Replay.frames``; None for the format's default: all, or the last."""
 
     format: str = "html"  # a name in ``FORMATS``
     prompt: bool = True  # include the prompt
@@ -27,7 +26,6 @@ class Options:
     scale: int = 1  # pixels of the picture per pixel of the layout, 1 or 2
     fps: float = 5.0  # frames a second of GIF and MP4
     frames: tuple[int, ...] | None = None
-    stacked: bool = False  # arrange a strip from top to bottom instead of left to right
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -67,16 +65,7 @@ def chosen(replay: Replay, options: Options) -> tuple[int, ...]:
         return options.frames[:1] if format.is_single else options.frames
     if format.is_single:
         return (last,)
-    if format.has_direction:
-        return spread(frames_of(replay, replay.blocks - 1), STRIP_FRAMES)
     return tuple(range(last + 1))
-
-
-def spread(places: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """Returns at most ``count`` of the indices, evenly spaced, including the first and the last; one is the last."""
-    if len(places) <= count or count < 2:
-        return places[-1:] if count < 2 else places
-    return tuple(places[round(place * (len(places) - 1) / (count - 1))] for place in range(count))
 
 
 def frames_of(replay: Replay, block: int) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Draws pictures of frames with the app's canvas painter. Knows no clock and no file format but PNG.
 
-A ``PictureSheet`` arranges panels of one size, a frame each, between a heading and a legend. Its size depends only on
-the run and the options, so all frames of a video have the same size.
+A ``PictureSheet`` draws a frame between a heading and a legend. Its size depends only on the run and the options, so
+all frames of a video have the same size.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from engine import Recording, SafelightError, step_number
 from engine.files import replacing
 from engine.tasks.decisions.questions import Decision
 
-SHAPE = 1.6  # preferred width / height of a panel
+SHAPE = 1.6  # preferred width / height of a canvas
 RAGGED = 0.7  # penalty of a last row with gaps, in units of the logarithm of width / height
 LEAST_WIDTH = 520  # logical pixels of a picture, so that the heading fits
 LEGEND_HEIGHT, BAR_HEIGHT = 28, 20
@@ -76,16 +76,12 @@ class PictureStyle:
 
 
 class PictureSheet:
-    """Panels of one size under a heading. Run ``measure``, which reads every frame once, before ``image``."""
+    """Pictures of one size. Run ``measure``, which reads every frame once, before ``image``."""
 
-    def __init__(
-        self, run: Recording, replay: Replay, places: Sequence[int], style: PictureStyle, across: int = 1
-    ) -> None:
+    def __init__(self, run: Recording, replay: Replay, places: Sequence[int], style: PictureStyle) -> None:
         self.run, self.replay, self.places, self.style = run, replay, tuple(places), style
-        self.across = across
-        self.panels = 1
         self._glyphs = _Glyphs(_exactly(canvas_font(), TEXT_CANVAS))
-        self._boards = Boards(run, replay, prompt=style.prompt, strip=across > 1)
+        self._boards = Boards(run, replay, prompt=style.prompt)
         self._glyph_of_token: dict[int, Glyph] = {}
         self._texts: set[str] = set()
         self._blocks: dict[int, tuple[int, tuple[int, ...]]] = {}  # by block: number of cells, line ends
@@ -120,14 +116,12 @@ class PictureSheet:
         self._columns = max((shapely(*self._blocks[index], *cell) for index in tokens), default=1)
         cells = self._columns * (cell[0] + GAP) - GAP + 2 * MARGIN if tokens else 0
         board = self._boards.side + 2 * MARGIN if len(tokens) < len(self._blocks) else 0
-        self._panel_width = max(cells, board, LEAST_WIDTH if self.across == 1 else 0)
-        whole = self.across * (self._panel_width - MARGIN) + MARGIN
-        self.width = max(whole, LEAST_WIDTH)
+        self.width = max(cells, board, LEAST_WIDTH)
         highest = max((self.grid(index).height for index in tokens), default=max(board, 2 * MARGIN))
         highest = max(highest, board)
-        room = self._panel_width - 2 * MARGIN
+        room = self.width - 2 * MARGIN
         self._captions = 1 if self._widest <= room else min(math.ceil(1.2 * self._widest / room), CAPTION_LINES)
-        self._panel_height = highest - 2 * MARGIN + self._captions * CAPTION_HEIGHT
+        self._frame_height = highest - 2 * MARGIN + self._captions * CAPTION_HEIGHT
         self._states = self._legend if tokens else ()
         self._entries = [] if tokens or self.style.layer == "entropy" else self._boards.entries
         widths = [entry_width(entry, QFontMetricsF(self._glyphs.label), int) for entry in self._entries]
@@ -143,19 +137,19 @@ class PictureSheet:
         self._heading_height = MARGIN + sum(height for _text, _font, height, _ink in self._heading)
 
     def grid(self, block: int) -> Geometry:
-        """Returns the layout of a block's cells in its panel, the same in all of its frames."""
+        """Returns the layout of a block's cells in its picture, the same in all of its frames."""
         count, ends = self._blocks[block]
-        return Geometry.from_width(self._panel_width, count, *self._cell, columns=self._columns, ends=ends)
+        return Geometry.from_width(self.width, count, *self._cell, columns=self._columns, ends=ends)
 
     @property
     def top(self) -> int:
-        """Layout pixels above the grid in a picture of one panel; the grid's margin is not included."""
+        """Layout pixels above the grid in a picture; the grid's margin is not included."""
         return self._heading_height + self._captions * CAPTION_HEIGHT - MARGIN
 
-    def size_for(self, panels: int) -> tuple[int, int]:
-        """Returns the width and height in pixels of a picture with ``panels`` panels, both even."""
-        rows = math.ceil(panels / self.across)
-        height = self._heading_height + rows * (self._panel_height + MARGIN) + self._footer.height - MARGIN
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of a picture in pixels, both even."""
+        height = self._heading_height + self._frame_height + self._footer.height
         scale = self.style.scale
         return _even(self.width * scale), _even(height * scale)
 
@@ -208,11 +202,11 @@ class PictureSheet:
         words = [*map(answer_words, answers[:MOST_ANSWERS]), *(["…"] if len(answers) > MOST_ANSWERS else [])]
         return tr("{read} · {what}", read=read, what=tr(", ").join(words))
 
-    def image(self, places: Sequence[int]) -> QImage:
-        """Returns a picture with a panel for each of the frames. Raises SafelightError if it would be too large."""
-        width, height = self.size_for(len(places))
+    def image(self, place: int) -> QImage:
+        """Returns a picture of a frame. Raises SafelightError if it would be too large."""
+        width, height = self.size
         if max(width, height) > LARGEST_SIDE or width * height > LARGEST_PIXELS:
-            raise SafelightError("the picture would be too large; choose fewer steps or half the scale")
+            raise SafelightError("the picture would be too large; choose half the scale")
         image = QImage(width, height, QImage.Format.Format_RGB32)
         image.setDevicePixelRatio(self.style.scale)
         theme = self.style.theme
@@ -222,12 +216,8 @@ class PictureSheet:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)
             self._paint_heading(painter)
-            for number, place in enumerate(places):
-                row, column = divmod(number, self.across)
-                left = column * (self._panel_width - MARGIN)
-                self._paint_panel(painter, place, left, self._heading_height + row * (self._panel_height + MARGIN))
-            bottom = self._heading_height + math.ceil(len(places) / self.across) * (self._panel_height + MARGIN)
-            painter.translate(0, bottom - MARGIN + GAP)
+            self._paint_frame(painter, place)
+            painter.translate(0, self._heading_height + self._frame_height + GAP)
             self._paint_footer(painter)
         finally:
             painter.end()
@@ -250,13 +240,13 @@ class PictureSheet:
         for entry, rect in zip(self._entries, self._footer.legend, strict=True):
             paint_entry(painter, entry, rect, theme, int)
 
-    def _paint_panel(self, painter: QPainter, place: int, left: int, top: int) -> None:
+    def _paint_frame(self, painter: QPainter, place: int) -> None:
         block, theme = self.replay.snapshot(place), self.style.theme
         painter.save()
-        painter.translate(left, top)
+        painter.translate(0, self._heading_height)
         painter.setFont(_exactly(ui_font(), TEXT_SMALL))
         painter.setPen(color(theme.faint_ink))
-        room = QRect(MARGIN, 0, self._panel_width - 2 * MARGIN, self._captions * CAPTION_HEIGHT - 8)
+        room = QRect(MARGIN, 0, self.width - 2 * MARGIN, self._captions * CAPTION_HEIGHT - 8)
         painter.drawText(room, _CAPTION, self.caption(place))
         painter.translate(0, self._captions * CAPTION_HEIGHT - MARGIN)
         shown = self._boards.frame(place) if self._is_board(block.block_index) else None
@@ -377,18 +367,17 @@ def _even(pixels: int) -> int:
 
 
 def write(run: Recording, path: Path, options: Options) -> Share:
-    """Writes one frame, or a strip of several, as PNG; yields the share done.
+    """Writes one frame as PNG; yields the share done.
 
     Raises:
         SafelightError: there is no such frame, the picture would be too large, or the file cannot be written.
     """
     replay = Replay(run)
     places = chosen(replay, options)
-    across = 1 if options.stacked else len(places)
-    sheet = PictureSheet(run, replay, places, PictureStyle.of(options), across)
+    sheet = PictureSheet(run, replay, places, PictureStyle.of(options))
     for share in sheet.measure():
         yield 0.5 * share
-    image = sheet.image(places)
+    image = sheet.image(places[0])
     with replacing(path) as unfinished:
         if not image.save(str(unfinished), "PNG"):  # type: ignore[call-overload]
             # Qt gives no reason; writing data raises the error.

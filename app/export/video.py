@@ -40,11 +40,11 @@ def write(run: Recording, path: Path, options: Options) -> Share:
     repeats = max(0, math.ceil(END_SECONDS * options.fps) - 1)
     shown = [*places, *places[-1:] * repeats]
     with replacing(path) as unfinished, tempfile.TemporaryFile() as complaints:
-        encoder = _start(_command(program, sheet.size_for(1), options.fps, unfinished), complaints)
+        encoder = _start(_command(program, sheet.size, options.fps, unfinished), complaints)
         feeder = _Feeder(encoder)
         try:
             for number, place in enumerate(shown, start=1):
-                picture = pixels(sheet.image((place,)))
+                picture = pixels(sheet.image(place))
                 while not feeder.take(picture):
                     yield 0.1 + 0.85 * (number - 1) / len(shown)
                 yield 0.1 + 0.85 * number / len(shown)

@@ -81,7 +81,6 @@ class ExportDialog(QDialog):
         self.view.setCurrentIndex(0 if self._player.calm else 1)
         self.layer = _choice(tr("Layer"), [("state", tr("State")), ("entropy", tr("Entropy"))])
         self.scale = _choice(tr("Scale"), [(1, "1×"), (2, "2×")])
-        self.direction = _choice(tr("Direction"), [(False, tr("Side by side")), (True, tr("One under another"))])
         self.fps = RealBox()
         self.fps.setRange(FPS_LOW, FPS_HIGH)
         self.fps.setDecimals(1)
@@ -125,7 +124,6 @@ class ExportDialog(QDialog):
             (tr("View"), self.view),
             (tr("Layer"), self.layer),
             (tr("Scale"), self.scale),
-            (tr("Direction"), self.direction),
             (tr("Speed"), self.fps),
         )
         self._controls = [control for _words, control in rows] + [self.prompt]
@@ -155,7 +153,6 @@ class ExportDialog(QDialog):
             self.view: drawn and not (self._has_board and self.board.currentData()),
             self.layer: drawn,
             self.scale: drawn,
-            self.direction: format.has_direction,
             self.fps: format.is_moving,
         }
         for control, visible in shown.items():
@@ -188,7 +185,6 @@ class ExportDialog(QDialog):
             scale=self.scale.currentData(),
             fps=self.fps.value(),
             frames=self._frames() if self._format.is_drawn else None,
-            stacked=self.direction.currentData(),
         )
 
     def _frames(self) -> tuple[int, ...] | None:

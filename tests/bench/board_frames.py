@@ -89,7 +89,7 @@ def picture(run: Recording, *, board: bool) -> dict[str, float]:
     sheet = PictureSheet(run, replay, range(len(replay.frames)), PictureStyle(DARKROOM, board=board))
     for _ in sheet.measure():
         pass
-    return timed(lambda place: sheet.image((place,)), range(len(replay.frames)))
+    return timed(lambda place: sheet.image(place), range(len(replay.frames)))
 
 
 def main() -> int:

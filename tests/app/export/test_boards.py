@@ -79,13 +79,13 @@ def test_a_picture_is_the_board_with_its_verdict(run: Recording) -> None:
     assert sheet.caption(4).split(" · ")[1] == f"accepted {shown(run, 4).accepted} of 81"
     assert sheet.caption(last) == "48 steps · Not solved: 15 of 53 blanks wrong."
     givens = [sign.isdigit() and sign != "0" for sign in shown(run, 0).puzzle]
-    assert grounds(sheet.image((last,)), sheet.top + MARGIN, DARKROOM) == givens
+    assert grounds(sheet.image(last), sheet.top + MARGIN, DARKROOM) == givens
     tokens = measured(run, board=False)
     assert not tokens.has_boards
     assert tokens.caption(last).endswith("89 of 96 are text")
     hidden = measured(run, prompt=False)
     assert "Not solved" not in hidden.caption(last)
-    assert not any(grounds(hidden.image((last,)), hidden.top + MARGIN, DARKROOM))
+    assert not any(grounds(hidden.image(last), hidden.top + MARGIN, DARKROOM))
 
 
 @pytest.mark.usefixtures("qapp")

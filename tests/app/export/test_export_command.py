@@ -11,6 +11,7 @@ from PIL import Image
 
 from app.cli import export
 from app.cli.options import Parser
+from app.design.tokens import PAPER
 from app.export.boards import CELL
 from app.system.memory_use import size
 from engine import SafelightError, Trace, gallery
@@ -72,9 +73,9 @@ def test_options(trace: str, several: Trace, tmp_path: Path) -> None:
     with Image.open(tmp_path / "run.gif") as image:
         assert image.n_frames == 3
         assert image.info["duration"] == 100
-    call(trace, str(tmp_path / "s.png"), "--format", "strip", "--stacked", "--raw", "--entropy", "--theme", "paper")
-    with Image.open(tmp_path / "s.png") as image:
-        assert image.height > image.width
+    call(trace, str(tmp_path / "step"), "--format", "png", "--raw", "--entropy", "--theme", "paper")
+    with Image.open(tmp_path / "step") as image:
+        assert image.convert("RGB").getpixel((0, 0)) == tuple(bytes.fromhex(PAPER.surface_sunken[1:]))
 
 
 @pytest.mark.parametrize(

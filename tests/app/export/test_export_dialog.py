@@ -83,13 +83,11 @@ def test_shows_what_matters_to_the_format(opened: Opened) -> None:
         shown[format] = (
             dialog.theme.isVisible(),
             dialog.fps.isVisible(),
-            dialog.direction.isVisible(),
             dialog.prompt.isVisible(),
         )
-    assert shown["html"] == shown["json"] == (False, False, False, True)
-    assert shown["gif"] == shown["mp4"] == (True, True, False, True)
-    assert shown["png"] == (True, False, False, True)
-    assert shown["strip"] == (True, False, True, True)
+    assert shown["html"] == shown["json"] == (False, False, True)
+    assert shown["gif"] == shown["mp4"] == (True, True, True)
+    assert shown["png"] == (True, False, True)
     pick(dialog.format, "gif")
     assert dialog.file.text().endswith(".gif")
 

@@ -1,4 +1,4 @@
-"""GIF, MP4, PNG and strips: as many frames and pixels as asked for, and really drawn."""
+"""GIF, MP4, PNG: as many frames and pixels as asked for, and really drawn."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from PIL import Image
 from PySide6.QtWidgets import QApplication
 
 from app.design.tokens import DARKROOM, PAPER
-from app.export import video
+from app.export import pictures, video
 from app.export.gif import as_pillow
-from app.export.options import Options, chosen, frames_of, parse_steps, spread
+from app.export.options import Options, chosen, frames_of, parse_steps
 from app.export.pictures import PictureSheet, PictureStyle, shapely, wrap
 from app.state.run.replay import Replay
 from engine import SafelightError, Trace
@@ -68,7 +68,7 @@ def test_gif_frames_are_the_pictures(layer: Any, real: Trace, tmp_path: Path) ->
     with Image.open(whole(real, tmp_path / "run.gif", options)) as image:
         for place in (0, 3, len(replay.frames) - 1):
             image.seek(place)
-            wanted = np.asarray(as_pillow(sheet.image((place,)))).astype(int)
+            wanted = np.asarray(as_pillow(sheet.image(place))).astype(int)
             found = np.asarray(image.convert("RGB")).astype(int)
             assert found.shape == wanted.shape
             assert np.abs(found - wanted).max() < 48  # a palette of 256
@@ -149,23 +149,12 @@ def test_png_without_frames_is_the_last(real: Trace, tmp_path: Path) -> None:
     assert one != whole(real, tmp_path / "first.png", Options("png", frames=(0,))).read_bytes()
 
 
-def test_strips_lie_side_by_side_or_one_under_another(large: Trace, tmp_path: Path) -> None:
-    def size(**changes: Any) -> tuple[int, int]:
-        path = whole(large, tmp_path / "strip.png", Options("strip", **changes))
-        with Image.open(path) as image:
-            assert len(image.convert("RGB").getcolors(1 << 24)) > 20
-            return image.size
-
-    one, across, down = size(frames=(5,)), size(frames=(0, 5, 49)), size(frames=(0, 5, 49), stacked=True)
-    assert across[0] > 2.5 * one[0]
-    assert across[1] < 1.2 * one[1]
-    assert down[1] > 2 * one[1]
-    assert down[0] <= 1.5 * one[0]
-
-
-def test_a_picture_that_no_program_opens_is_refused(large: Trace, tmp_path: Path) -> None:
+def test_a_picture_that_no_program_opens_is_refused(
+    large: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pictures, "LARGEST_SIDE", 1000)
     with pytest.raises(SafelightError, match="too large"):
-        whole(large, tmp_path / "strip.png", Options("strip", scale=2, frames=tuple(range(30))))
+        whole(large, tmp_path / "step.png", Options("png", scale=2))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -174,7 +163,7 @@ def test_hostile_pieces_and_prompts_are_drawn(hostile: Trace, tmp_path: Path) ->
         whole(hostile, tmp_path / "step.png", Options("png", frames=(place,), calm=False, layer="entropy"))
 
 
-@pytest.mark.parametrize("format", ["html", "gif", "mp4", "png", "strip", "json"])
+@pytest.mark.parametrize("format", ["html", "gif", "mp4", "png", "json"])
 def test_the_prompt_is_left_out_everywhere(format: Any, several: Trace, tmp_path: Path) -> None:
     secret = "Zanzibar's \u201csecret\u201d recipe"
     header = several.header
@@ -221,8 +210,6 @@ def test_frames_by_words(several: Trace) -> None:
             parse_steps(wrong, replay, 0)
     with pytest.raises(SafelightError, match="there is no block 9"):
         frames_of(replay, 8)
-    assert spread(tuple(range(48)), 6) == (0, 9, 19, 28, 38, 47)
-    assert spread((1, 2), 6) == (1, 2)
 
 
 def test_options_are_checked() -> None:

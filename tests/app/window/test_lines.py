@@ -119,7 +119,7 @@ def check_picture(trace: Any, tmp_path: Path) -> None:
     grid = sheet.grid(0)
     assert [grid.starts[row + 1] - grid.starts[row] for row in range(4)] == [len(line) + 1 for line in LINES[:4]]
     with Image.open(tmp_path / "run.gif") as film:
-        assert film.size == sheet.size_for(1)
+        assert film.size == sheet.size
         film.seek(1)
         frame = film.convert("RGB")
     top = sheet.top
