@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.cli import options, terminal
 from app.cli.options import number, place
-from app.export import FORMATS, json
+from app.export import FORMATS
 from app.export.options import FPS_HIGH, FPS_LOW, Options, format_of, frames_of, parse_steps
 from app.export.run import Share, export
 from app.state.run.replay import Replay
@@ -34,7 +34,7 @@ def add(commands: options.Commands) -> None:
         description="Turn a recorded run into a page that replays it, a GIF, an MP4, a PNG, or JSON.",
         epilog=EPILOG,
     )
-    parser.add_argument("trace", type=place, metavar="TRACE", help="a recorded run, or one that was exported as JSON")
+    parser.add_argument("trace", type=place, metavar="TRACE", help="a recorded run")
     parser.add_argument("out", type=place, metavar="OUT", help="the file to write; its ending chooses the format")
     parser.add_argument("--format", choices=tuple(FORMATS), help="(default: as OUT ends)")
     parser.add_argument("--no-prompt", action="store_true", help="leave out the prompt")
@@ -60,7 +60,7 @@ def add(commands: options.Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     out = Path(args.out)
     format = FORMATS[args.format] if args.format else format_of(out)
-    trace = _open(Path(args.trace))
+    trace = open_trace(Path(args.trace))
     options = Options(
         format=format.name,
         prompt=not args.no_prompt,
@@ -89,12 +89,6 @@ def _finish(work: Share) -> str:
             next(work)
         except StopIteration as end:
             return str(end.value)
-
-
-def _open(path: Path) -> Recording:
-    if path.suffix.lower() == ".json":
-        return json.read(path)
-    return open_trace(path)
 
 
 def _frames(trace: Recording, args: argparse.Namespace) -> tuple[int, ...] | None:

@@ -1,4 +1,4 @@
-"""Writes a run as JSON and reads it back, without loss of recorded data. Knows no Qt.
+"""Writes a run as JSON, without loss of recorded data. Knows no Qt.
 
 The file, version 1, is one object with these parts, in this order:
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -28,57 +28,11 @@ from numpy.typing import NDArray
 
 from app.export.options import Options
 from app.export.run import Share, header_of
-from engine import (
-    CanvasCommitted,
-    CanvasStarted,
-    CanvasVerified,
-    Event,
-    GenerationFinished,
-    PrefillFinished,
-    PrefixPinned,
-    Recording,
-    Reply,
-    SafelightError,
-    SlotsRead,
-    StepFinished,
-    TextArrived,
-    Trace,
-    TraceHeader,
-    TryEnded,
-)
-from engine.errors import quoted
-from engine.files import parse_json, read_text, replacing
-from engine.trace import Draft
-from engine.trace.codec import Codec
-from engine.trace.format import MOST_TOKENS, RecordBudget
-from engine.trace.index import Order
-from engine.trace.texts import tokens_of
+from engine import Event, Recording
+from engine.files import replacing
 
 FORMAT = "safelight-run"
 VERSION = 1
-MOST_BYTES = 64 * 2**20  # of a file to read; for longer runs there is the trace
-MOST_VALUES = 4_000_000
-KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (
-        PrefillFinished,
-        CanvasStarted,
-        StepFinished,
-        PrefixPinned,
-        CanvasVerified,
-        TryEnded,
-        SlotsRead,
-        CanvasCommitted,
-        TextArrived,
-        GenerationFinished,
-    )
-}
-MASKS = {"pinned_mask", "accepted_mask", "doubtful"}
-FLOATS = {"entropy", "top_probabilities", "probabilities"}
-LABELS: dict[str, Callable[[Any], Any]] = {  # fields with one item per question
-    "logprobs": lambda value: np.array(_floats(value), dtype=np.float32),
-    "argmax_is_label": bool,
-}
 
 
 def write(run: Recording, path: Path, options: Options) -> Share:
@@ -151,97 +105,3 @@ def _shortest(values: NDArray[np.float32]) -> list[Any]:
 
 def _finite(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
-
-
-def read(path: Path) -> Trace:
-    """Reads a run from its JSON file into memory.
-
-    Raises:
-            SafelightError: the file cannot be read, is damaged, or is from another program or version of Safelight.
-    """
-    raw = parse_json(read_text(path, MOST_BYTES), str(path), values=MOST_VALUES, surrogates=True)
-    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
-        raise SafelightError(f"{path.name} is not a run of Safelight's. Choose a run that Safelight exported")
-    version = raw.get("version")
-    if version != VERSION:
-        raise SafelightError(f"{path.name} is of another version of Safelight ({quoted(version)}). Update Safelight")
-    try:
-        return _run(raw)
-    except Exception as fault:  # an untrusted file can cause any error
-        raise SafelightError(f"{path.name} is damaged ({quoted(str(fault), 200)}). Export the run again") from None
-
-
-def _run(raw: dict[str, Any]) -> Trace:
-    header, _unknown = TraceHeader.from_json(json.dumps(raw["header"]).encode())
-    pieces = {int(token): str(piece) for token, piece in raw["pieces"].items()}
-    special = frozenset(int(token) for token in raw["special"])
-    events = [_read_event(item) for item in raw["events"]]
-    _check(events, header)
-    whole = Draft.from_events(events, header.config.eos_token_ids).tokens()
-    reply = Reply(str(raw["text"]), str(raw["thinking"]))
-
-    def decode(tokens: Iterable[int]) -> Reply:
-        read = list(tokens)
-        if read == whole:
-            return reply
-        return Reply("".join(pieces.get(token, f"<{token}>") for token in read if token not in special))
-
-    trace = Trace(
-        header=header,
-        piece=lambda token: pieces.get(token, f"<{token}>"),
-        is_special=special.__contains__,
-        decode=decode,
-    )
-    for event in events:
-        trace.append(event)
-    if raw["failure"]:
-        trace.fail(str(raw["failure"]))
-    return trace
-
-
-def _check(events: Sequence[Event], header: TraceHeader) -> None:
-    """Raises ValueError if events are not a run: wrong order, wrong shape or a token outside the vocabulary."""
-    first = next((event for event in events if isinstance(event, CanvasStarted)), None)
-    length = header.canvas_length or (0 if first is None else len(first.canvas))
-    codec, order, budget = Codec.for_header(header), Order(header.parent is not None), RecordBudget()
-    codec = dataclasses.replace(codec, length=length)
-    for event in events:
-        kind, payload, block, step = codec.encode(event)
-        if order.is_over or not (order.allows(kind, block, step) and budget.allows(kind, len(payload), block, step)):
-            raise ValueError("its events are in no order that a run has")
-        if isinstance(event, CanvasCommitted) and event.text_length > len(event.tokens):
-            raise ValueError("its text is longer than its canvas")
-        if isinstance(event, CanvasStarted | PrefixPinned | CanvasVerified | TryEnded | SlotsRead):
-            codec.decode(kind, payload, block, step)  # validates the values
-        for tokens in tokens_of(event):
-            if tokens.size and not 0 <= int(tokens.min()) <= int(tokens.max()) < (codec.vocab_size or MOST_TOKENS):
-                raise ValueError("it has a token that is not in the vocabulary")
-
-
-def _read_event(raw: dict[str, Any]) -> Event:
-    kind = KINDS[raw["kind"]]
-    values: dict[str, Any] = {}
-    for each in dataclasses.fields(kind):
-        if each.name not in raw and each.default is not dataclasses.MISSING:  # written by an older version
-            continue
-        value = raw[each.name]
-        if each.name in LABELS:
-            values[each.name] = tuple(LABELS[each.name](one) for one in value)
-        elif isinstance(value, list):
-            values[each.name] = _array(each.name, value)
-        else:
-            values[each.name] = float(value) if each.type == "float" else value
-    event: Event = kind(**values)
-    return event
-
-
-def _array(name: str, value: list[Any]) -> NDArray[Any]:
-    if name in MASKS:
-        return np.array(value, dtype=np.bool_)
-    if name in FLOATS:
-        return np.array(_floats(value), dtype=np.float32)
-    return np.array(value, dtype=np.int32)
-
-
-def _floats(value: Any) -> Any:
-    return [_floats(item) for item in value] if isinstance(value, list) else float(value)

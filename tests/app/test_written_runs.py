@@ -17,7 +17,6 @@ from app.chat.words import figures_line, status_line
 from app.cli.watch import MASK
 from app.cli.watch import canvas as drawn
 from app.cli.watch import status as watched
-from app.export import json as run_json
 from app.export.options import Options
 from app.inspector.story_words import caption, doubts_in_words, end_in_short
 from app.inspector.timeline.overview import figures_of
@@ -90,9 +89,6 @@ def test_it_is_kept_and_sent_bit_for_bit(tmp_path: Path, name: str) -> None:
     assert all(map(same, file.events, trace.events))
     assert len(file.events) == len(trace.events)
     assert OPENING.unpack((tmp_path / "run.sltrace").read_bytes()[: OPENING.size])[1] == 2
-    for _ in run_json.write(trace, tmp_path / "run.json", Options("json")):
-        pass
-    assert all(map(same, run_json.read(tmp_path / "run.json").events, trace.events))
     codec = Codec.for_header(trace.header)
     records = [encode_event(codec, event) for event in trace.events]
     assert all(same(decode_event(codec, record), event) for record, event in zip(records, trace.events, strict=True))

@@ -1,18 +1,14 @@
-"""Traces of runs without steps: the text as it came, whole, cut or damaged, and as JSON."""
+"""Traces of runs without steps: the text as it came, whole, cut or damaged."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from app.export import json as exported
-from app.export.options import Options
 from engine.config import GenerationConfig
-from engine.errors import SafelightError
 from engine.events import Event, GenerationFinished, PrefillFinished, TextArrived
 from engine.text.reply import Reply
 from engine.trace import ModelIdentity, Trace, TraceHeader, TraceWriter, open_trace
@@ -68,14 +64,9 @@ def test_it_is_read_as_it_was_written(tmp_path: Path, failure: str) -> None:
 def test_why_a_run_ended_is_kept_within_bounds(tmp_path: Path) -> None:
     why = "the answer can no longer follow its format: größer"
     events = [*EVENTS[:-1], dataclasses.replace(EVENTS[-1], reason="length", why=why)]
-    trace = write(tmp_path / "a.sltrace", events)
-    list(exported.write(trace, tmp_path / "a.json", Options()))
-    for read in (open_trace(tmp_path / "a.sltrace", check=True), exported.read(tmp_path / "a.json")):
-        assert [facts(event) for event in read.events] == [facts(event) for event in events]
-    raw = json.loads((tmp_path / "a.json").read_text())
-    del raw["events"][-1]["why"]  # as older versions wrote it
-    (tmp_path / "a.json").write_text(json.dumps(raw))
-    assert vars(exported.read(tmp_path / "a.json").events[-1])["why"] == ""
+    write(tmp_path / "a.sltrace", events)
+    read = open_trace(tmp_path / "a.sltrace", check=True)
+    assert [facts(event) for event in read.events] == [facts(event) for event in events]
     kind, payload, *_ = Codec(0, 0).encode(EVENTS[-1])
     for more in (b"\xff", b"x" * 1_001):
         with pytest.raises(PayloadError):
@@ -122,26 +113,3 @@ def test_text_and_blocks_do_not_mix() -> None:
     order = Order(is_fork=False)
     assert order.allows(b"PART", -1, -1)
     assert not order.allows(b"CANV", 0, -1)
-
-
-def test_json_loses_nothing(tmp_path: Path) -> None:
-    trace = write(tmp_path / "a.sltrace", EVENTS)
-    list(exported.write(trace, tmp_path / "a.json", Options()))
-    read = exported.read(tmp_path / "a.json")
-    assert [facts(event) for event in read.events] == [facts(event) for event in EVENTS]
-    assert read.reply() == trace.reply()
-
-
-def test_text_of_a_wrong_kind_is_damage(tmp_path: Path) -> None:
-    trace = write(tmp_path / "a.sltrace", EVENTS)
-    list(exported.write(trace, tmp_path / "a.json", Options()))
-    text = (tmp_path / "a.json").read_text()
-    for before, after in (
-        ('"text":"see. "', '"text":7'),
-        ('"counted":2', '"counted":-2'),
-        ('"counted":2', '"counted":"2"'),
-    ):
-        assert before in text
-        (tmp_path / "a.json").write_text(text.replace(before, after))
-        with pytest.raises(SafelightError, match="damaged"):
-            exported.read(tmp_path / "a.json")
