@@ -221,24 +221,6 @@ class PromptScores:
 
 
 @dataclass(frozen=True, eq=False)
-class GapText:
-    """A text that fills a gap. N tokens."""
-
-    tokens: Tokens  # (N,)
-    score: float  # nats: mean log-probability of its tokens and of the first behind the gap; NaN where not known
-    hole: int  # positions that it had on a canvas; 0: it was written behind a prompt
-    steps: int
-    seconds: float  # of the steps, in which others may have been taken, too
-
-
-@dataclass(frozen=True, eq=False)
-class GapFilled:
-    """The texts that were found for a gap, the best first; the run's text is the first one."""
-
-    texts: tuple[GapText, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class Influence:
     """The effect of changing one token of a canvas on the distributions of one step. C positions, K top tokens."""
 

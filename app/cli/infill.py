@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import math
 
 from app.cli import options, running, terminal
 from app.cli.stopping import STOPPED, stopping
 from engine import GAPS, SafelightError
-from engine.config import MOST_CANDIDATES
 from engine.declared import check_real
 from engine.text.outline import Hole, parse, spans
 
@@ -19,7 +17,7 @@ may have a length: [[5 tokens]], [[3 words]]. Models of block diffusion can fill
 
 examples:
   safelight infill "2 4 6 [[...]] 10 12" --max-new-tokens 8
-  safelight infill "Monday, [[...]], Wednesday" --max-new-tokens 16 --candidates 3 --json
+  safelight infill "Monday, [[7 tokens]], Wednesday" --json
   safelight infill --file FILE --model ~/models/qwen2.5-coder.gguf
   safelight infill --prefix-file FILE --suffix-file FILE
 """
@@ -36,11 +34,9 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("--file", metavar="FILE", help="a file that has the text; - reads it from standard input")
     parser.add_argument("--prefix-file", metavar="FILE", help="a file that has the text before the gap")
     parser.add_argument("--suffix-file", metavar="FILE", help="a file that has the text behind the gap")
-    count = options.number("the number of candidates", 1, MOST_CANDIDATES)
-    parser.add_argument("--candidates", type=count, default=1, metavar="N", help="how many texts to write, best first")
     parser.add_argument("--seconds", type=float, metavar="X", help="take no step after so many seconds")
     parser.add_argument("--instruction", default="", metavar="TEXT", help="what to write, to a model that chats")
-    parser.add_argument("--json", action="store_true", help="print one JSON object with the texts and their scores")
+    parser.add_argument("--json", action="store_true", help="print one JSON object with the text")
     options.add_model(parser, GAPS)
     options.add_decoding(parser)
     options.add_sampler(parser)
@@ -64,7 +60,6 @@ def run(args: argparse.Namespace) -> int:
             prefix,
             suffix,
             length=hole_tokens(hole, model.tokenizer.encode_inert),
-            candidates=args.candidates,
             instruction=args.instruction,
             max_tokens=int(changes.get("max_new_tokens", DEFAULT_TOKENS)),
             seconds=args.seconds,
@@ -75,22 +70,14 @@ def run(args: argparse.Namespace) -> int:
         if stop.is_set():
             return STOPPED
     if args.json:
-        texts = [
-            {"text": one.text, "score": _known(one.score), "tokens": one.length, "steps": one.steps} for one in found
-        ]
-        names = running.model_names(model)
-        running.print_json({"prefix": prefix, "suffix": suffix, "texts": texts, "seed": running.seed(args), **names})
-    else:
-        for one in found:
-            terminal.show(one.text)
-    if not found:
+        texts = {"prefix": prefix, "suffix": suffix, "text": None if found is None else found.text}
+        counts = {} if found is None else {"tokens": found.length, "steps": found.steps}
+        running.print_json({**texts, **counts, "seed": running.seed(args), **running.model_names(model)})
+    elif found is not None:
+        terminal.show(found.text)
+    if found is None:
         terminal.say("no text was ready in time; give more seconds, or ask for fewer tokens")
     return 0
-
-
-def _known(score: float) -> float | None:
-    """Returns a score as JSON has it: None where it is not known."""
-    return score if math.isfinite(score) else None
 
 
 def _gap_of(args: argparse.Namespace) -> tuple[str, Hole, str]:

@@ -1,4 +1,4 @@
-"""Plans how a model fills a gap in a text: its prompt, and the canvases on which the gap may be written.
+"""Plans how a model fills a gap in a text: its prompt, and the canvas on which the gap may be written.
 
 *Behind a prompt.* A causal model whose vocabulary has the markers of gaps gets the text before the gap and the text
 behind it in its prompt, and writes the gap behind that.
@@ -7,8 +7,8 @@ behind it in its prompt, and writes the gap behind that.
 the beginning of the model's answer. The canvas begins with a hole; the text behind the gap follows it, pinned, and end
 tokens where that fits as a whole. What does not fit is in the message before the answer, as are other files.
 
-The length of a gap is not known. A model that was trained so pads the rest of one hole, which has a length of
-``GAP_LENGTHS``. Others are given holes of several lengths, and the fillings are compared.
+The hole has the length that is asked for. Where none is, a model that was trained so pads the rest of a hole, which has
+a length of ``GAP_LENGTHS``; others fill all of a hole of ``USUAL_HOLE`` tokens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.config import BLOCK_DIFFUSION, GAP_LENGTHS, SMALLEST_CANVAS, GenerationConfig
+from engine.config import BLOCK_DIFFUSION, GAP_LENGTHS, SMALLEST_CANVAS, USUAL_HOLE, GenerationConfig
 from engine.decoding.names import names_of
 from engine.errors import SafelightError
 from engine.models.model import Model
@@ -28,11 +28,8 @@ from engine.text.tags import closed_thought
 from engine.text.tokenizer import Tokenizer
 
 READS_WHOLE = "bidirectional"  # the decoder of models that read whole texts
-LENGTHS = (4, 8, 16, 32, 64, 128)  # of the holes that are compared, in tokens
 LEAST_SEEN = 16  # tokens of the text behind a gap that a canvas has, if there are so many
-SCORED_BEHIND = 16  # tokens of it whose probability behind a filling counts
 SUFFIX_SHARE = 4  # the text behind a gap takes at most this part of a prompt's positions
-MOST_HOLES = 16  # that are compared
 MARKS = 4  # tokens around a file, at most
 EXTRA_SHARE = 2  # other files, and text that is not on a canvas, take at most this part
 
@@ -50,22 +47,20 @@ class GapCanvas:
 
 @dataclass(frozen=True)
 class GapPlan:
-    """The prompt of a gap, its settings, and its canvases; without any the gap is written behind the prompt.
+    """The prompt of a gap, its settings, and its canvas; without one the gap is written behind the prompt.
 
     Args:
-        head: the first tokens of the text behind the gap.
-        is_padded: the rest of a hole is padding.
+        is_padded: the rest of the hole is padding.
     """
 
     prompt: tuple[int, ...]
     config: GenerationConfig
-    canvases: tuple[GapCanvas, ...] = ()
-    head: tuple[int, ...] = ()
+    canvas: GapCanvas | None = None
     is_padded: bool = False
 
     @property
     def is_masked(self) -> bool:
-        """True if holes begin as masks."""
+        """True if the hole begins as masks."""
         return self.config.decoder == READS_WHOLE
 
 
@@ -80,7 +75,6 @@ def plan_gap(
     gap: TextGap,
     config: GenerationConfig,
     *,
-    lengths: Sequence[int] | None = None,
     length: int | None = None,
     instruction: str = "",
 ) -> GapPlan:
@@ -88,7 +82,6 @@ def plan_gap(
 
     Args:
         config: its ``max_new_tokens`` are the most that the gap may have.
-        lengths: of the holes that are compared, in tokens; None chooses.
         length: exactly so many tokens; None: not known.
         instruction: to the model, in place of ``INSTRUCTION``; only models with a canvas read it.
 
@@ -99,7 +92,7 @@ def plan_gap(
     decoder, answer = names_of(config, model.family.decoders, model.family.default_decoder)
     markers = _markers(model)
     if markers is not None and decoder == answer:
-        if lengths is not None or length is not None:
+        if length is not None:
             raise SafelightError("this model writes a gap token by token; leave out the length")
         return _behind_markers(model, gap, config, markers)
     if decoder != answer or decoder not in (BLOCK_DIFFUSION, READS_WHOLE):
@@ -108,7 +101,7 @@ def plan_gap(
             "diffusion, one that reads whole texts (LLaDA, Dream), or one with fill-in-the-middle tokens "
             "(Qwen2.5-Coder, StarCoder, CodeGemma)"
         )
-    return _on_canvases(model, gap, config.replace(decoder=decoder), lengths, length, instruction or INSTRUCTION)
+    return _on_canvas(model, gap, config.replace(decoder=decoder), length, instruction or INSTRUCTION)
 
 
 def _markers(model: Model) -> GapMarkers | None:
@@ -134,71 +127,44 @@ def _behind_markers(model: Model, gap: TextGap, config: GenerationConfig, marker
     ends = (tokenizer.token_id(token) for token in markers.ends)
     eos = dict.fromkeys((*config.eos_token_ids, *(end for end in ends if end is not None)))
     settings = config.replace(eos_token_ids=tuple(eos), pinned=(), seed_canvas=None, thinking_tokens=None)
-    return GapPlan((*head, *texts[0], *between, *texts[1], *tail), settings, head=tuple(behind[:SCORED_BEHIND]))
+    return GapPlan((*head, *texts[0], *between, *texts[1], *tail), settings)
 
 
-def _on_canvases(
-    model: Model,
-    gap: TextGap,
-    config: GenerationConfig,
-    lengths: Sequence[int] | None,
-    length: int | None,
-    instruction: str,
-) -> GapPlan:
+def _on_canvas(model: Model, gap: TextGap, config: GenerationConfig, length: int | None, instruction: str) -> GapPlan:
     tokenizer, shape, is_masked = model.tokenizer, model.config, config.decoder == READS_WHOLE
     positions = shape.max_position_embeddings
     behind = tokenizer.encode_inert(gap.suffix)
     most = positions // EXTRA_SHARE if is_masked else config.canvas_length or shape.canvas_length
     pads = config.gap_padding and length is None
-    if pads and lengths is None:
-        lengths = _padded_hole(config.max_new_tokens, len(behind), most)
-    holes = _holes(lengths, length, config.max_new_tokens, len(behind), most)
-    largest = max(holes)
-    sizes = [_canvas_length(hole + len(behind) + 1, most, config, is_masked=is_masked, pads=pads) for hole in holes]
-    if is_masked:
-        sizes = [max(sizes)] * len(holes)
+    if length is not None and not 1 <= length <= most:
+        raise SafelightError(f"a gap of this model has 1 to {most} tokens, not {length}")
+    hole = length or (_padded_hole if pads else _usual_hole)(config.max_new_tokens, len(behind), most)
+    size = _canvas_length(hole + len(behind) + 1, most, config, is_masked=is_masked, pads=pads)
     end = config.eos_token_ids[:1] or (config.pad_token_id,)
-    canvases = tuple(
-        GapCanvas(hole, (*behind[: size - hole], *end * (size - hole - len(behind))))
-        for hole, size in zip(holes, sizes, strict=True)
-    )
-    unseen = behind[max(sizes) - largest :]
+    canvas = GapCanvas(hole, (*behind[: size - hole], *end * (size - hole - len(behind))))
+    unseen = behind[size - hole :]
     question = _question(model, gap, instruction, unseen, positions // EXTRA_SHARE)
     before = tokenizer.encode_inert(gap.prefix)
-    room = _room(positions - len(question) - max(sizes), config)
+    room = _room(positions - len(question) - size, config)
     settings = config.replace(
-        canvas_length=max(sizes), smallest_canvas=None if is_masked else config.smallest_canvas or SMALLEST_CANVAS,
-        pinned=(), seed_canvas=None, max_new_tokens=max(sizes), thinking_tokens=None, rescue=False, verify=False,
+        canvas_length=size, smallest_canvas=None if is_masked else config.smallest_canvas or SMALLEST_CANVAS,
+        pinned=(), seed_canvas=None, max_new_tokens=size, thinking_tokens=None, rescue=False, verify=False,
         head_steps=0,
     )  # fmt: skip
     prompt = (*question, *before[max(0, len(before) - room) :])
-    return GapPlan(prompt, settings, canvases, tuple(behind[:SCORED_BEHIND]), pads)
+    return GapPlan(prompt, settings, canvas, pads)
 
 
-def _holes(lengths: Sequence[int] | None, length: int | None, asked: int, behind: int, most: int) -> tuple[int, ...]:
-    """Returns the lengths of holes on canvases of at most ``most`` tokens, with ``behind`` tokens of text to follow.
-
-    Raises:
-        SafelightError: none fits, or one that was asked for does not.
-    """
-    wanted = lengths if length is None else (length,)
-    if wanted is not None:
-        if not wanted or len(wanted) > MOST_HOLES:
-            raise SafelightError(f"give 1 to {MOST_HOLES} lengths of a gap, or none")
-        for hole in wanted:
-            if not 1 <= hole <= most:
-                raise SafelightError(f"a gap of this model has 1 to {most} tokens, not {hole}")
-        return tuple(dict.fromkeys(wanted))
-    seen = most - min(behind, LEAST_SEEN)
-    enough = next((hole for hole in LENGTHS if hole >= asked), LENGTHS[-1])
-    return tuple(hole for hole in LENGTHS if hole <= min(enough, seen)) or (max(1, min(asked, seen)),)
+def _usual_hole(asked: int, behind: int, most: int) -> int:
+    """Returns the length of a hole on a canvas of at most ``most`` tokens, with ``behind`` tokens of text to follow."""
+    return max(1, min(USUAL_HOLE, asked, most - min(behind, LEAST_SEEN)))
 
 
-def _padded_hole(asked: int, behind: int, most: int) -> tuple[int]:
+def _padded_hole(asked: int, behind: int, most: int) -> int:
     """Returns the length of the one hole of a model that pads it, so that the text behind it fits, if it can."""
     enough = next((hole for hole in GAP_LENGTHS if hole >= asked), GAP_LENGTHS[-1])
     fitting = [hole for hole in GAP_LENGTHS if hole <= enough and hole + behind <= most]
-    return (max(fitting, default=min(GAP_LENGTHS[0], most)),)
+    return max(fitting, default=min(GAP_LENGTHS[0], most))
 
 
 def _canvas_length(needed: int, most: int, config: GenerationConfig, *, is_masked: bool, pads: bool) -> int:
@@ -217,7 +183,7 @@ def _question(model: Model, gap: TextGap, instruction: str, unseen: Sequence[int
     """Returns the prompt up to the model's answer: what it shall do, and what it cannot see of the text.
 
     Args:
-        unseen: tokens of the text behind the gap that no canvas has.
+        unseen: tokens of the text behind the gap that the canvas does not have.
         most: tokens of all that is added to the instruction.
     """
     tokenizer, parts = model.tokenizer, [instruction]

@@ -18,7 +18,6 @@ from engine.decoding.protocols import (
     Prefill,
     ReadImages,
     ScoreTokens,
-    Several,
     T,
 )
 from engine.events import Event
@@ -73,9 +72,6 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
                     wanted.positions,
                     wanted.is_causal,
                 )
-        case Several():
-            for one in wanted.passes:
-                perform(model, one)
         case LaunchStep():
             wanted.program.launch(wanted.index)
         case ReadImages():

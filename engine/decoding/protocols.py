@@ -136,17 +136,7 @@ class LaunchStep:
     index: int  # of the step in its canvas
 
 
-SinglePass: TypeAlias = ReadImages | Prefill | ScoreTokens | Denoise | Decode | LaunchStep
-
-
-@dataclass(frozen=True, eq=False)
-class Several:
-    """Passes of one run that do not depend on each other, so that they may be performed at once."""
-
-    passes: tuple[SinglePass, ...]
-
-
-Pass: TypeAlias = SinglePass | Several
+Pass: TypeAlias = ReadImages | Prefill | ScoreTokens | Denoise | Decode | LaunchStep
 Passes: TypeAlias = Generator[Pass, None, T]
 """Yields passes, and returns a ``T``."""
 

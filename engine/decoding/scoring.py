@@ -1,4 +1,4 @@
-"""Scores a prompt, or a text behind one: how likely each of its tokens is by the text before it alone.
+"""Scores a prompt: how likely each of its tokens is by the text before it alone.
 
 The prompt is read causally, as autoregressive decoding reads it, in passes that predict at every row. Every network
 that has that decoder can score, DiffusionGemma included, which reads its text so.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
@@ -50,32 +50,6 @@ def score_prompt(run: Run, most: int) -> Passes[PromptScores | None]:
         shares.append(top.values.cpu().numpy())
     tokens = prompt.to(torch.int32).numpy()
     return PromptScores(tokens, np.concatenate(own), np.concatenate(best), np.concatenate(shares))
-
-
-@torch.inference_mode()
-def score_text(run: Run, tokens: Sequence[int], behind: Sequence[int]) -> Passes[float]:
-    """Returns the mean log-probability, in nats, of tokens behind a run's prompt and of those behind them.
-
-    The cache holds the prompt, at least without its last token; it is cut back to that, and so it is left.
-    """
-    cache, size = run.cache, run.model.config.vocab_size
-    wanted = [*tokens, *behind]
-    if not wanted:
-        return 0.0
-    start = len(run.prompt) - 1
-    cache.truncate(start)
-    ids, found = [int(run.prompt[-1]), *wanted[:-1]], 0.0
-    rows = max(1, min(cache.piece, MOST_LOGITS // size))
-    for place in range(0, len(ids), rows):
-        piece = ids[place : place + rows]
-        read = Decode(torch.tensor(piece), cache, len(piece))
-        yield read
-        cache.record_ids(piece)
-        shares = torch.log_softmax(read.take().float(), dim=-1)
-        following = torch.tensor(wanted[place : place + len(piece)], device=shares.device)
-        found += float(shares.gather(1, following[:, None]).sum())
-    cache.truncate(start)
-    return found / len(wanted)
 
 
 def with_scores(run: Run, most: int, decoding: Iterable[Event | Pass]) -> Iterator[Event | Pass | PromptScores]:

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 
 import torch
 
 from engine.decoding.performing import perform
-from engine.decoding.protocols import BlockDenoiser, Denoise, LaunchStep, Pass, Prefill, Several
+from engine.decoding.protocols import BlockDenoiser, Denoise, LaunchStep, Pass, Prefill
 from engine.decoding.step_batch import launch_together
 from engine.models.diffusion_gemma.joining import Joining, takes_texts
 from engine.models.diffusion_gemma.joint import Rows
@@ -31,9 +30,6 @@ def perform_together(model: BlockDenoiser, passes: Sequence[Pass], performed: Pe
     Raises:
         Exception: whatever one of them failed with. Passes that were not done have changed nothing.
     """
-    if any(isinstance(wanted, Several) for wanted in passes):
-        _perform_parts(model, passes, performed)
-        return
     launches = [wanted for wanted in passes if isinstance(wanted, LaunchStep)]
     plain = [wanted for wanted in passes if isinstance(wanted, Prefill | Denoise)]
     if launches:
@@ -47,21 +43,6 @@ def perform_together(model: BlockDenoiser, passes: Sequence[Pass], performed: Pe
         if not isinstance(other, LaunchStep) and other not in joined:
             perform(model, other)
             performed(other)
-
-
-def _perform_parts(model: BlockDenoiser, passes: Sequence[Pass], performed: Performed) -> None:
-    """Performs passes as ``perform_together``, where some are several; these are done when each part is."""
-    whole = {id(one): wanted for wanted in passes if isinstance(wanted, Several) for one in wanted.passes}
-    left = {id(wanted): len(wanted.passes) for wanted in passes if isinstance(wanted, Several)}
-
-    def done(one: Pass) -> None:
-        wanted = whole.get(id(one), one)
-        left[id(wanted)] = left.get(id(wanted), 1) - 1
-        if not left[id(wanted)]:
-            performed(wanted)
-
-    parts = [wanted.passes if isinstance(wanted, Several) else (wanted,) for wanted in passes]
-    perform_together(model, list(itertools.chain.from_iterable(parts)), done)
 
 
 def _join(model: BlockDenoiser, passes: Sequence[Prefill | Denoise]) -> Sequence[Prefill | Denoise]:

@@ -18,7 +18,6 @@ blocks only. It serves only prompts that are read in the same blocks.
 
 from __future__ import annotations
 
-import copy
 import functools
 import weakref
 from collections.abc import Sequence
@@ -68,11 +67,6 @@ class _LayerCache:
         shape = (1, layer.num_key_value_heads, 0, layer.head_dim)
         self.keys = torch.empty(shape, device=device, dtype=dtype)
         self.values = torch.empty(shape, device=device, dtype=dtype)
-
-    def copy(self) -> _LayerCache:
-        other = copy.copy(self)
-        other.keys, other.values = self.keys.clone(), self.values.clone()
-        return other
 
     def first_seen(self, end: int) -> int:
         """Returns the buffer index of the first token that a canvas after index ``end`` attends to."""
@@ -140,12 +134,6 @@ class KVCache:
         self._owner: weakref.ref[object] | None = None
         self._layers = [_LayerCache(config, layer, device, dtype, piece) for layer in config.layers]
         self._device = device
-
-    def copy(self) -> KVCache:
-        """Returns a cache of the same text, which does not change with this one."""
-        other = copy.copy(self)
-        other._ids, other._layers = list(self._ids), [layer.copy() for layer in self._layers]
-        return other
 
     @property
     def nbytes(self) -> int:

@@ -12,7 +12,7 @@ from engine.catalog import is_embedded
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding.names import FORKING, FORMATTING, INFILLING, MEASURING, require_diffusion
 from engine.errors import SafelightError
-from engine.events import CanvasCommitted, Event, GapFilled, Influence, PromptScores
+from engine.events import CanvasCommitted, Event, Influence, PromptScores
 from engine.service.admission import Admission, CachePool
 from engine.service.backend import RunSteps
 from engine.service.capabilities import Capabilities
@@ -22,7 +22,6 @@ from engine.service.failures import explained
 from engine.service.recorder import Recorder, RunRecord, cancelled
 from engine.service.replies import (
     AdapterChanged,
-    GapAnswered,
     InfluenceMeasured,
     LoadFailed,
     LoadProgress,
@@ -306,10 +305,6 @@ class LocalBackend:
         is_sound = False
         try:
             for item in self.decode(model, task, cache):
-                if isinstance(item, GapFilled):
-                    texts = [(model.tokenizer.decode(one.tokens), one.score) for one in item.texts]
-                    yield GapAnswered(request.run_id, tuple(texts))
-                    continue
                 if isinstance(item, PromptScores):
                     yield PromptScored(request.run_id, item)
                     continue
@@ -379,7 +374,7 @@ class LocalBackend:
 
         unload_adapter(model)
 
-    def decode(self, model: Model, task: RunTask, cache: KVCache) -> Iterable[Event | Pass | PromptScores | GapFilled]:
+    def decode(self, model: Model, task: RunTask, cache: KVCache) -> Iterable[Event | Pass | PromptScores]:
         return decode_task(model, task, cache)
 
 

@@ -14,12 +14,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from engine.config import GenerationConfig
+from engine.config import USUAL_HOLE, GenerationConfig
 from engine.errors import SafelightError
 from engine.forks import Fork
 from engine.text.outline import Hole, Outline
 
-UNKNOWN = 16  # tokens of a hole without a length; a model that was trained so leaves what it does not need as padding
 BEHIND = 4  # a hole begins on the next canvas if less than this part of the canvas is left for the text behind it
 SAMPLE = "The quick brown fox jumps over the lazy dog and runs away."  # 12 words
 
@@ -83,7 +82,7 @@ def _cells(outline: Outline, length: int, padding: int, encode: Encode) -> Cells
         if isinstance(part, str):
             cells += tokens[place]
             continue
-        size = hole_tokens(part, encode) or min(UNKNOWN, length)
+        size = hole_tokens(part, encode) or min(USUAL_HOLE, length)
         behind = len(tokens[place + 1]) if place + 1 < len(tokens) else 0
         left = length - len(cells) % length
         if left < size + min(behind, length // BEHIND) and size <= length and left < length:

@@ -158,14 +158,6 @@ class PromptScored:
 
 
 @dataclass(frozen=True)
-class GapAnswered:
-    """The texts that were found for a gap with their scores, the best first; before the run's last event."""
-
-    run_id: str
-    texts: tuple[tuple[str, float], ...]  # mean log-probability in nats, NaN where not known
-
-
-@dataclass(frozen=True)
 class RunEnded:
     """The last reply of every run, also of one that never began. ``message`` says why it failed, or is empty."""
 
@@ -237,7 +229,7 @@ class BoardEnded:
 
 
 LoadReply = LoadStarted | LoadProgress | ModelLoaded | LoadFailed | MemoryUsed | AdapterChanged
-RunReply = RunStarted | PromptRead | PromptScored | GapAnswered | RunAdvanced | RunEnded | MemoryUsed | TraceNotKept
+RunReply = RunStarted | PromptRead | PromptScored | RunAdvanced | RunEnded | MemoryUsed | TraceNotKept
 RaceReply = RaceLoading | LanePassed | RaceEnded
 BoardReply = BoardAdvanced | BoardEnded
 ServiceReply = LoadReply | RunReply | RaceReply | BoardReply | ModelUnloaded | InfluenceMeasured

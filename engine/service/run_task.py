@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from engine.config import BLOCK_DIFFUSION, GenerationConfig
 from engine.decoding.names import FORKING, FREE_UP_TO_CALLS, INFILLING, formatting, names_of, require_diffusion
 from engine.errors import SafelightError
-from engine.events import Event, GapFilled, PromptScores
+from engine.events import Event, PromptScores
 from engine.service.deciding import NO_INSTRUCTIONS, Deciding, reading_config
 from engine.service.description import count_tokens, deciding_of, prompt_ids
 from engine.service.outlining import outlined
@@ -219,10 +219,10 @@ def with_images(model: Model, task: RunTask) -> Generator[PassWanted, None, RunT
     return None
 
 
-def decode_task(model: Model, task: RunTask, cache: KVCache) -> Iterable[Event | Pass | PromptScores | GapFilled]:
+def decode_task(model: Model, task: RunTask, cache: KVCache) -> Iterable[Event | Pass | PromptScores]:
     """Runs a task; yields its events, and the passes whose results it needs.
 
-    The scores of its prompt come before these, and the texts of a gap before the last event.
+    The scores of its prompt come before these.
     """
     from engine.decoding.gap_filling import Deadline, decode_gap  # torch
     from engine.decoding.generate import decode, decode_fork, decode_infill  # torch
@@ -234,7 +234,7 @@ def decode_task(model: Model, task: RunTask, cache: KVCache) -> Iterable[Event |
     cancel = request.cancel if task.gap is None else Deadline(request.cancel, request.seconds)
     run = Run.from_ids(model, task.ids, request.config, request.seed, cancel, cache, task.answer)
     if task.gap is not None:
-        return decode_gap(run, dataclasses.replace(task.gap, config=request.config), scores=False)
+        return decode_gap(run, dataclasses.replace(task.gap, config=request.config))
     if source is None:
         run = dataclasses.replace(run, changes=request.changes)
     if request.decision is not None and task.layout is not None:

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from engine import Model, infill, load_model
-from engine.service.outlining import UNKNOWN
+from engine.config import USUAL_HOLE
 from engine.tasks import gaps
 from engine.text.outline import INSTRUCTION
 
@@ -33,12 +33,12 @@ def filled(model: Model, gap: gaps.GapExample, seed: int, length: int | None, ro
         gap.prefix,
         gap.suffix,
         length=length,
-        max_tokens=UNKNOWN if rows is None else rows // 2,
+        max_tokens=USUAL_HOLE if rows is None else rows // 2,
         instruction=INSTRUCTION,
         seed=seed,
         config=config,
     )
-    return found[0].text if found else ""
+    return found.text if found else ""
 
 
 def exactness(model: Model, texts: Sequence[gaps.GapExample]) -> dict[str, object]:
@@ -75,7 +75,7 @@ def cancelled(model: Model, gap: gaps.GapExample) -> float:
     cancel, ended = threading.Event(), list[float]()
 
     def ask() -> None:
-        infill(model, gap.prefix, gap.suffix, lengths=(8, 16, 32), seed=1, cancel=cancel)
+        infill(model, gap.prefix, gap.suffix, seed=1, cancel=cancel)
         ended.append(time.perf_counter())
 
     thread = threading.Thread(target=ask)

@@ -62,7 +62,7 @@ class InfillArguments(Strict):
     max_tokens: Annotated[Length | None, Field(description=f"The longest text, in tokens; left out, {GAP_TOKENS}.")] = (
         None
     )
-    length: Annotated[Length | None, Field(description="Exactly so many tokens; left out, the model finds out.")] = None
+    length: Annotated[Length | None, Field(description="Exactly so many tokens; left out, the model's usual.")] = None
 
 
 class SudokuArguments(Strict):

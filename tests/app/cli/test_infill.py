@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import infill as command
 from app.cli.main import main
 from engine import infill, load_model
-from engine.decoding import gap_filling
 from engine.text.gap_markers import MARKERS
 from tests.engine.gap_models import causal_folder
 
@@ -27,17 +25,15 @@ def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
 def test_the_gap_alone_is_printed(capsys: Capture) -> None:
     model = load_model("safelight-gaps")
     config = model.generation_defaults.replace(max_denoising_steps=3)
-    [best] = infill(model, "a ", " b", max_tokens=8, config=config)
-    assert run(capsys, "a [[…]] b", *QUICK)[:2] == (0, best.text + "\n")
-    [exact] = infill(model, "a ", " b", length=3, config=config, seed=4)
+    found = infill(model, "a ", " b", max_tokens=8, config=config)
+    exact = infill(model, "a ", " b", length=3, config=config, seed=4)
+    assert found is not None
+    assert exact is not None
+    assert run(capsys, "a [[…]] b", *QUICK)[:2] == (0, found.text + "\n")
     code, out, _ = run(capsys, "a [[3 tokens]] b", *QUICK, "--seed", "4", "--json")
     read = json.loads(out)
     assert (code, read["prefix"], read["suffix"], read["seed"]) == (0, "a ", " b", 4)
-    assert read["texts"] == [{"text": exact.text, "score": exact.score, "tokens": exact.length, "steps": exact.steps}]
-    _, out, _ = run(capsys, "a [[…]] b", *QUICK, "--candidates", "2", "--json")
-    assert [one["text"] for one in json.loads(out)["texts"]] == [
-        one.text for one in infill(model, "a ", " b", max_tokens=8, config=config, candidates=2)
-    ]
+    assert (read["text"], read["tokens"], read["steps"]) == (exact.text, exact.length, exact.steps)
 
 
 def test_a_file_may_have_the_text_and_a_causal_model_may_write_it(capsys: Capture, tmp_path: Path) -> None:
@@ -49,7 +45,7 @@ def test_a_file_may_have_the_text_and_a_causal_model_may_write_it(capsys: Captur
     some = ("--model", str(folder), "--max-new-tokens", "5", "--json")
     first = run(capsys, "--file", str(whole), *some)[1]
     assert first == run(capsys, "--prefix-file", str(before), "--suffix-file", str(behind), *some)[1]
-    assert json.loads(first)["texts"][0]["tokens"] <= 5
+    assert json.loads(first)["tokens"] <= 5
 
 
 @pytest.mark.parametrize(
@@ -64,7 +60,6 @@ def test_a_file_may_have_the_text_and_a_causal_model_may_write_it(capsys: Captur
         (("[[900 tokens]]",), "a gap of this model has 1 to 64 tokens, not 900"),
         (("--prefix-file", "x"), "give both --prefix-file and --suffix-file"),
         (("[[...]]", "--seconds", "0"), "seconds must be"),
-        (("[[...]]", "--candidates", "17"), "the number of candidates must be a whole number from 1 to 16"),
         (("[[...]]", "--model", "safelight-masked"), "does not see what stands behind a gap"),
     ],
 )
@@ -79,7 +74,3 @@ def test_a_text_that_is_not_ready_in_time_is_none(capsys: Capture) -> None:
     code, out, err = run(capsys, "a [[…]] b", "--seconds", "0.000001")
     assert (code, out) == (0, "")
     assert "no text was ready in time" in err
-
-
-def test_the_bound_of_candidates_is_the_engine_s() -> None:
-    assert command.MOST_CANDIDATES == gap_filling.MOST_CANDIDATES

@@ -13,7 +13,7 @@ from torch import Tensor
 from engine import SafelightError
 from engine.adapters.targets import attach
 from engine.decoding.performing import perform
-from engine.decoding.protocols import Denoise, Pass, Prefill, Several
+from engine.decoding.protocols import Denoise, Pass, Prefill
 from engine.decoding.together import perform_together
 from engine.layers.kv_cache import SLACK
 from engine.models.diffusion_gemma import joining
@@ -201,17 +201,3 @@ def _taken(choice: CoreChoice, seconds: dict[int, float]) -> int:
     count = choice.next()
     choice.took(count, seconds[count])
     return count
-
-
-@pytest.mark.parametrize("seed", range(4))
-@torch.inference_mode()
-def test_several_passes_of_one_run_are_what_each_is_and_done_once(seed: int) -> None:
-    made = network(seed, **WIDE)
-    first, *others = passes = random_passes(made, seed)
-    one, done = Several(tuple(others)), list[Pass]()
-    perform_together(made, [one, first], done.append)
-    assert sorted(map(id, done)) == sorted(map(id, (one, first)))
-    found, plain = outcomes(made, passes), random_passes(made, seed)
-    perform(made, Several(tuple(plain)))
-    for own, other in zip(found, outcomes(made, plain), strict=True):
-        torch.testing.assert_close(own, other, atol=2e-5, rtol=0)

@@ -197,16 +197,3 @@ def test_a_canvas_too_long_for_the_slack_makes_room_once() -> None:
             model.prefill(tokens(count), cache)
             sizes.add(tuple(layer.keys.shape[2] for layer in cache._layers))
     assert len(sizes) == 1
-
-
-@pytest.mark.parametrize("length", [1, WINDOW + 3, 3 * WINDOW])
-def test_a_copy_has_the_text_and_goes_its_own_path(model: DiffusionGemma, length: int) -> None:
-    text, more = tokens(length, 1), tokens(5, 2)
-    cache = filled(model, text)
-    cache.record_ids(text.tolist())
-    copy = cache.copy()
-    assert copy.shared(text.tolist()) == length
-    model.prefill(more, copy)
-    assert (cache.length, copy.length) == (length, length + 5)
-    assert_same_text(model, copy, filled(model, text, more))
-    assert_same_text(model, cache, filled(model, text))

@@ -11,7 +11,7 @@ import pytest
 
 from engine import CanvasCommitted, GenerationConfig, GenerationFinished, StepFinished, infill, open_trace
 from engine.decoding.gap_filling import LATE
-from engine.service import GapAnswered, LocalBackend, RunAdvanced, RunEnded, RunReply, RunRequest, run_alone
+from engine.service import LocalBackend, RunAdvanced, RunEnded, RunReply, RunRequest, run_alone
 from engine.text.gap_markers import MARKERS, GapFile
 from engine.text.output_format import OutputFormat
 from tests.engine.gap_models import causal_folder
@@ -61,14 +61,11 @@ def test_the_run_has_the_gap_s_text_and_nothing_else(name: str, request: pytest.
     end = events[-1]
     assert isinstance(end, GenerationFinished)
     text = model.tokenizer.decode(end.tokens)
-    [best] = infill(model, PREFIX, SUFFIX, max_tokens=8, seed=3, config=wanted.config)
-    assert text == best.text
+    found = infill(model, PREFIX, SUFFIX, max_tokens=8, seed=3, config=wanted.config)
+    assert found is not None
+    assert text == found.text
     rows = [event.tokens[: event.text_length].tolist() for event in events if isinstance(event, CanvasCommitted)]
     assert [token for row in rows for token in row] == end.tokens.tolist()
-    [answered] = [reply for reply in replies if isinstance(reply, GapAnswered)]
-    assert answered.texts[0][0] == text
-    assert replies.index(answered) == len(replies) - 3  # before the last event and the end
-    assert len(answered.texts) == (2 if name == "skills" else 1)  # holes of 4 and 8 tokens
 
 
 def test_its_trace_is_read_as_any_other(skills: LocalBackend) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from engine import SKILLS, CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError
+from engine.config import USUAL_HOLE
 from engine.service import LoadRequest, LocalBackend, ModelLoaded, RunAdvanced, RunEnded, RunRequest, run_alone
-from engine.service.outlining import UNKNOWN, noise_places, outlined
+from engine.service.outlining import noise_places, outlined
 from engine.text.outline import INSTRUCTION, Hole, Outline, parse
 from engine.text.output_format import OutputFormat
 
@@ -48,13 +49,13 @@ def test_lengths_are_counted_in_tokens_or_by_the_tokens_of_a_usual_word() -> Non
     (found,) = cells((Hole(50, "percent", "twelve words"), "x"))
     assert min(found) == 6
     (found,) = cells((Hole(), "x"))
-    assert min(found) == UNKNOWN
+    assert min(found) == USUAL_HOLE
 
 
 def test_a_hole_that_does_not_fit_begins_on_the_next_canvas_with_the_text_behind_it() -> None:
     first, second = cells(("x" * 20, Hole(), "behind"))
     assert [first[at] for at in range(20, 32)] == [0] * 12
-    assert min(second) == UNKNOWN
+    assert min(second) == USUAL_HOLE
     first, second = cells(("x" * 20, Hole(40, "tokens"), "yz"))  # larger than a canvas: it is split
     assert (max(first), min(second)) == (19, 28)
 
@@ -136,9 +137,9 @@ def test_the_answer_is_the_text_with_its_gap_filled(skills: LocalBackend, before
     text = text_of(skills, events)
     assert text.startswith(before)
     assert text.endswith(behind)
-    assert len(text) <= len(before) + len(behind) + UNKNOWN
+    assert len(text) <= len(before) + len(behind) + USUAL_HOLE
     first = next(event for event in events if isinstance(event, CanvasStarted))
-    assert first.pinned_mask.sum() >= min(64 - UNKNOWN, len(before))
+    assert first.pinned_mask.sum() >= min(64 - USUAL_HOLE, len(before))
 
 
 def test_another_seed_fills_the_gap_with_other_noise_and_the_same_repeats_it(skills: LocalBackend) -> None:
