@@ -29,9 +29,8 @@ The answers are probabilities, one for each option, read from one denoising step
 likeliest option, times the share of all probability that is on the options (label_mass in JSON). A low share means that
 the model would rather answer with something else.
 
-A table is a CSV file with a header. --out gets its columns and those of the answers. It is written as OUT.part until it
-is complete; after Ctrl+C, the same command goes on. If a column named like a question, or QUESTION_label, has the right
-answers, it says how many were right.
+A table is a CSV file with a header. --out gets its columns and those of the answers, row by row. If a column named like
+a question, or QUESTION_label, has the right answers, it says how many were right.
 
 For a model on another machine: --model http://HOST:PORT/v1#MODEL, with its key in {options.KEY_VARIABLE}.
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import hashlib
-import io
-import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import TextIO
 
 from app.cli import options, running, terminal
 from app.cli.deciding import Decider, StateResult, deciding
-from app.cli.part_file import PartFile
 from app.cli.stopping import STOPPED, stopping
 from engine import SafelightError
+from engine.files import explained
 from engine.tasks.decisions.forms import answer_to_json
 from engine.tasks.decisions.question_file import QuestionFile, write_question_file
-from engine.tasks.decisions.questions import Question
-from engine.tasks.decisions.results import ANSWER, guarded, header_line, result_columns, result_line
+from engine.tasks.decisions.results import header_line, result_columns, result_line
 from engine.tasks.decisions.table import (
     CsvTable,
     TableRow,
@@ -73,150 +69,99 @@ def check(args: argparse.Namespace) -> None:
         options.require_folder(out)
         if out.resolve() == Path(args.csv).resolve():
             raise SafelightError("--out and --csv are the same file; give --out another name")
+        if out.exists() and not out.is_file():
+            raise SafelightError(f"{out} is not a file. Choose another place")
 
 
 def run(args: argparse.Namespace, asked: QuestionFile) -> int:
     table = read_table(Path(args.csv))
     states = states_of(table, args.state, args.image_column)
-    is_repeated = asked.repeats > 0
-    columns = result_columns(table, asked.questions, is_repeated=is_repeated)
+    columns = result_columns(table, asked.questions, is_repeated=asked.repeats > 0)
     with stopping() as stop, deciding(args, asked, stop, args.image_column is not None) as decider:
         if decider is None:
             terminal.say("stopped")
             return STOPPED
-        job = _Job(args, asked, table, states, columns, decider)
+        job = _Job(args, asked, table, columns, decider)
         if args.out is None:
-            done = job.run(None, 0)
+            job.run(states, None)
         else:
-            made_from = _made_from(asked, table, states, decider)
-            with PartFile(Path(args.out), header_line(columns, table.delimiter), made_from) as part:
-                if part.records:
-                    terminal.say(f"going on after {part.records} of {len(states)} rows")
-                done = job.run(part, part.records)
-                if done == len(states):
-                    lines = _read_back(part, table.delimiter)
-                    part.finish()
-                    job.report(lines)
-    if done < len(states):
-        kept = f"{done} of {len(states)} rows are done"
-        terminal.say(f"stopped; {kept}" + ("" if args.out is None else "; run the same command again to go on"))
+            try:
+                with Path(args.out).open("w", encoding="utf-8", newline="", buffering=1) as file:  # a line at a time
+                    file.write(header_line(columns, table.delimiter))
+                    job.run(states, file)
+            except BrokenPipeError:  # of standard output
+                raise
+            except OSError as error:
+                raise explained(error, Path(args.out)) from error
+    if job.done < len(states):
+        terminal.say(f"stopped; {job.done} of {len(states)} rows are done")
         return STOPPED
+    if args.out is not None and not args.json:
+        job.report()
     if args.save is not None:
         write_question_file(Path(args.save), replace(asked, state=""))
     return 0
 
 
-@dataclass
 class _Job:
     """Decides a table row by row and writes a file, JSON lines, or both."""
 
-    args: argparse.Namespace
-    asked: QuestionFile
-    table: CsvTable
-    states: Sequence[TableState]
-    columns: Sequence[str]
-    decider: Decider
-    decided: int = 0  # number of rows decided by this command
-    problems: int = 0
-    seconds: float = 0.0
+    def __init__(
+        self,
+        args: argparse.Namespace,
+        asked: QuestionFile,
+        table: CsvTable,
+        columns: Sequence[str],
+        decider: Decider,
+    ) -> None:
+        self._args, self._asked, self._table, self._columns, self._decider = args, asked, table, columns, decider
+        labels = [(question.name, label_column(table, question)) for question in asked.questions]
+        self._labels = {name: place for name, place in labels if place is not None}
+        self._verdicts: dict[str, list[bool]] = {name: [] for name in self._labels}  # by question, of labelled rows
+        self._problems = 0
+        self._seconds = 0.0
+        self.done = 0  # rows
 
-    def run(self, part: PartFile | None, done: int) -> int:
-        """Decides the rows after the first ``done``; returns the new number of decided rows.
+    def run(self, states: Sequence[TableState], file: TextIO | None) -> None:
+        """Decides the rows, until the decider stops.
 
         Raises:
-            SafelightError: ``MOST_FAILURES`` consecutive runs failed, so something else is wrong; those rows are not
-                decided.
+            SafelightError: ``MOST_FAILURES`` consecutive runs failed, so something else is wrong.
         """
-        failed: list[tuple[TableRow, StateResult]] = []  # consecutive failures that are not written yet
-        began = time.perf_counter()
-        with terminal.progress(f"Deciding {len(self.states)} rows") as show:
-            show(done / len(self.states))
-            for result in self.decider.decide((state.text, state.pictures) for state in self.states[done:]):
-                row = self.table.rows[done + len(failed)]
-                if result.is_run_failure:
-                    failed.append((row, result))
-                    if len(failed) == MOST_FAILURES:
-                        raise SafelightError(
-                            f"{MOST_FAILURES} rows in a row failed from row {failed[0][0].number} on: {result.problem} "
-                            "Fix it, then run the same command again to go on"
-                        )
-                    continue
-                for one in (*failed, (row, result)):
-                    self._write(part, *one)
-                done += len(failed) + 1
-                failed.clear()
-                show(done / len(self.states))
-            if not self.decider.stop.is_set():
-                for one in failed:
-                    self._write(part, *one)
-                done += len(failed)
-        self.seconds = time.perf_counter() - began
-        return done
+        failed, began = 0, time.perf_counter()  # consecutive failures
+        with terminal.progress(f"Deciding {len(states)} rows") as show:
+            results = self._decider.decide((state.text, state.pictures) for state in states)
+            for row, result in zip(self._table.rows, results, strict=False):
+                self._write(file, row, result)
+                failed = failed + 1 if result.is_run_failure else 0
+                if failed == MOST_FAILURES:
+                    raise SafelightError(f"{failed} rows in a row failed up to row {row.number}: {result.problem}")
+                self.done += 1
+                show(self.done / len(states))
+        self._seconds = time.perf_counter() - began
 
-    def _write(self, part: PartFile | None, row: TableRow, result: StateResult) -> None:
-        answers = () if result.problem else result.answers(self.asked)
-        self.decided += 1
-        self.problems += bool(result.problem)
-        if part is not None:
-            line = result_line(
-                self.table,
-                row,
-                result.problem or answers,
-                len(self.columns),
-                is_repeated=self.asked.repeats > 0,
-            )
-            part.append(line)
-        if self.args.json:
+    def _write(self, file: TextIO | None, row: TableRow, result: StateResult) -> None:
+        answers = () if result.problem else result.answers(self._asked)
+        self._problems += bool(result.problem)
+        for answer in answers:
+            name = answer.question.name
+            right = option_of(answer.question, row.cells[self._labels[name]]) if name in self._labels else None
+            if right is not None:
+                self._verdicts[name].append(right == answer.best)
+        if file is not None:
+            is_repeated = self._asked.repeats > 0
+            found = result.problem or answers
+            file.write(result_line(self._table, row, found, len(self._columns), is_repeated=is_repeated))
+        if self._args.json:
             written = {answer.question.name: answer_to_json(answer) for answer in answers}
             running.print_json({"row": row.number} | ({"answers": written} if written else {"error": result.problem}))
 
-    def report(self, lines: Sequence[Sequence[str]]) -> None:
+    def report(self) -> None:
         """Prints what was decided, and how many answers were right if the table has the right ones."""
-        if self.args.json:
-            return
-        speed = f", {self.decided / self.seconds:.1f} a second" if self.decided and self.seconds else ""
-        print(f"{len(self.states)} rows decided{speed}: {self.args.out}")
-        for question in self.asked.questions:
-            right, of = right_answers(self.table, self.columns, lines, question)
-            if of:
-                print(f"{terminal.printable(question.name)}: {100 * right / of:.1f} % of {of} labelled rows right")
-        if self.problems:
-            terminal.say(f"{self.problems} rows could not be decided; the column error says why")
-
-
-def right_answers(
-    table: CsvTable, columns: Sequence[str], lines: Sequence[Sequence[str]], question: Question
-) -> tuple[int, int]:
-    """Counts the right answers of a finished table, and the rows whose right answer is known."""
-    label = label_column(table, question)
-    if label is None:
-        return 0, 0
-    place = columns.index(question.name + ANSWER)
-    right = of = 0
-    for row, line in zip(table.rows, lines, strict=True):
-        known = option_of(question, row.cells[label])
-        if known is not None and line[place]:
-            of += 1
-            right += line[place] == guarded(question.options[known].name)
-    return right, of
-
-
-def _read_back(part: PartFile, delimiter: str) -> list[list[str]]:
-    """Returns the cells of all records without the header."""
-    return list(csv.reader(io.StringIO(part.done().decode("utf-8-sig"), newline=""), delimiter=delimiter))[1:]
-
-
-def _made_from(asked: QuestionFile, table: CsvTable, states: Sequence[TableState], decider: Decider) -> dict[str, str]:
-    """Returns digests of everything the answers depend on, by names for people; pictures count by their file names
-    only."""
-    model = decider.model
-    return {
-        "table": table.digest,
-        "state, or size of images": _digest([decider.image_tokens, *((one.text, one.picture) for one in states)]),
-        "set of questions, or another way to ask them": _digest(asked.to_json()),
-        "model or adapter": _digest([model.path_or_id, model.fingerprint, model.adapter]),
-    }
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+        print(f"{self.done} rows decided, {self.done / self._seconds:.1f} a second: {self._args.out}")
+        for name, verdicts in self._verdicts.items():
+            if verdicts:
+                share = f"{100 * sum(verdicts) / len(verdicts):.1f} %"
+                print(f"{terminal.printable(name)}: {share} of {len(verdicts)} labelled rows right")
+        if self._problems:
+            terminal.say(f"{self._problems} rows could not be decided; the column error says why")

@@ -6,7 +6,6 @@ Rows are counted as a spreadsheet shows them: the header is row 1.
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import re
 from collections.abc import Iterator, Sequence
@@ -43,13 +42,12 @@ class TableRow:
 
 @dataclass(frozen=True)
 class CsvTable:
-    """A table without its empty rows. ``name`` is its path, ``digest`` that of the file as hex digits."""
+    """A table without its empty rows. ``name`` is its path."""
 
     name: str
     columns: tuple[str, ...]
     rows: tuple[TableRow, ...]
     delimiter: str = ","
-    digest: str = ""
 
     def column(self, name: str) -> int:
         """Returns a column's index.
@@ -104,7 +102,7 @@ def table_from(data: bytes, name: str) -> CsvTable:
         rows.append(TableRow(row.number, cells))
     if not rows:
         raise SafelightError(f"{name} has only a header; add rows")
-    return CsvTable(name, columns, tuple(rows), _shown(delimiter), hashlib.sha256(data).hexdigest())
+    return CsvTable(name, columns, tuple(rows), _shown(delimiter))
 
 
 @dataclass(frozen=True)
