@@ -12,7 +12,7 @@ from app.cli import options, running, terminal
 from app.cli.skill_score import SkillScore, show
 from engine import SIGHT, GenerationConfig
 from engine.pictures import Picture
-from engine.tasks.decisions.examples import DecisionExample, Split
+from engine.tasks.decisions.examples import DecisionExample
 from engine.tasks.decisions.questions import Decision
 from engine.text.message import message_of
 
@@ -55,20 +55,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def decisions(
-    rng: random.Random, split: Split, modes: Sequence[str]
-) -> Iterator[tuple[DecisionExample, tuple[Picture, ...]]]:
+def decisions(rng: random.Random, modes: Sequence[str]) -> Iterator[tuple[DecisionExample, tuple[Picture, ...]]]:
     """Yields decisions about drawings without end: single ones of each kind in turn, joint ones of two questions."""
     from engine.tasks import drawings  # imports Pillow
 
     for mode, kind in itertools.cycle([(mode, kind) for kind in drawings.DECIDED_KINDS for mode in modes]):
         is_joint = mode == "joint"
-        drawn = drawings.sample_decision(rng, split, 2 if is_joint else 1, None if is_joint else kind)
+        drawn = drawings.sample_decision(rng, "test", 2 if is_joint else 1, None if is_joint else kind)
         example = DecisionExample(
             Decision("", tuple(one.question for one in drawn.asked), is_joint=is_joint),
             tuple(one.answer for one in drawn.asked),
             tuple(one.family for one in drawn.asked),
-            (split == "test",) * len(drawn.asked),
+            (True,) * len(drawn.asked),
         )
         yield example, (drawings.picture_of(drawn.scene),)
 

@@ -1,7 +1,6 @@
-"""How often decisions are right, how well calibrated, how many a second: ``python -m tests.bench.decision_quality``.
+"""How often decisions are right, how far to trust them, how many a second: ``python -m tests.bench.decision_quality``.
 
-Asked of a model are held-out examples of what it is taught, singly and jointly. Accuracy and calibration error are
-those of one half of the examples, the temperature is fitted to the other. Of the speed the fastest of some rounds
+Asked of a model are held-out examples of what it is taught, singly and jointly. Of the speed the fastest of some rounds
 counts; it depends on the machine, which is named. Over HTTP ``tests.bench.decisions`` measures it.
 """
 
@@ -33,7 +32,7 @@ from engine.service import (
     run_alone,
 )
 from engine.tasks.decisions import examples as teaching
-from engine.tasks.decisions.calibration import LabelledRead, fit_temperature, reliability
+from engine.tasks.decisions.reliability import measure as measured
 
 FORMS: tuple[teaching.Form, ...] = ("single", "joint")
 ROUNDS = 3
@@ -109,28 +108,24 @@ def scheduled(scheduler: Scheduler, model: LoadedModel, examples: Sequence[teach
 def quality(
     backend: LocalBackend, model: LoadedModel, examples: Sequence[teaching.DecisionExample]
 ) -> dict[str, float]:
-    """Accuracy and calibration error of one half, with a temperature from the other."""
-    halves: tuple[list[LabelledRead], list[LabelledRead]] = ([], [])
-    mass = []
-    for place, example in enumerate(examples):
+    """Accuracy, and how good the probabilities are."""
+    shares, right, mass = [], [], []
+    for example in examples:
         [request] = requests_of(model, [example])
         reads = DecisionReads(example.decision)
         for reply in run_alone(backend, request):
             reads.add(reply)
-        for slot, right, is_held_out in zip(reads.label_reads(), example.answers, example.held_out, strict=True):
+        for slot, answer, is_held_out in zip(reads.label_reads(), example.answers, example.held_out, strict=True):
             if is_held_out:
-                halves[place % 2].append(LabelledRead(slot, right))
+                shares.append(slot[0].probabilities())
+                right.append(answer)
                 mass.append(slot[0].label_mass)
-    temperature = fit_temperature(halves[0])
-    before, after = reliability(halves[1]), reliability(halves[1], temperature)
+    found = measured(shares, right)
     return {
-        "answers": before.examples,
-        "accuracy": before.accuracy,
-        "temperature": temperature,
-        "ece_before": before.ece,
-        "ece_after": after.ece,
-        "brier_before": before.brier,
-        "brier_after": after.brier,
+        "answers": found.examples,
+        "accuracy": found.accuracy,
+        "ece": found.ece,
+        "brier": found.brier,
         "label_mass": sum(mass) / len(mass),
     }
 

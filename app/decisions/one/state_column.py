@@ -16,7 +16,7 @@ from app.pictures.frame import PictureFrame
 from app.settings.fields import RealBox, WholeBox
 from app.state.decisions.sheet import MOST_READS_AGAIN, QuestionSheet
 from app.system.i18n import tr
-from engine.tasks.decisions.calibration import COLDEST, HOTTEST
+from engine.tasks.decisions.answers import COLDEST, HOTTEST
 
 LEAST_STATE = 136  # pixels at 100 %, of the field with its frame: the style sheet sets the height of a field alone
 BOX = 88

@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 from app.state.decisions.drafts import DraftProblem, Kind, QuestionDraft
 from app.system.i18n import tr
-from engine.tasks.decisions.calibration import COLDEST, HOTTEST
+from engine.tasks.decisions.answers import COLDEST, HOTTEST
 from engine.tasks.decisions.question_file import QuestionFile
 from engine.tasks.decisions.questions import MOST_QUESTIONS, MOST_TEXT, Question
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from engine.tasks.decisions.questions import Question
 
 DOUBT = 0.1  # nats: an answer with a larger entropy is read again
+COLDEST, HOTTEST = 0.05, 20.0  # bounds of a temperature
 
 
 @dataclass(frozen=True)

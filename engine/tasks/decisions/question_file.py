@@ -17,7 +17,7 @@ from typing import Any
 from engine import files
 from engine.declared import check_flag
 from engine.errors import SafelightError, quoted
-from engine.tasks.decisions.calibration import checked_temperature
+from engine.tasks.decisions.answers import COLDEST, HOTTEST
 from engine.tasks.decisions.forms import question_to_json, questions_from_json
 from engine.tasks.decisions.questions import MOST_REPEATS, MOST_TEXT, Question
 
@@ -74,7 +74,7 @@ def question_file_from_json(raw: Any) -> QuestionFile:
         _instructions(raw.get("instructions")),
         joint is True,
         _repeats(raw.get("repeats", REPEATS)),
-        checked_temperature(temperature),
+        _temperature(temperature),
         _state(raw.get("state")),
     )
 
@@ -113,6 +113,12 @@ def _instructions(raw: Any) -> str:
     if len(raw or "") > MOST_TEXT:
         raise SafelightError(f"the instructions have {len(raw or '')} characters; at most {MOST_TEXT} are taken")
     return raw or ""
+
+
+def _temperature(raw: Any) -> float:
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or not COLDEST <= raw <= HOTTEST:
+        raise SafelightError(f"the temperature must be a number from {COLDEST} to {HOTTEST:g}, not {quoted(raw)}")
+    return float(raw)
 
 
 def _repeats(raw: Any) -> int:

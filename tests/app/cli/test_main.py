@@ -451,7 +451,7 @@ def test_skills_table(capsys: Capture) -> None:
 def test_held_out_decisions_are_scored_by_what_they_are_about_and_by_how_they_are_asked(capsys: Capture) -> None:
     code, out, err = run(capsys, "skills", "--decisions", "--count", "10", "--seed", "1", "--json")
     record = json.loads(out)
-    stages = ["Deciding, single", "Deciding, joint", "Deciding others, for the temperature"]
+    stages = ["Deciding, single", "Deciding, joint"]
     assert (code, err.splitlines()) == (0, [f"safelight: {stage} …" for stage in stages])
     for way in ("single", "joint"):
         scored = record[way]
@@ -461,12 +461,11 @@ def test_held_out_decisions_are_scored_by_what_they_are_about_and_by_how_they_ar
             assert sum(counts) == scored["count"]
         assert 0 <= scored["accuracy"] <= 1
         assert 0 < scored["label_mass"] <= 1
-        assert scored["ece_after"] <= 1
-    assert 0.05 <= record["temperature"] <= 20
+        assert scored["ece"] <= 1
     table = run(capsys, "skills", "--decisions", "--count", "10", "--seed", "1")[1]
     assert f"{100 * record['joint']['accuracy']:.1f} %" in table
     assert "Yes or no" in table
-    for refused in (["--count", "9"], ["--only", "add"], ["--steps", "3"]):
+    for refused in (["--only", "add"], ["--steps", "3"]):
         code, out, err = run(capsys, "skills", "--decisions", *refused)
         assert (code, out, err.count("\n")) == (2, "", 1)
 
@@ -475,12 +474,12 @@ def test_held_out_decisions_are_scored_by_what_they_are_about_and_by_how_they_ar
 def test_held_out_decisions_about_drawings_are_scored_by_kind(capsys: Capture) -> None:
     code, out, err = run(capsys, "skills", "--drawings", "--decisions", "--count", "12", "--json")
     record = json.loads(out)
-    assert (code, err.count("\n"), record["model"]) == (0, 3, "safelight-sight")
+    assert (code, err.count("\n"), record["model"]) == (0, 2, "safelight-sight")
     groups = record["single"]["groups"]
     assert {name: groups[name]["count"] for name in drawings.DECIDED_KINDS} == dict.fromkeys(drawings.DECIDED_KINDS, 2)
     assert (record["single"]["count"], record["joint"]["count"]) == (12, 12)
     for way in ("single", "joint"):
-        assert 0 <= record[way]["ece_after"] <= 1
+        assert 0 <= record[way]["ece"] <= 1
         assert 0 < record[way]["label_mass"] <= 1
 
 
