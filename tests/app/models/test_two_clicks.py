@@ -85,7 +85,7 @@ def slow(*values: object) -> object:
         (without(16), "No graphics card found · 17.2 GB of memory", "Models run on the processor here."),
         slow(CPU_TORCH, "NVIDIA GeForce RTX 4090, 24 GB · 68.7 GB of memory", "without CUDA. Close"),
         (without(16, "AMD", total_bytes=16 * 2**30), "AMD graphics, 16 GB · 17.2 GB of memory", "through a server"),
-        slow(without(8, "Apple"), "Apple graphics · 8.6 GB of memory", "a Mac's graphics yet"),
+        slow(without(8, "Apple"), "Apple graphics · 8.6 GB of memory", "A Mac's graphics are experimental"),
     ],
 )
 def test_what_is_so_with_the_card_is_said(
