@@ -18,10 +18,10 @@ from typing import Any
 
 import httpx2
 
-from engine.errors import SafelightError, proxy_error
+from engine.errors import SafelightError
 from engine.files import parse_json
 from engine.found import CONFIG_BYTES, FORMS, MODEL_TYPES, Why, form_of, printable
-from engine.hub.client import BODY_BYTES, SECONDS  # which sets what the library sends of this computer
+from engine.hub.client import BODY_BYTES, open_client  # which sets what the library sends of this computer
 from engine.hub.errors import explained
 from engine.hub.record import FILE_BYTES, is_wanted
 from engine.hub_cache import is_repo
@@ -128,12 +128,15 @@ def _answer(hub: str, path: str, cancel: Cancel | None, most: int, asked: dict[s
         if os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE"):
             raise SafelightError(f"{name} forbids it; unset this variable and start again")
     done: SimpleQueue[bytes | Exception] = SimpleQueue()
-    ends, headers = time.monotonic() + ALL_SECONDS, {"User-Agent": "safelight", "Accept-Encoding": "identity"}
+    ends, headers = time.monotonic() + ALL_SECONDS, {"User-Agent": "safelight"}
 
     def ask() -> None:
         body = bytearray()
         try:
-            with _client() as client, client.stream("GET", hub + path, params=asked, headers=headers) as got:
+            with (
+                open_client(max_redirects=5) as client,
+                client.stream("GET", hub + path, params=asked, headers=headers) as got,
+            ):
                 if got.status_code != 200:
                     raise SafelightError(f"{hub} refuses with error {got.status_code}; try again later")
                 for piece in got.iter_raw():
@@ -162,10 +165,3 @@ def _answer(hub: str, path: str, cancel: Cancel | None, most: int, asked: dict[s
     if isinstance(found, httpx2.HTTPError | OSError):
         raise SafelightError(f"the connection to {hub} broke; try again") from found
     raise found
-
-
-def _client() -> httpx2.Client:
-    try:
-        return httpx2.Client(timeout=SECONDS, follow_redirects=True, max_redirects=5)
-    except (ValueError, ImportError, httpx2.InvalidURL):  # without their packages some proxies are not spoken
-        raise proxy_error() from None

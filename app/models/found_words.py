@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from app.models.words import amount
 from app.system.i18n import tr, trn
@@ -27,10 +27,14 @@ def refused_lines(refused: Sequence[FoundModel]) -> list[str]:
     lines = []
     for why in dict.fromkeys(each.why for each in refused):
         models = [each for each in refused if each.why == why]
-        known = list(dict.fromkeys(_named(each) for each in models))
-        more = "; …" if len(known) > NAMED else ""
-        lines.append(_refused_line(why, len(models), "; ".join(known[:NAMED]) + more))
+        lines.append(_refused_line(why, len(models), first_of(map(_named, models))))
     return lines
+
+
+def first_of(names: Iterable[str]) -> str:
+    """Returns the first few of the names, each once, and a mark where there are more."""
+    known = list(dict.fromkeys(names))
+    return "; ".join(known[:NAMED]) + ("; …" if len(known) > NAMED else "")
 
 
 def _named(model: FoundModel) -> str:

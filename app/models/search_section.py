@@ -15,7 +15,7 @@ from app.design.fonts import px
 from app.design.layouts import column_of
 from app.models.catalog_bar import WIDTH
 from app.models.found_section import MORE, SHOWN, ShortRow, drop
-from app.models.found_words import NAMED
+from app.models.found_words import first_of
 from app.models.words import amount
 from app.system.i18n import tr, trn
 
@@ -118,7 +118,6 @@ def found_line(hits: Sequence[Hit], *, is_cut: bool) -> str:
 
 def others_line(others: Sequence[Hit]) -> str:
     """Says what others are that do not load here; empty if there are none."""
-    named = list(dict.fromkeys(hit.detail or tr("no language model") for hit in others))
-    names = "; ".join(named[:NAMED]) + ("; …" if len(named) > NAMED else "")
+    names = first_of(hit.detail or tr("no language model") for hit in others)
     one, many = "{count} other does not load here: {names}", "{count} others do not load here: {names}"
     return trn(one, many, len(others), names=names) if others else ""

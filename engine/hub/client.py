@@ -181,11 +181,20 @@ class Client:
     def _session(self) -> httpx2.Client:
         """Returns the HTTP client that the library uses: nothing is unpacked, and what is no file is bounded."""
         hooks: dict[str, list[Callable[..., Any]]] = {"request": [lambda _: self._check()], "response": [_bound]}
-        plain = {"Accept-Encoding": "identity"}
-        try:
-            return httpx2.Client(event_hooks=hooks, headers=plain, timeout=SECONDS, follow_redirects=True)
-        except (ValueError, ImportError, httpx2.InvalidURL):  # without their packages some proxies are not spoken
-            raise proxy_error() from None
+        return open_client(event_hooks=hooks)
+
+
+def open_client(**options: Any) -> httpx2.Client:
+    """Returns an HTTP client with further ``options`` of httpx2's, which follows redirects and asks for plain answers.
+
+    Raises:
+        SafelightError: the proxy of this computer cannot be used.
+    """
+    plain = {"Accept-Encoding": "identity"}
+    try:
+        return httpx2.Client(headers=plain, timeout=SECONDS, follow_redirects=True, **options)
+    except (ValueError, ImportError, httpx2.InvalidURL):  # without their packages some proxies are not spoken
+        raise proxy_error() from None
 
 
 def _bound(answer: httpx2.Response) -> None:

@@ -145,7 +145,7 @@ class ResponsesWriter:
             "truncation": "disabled",
             "metadata": body.metadata or {},
             "seed": self.plan.request.seed,  # our own field: repeats the answer
-            "usage": _usage(answers) if answers else None,
+            "usage": _usage(answers[-1]) if answers else None,
         }
 
 
@@ -154,10 +154,8 @@ def _shown(tool: ResponseTool) -> dict[str, Any]:
     return {**tool.model_dump(exclude=space), "name": tool.own_name}
 
 
-def _usage(answers: Sequence[ServedAnswer]) -> dict[str, Any]:
-    """Returns the tokens of all runs together."""
-    counts = ((one.prompt_tokens, one.cached_tokens, len(one.tokens), one.reasoning_tokens) for one in answers)
-    return usage_of_items(*map(sum, zip(*counts, strict=True)))
+def _usage(answer: ServedAnswer) -> dict[str, Any]:
+    return usage_of_items(answer.prompt_tokens, answer.cached_tokens, len(answer.tokens), answer.reasoning_tokens)
 
 
 def _why_incomplete(answer: ServedAnswer) -> dict[str, str]:

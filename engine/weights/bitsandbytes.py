@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -39,7 +38,6 @@ STORAGE = {"U8": 1, "BF16": 2, "F16": 2, "F32": 4}  # bytes of a number that hol
 BLOCKS = tuple(32 << power for power in range(8))  # sizes that the library knows
 STATE_BYTES = 4096
 BY_127 = 1 / 127
-Put: TypeAlias = Callable[[Tensor], None]
 
 
 def read_scheme(declared: dict[str, Any], source: str) -> Scheme:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -14,7 +13,7 @@ from engine import load_model
 from engine.quant import Precision
 from tests.engine.golden.test_bitsandbytes import KINDS
 from tests.real import packages
-from tests.real.test_gguf_models import CLOSE, LONG, holds_greedy, logits_of
+from tests.real.test_gguf_models import CLOSE, LONG, holds_greedy, logits_of, save_folder
 
 pytestmark = pytest.mark.real
 
@@ -26,11 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The weights out of the GGUF file in fp32, with their tokenizer."""
     file, made = packages.smollm2_135m(), tmp_path_factory.mktemp("folder")
     theirs = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
-    config = type(theirs.config)(**{k: v for k, v in theirs.config.to_dict().items() if k != "quantization_config"})
-    fresh: Any = type(theirs)(config)
-    fresh.load_state_dict(theirs.state_dict(), assign=True)
-    fresh.save_pretrained(made)
-    AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name).save_pretrained(made)
+    save_folder(file, theirs, made)
     return made
 
 

@@ -96,12 +96,17 @@ def theirs(file: Path) -> PreTrainedModel:
 def folder(file: Path, theirs: PreTrainedModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same weights in fp32 as a model folder that transformers wrote."""
     made = tmp_path_factory.mktemp("folder")
+    save_folder(file, theirs, made)
+    return made
+
+
+def save_folder(file: Path, theirs: PreTrainedModel, made: Path) -> None:
+    """Saves what transformers read of a GGUF file as a model folder in fp32, with the file's tokenizer."""
     config = type(theirs.config)(**{k: v for k, v in theirs.config.to_dict().items() if k != "quantization_config"})
     fresh: Any = type(theirs)(config)
     fresh.load_state_dict(theirs.state_dict(), assign=True)
     fresh.save_pretrained(made)
     AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name).save_pretrained(made)
-    return made
 
 
 @torch.no_grad()

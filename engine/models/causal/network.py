@@ -81,12 +81,6 @@ class CausalNetwork(Network):
         logits: Tensor = self.lm_head(hidden)
         return logits.float()
 
-    @property
-    def head_weight(self) -> Tensor:
-        """The head's matrix (V, H) of a network that is not packed."""
-        weight: Tensor = self.embed_tokens.weight if self.lm_head is None else self.lm_head.weight
-        return weight
-
     def run(
         self,
         ids: Tensor,
