@@ -67,7 +67,6 @@ class _Pass(Structure):
         ("whole", _Rounded),
         ("scores", c_void_p),
         ("low", c_void_p),
-        ("text_rows", c_int64),
         ("most_seen", c_int64),
     ]
 
@@ -173,7 +172,6 @@ class DenseLayers:
         seen: Sequence[Visible],
         buffers: Sequence[tuple[Tensor, Tensor]],
         first_logits: int,
-        text_rows: int,
         most_threads: int,
         row_scales: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
@@ -184,7 +182,6 @@ class DenseLayers:
             seen: for each kind of layer.
             buffers: of each layer, keys and values (1, kv_heads, capacity, D) in bf16 or fp32, with room for T more.
             first_logits: the first row whose logits are computed.
-            text_rows: the first rows that are text, for adapters.
             most_threads: taken unless one is faster.
             row_scales: factors (T,) of the queries, fp32.
 
@@ -230,7 +227,6 @@ class DenseLayers:
             *map(_place, scratch[:4]),
             whole,
             *map(_place, scratch[4:]),
-            text_rows,
             most_seen,
         )
         began = time.perf_counter()

@@ -47,7 +47,6 @@ typedef struct {
     rounded whole;                        /* scratch for `input`; high is NULL if no product needs it */
     float *scores;                        /* scratch: (threads, TILE, most_seen) */
     float *low;                           /* scratch of adapters */
-    int64_t text_rows;                    /* the first that are text */
     int64_t most_seen;                    /* keys, rounded up to a multiple of LANES */
 } pass;
 
@@ -84,7 +83,8 @@ static stage *add_and_norm(const pass *p, stage *at, int has_branch, const matri
 
 /* Multiplies the input by several matrices. */
 static stage *products(const pass *p, stage *at, const matrix *const *of, float *const *to, int count, int64_t skipped) {
-    const operands by = {p->input, &p->whole, p->low, skipped, p->rows - skipped, p->text_rows, p->threads};
+    const int64_t rows = p->rows - skipped; /* all of them text */
+    const operands by = {p->input, &p->whole, p->low, skipped, rows, rows, p->threads};
     return multiply(at, of, to, count, &by);
 }
 

@@ -1,4 +1,7 @@
-"""One layer of a causal transformer: attention, then a gated MLP or experts, in the forms that families have."""
+"""One layer of a causal transformer: attention, then a gated MLP or experts, in the forms that families have.
+
+Every row is text, for adapters.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,6 @@ class CausalAttention(nn.Module):
         mask: Tensor | Reach | None,
         extend: Extend,
         query_scale: Tensor | None,
-        text_rows: int,
     ) -> Tensor:
         """Attends: x (B, T, H), rope two of (T, D), mask (T, S) True where allowed, query_scale (T, 1) -> (B, T, H)."""
         batch, length, _ = x.shape
@@ -57,18 +59,18 @@ class CausalAttention(nn.Module):
         def heads(projected: Tensor) -> Tensor:
             return projected.view(batch, length, -1, self.head_dim).transpose(1, 2)  # (B, heads, T, D)
 
-        queries, keys, values = map(heads, self._projected(x, text_rows))
+        queries, keys, values = map(heads, self._projected(x))
         queries = rotate(self.q_norm(queries), *rope) * self.scale
         if query_scale is not None:
             queries = queries * query_scale
         keys, values = extend(rotate(self.k_norm(keys), *rope), values)
-        return linear(self.o_proj, mix(queries, keys, values, mask), text_rows)
+        return linear(self.o_proj, mix(queries, keys, values, mask), length)
 
-    def _projected(self, x: Tensor, text_rows: int) -> Iterable[Tensor]:
+    def _projected(self, x: Tensor) -> Iterable[Tensor]:
         """Returns queries, keys and values, three of (B, T, heads * D)."""
         if self.is_fused:
-            return torch.split(linear(self.qkv_proj, x, text_rows), self.sizes, dim=-1)
-        return (linear(layer, x, text_rows) for layer in (self.q_proj, self.k_proj, self.v_proj))
+            return torch.split(linear(self.qkv_proj, x, x.shape[-2]), self.sizes, dim=-1)
+        return (linear(layer, x, x.shape[-2]) for layer in (self.q_proj, self.k_proj, self.v_proj))
 
 
 class CausalBlock(nn.Module):
@@ -91,17 +93,16 @@ class CausalBlock(nn.Module):
         mask: Tensor | Reach | None,
         extend: Extend,
         query_scale: Tensor | None,
-        text_rows: int,
     ) -> Tensor:
-        """Runs the layer: x (B, T, H) -> (B, T, H). The first ``text_rows`` of the T are text."""
-        x = x + self._normed(self.self_attn(self.input_layernorm(x), rope, mask, extend, query_scale, text_rows))
-        return x + self._feed_forward(x, text_rows)
+        """Runs the layer: x (B, T, H) -> (B, T, H)."""
+        x = x + self._normed(self.self_attn(self.input_layernorm(x), rope, mask, extend, query_scale))
+        return x + self._feed_forward(x)
 
     def _normed(self, attended: Tensor) -> Tensor:
         return attended
 
-    def _feed_forward(self, x: Tensor, text_rows: int) -> Tensor:
-        out: Tensor = self.mlp(self.post_attention_layernorm(x), text_rows)
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.mlp(self.post_attention_layernorm(x), x.shape[-2])
         return out
 
 
@@ -117,7 +118,7 @@ class SandwichBlock(CausalBlock):
         out: Tensor = self.post_attention_layernorm(attended)
         return out
 
-    def _feed_forward(self, x: Tensor, text_rows: int) -> Tensor:
-        inner = self.mlp(self.pre_feedforward_layernorm(x), text_rows)
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        inner = self.mlp(self.pre_feedforward_layernorm(x), x.shape[-2])
         out: Tensor = self.post_feedforward_layernorm(inner)
         return out

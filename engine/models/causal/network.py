@@ -105,7 +105,7 @@ class CausalNetwork(Network):
         scale = self._query_scale(positions, x.dtype)
         for index, (block, layer) in enumerate(zip(self.layers, self.config.layers, strict=True)):
             extend = unextended if cache is None else cache.writer(index)
-            x = block(x, ropes[layer], near_mask if layer.is_sliding else mask, extend, scale, ids.shape[-1])
+            x = block(x, ropes[layer], near_mask if layer.is_sliding else mask, extend, scale)
         out: Tensor = self.norm(x)
         return out
 
@@ -182,7 +182,7 @@ class CausalNetwork(Network):
         buffers = [cache.buffers(index) for index in range(len(self.layers))]
         row_scales = None if scale is None else scale.flatten()
         threads = self.threads_in_c or torch.get_num_threads()
-        return layers.run(self._embedded(ids).float(), seen, buffers, first_logits, len(ids), threads, row_scales)
+        return layers.run(self._embedded(ids).float(), seen, buffers, first_logits, threads, row_scales)
 
     def _embedded(self, ids: Tensor) -> Tensor:
         """Returns the embeddings (..., H) of token ids (...)."""
