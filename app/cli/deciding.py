@@ -90,7 +90,6 @@ class Decider:
     model: LoadedModel
     asked: QuestionFile
     stop: threading.Event
-    image_tokens: int | None = None  # soft tokens that an image may take; None: the model's default
 
     def requests(self, state: str, pictures: Sequence[Picture] = ()) -> tuple[RunRequest, ...]:
         """Returns the runs that decide a state.
@@ -107,7 +106,6 @@ class Decider:
             is_joint=asked.is_joint,
             repeats=asked.repeats,
             pictures=pictures,
-            image_tokens=self.image_tokens,
         )
 
     def check(self, has_pictures: bool) -> None:
@@ -187,7 +185,7 @@ def deciding(
         if model is None:
             yield None
             return
-        decider = Decider(scheduler, model, asked, stop, args.image_tokens)
+        decider = Decider(scheduler, model, asked, stop)
         decider.check(has_pictures)
         yield decider
     finally:

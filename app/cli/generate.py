@@ -68,8 +68,6 @@ def run(args: argparse.Namespace) -> int:
         raise SafelightError("the prompt is not valid UTF-8 text") from None
 
     pictures = tuple(read_picture(Path(name)) for name in args.image)
-    if args.image_tokens is not None:
-        changes["image_tokens"] = args.image_tokens
     if args.thinking_tokens is not None:
         changes["thinking_tokens"] = args.thinking_tokens
     named = args.model or getattr(args, "window_model", None) or ""

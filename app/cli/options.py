@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from engine import GenerationConfig, SafelightError, files
-from engine.config import ACCEPTANCE, IMAGE_TOKENS, LARGEST_SEED, MOST_POSITIONS, MOST_THREADS, REMASKING, SCHEDULES
+from engine.config import ACCEPTANCE, LARGEST_SEED, MOST_POSITIONS, MOST_THREADS, REMASKING, SCHEDULES
 from engine.errors import quoted
 from engine.service import is_remote
 
@@ -276,7 +276,7 @@ def _add(group: argparse._ArgumentGroup, knobs: Sequence[Knob]) -> None:
 
 
 def add_images(parser: argparse._ActionsContainer, help: str) -> None:
-    """Adds ``--image`` and ``--image-tokens``; ``help`` describes the pictures."""
+    """Adds ``--image``; ``help`` describes the pictures."""
     parser.add_argument(
         "--image",
         action="append",
@@ -284,12 +284,6 @@ def add_images(parser: argparse._ActionsContainer, help: str) -> None:
         default=[],
         metavar="FILE",
         help=f"{help}, for a model that can see; may be given several times",
-    )
-    parser.add_argument(
-        "--image-tokens",
-        type=int,
-        choices=IMAGE_TOKENS,
-        help="the most tokens an image may take (default: the model's)",
     )
 
 

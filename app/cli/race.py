@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 import threading
 from collections.abc import Iterable, Sequence
@@ -39,7 +38,7 @@ examples:
   safelight race --skills 20 --lane safelight-skills --lane safelight-skills:autoregressive
   safelight race --skills 20 --lane :block_diffusion,entropy-bound=0.5 --lane :block_diffusion,entropy-bound=0.02
   safelight race --skills 20 --lane safelight-base --lane safelight-base,thought-decoder=autoregressive,verify=true
-  safelight race --drawings 20 --lane safelight-sight:,image-tokens=70 --lane safelight-sight:,image-tokens=280
+  safelight race --drawings 20 --lane safelight-sight --lane safelight-sight:,max-steps=8
   safelight race --sudoku 10 --bin hard --lane safelight-sudoku --lane safelight-base,adapter=sudoku-lora --json
 """
 
@@ -83,9 +82,6 @@ def run(args: argparse.Namespace) -> int:
     seed = running.seed(args)
     prompts, count = _prompts(args, seed)
     lanes = [read_lane(text, model) for text in args.lane] if args.lane else _every_decoder(model)
-    if args.image_tokens is not None:
-        most = {"image_tokens": args.image_tokens}
-        lanes = [dataclasses.replace(lane, changes={**most, **lane.changes}) for lane in lanes]
     if not FEWEST_LANES <= len(lanes) <= MOST_LANES:
         raise SafelightError(f"a race has {FEWEST_LANES} to {MOST_LANES} lanes, not {len(lanes)}; give --lane for each")
     require_different(lanes)

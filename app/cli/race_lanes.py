@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.cli.options import DECODING, KNOBS, SWITCHES, Knob, settings
+from app.cli.options import DECODING, KNOBS, SWITCHES, settings
 from app.state.race.lanes import LaneSpec
 from engine import GenerationConfig, SafelightError
 from engine.config import is_decoder
@@ -12,8 +12,7 @@ from engine.errors import quoted
 from engine.service import is_remote
 
 ADAPTER = "adapter"
-_IMAGES = Knob("--image-tokens", "image_tokens", int, "the most tokens an image may take")
-_KNOBS = {knob.option.removeprefix("--"): knob for knob in (*KNOBS, *DECODING, _IMAGES) if knob.field != "decoder"}
+_KNOBS = {knob.option.removeprefix("--"): knob for knob in (*KNOBS, *DECODING) if knob.field != "decoder"}
 _SWITCH = {"true": True, "false": False, "yes": True, "no": False}
 
 

@@ -8,7 +8,6 @@ import random
 from app.cli import options, running, skills_decisions, skills_drawings, skills_sudoku, terminal
 from app.cli.skill_score import SkillScore, show
 from engine import DECIDER, SIGHT, SKILLS, SafelightError
-from engine.config import IMAGE_TOKENS
 from engine.tasks import skills
 
 EPILOG = """\
@@ -20,7 +19,7 @@ examples:
   safelight skills --json > skills.json
   safelight skills --decisions --count 400
   safelight skills --drawings --count 100
-  safelight skills --drawings --proportions --image-tokens 140
+  safelight skills --drawings --proportions
   safelight skills --sudoku-pictures --count 20
   safelight skills --drawings --decisions --count 400
 """
@@ -60,12 +59,6 @@ def add(commands: options.Commands) -> None:
         help="with --drawings: proportions from 1 : 3 to 3 : 1 instead of squares",
     )
     parser.add_argument(
-        "--image-tokens",
-        type=int,
-        choices=IMAGE_TOKENS,
-        help="with --drawings: the most tokens a drawing may take (default: the model's)",
-    )
-    parser.add_argument(
         "--sudoku-pictures",
         action="store_true",
         help=f"score how well N photographed Sudokus are read instead (default model: {SIGHT})",
@@ -78,8 +71,8 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if (args.proportions or args.image_tokens) and (args.decisions or not args.drawings):
-        raise SafelightError("--proportions and --image-tokens need --drawings without --decisions")
+    if args.proportions and (args.decisions or not args.drawings):
+        raise SafelightError("--proportions needs --drawings without --decisions")
     if args.sudoku_pictures:
         if args.only or args.drawings or args.decisions:
             raise SafelightError("--sudoku-pictures cannot be combined; leave out --only, --drawings and --decisions")

@@ -27,8 +27,6 @@ def run(args: argparse.Namespace) -> int:
     changes = options.sampler_changes(args)
     model, seed = running.load(args, SIGHT), running.seed(args)
     config = options.settings(model.generation_defaults, changes)
-    if args.image_tokens is not None:
-        config = config.replace(image_tokens=args.image_tokens)
     scores: dict[str, SkillScore] = {}
     stopped = False
     with terminal.progress("Drawings") as show_progress:

@@ -279,7 +279,7 @@ class DecisionsController(QObject):
         cost = None if model is None else model.image_cost
         if model is None or cost is None:
             return None
-        most = self._context.values.image_tokens or model.defaults.image_tokens
+        most = model.defaults.image_tokens
         return lambda width, height: cost(width, height, most)
 
     @property

@@ -46,7 +46,6 @@ class StateDecider(QObject):
         Args:
             pictures: Returns the state's pictures; called in a thread.
         """
-        image_tokens = self._context.values.image_tokens
 
         def make() -> tuple[RunRequest, ...]:
             return decision_requests(
@@ -58,7 +57,6 @@ class StateDecider(QObject):
                 repeats=sheet.repeats,
                 keep=True,
                 pictures=pictures(),
-                image_tokens=image_tokens,
             )
 
         self._making.ask(make)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Sequence
 
-from app.presets.preset import Preset, built_in, fitting, free_name, problem
+from app.presets.preset import Preset, built_in, free_name, problem
 from app.presets.store import PresetStore
 from app.system.i18n import tr
 from engine import GenerationConfig
@@ -17,12 +17,9 @@ class PresetDrafts:
     Every draft has a saved preset to ``revert`` to. Each write also reads the changes of other windows.
     """
 
-    def __init__(
-        self, store: PresetStore, defaults: GenerationConfig, decoders: Sequence[str] = (), used: str = ""
-    ) -> None:
-        """``decoders`` are the loaded model's, ``used`` the id of the preset in use: see ``fitting``."""
+    def __init__(self, store: PresetStore, defaults: GenerationConfig) -> None:
         self._store = store
-        self._built_in = fitting(built_in(), decoders, used)
+        self._built_in = built_in()
         self._defaults = defaults
         self._drafts = list(store.own)
         self._deleted: list[tuple[int, tuple[Preset, Preset]]] = []  # place, (draft, saved); the latest last

@@ -63,7 +63,7 @@ class PresetEditor(QDialog):
         now = store.find(current).with_values(values)
         self._now = now.replace(outline=outline or now.outline)
         self.made = ""  # the id of the last preset that was made of the current values
-        self._drafts = PresetDrafts(store, defaults, values.decoders, current)
+        self._drafts = PresetDrafts(store, defaults)
         self._failure = store.problem
         self._pause = later(self, self.save, SAVE_DELAY_MS)
 

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QSizePolicy
 from app.design.choice_box import ChoiceBox
 from app.design.fonts import px
 from app.presets.editor import PresetEditor
-from app.presets.preset import DEFAULT, Preset, fitting
+from app.presets.preset import DEFAULT, Preset
 from app.presets.store import PresetStore
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
@@ -68,10 +68,10 @@ class PresetPicker(ChoiceBox):
 
     @Slot()
     def refresh(self) -> None:
-        """Lists the store's present presets, without those for models of other families."""
+        """Lists the store's present presets."""
         self.blockSignals(True)
         self.clear()
-        for preset in fitting(self._store.presets, self._values.decoders, self._current.id):
+        for preset in self._store.presets:
             in_use = preset.id == self._current.id
             name = tr("{name}, changed", name=preset.name) if in_use and self._changed else preset.name
             self.addItem(name, preset.id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.settings.decoders import OWN_DECODING, DecodingChoice
@@ -60,16 +60,11 @@ def overrides_in_order(values: Iterable[tuple[str, float]]) -> tuple[tuple[str, 
     )
 
 
-FOR_DECODER = {"llada2.1-speed": "block_causal", "llada2.0": "block_causal", "fast-dllm": "bidirectional"}
-"""The ids of built-in presets that are for models with one decoder, and that decoder."""
-BUILT_IN_IDS = (DEFAULT, "careful", "quick", *FOR_DECODER)
+BUILT_IN_IDS = (DEFAULT, "careful", "quick")
 
 
 def built_in() -> tuple[Preset, ...]:
-    """Returns the built-in presets: the model's defaults, slower and more accurate, faster and less accurate.
-
-    Then come those that authors published for a family besides its defaults.
-    """
+    """Returns the built-in presets: the model's defaults, slower and more accurate, faster and less accurate."""
     return (
         Preset(DEFAULT, tr("Default")),
         Preset("careful", tr("Careful"), overrides=(("entropy_bound", 0.05), ("max_denoising_steps", 96))),
@@ -79,23 +74,7 @@ def built_in() -> tuple[Preset, ...]:
             overrides=(("entropy_bound", 0.2), ("max_denoising_steps", 24)),
             decoding=DecodingChoice(acceptance="entropy_bound_kept"),
         ),
-        Preset(
-            "llada2.1-speed", tr("LLaDA2.1, fast"), overrides=(("accept_probability", 0.5), ("edit_probability", 0.0))
-        ),
-        Preset("llada2.0", tr("LLaDA2.0"), overrides=(("accept_probability", 0.95), ("edit_probability", 1.0))),
-        Preset(
-            "fast-dllm",
-            tr("Fast-dLLM"),
-            overrides=(("accept_probability", 0.9),),
-            decoding=DecodingChoice(remasking="low_confidence_dynamic", block_cache="dual"),
-        ),
     )
-
-
-def fitting(presets: Iterable[Preset], decoders: Sequence[str], used: str) -> tuple[Preset, ...]:
-    """Returns those that go with a model of these decoders, its own first; and the one with the id ``used``."""
-    kinds = (None, *decoders[:1])
-    return tuple(preset for preset in presets if preset.id == used or FOR_DECODER.get(preset.id) in kinds)
 
 
 def problem(preset: Preset, taken: Iterable[str], defaults: GenerationConfig) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.settings.decoders import CHOICES, DecodingChoice, decoder_title, option_title
-from app.settings.spec import ANSWER_DECODER, IMAGE_BUDGET, RESCUE, SAMPLER, THOUGHT_DECODER, VERIFY
+from app.settings.spec import ANSWER_DECODER, RESCUE, SAMPLER, THOUGHT_DECODER, VERIFY
 from app.state.adapters import title_of_adapter, with_adapter
 from app.state.race.lanes import LaneSpec
 from app.system.i18n import tr
@@ -42,9 +42,6 @@ def changes_words(lane: LaneSpec) -> str:
             name = option_title(choice, lane.changes[choice.name])
             said.append(tr("{setting}: {value}", setting=tr(choice.label), value=name))
     said += [tr(label) for name, label in (("rescue", RESCUE), ("verify", VERIFY)) if lane.changes.get(name)]
-    if "image_tokens" in lane.changes:
-        budget = f"{lane.changes['image_tokens']:,}"
-        said.append(tr("{setting}: {value}", setting=tr(IMAGE_BUDGET.label), value=budget))
     for setting in SAMPLER:
         if setting.name in lane.changes:
             value = f"{lane.changes[setting.name]:g}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 
 from app.settings.spec import (
-    IMAGE_BUDGET,
     LAYER,
     REDUCED_MOTION,
     REDUCED_MOTION_EXPLANATION,
@@ -17,14 +16,12 @@ from app.settings.spec import (
     Setting,
 )
 from app.settings.values import SettingsValues
-from engine.catalog import installed
 from engine.config import MOST_THREADS
 
 
 @dataclass
 class Preferences:
-    """The user's preferences. An empty ``data_folder`` is the platform's default; an empty ``start_model`` the model
-    that was used last."""
+    """The user's preferences. An empty ``data_folder`` is the platform's default."""
 
     theme: str = "system"
     text_percent: int = 100
@@ -34,7 +31,6 @@ class Preferences:
     server: bool = False
     server_port: int = 8317
     server_open: bool = False
-    start_model: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,12 +90,6 @@ OFFLINE = Switch(
     "Offline",
     "Safelight does not use the network. Downloads wait until this is off; everything else works.",
 )
-START_MODEL = Choice(
-    "start_model",
-    "Model at the start",
-    "Which model Safelight loads when it starts.",
-    (("", "The last one used"), *((model.id, model.title) for model in installed())),
-)
 THREADS = Setting(
     "threads",
     "CPU threads",
@@ -139,7 +129,7 @@ SECTIONS = (
         (THEME, TEXT_PERCENT, Switch("reduced_motion", REDUCED_MOTION, REDUCED_MOTION_EXPLANATION)),
     ),
     PreferenceSection("Canvas", (VIEW, LAYER)),
-    PreferenceSection("Engine", (START_MODEL, THREADS, IMAGE_BUDGET, SHOW_SERVER)),
+    PreferenceSection("Engine", (THREADS, SHOW_SERVER)),
     PreferenceSection("Storage and privacy", (DATA_FOLDER, OFFLINE)),
     PreferenceSection("Help", (SHOW_SHORTCUTS, OPEN_LOGS, COPY_DIAGNOSTICS)),
 )

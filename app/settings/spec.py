@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.config import IMAGE_TOKENS, LARGEST_SEED, MOST_REWRITES, MOST_TRIES
+from engine.config import LARGEST_SEED, MOST_REWRITES, MOST_TRIES
 
 
 @dataclass(frozen=True)
@@ -366,12 +366,6 @@ PACE = Choice(
         ("4", "4×"),
         ("inf", "Full speed"),
     ),
-)
-IMAGE_BUDGET = Choice(
-    "image_budget",
-    "Most tokens of a picture",
-    "More tokens show finer detail, but take longer and use more context. For models that see pictures.",
-    (("", "The model's default"), *((str(count), f"{count:,}") for count in IMAGE_TOKENS)),
 )
 REDUCED_MOTION = "Reduced motion"
 REDUCED_MOTION_EXPLANATION = "Changes appear at once, without fading."

@@ -11,7 +11,7 @@ from PySide6.QtCore import QSettings
 from app.settings.decoders import DecodingChoice
 from app.settings.file import user_settings
 from app.settings.preferences import ELSEWHERE, SECTIONS, THEME, Folder, Preference, Preferences, Switch
-from app.settings.spec import IMAGE_BUDGET, LAYER, PACE, SAMPLER, Choice, Setting
+from app.settings.spec import LAYER, PACE, SAMPLER, Choice, Setting
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
 from engine.config import LARGEST_SEED
@@ -26,7 +26,6 @@ KEYS = {
     "server": "server/on",
     "server_port": "server/port",
     "server_open": "server/open",
-    "start_model": "engine/start_model",
 }
 LONGEST_PATH = 4096  # characters
 
@@ -76,9 +75,6 @@ def read_values(settings: QSettings, reduced_motion: bool) -> SettingsValues:
     pace = str(settings.value("canvas/pace", values.pace))
     if pace in dict(PACE.options):
         values.pace = pace
-    budget = str(settings.value("sampler/image_tokens", values.image_budget))
-    if budget in dict(IMAGE_BUDGET.options):
-        values.image_budget = budget
     values.reduced_motion = _flag(settings, "canvas/reduced_motion", reduced_motion)
     return values
 
@@ -97,7 +93,6 @@ def write_values(settings: QSettings, values: SettingsValues, reduced_motion: bo
     _write(settings, "canvas/calm", values.calm)
     _write(settings, "canvas/layer", values.layer)
     _write(settings, "canvas/pace", values.pace)
-    _write(settings, "sampler/image_tokens", values.image_tokens)
     own = values.reduced_motion != reduced_motion
     _write(settings, "canvas/reduced_motion", values.reduced_motion if own else None)
 

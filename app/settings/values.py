@@ -31,7 +31,6 @@ class SettingsValues:
     calm: bool = False
     layer: str = "state"
     reduced_motion: bool = False
-    image_tokens: int | None = None  # soft tokens of a picture in a prompt; None: the model's default
     decoding: DecodingChoice = OWN_DECODING
     decoders: tuple[str, ...] = field(default=(), compare=False)  # the loaded model's decoders, its own first
     speed: float = 1.0  # playing speed of a shown block; ``FULL_SPEED`` is without delay
@@ -49,15 +48,6 @@ class SettingsValues:
     @view.setter
     def view(self, value: str) -> None:
         self.calm = value == "calm"
-
-    @property
-    def image_budget(self) -> str:
-        """Returns ``image_tokens`` as a value of the declared choice."""
-        return "" if self.image_tokens is None else str(self.image_tokens)
-
-    @image_budget.setter
-    def image_budget(self, value: str) -> None:
-        self.image_tokens = int(value) if value else None
 
     @property
     def pace(self) -> str:
@@ -98,8 +88,6 @@ class SettingsValues:
         changes: dict[str, Any] = {name: value for name, value in self.overrides.items() if name in own}
         if present.decoder == BLOCK_DIFFUSION != self.decoding.decoder:
             present = replace(present, decoder="")  # the model's own decoder stays empty
-        if self.image_tokens is not None:
-            changes["image_tokens"] = self.image_tokens
         return changes | present.changes
 
     def problem(self, defaults: GenerationConfig) -> str:

@@ -54,8 +54,6 @@ class Reopening(QObject):
         self._context.load(first.path_or_id, first.adapter, otherwise)
 
     def _last_model(self) -> ModelChoice:
-        if chosen := self._context.preferences.start_model:
-            return ModelChoice(chosen)
         last = store.read_model(self._settings)
         if last is None:
             return ModelChoice(catalog.AUTO)

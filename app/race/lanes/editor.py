@@ -29,7 +29,6 @@ from app.settings.fields import (
 from app.settings.spec import (
     ANSWER_DECODER,
     DECODER,
-    IMAGE_BUDGET,
     RESCUE,
     RESCUE_EXPLANATION,
     SAMPLER,
@@ -44,7 +43,6 @@ from engine import GenerationConfig
 from engine.catalog import is_embedded
 from engine.decoding.names import MIXABLE
 
-IMAGES = "image_tokens"  # key in a lane's changes
 OPEN_FOLDER = "\0"  # value of the adapter list's last entry
 SETTING_WIDTH, BOX = 304, 96  # pixels at 100 %
 MIXED = (THOUGHT_DECODER, ANSWER_DECODER)
@@ -71,7 +69,6 @@ class LaneEditor(QWidget):
         self.mixed = {declared.name: choice_box(declared) for declared in MIXED}
         self.chosen = {choice: choice_box(choice) for choice in CHOICES}
         self.flags = {name: flag_box(name, *words) for name, words in FLAGS.items()}
-        self.images = choice_box(IMAGE_BUDGET)
         self.adapter = _chooser(tr("Adapter"))
         self.ticks: dict[str, QCheckBox] = {}
         self.boxes: dict[str, NumberBox] = {}
@@ -84,7 +81,7 @@ class LaneEditor(QWidget):
         self._lay_out()
         self._fit()
         self.model.activated.connect(self._choose_model)
-        for box in (self.decoder, *self.mixed.values(), *self.chosen.values(), self.images):
+        for box in (self.decoder, *self.mixed.values(), *self.chosen.values()):
             box.activated.connect(self._edit)
         for flag in self.flags.values():
             flag.toggled.connect(self._edit)
@@ -98,7 +95,6 @@ class LaneEditor(QWidget):
             (tr("Decoding"), self.decoder),
             *((tr(declared.label), self.mixed[declared.name]) for declared in MIXED),
             *((tr(choice.label), box) for choice, box in self.chosen.items()),
-            (tr(IMAGE_BUDGET.label), self.images),
             (tr("Adapter"), self.adapter),
         ):
             cell = boxed(column_of(label(title, "setting"), box, spacing=4))
@@ -121,7 +117,7 @@ class LaneEditor(QWidget):
     def tab_stops(self) -> list[QWidget]:
         """Returns the widgets of the Tab order."""
         chosen = self.chosen.values()
-        choices = (self.model, self.decoder, *self.mixed.values(), *chosen, self.images, self.adapter)
+        choices = (self.model, self.decoder, *self.mixed.values(), *chosen, self.adapter)
         settings = (part for name in self.ticks for part in (self.ticks[name], self.boxes[name]))
         return [*choices, *self.flags.values(), *settings, self.duplicate, self.remove, self.close_button]
 
@@ -181,8 +177,6 @@ class LaneEditor(QWidget):
             offered = options_of(own, choice.decoder)
             show_options(box, offered, getattr(choice, own.name))
             self._titled[box].setVisible(bool(offered))
-        self.images.setCurrentIndex(max(0, self.images.findData(str(lane.changes.get(IMAGES, "")))))
-        self._titled[self.images].setVisible(facts.sees)
         for flag, is_on in zip(self.flags.values(), (choice.rescue, choice.verify), strict=True):
             flag.setChecked(is_on)
             flag.setVisible(can_mix(decoders) and choice.denoises and (gains or is_on))
@@ -245,8 +239,6 @@ class LaneEditor(QWidget):
                 value = number_in(self.boxes[setting.name], setting, self._lane.changes.get(setting.name))
                 if value is not None:
                     changes[setting.name] = value
-        if budget := self.images.currentData():
-            changes[IMAGES] = int(budget)
         self.changed.emit(replace(self._lane, decoder=decoder, changes=changes))
 
     def _fitting(self, choice: DecodingChoice) -> DecodingChoice:

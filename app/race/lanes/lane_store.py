@@ -17,7 +17,7 @@ from app.system.folders import ensure
 from app.system.i18n import tr
 from app.system.timers import later
 from engine import SafelightError
-from engine.config import IMAGE_TOKENS, is_decoder
+from engine.config import is_decoder
 from engine.files import read_json, write_json
 from engine.service import is_remote
 from engine.service.requests import FEWEST_LANES, MOST_LANES
@@ -73,9 +73,6 @@ def _name(raw: Any) -> str:
 def _changes(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the known settings whose values are within their bounds."""
     found: dict[str, Any] = replace(DecodingChoice.read(raw), decoder="").changes
-    budget = raw.get("image_tokens")
-    if isinstance(budget, int) and budget in IMAGE_TOKENS:
-        found["image_tokens"] = budget
     for setting in SAMPLER:
         value = raw.get(setting.name)
         if isinstance(value, bool) or not isinstance(value, int if setting.is_whole else int | float):

@@ -493,10 +493,8 @@ def test_photographed_sudokus_are_read_by_cell_row_and_grid(capsys: Capture) -> 
     assert (code, out, err.count("\n")) == (2, "", 1)
 
 
-def test_drawings_are_scored_in_other_proportions_and_budgets(capsys: Capture) -> None:
-    code, out, err = run(
-        capsys, "skills", "--drawings", "--proportions", "--image-tokens", "140", "--count", "1", "--json"
-    )
+def test_drawings_are_scored_in_other_proportions(capsys: Capture) -> None:
+    code, out, err = run(capsys, "skills", "--drawings", "--proportions", "--count", "1", "--json")
     assert (code, err.count("\n")) == (0, len(drawings.KINDS))
     assert json.loads(out)["count"] == len(drawings.KINDS)
     code, out, err = run(capsys, "skills", "--proportions")

@@ -22,7 +22,6 @@ from app.presets.picker import EDIT, PresetPicker
 from app.presets.preset import (
     BUILT_IN_IDS,
     DEFAULT,
-    FOR_DECODER,
     LONGEST_NAME,
     LONGEST_OUTLINE,
     Preset,
@@ -66,8 +65,7 @@ def test_the_presets_that_come_along_fit_the_models_defaults() -> None:
     for preset in built_in():
         assert problem(preset, (), DEFAULTS) == ""
         assert SettingsValues(dict(preset.overrides)).config(DEFAULTS)
-    default, careful, quick, *others = built_in()
-    assert {other.id for other in others} == set(FOR_DECODER)
+    default, careful, quick = built_in()
     assert default.overrides == ()
     bounds = [dict(preset.overrides)["entropy_bound"] for preset in (careful, quick)]
     assert bounds[0] < DEFAULTS.entropy_bound < bounds[1]
@@ -651,22 +649,3 @@ def test_the_editor_shows_what_another_window_has_done(editor: PresetEditor, sto
     editor.list.setCurrentRow(3)
     assert editor.current.system_prompt == editor.form.system_prompt.toPlainText()
     editor.accept()
-
-
-def test_presets_of_a_family_s_authors_are_offered_for_its_decoder(qtbot: QtBot, store: PresetStore) -> None:
-    values = SettingsValues()
-    picker = PresetPicker(store, values)
-    qtbot.addWidget(picker)
-
-    def offered(*decoders: str) -> set[str]:
-        values.decoders = decoders
-        picker.set_defaults(DEFAULTS)
-        return {picker.itemData(row) for row in range(picker.count())} & FOR_DECODER.keys()
-
-    assert offered("block_diffusion", "autoregressive") == offered() == set()
-    assert offered("bidirectional", "block_causal") == {"fast-dllm"}
-    assert offered("block_causal") == {"llada2.1-speed", "llada2.0"}
-    picker.show_preset("llada2.0")
-    assert offered("bidirectional") == {"fast-dllm", "llada2.0"}  # the one in use stays
-    values.decoders = ("block_causal",)
-    assert "LLaDA2.1, fast" in names(PresetEditor(store, values, DEFAULTS))

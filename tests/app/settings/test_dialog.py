@@ -94,19 +94,6 @@ def test_a_change_holds_at_once_and_is_kept(opened: Opened, settings: QSettings)
     assert not store.read_preferences(settings).offline
 
 
-def test_the_budget_of_a_picture_is_the_models_own_until_it_is_chosen(opened: Opened, settings: QSettings) -> None:
-    asked = GenerationConfig(image_tokens=70)
-    assert opened.values.config(asked).image_tokens == 70
-    budget = opened.control(QComboBox, "image_budget")
-    budget.setCurrentIndex(budget.findData("1120"))
-    budget.activated.emit(budget.currentIndex())
-    assert opened.values.config(asked).image_tokens == 1120
-    store.write_values(settings, opened.values, False, keep_seed=False)
-    assert store.read_values(settings, False).image_tokens == 1120
-    settings.setValue("sampler/image_tokens", 71)
-    assert store.read_values(settings, False).image_tokens is None
-
-
 def test_how_the_canvas_is_shown_goes_into_the_values(opened: Opened) -> None:
     view = opened.control(QComboBox, "view")
     view.setCurrentIndex(view.findData("calm"))

@@ -69,18 +69,6 @@ def test_place_page_model_and_adapter_come_back(qtbot: QtBot, open_window: Open,
     qtbot.waitUntil(lambda: again.context.choice == ModelChoice(BASE, "sudoku-lora"))
 
 
-def test_the_model_of_the_start_may_be_chosen(open_window: Open, settings: QSettings) -> None:
-    store.write_model(settings, BASE, "sudoku-lora")
-    settings.setValue("engine/start_model", PUZZLES)
-    window = open_window(None)
-    window.reopening.expect_model()
-    assert window.topbar.chooser.currentData() == PUZZLES
-    settings.setValue("engine/start_model", "gone")
-    again = open_window(None)
-    again.reopening.expect_model()
-    assert again.topbar.chooser.currentData() == BASE
-
-
 @pytest.mark.parametrize("page", [INSPECTOR, "none"])
 def test_each_page_may_be_the_first(open_window: Open, settings: QSettings, page: str) -> None:
     store.write_page(settings, page)
