@@ -99,9 +99,6 @@ class Shape:
         return ASSETS / "configs" / self.id
 
 
-Tried = Literal["", "layout", "runs"]
-
-
 @dataclass(frozen=True)
 class PublishedModel:
     """A model that can be downloaded from a hub."""
@@ -116,7 +113,7 @@ class PublishedModel:
     model_type: str = "diffusion_gemma"  # as in its config.json
     licence: str = "Apache-2.0"
     date: str = ""  # of publication, as 2025-04; empty if it is not known
-    tried: Tried = "layout"  # or "runs": its weights ran here
+    is_experimental: bool = True  # its published weights never ran here
     listed: str = ""  # the day on which ``download_bytes`` was read, as 2026-11-21; empty: reckoned from parameters
 
 
@@ -212,6 +209,7 @@ SHAPES = (
     Shape("qwen2.5-coder-1.5b", "Qwen2.5-Coder 1.5B"),
     Shape("qwen2.5-coder-0.5b", "Qwen2.5-Coder 0.5B"),
 )
+GEMMA_SHAPE = "26b-a4b"
 GEMMA_4_BIT = "cyankiwi/diffusiongemma-26B-A4B-it-AWQ-INT4"
 GEMMA_ORIGINAL = "google/diffusiongemma-26B-A4B-it"
 WEDLM_8B = "tencent/WeDLM-8B-Instruct"
@@ -225,7 +223,7 @@ PUBLISHED = (
         "DiffusionGemma 26B, 4-bit",
         "for chat, code and pictures; 4-bit for a 24 GB NVIDIA card, or slowly on a processor; no conversion",
         17_220_000_000,
-        "26b-a4b",
+        GEMMA_SHAPE,
         quantization="int4",
         listed="2026-11-21",
     ),
@@ -234,7 +232,7 @@ PUBLISHED = (
         "DiffusionGemma 26B, 4-bit by NVIDIA",
         "for chat, code and pictures; 4-bit as NVIDIA makes it, a bit larger, for a 24 GB NVIDIA card; no conversion",
         18_820_000_000,
-        "26b-a4b",
+        GEMMA_SHAPE,
         quantization="nvfp4",
         listed="2026-11-23",
     ),
@@ -243,7 +241,7 @@ PUBLISHED = (
         "DiffusionGemma 26B, 16-bit",
         "for chat, code and pictures; as Google published it, for an 80 GB NVIDIA card or to make a 4-bit copy",
         51_650_000_000,
-        "26b-a4b",
+        GEMMA_SHAPE,
         quantization="auto",
         is_gated=True,
         listed="2026-11-21",
@@ -280,16 +278,6 @@ PUBLISHED = (
         date="2026-02",
     ),
     PublishedModel(
-        "inclusionAI/LLaDA2.0-mini",
-        "LLaDA2.0 mini",
-        "as LLaDA2.1, without the training to correct: choose the preset LLaDA2.0",
-        32_500_000_000,
-        "llada2-mini",
-        quantization="auto",
-        model_type="llada2_moe",
-        date="2025-11",
-    ),
-    PublishedModel(
         "GSAI-ML/LLaDA-8B-Instruct",
         "LLaDA 8B",
         "the first large diffusion language model; to watch more than to work with, as each step reads all of the text",
@@ -299,17 +287,6 @@ PUBLISHED = (
         model_type="llada",
         licence="MIT",
         date="2025-02",
-    ),
-    PublishedModel(
-        "GSAI-ML/LLaDA-1.5",
-        "LLaDA 1.5 8B",
-        "LLaDA 8B, trained further on preferences",
-        16_000_000_000,
-        "llada-8b",
-        quantization="auto",
-        model_type="llada",
-        licence="MIT",
-        date="2025-05",
     ),
     PublishedModel(
         "Dream-org/Dream-v0-Instruct-7B",
@@ -373,15 +350,6 @@ PUBLISHED = (
         model_type="a2d-qwen3",
     ),
     PublishedModel(
-        "dllm-hub/Qwen3-0.6B-diffusion-bd3lm-v0.1",
-        "dLLM Qwen3 0.6B, blocks",
-        "the same in blocks: choose the decoding Block-causal diffusion; short answers, often wrong",
-        1_200_000_000,
-        "a2d-qwen3-0.6b",
-        quantization="auto",
-        model_type="a2d-qwen3",
-    ),
-    PublishedModel(
         QWEN_1_7B,
         "Qwen3 1.7B",
         "for chat in many languages, word by word; small enough for a processor",
@@ -409,7 +377,7 @@ PUBLISHED = (
         "qwen2.5-coder-1.5b",
         quantization="auto",
         model_type="qwen2",
-        tried="runs",
+        is_experimental=False,
     ),
     PublishedModel(
         "Qwen/Qwen2.5-Coder-0.5B-Instruct",
@@ -419,7 +387,7 @@ PUBLISHED = (
         "qwen2.5-coder-0.5b",
         quantization="auto",
         model_type="qwen2",
-        tried="runs",
+        is_experimental=False,
     ),
 )
 """SDAR is not among them: its files do not say how long its blocks are, so that they do not load as they are."""

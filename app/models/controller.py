@@ -322,7 +322,11 @@ class ModelsController(QObject):
         self.page.list_rows({key: self._states.listed(entry) for key, entry in self._entries.items()})
         small = [entry for key, entry in self._entries.items() if self._places.get(key) == "small"]
         loaded = next((entry.title for entry in small if entry == self._states.holder), "")
-        self.page.small.say(len(small), tr("● {model} is loaded", model=loaded) if loaded else "")
+        status = tr("● {model} is loaded", model=loaded) if loaded else ""
+        about = " · ".join(filter(None, (tr("They come with Safelight"), status)))
+        self.page.small.say(words.small_title(len(small)), about)
+        untried = sum(place == "experimental" for place in self._places.values())
+        self.page.experimental.say(words.experimental_title(untried), tr("Nobody here has run their published weights"))
 
     @Slot(str)
     def _show(self, key: str) -> None:

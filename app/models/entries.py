@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from app.state.models.filtering import Writes
 from app.system.i18n import tr
 from engine import PUBLISHED, EmbeddedModel, PublishedModel, SafelightError
-from engine.catalog import AUTOREGRESSIVE, TALK, Tried, installed
+from engine.catalog import AUTOREGRESSIVE, GEMMA_SHAPE, TALK, installed
 from engine.files import read_json
 from engine.hub.download import unfinished
 from engine.hub.record import Record
@@ -73,7 +73,7 @@ class ModelEntry:
     writes: Writes = ""
     licence: str = ""
     date: str = ""  # of publication
-    tried: Tried = ""  # what of a published model was tried by Safelight's makers
+    is_experimental: bool = False  # its published weights were never run by Safelight's makers
 
     @property
     def is_ready(self) -> bool:
@@ -147,7 +147,7 @@ def entries(
     return (*found, *stored, *(_local(path, sizes) for path in local))
 
 
-Place = Literal["hero", "own", "small", "catalog"]
+Place = Literal["hero", "own", "small", "catalog", "experimental"]
 
 
 def place_of(entry: ModelEntry, recommended: str) -> Place:
@@ -156,7 +156,9 @@ def place_of(entry: ModelEntry, recommended: str) -> Place:
         return "hero"
     if entry.group == "embedded":
         return "small"
-    return "catalog" if entry.group == "published" and entry.state == "absent" else "own"
+    if entry.group != "published" or entry.state != "absent":
+        return "own"
+    return "experimental" if entry.is_experimental and entry.shape != GEMMA_SHAPE else "catalog"
 
 
 def source_of(entry: ModelEntry, known: Iterable[ModelEntry]) -> ModelEntry | None:
@@ -210,7 +212,7 @@ def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> ModelEntry
         writes=writes_of(model.model_type),
         licence=tr(model.licence),
         date=model.date,
-        tried=model.tried,
+        is_experimental=model.is_experimental,
     )
 
 

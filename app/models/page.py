@@ -1,5 +1,5 @@
-"""The models page: the recommended model, the user's own, small ones, all others, remote servers. Knows no jobs and no
-engine."""
+"""The models page: the recommended model, the user's own, small ones, those to download, remote servers. Knows no
+jobs and no engine."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.notice import Notice
 from app.models.catalog_bar import CatalogBar
 from app.models.entries import Place
+from app.models.folded import Folded
 from app.models.found_section import FoundSection
 from app.models.hero import Hero
 from app.models.remote_section import RemoteSection
 from app.models.rows import ModelRow
 from app.models.search_section import HubSection
-from app.models.small_models import SmallModels
 from app.models.words import place_title
 from app.state.models.filtering import Listed
 from app.system.i18n import tr
@@ -40,7 +40,7 @@ class ModelsPage(ColumnPage):
         self.setObjectName("models")
         self.setAccessibleName(tr("Models"))
         self.rows: dict[str, ModelRow] = {}
-        self.hero, self.small, self.bar = Hero(), SmallModels(), CatalogBar()
+        self.hero, self.small, self.experimental, self.bar = Hero(), Folded(), Folded(), CatalogBar()
         self.found, self.hub, self.servers = FoundSection(), HubSection(), RemoteSection()
         self.add_server = button(
             tr("Add a remote engine…"), role="plain", tip=tr("Use a model on another machine or in another program")
@@ -64,6 +64,7 @@ class ModelsPage(ColumnPage):
             "own": self._own_rows,
             "small": self.small.rows,
             "catalog": self._catalog_rows,
+            "experimental": self.experimental.rows,
         }
         self._places: dict[str, Place] = {}
         self.bar.changed.connect(self.filter_rows)
@@ -78,7 +79,7 @@ class ModelsPage(ColumnPage):
         search = column_of(self.bar, self._none, margins=(0, 16, 0, 0), spacing=8)  # above what it filters
         self.show_column(
             heading, self.found, self.hero, self.place, search, self._own, self.small, self.hub, self._catalog,
-            self.servers,
+            self.experimental, self.servers,
         )  # fmt: skip
 
     def setVisible(self, visible: bool) -> None:
@@ -125,7 +126,7 @@ class ModelsPage(ColumnPage):
             *stops["small"],
             *self.hub.tab_order(),
         ]
-        chain_tabs(self.add, [*order, *stops["catalog"]])
+        chain_tabs(self.add, [*order, *stops["catalog"], self.experimental.fold, *stops["experimental"]])
 
     def list_rows(self, listed: Mapping[str, Listed]) -> None:
         """Takes what the search and the filter ask of each row."""
@@ -143,9 +144,10 @@ class ModelsPage(ColumnPage):
         self.found.filter(self.bar.shows)
         self._own.setVisible(left["own"] > 0)
         self._catalog.setVisible(left["catalog"] > 0)
-        self.small.setVisible(left["small"] > 0)
-        self.small.force(self.bar.is_active)
-        self._none.setVisible(left["own"] + left["small"] + left["catalog"] == 0)
+        self._none.setVisible(sum(left.values()) == left["hero"])
+        for place, folded in (("small", self.small), ("experimental", self.experimental)):
+            folded.setVisible(left[place] > 0)
+            folded.force(self.bar.is_active)
 
     def show_hero(self) -> None:
         """Scrolls to the recommended model and focuses its row, which gives the focus to its main button."""

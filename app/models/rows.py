@@ -14,7 +14,7 @@ from app.design.layouts import Gap, column_of, row_of
 from app.design.notice import Notice
 from app.models.entries import ACTIONS, Action, ModelEntry
 from app.models.jobs import JobKind
-from app.models.words import action_text, action_tip, download_tip, facts_line, facts_tip
+from app.models.words import action_text, action_tip, download_tip, facts_line
 from app.system.i18n import tr
 
 
@@ -181,8 +181,6 @@ class ModelRow(QFrame):
         self.status.setText(state.status)
         _show(self.purpose, entry.purpose[:1].upper() + entry.purpose[1:])
         _show(self.facts, facts_line(entry))
-        self.facts.setToolTip(facts_tip(entry))
-        self.facts.setAccessibleDescription(facts_tip(entry))
         _show(self.memory, state.memory)
         _show(self.speed, state.speed)
         self.memory.setToolTip(state.memory_tip)

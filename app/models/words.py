@@ -312,6 +312,7 @@ def place_title(place: Place) -> str:
         "own": tr("Downloaded and added"),
         "small": tr("Comes with Safelight"),
         "catalog": tr("More models to download"),
+        "experimental": "",
     }[place]
 
 
@@ -321,23 +322,17 @@ def small_title(count: int) -> str:
     return trn("{number} small model", "{number} small models", count, number=number)
 
 
+def experimental_title(count: int) -> str:
+    """Returns the text of the row that stands for the models whose weights nobody here has run."""
+    return trn("{count} experimental model to download", "{count} experimental models to download", count)
+
+
 def facts_line(entry: ModelEntry) -> str:
-    """Lists how a model writes, its licence, its date, and what of it was tried."""
+    """Lists how a model writes, its licence, its date, and whether its weights were ever run by us."""
     writes = {"": "", "diffusion": tr("diffusion"), "word by word": tr("word by word")}[entry.writes]
-    tried = {"": "", "layout": tr("files read, not run by us yet"), "runs": tr("run by us")}[entry.tried]
-    line = " · ".join(filter(None, (writes, entry.licence, entry.date, tried)))
+    untried = tr("not run by us yet") if entry.is_experimental else ""
+    line = " · ".join(filter(None, (writes, entry.licence, entry.date, untried)))
     return f"{line[:1].upper()}{line[1:]}"
-
-
-def facts_tip(entry: ModelEntry) -> str:
-    """Explains what was tried."""
-    return {
-        "": "",
-        "layout": tr(
-            "Its file layout was tested here, and its network on small models. Its own weights could not be had."
-        ),
-        "runs": tr("Its weights, from a GGUF file, answered here as they do in the transformers library."),
-    }[entry.tried]
 
 
 def about_servers() -> str:

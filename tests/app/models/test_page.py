@@ -672,6 +672,19 @@ def test_a_search_and_a_filter_leave_some_rows_and_small_models_are_folded(
     assert listed(models) == [*(model.id for model in EMBEDDED), REPO, GATED]
 
 
+def test_models_whose_weights_nobody_has_run_are_one_folded_row(qtbot: QtBot, models: ModelsController) -> None:
+    new = PublishedModel("new/model", "New", "for chat", 3_200_002, "llada-8b", "auto", model_type="llada")
+    models._published = (*models._published, new)
+    models.refresh()
+    models.page.show()
+    fold = models.page.experimental.fold
+    assert (fold.text(), listed(models)) == ("▸ 1 experimental model to download", [REPO, GATED])
+    qtbot.mouseClick(fold, Qt.MouseButton.LeftButton)
+    assert listed(models) == [REPO, GATED, new.repo]
+    assert models.page.rows[new.repo].facts.text() == "Diffusion · Apache-2.0 · not run by us yet"
+    assert models.page.rows[new.repo].buttons["download"] in models.page.rows[new.repo].tab_order()
+
+
 def test_a_model_that_came_stands_with_the_own_ones_once_the_page_is_shown_again(
     qtbot: QtBot, models: ModelsController
 ) -> None:

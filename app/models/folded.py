@@ -1,4 +1,4 @@
-"""One line for the small models that come with the app; it opens on a click. Knows no models."""
+"""One line for rows of models that few people look for; it opens on a click. Knows no models."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.design.controls import button, label
 from app.design.layouts import boxed, column_of, row_of
-from app.models.words import small_title
-from app.system.i18n import tr
 
 
-class SmallModels(QWidget):
+class Folded(QWidget):
     """A button over ``rows``, which are hidden until it is pressed."""
 
     def __init__(self) -> None:
@@ -22,15 +20,15 @@ class SmallModels(QWidget):
         self.rows: QVBoxLayout = column_of(spacing=8)
         self._box = boxed(self.rows)
         self._about = label("", "fact", wrap=True)
-        self._count, self._is_forced = 0, False
+        self._title, self._is_forced = "", False
         heading = row_of(self.fold, (self._about, 1), spacing=16)
         self.setLayout(column_of(heading, self._box, margins=(0, 16, 0, 0), spacing=8))
         self._show()
 
-    def say(self, count: int, status: str) -> None:
-        """Shows how many models there are, and which of them is loaded."""
-        self._count = count
-        self._about.setText(" · ".join(filter(None, (tr("They come with Safelight"), status))))
+    def say(self, title: str, about: str) -> None:
+        """Shows what the rows are, and a line about them."""
+        self._title = title
+        self._about.setText(about)
         self._show()
 
     def force(self, is_open: bool) -> None:
@@ -41,7 +39,7 @@ class SmallModels(QWidget):
     @Slot()
     def _show(self) -> None:
         is_open = self.fold.isChecked() or self._is_forced
-        self.fold.setText(f"{'▾' if is_open else '▸'} {small_title(self._count)}")
-        self.fold.setAccessibleName(small_title(self._count))
+        self.fold.setText(f"{'▾' if is_open else '▸'} {self._title}")
+        self.fold.setAccessibleName(self._title)
         self.fold.setAccessibleDescription(self._about.text())
         self._box.setVisible(is_open)
