@@ -3,48 +3,58 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-from typing import TYPE_CHECKING
+import csv
+import io
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from app.cli import options, running, terminal, tune_report
+from rich.text import Text
+
+import engine
+from app.cli import options, running, terminal
 from app.cli.race_lanes import require_here
 from app.cli.stopping import STOPPED, stopping
 from app.cli.sudoku import givens_range
-from app.cli.tune_runs import data_folder, header_of, placed, run_all, user_values
-from app.presets.store import PresetStore
-from app.presets.tuned import save_tuned
-from app.state.tuning.candidates import grid, read_rule, reference_of, variations, with_reference
-from app.state.tuning.plan import TuningPlan
-from app.state.tuning.progress import FILE, opened_log
-from app.state.tuning.result import FILE as RESULT
-from app.state.tuning.result import TuningResult
-from app.state.tuning.scores import TuningScores, least_count
-from app.state.tuning.tasks import MOST_PROMPTS, USUAL_GIVENS, TuningTask, own_tasks
-from engine import SIGHT, SKILLS, SUDOKU, SafelightError
-from engine.config import ACCEPTANCE
+from app.state.intervals import percent
+from app.state.race.prompts import RacePrompt, skill_prompts
+from app.state.sudoku.scores import make_puzzle
+from app.state.tuning import (
+    Candidate,
+    TunedRun,
+    TuningRow,
+    choice,
+    grid,
+    least_count,
+    read_rule,
+    record,
+    rows_of,
+    with_reference,
+)
+from engine import SKILLS, SUDOKU, SafelightError
+from engine.config import ACCEPTANCE, LARGEST_SEED
 from engine.errors import quoted
+from engine.files import parse_json, storable, write_text
+from engine.tasks import sudoku
+from engine.tasks.sudoku import GivenRange
 
 if TYPE_CHECKING:
     from engine import Model
 
-COUNT, MARGIN = 1_000, 1.0  # prompts; points
+COUNT, MARGIN, MOST_PROMPTS = 400, 1.0, 20_000  # prompts; points; prompts
+USUAL_GIVENS = GivenRange(25, 50)
+PROMPT, ANSWER = "prompt", "answer"  # the columns of a user's file
 EPILOG = """\
 Each step of block diffusion keeps some tokens by a rule. Every rule is tried with several thresholds, on the same
-prompts with the same noise, next to the model's own. First all rules answer few prompts; the better half goes on to
-twice as many, until few are left for all. After the first round the best are also tried on a hotter canvas (t_max 1,
-t_min 0.8), and with blocks that end once they stall (stall_steps 6). The setting with the fewest steps that is not
-lower than the model's own becomes a preset, next to what else you have set in the window. With --table all rules answer
-all prompts, and nothing else is varied.
-
-After Ctrl+C the same command goes on. Decisions are read in one step, so that no rule changes them.
+prompts with the same noise, next to the model's own. The setting with the fewest steps that is not lower than the
+model's own is named at the end, as options for the other commands.
 
 examples:
-  safelight tune --skills
-  safelight tune --skills --table --json > table.json
-  safelight tune --skills --count 400 --margin 2
-  safelight tune --sudoku --givens 25-29 --count 200 --margin 3
-  safelight tune --drawings --table --rule entropy_bound_kept=0.1,0.2 --rule confidence_threshold=0.9
-  safelight tune --file tasks.jsonl --model safelight-base
+  safelight tune --skills --margin 2
+  safelight tune --sudoku --givens 25-29 --count 200 --margin 3 --out rules.csv
+  safelight tune --file tasks.jsonl --model safelight-base --rule entropy_bound_kept=0.1,0.2
 """
 
 
@@ -55,10 +65,9 @@ def add(commands: options.Commands) -> None:
         description="Find the acceptance rule that takes the fewest denoising steps without losing right answers.",
         epilog=EPILOG,
     )
-    tasks = parser.add_argument_group("task (one of these)")
+    tasks = parser.add_mutually_exclusive_group(required=True)
     tasks.add_argument("--skills", action="store_true", help="small text tasks held out of training")
     tasks.add_argument("--sudoku", action="store_true", help=f"fresh puzzles (default model: {SUDOKU})")
-    tasks.add_argument("--drawings", action="store_true", help=f"questions about drawings (default model: {SIGHT})")
     tasks.add_argument(
         "--file",
         type=options.place,
@@ -82,7 +91,6 @@ def add(commands: options.Commands) -> None:
         help="how many points of right answers a rule may lose at the most, by the 95 %% interval of the paired "
         f"difference (default: {MARGIN:g})",
     )
-    parser.add_argument("--table", action="store_true", help="run every rule on all prompts and print all of them")
     parser.add_argument(
         "--rule",
         action="append",
@@ -90,79 +98,120 @@ def add(commands: options.Commands) -> None:
         help=f"these thresholds of a rule only; may be repeated. Rules: {', '.join(ACCEPTANCE)}",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    parser.add_argument(
-        "--out",
-        type=options.place,
-        metavar="FOLDER",
-        help="where the runs and the result are kept (default: in Safelight's data)",
-    )
-    parser.add_argument("--no-save", action="store_true", help="make no preset")
+    parser.add_argument("--out", type=options.place, metavar="FILE", help="also write the table as CSV")
     options.add_model(parser, SKILLS)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    task = _task(args)
-    count = min(args.count or MOST_PROMPTS, len(task.own)) if task.kind == "own" else args.count or COUNT
+    if args.givens is not None and not args.sudoku:
+        raise SafelightError("--givens is for puzzles; add --sudoku")
+    if args.out is not None:
+        options.require_folder(Path(args.out))
+    seed, margin = running.seed(args), args.margin / 100
     chosen = [candidate for text in args.rule or () for candidate in read_rule(text)]
-    model = _load(args, {"sudoku": SUDOKU, "drawings": SIGHT}.get(task.kind, SKILLS))
+    prompts = _prompts(args, seed)
+    model = _load(args, SUDOKU if args.sudoku else SKILLS)
     defaults = model.generation_defaults
     candidates = with_reference(defaults, chosen) if chosen else grid(defaults)
-    varied = () if args.table else variations(defaults)
-    plan = TuningPlan(candidates, count, args.margin / 100, halves=not args.table, variations=varied)
-    if least_count(plan.margin) > count:
+    if least_count(margin) > len(prompts):
         terminal.say(
-            f"with fewer than {least_count(plan.margin):,} prompts nothing can be shown to within {args.margin:g} "
-            "points; raise --count or --margin"
+            f"with fewer than {least_count(margin):,} prompts nothing can be shown to within {args.margin:g} points; "
+            "raise --count or --margin"
         )
-    scores, header = TuningScores(reference_of(defaults)), header_of(model, task)
-    with stopping() as stop, placed(args.out, header) as folder, opened_log(folder / FILE, header, scores) as log:
-        run_all(model, plan, task, scores, log, stop)
+    with stopping() as stop:
+        rows = rows_of(_run_all(model, prompts, candidates, seed, stop))
         stopped = stop.is_set()
-    shown = running.model_names(model)
-    rows = scores.rows(plan.tried(scores), count)
-    if not rows:
-        terminal.say("stopped before the first prompt; run the same command again to go on")
-        return STOPPED
-    result = TuningResult(
-        " + ".join(shown.values()), task.title, task.seed, plan.margin, tuple(rows), is_finished=not stopped
-    )
-    result.write(folder / RESULT)
-    if not stopped and not args.no_save and result.chosen is not result.usual:
-        result = dataclasses.replace(result, preset=save_tuned(PresetStore(data_folder()), result, user_values()))
-        result.write(folder / RESULT)
+    if args.out is not None:
+        write_text(Path(args.out), _csv([record(row, margin) for row in rows]))
     if args.json:
-        running.print_json(result.document())
-    else:
-        tune_report.show(result)
+        best = choice(rows, margin).candidate.title if rows and not stopped else None
+        shown = {**running.model_names(model), "seed": seed, "margin": margin, "finished": not stopped, "chosen": best}
+        running.print_json(shown | {"rows": [record(row, margin) for row in rows]})
+    elif rows:
+        _show(rows, margin, f"{model.name}, seed {seed}; intervals of 95 %", is_finished=not stopped)
     if stopped:
-        terminal.say("stopped; run the same command again to go on")
+        terminal.say("stopped; the rules are compared on the prompts that all of them answered")
         return STOPPED
     return 0
 
 
-def _task(args: argparse.Namespace) -> TuningTask:
-    """Returns the task of the options.
+def _run_all(
+    model: Model, prompts: Sequence[RacePrompt], candidates: Sequence[Candidate], seed: int, stop: threading.Event
+) -> dict[Candidate, list[TunedRun]]:
+    """Answers each prompt by all candidates, with the same noise, until ``stop`` is set."""
+    runs: dict[Candidate, list[TunedRun]] = {candidate: [] for candidate in candidates}
+    with terminal.progress("Tuning") as show:
+        for index, prompt in enumerate(prompts):
+            ids = model.chat_ids([{"role": "user", "content": prompt.text}])
+            for candidate in candidates:
+                config = model.generation_defaults.replace(**candidate.changes)
+                events = engine.generate(model, ids, config, (seed + index) % (LARGEST_SEED + 1), stop)
+                outcome = running.follow(events, config)
+                if stop.is_set():
+                    return runs
+                is_right = bool(prompt.is_right(model.tokenizer.decode(outcome.tokens)))
+                runs[candidate].append(TunedRun(is_right, outcome.steps))
+            show((index + 1) / len(prompts))
+    return runs
+
+
+def _prompts(args: argparse.Namespace, seed: int) -> Sequence[RacePrompt]:
+    """Returns the prompts of the options, each with a check of its answer.
 
     Raises:
-        SafelightError: none is given, or several; or a file has no prompts.
+        SafelightError: a file has no prompts.
     """
-    named = [name for name in ("skills", "sudoku", "drawings", "file") if getattr(args, name)]
-    if len(named) != 1:
-        asked = " and ".join(f"--{name}" for name in named)
-        raise SafelightError(
-            f"{asked} exclude each other; give one of them"
-            if named
-            else "give a task: --skills, --sudoku, --drawings or --file FILE"
-        )
-    if args.givens is not None and not args.sudoku:
-        raise SafelightError("--givens is for puzzles; add --sudoku")
-    seed = running.seed(args)
     if args.file is not None:
-        return TuningTask("own", seed, own=own_tasks(*options.read_text(args.file)))
-    if args.sudoku:
-        return TuningTask("sudoku", seed, args.givens or USUAL_GIVENS)
-    return TuningTask("skills" if args.skills else "drawings", seed)
+        return own_tasks(*options.read_text(args.file))[: args.count]
+    count = args.count or COUNT
+    if args.skills:
+        return skill_prompts(count, seed)
+    givens = args.givens or USUAL_GIVENS
+    return [RacePrompt(sudoku.to_prompt(make_puzzle(givens, seed, index).board)) for index in range(count)]
+
+
+def own_tasks(text: str, name: str) -> list[RacePrompt]:
+    """Reads prompts and their expected answers, from JSON lines or CSV; other fields are ignored.
+
+    Args:
+        name: of the file, in messages.
+
+    Raises:
+        SafelightError: a line has no prompt or no answer, or there are no lines or too many.
+    """
+    found: list[RacePrompt] = []
+    for where, row in (_json_lines if text.lstrip()[:1] == "{" else _csv_rows)(text, name):
+        prompt, answer = row.get(PROMPT), row.get(ANSWER)
+        if not isinstance(prompt, str) or not isinstance(answer, str) or not prompt.strip():
+            raise SafelightError(f"{where} has no {PROMPT} and {ANSWER}; give both as text")
+        found.append(RacePrompt(storable(prompt), answer=storable(answer)))
+        if len(found) > MOST_PROMPTS:
+            raise SafelightError(f"{name} holds more than {MOST_PROMPTS:,} prompts; give fewer")
+    if not found:
+        raise SafelightError(f"{name} holds no prompts; write one a line, with its answer")
+    return found
+
+
+def _json_lines(text: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            where = f"{name}, line {number}"
+            found = parse_json(line, where, surrogates=True)
+            if not isinstance(found, dict):
+                raise SafelightError(f"{where} is not a JSON object; write {{{PROMPT!r}: …, {ANSWER!r}: …}}")
+            yield where, found
+
+
+def _csv_rows(text: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    try:
+        if not {PROMPT, ANSWER} <= {*(reader.fieldnames or ())}:
+            raise SafelightError(f"{name} has no columns {PROMPT} and {ANSWER}; name them in its first line")
+        for row in reader:
+            yield f"{name}, line {reader.line_num}", row
+    except csv.Error as error:
+        raise SafelightError(f"{name}, line {reader.line_num}: {error}") from None
 
 
 def _load(args: argparse.Namespace, usual: str) -> Model:
@@ -188,3 +237,48 @@ def _points(text: str) -> float:
             f"the margin must be a number of points, above 0 and at most 50, not {quoted(text)}"
         )
     return value
+
+
+def _csv(records: Sequence[dict[str, Any]]) -> str:
+    text = io.StringIO(newline="")
+    flat = [{name: value for key, found in one.items() for name, value in _ends(key, found)} for one in records]
+    writer = csv.DictWriter(text, list(flat[0]) if flat else [])
+    writer.writeheader()
+    writer.writerows(flat)
+    return text.getvalue()
+
+
+def _ends(name: str, value: Any) -> list[tuple[str, Any]]:
+    """Returns an interval as two columns."""
+    return [(f"{name}_low", value[0]), (f"{name}_high", value[1])] if isinstance(value, tuple) else [(name, value)]
+
+
+def _show(rows: Sequence[TuningRow], margin: float, heading: str, *, is_finished: bool) -> None:
+    """Prints the rows, the test in words, and the choice."""
+    screen, usual = terminal.console(sys.stdout), rows[0]
+    table = terminal.table(heading, "rule", "prompts", "right", "steps", "share", "difference", "not lower")
+    for row in rows:
+        (low, high), (fast, slow), (less, more) = row.rate_interval, row.ratio_interval, row.difference_interval
+        own = (f"{row.count:,}", f"{percent(row.rate)} ({100 * low:.1f}–{100 * high:.1f})", f"{row.steps:.2f}")
+        paired = (
+            f"{percent(row.ratio)} ({100 * fast:.0f}–{100 * slow:.0f})",
+            f"{100 * row.difference:+.1f} ({100 * less:+.1f} to {100 * more:+.1f})",
+            "yes" if row.is_not_lower(margin) else "no",
+        )
+        table.add_row(row.candidate.title, *own, *("–––" if row is usual else paired))
+    screen.print(table)
+    lines = [
+        "steps: denoising steps of an answer, on average; share: of those of the model's own rule",
+        f"difference: points of right answers above the model's own rule ({usual.candidate.title}), on equal prompts",
+        f"not lower: the 95 % interval of the paired difference (Tango's score) lies above -{100 * margin:g} points",
+    ]
+    best = choice(rows, margin)
+    if is_finished and best is usual:
+        lines.append("no faster rule is shown to lose no right answers, so that the one of the model stays.")
+    elif is_finished:
+        settings = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in best.candidate.changes.items())
+        lines.append(
+            f"“{best.candidate.title}” takes {best.steps:.2f} steps in place of {usual.steps:.2f}, with "
+            f"{percent(best.rate)} right in place of {percent(usual.rate)}: {settings}"
+        )
+    screen.print(Text("\n".join(lines), "dim"))

@@ -1,10 +1,10 @@
-"""``safelight tune`` with the embedded skills model: a table, a tuning, Ctrl+C and going on, files, what is refused."""
+"""``safelight tune`` with the embedded skills model: a table, a choice, Ctrl+C, files, what is refused."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
-import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,29 +12,23 @@ from pathlib import Path
 import pytest
 
 import engine
-from app.cli import tune, tune_runs
+from app.cli import tune
 from app.cli.main import main
-from app.presets.store import PresetStore
-from app.settings.decoders import DecodingChoice
-from app.settings.values import SettingsValues
 from app.state import intervals
-from app.state.tuning import plan
-from app.state.tuning.candidates import HOTTER, STALLING
-from app.state.tuning.result import FILE, FOLDER
-from app.system.locks import locked
+from app.state.tuning import Candidate, TunedRun, choice, grid, least_count, rows_of
+from engine import GenerationConfig
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
 
 RULES = ("--rule", "entropy_bound_kept=0.1", "--rule", "confidence_threshold=0.9")
-TABLE = ("--skills", "--table", "--count", "4", "--margin", "50", *RULES)
-
+TABLE = ("--skills", "--count", "4", "--margin", "50", "--seed", "7", *RULES)
 _loaded: list[engine.Model] = []
 
 
 @pytest.fixture(autouse=True)
-def data(tmp_path: Path, monkeypatch: Patch) -> Path:
-    """The user's data folder. The model is loaded once, and intervals are drawn fast."""
+def _quick(monkeypatch: Patch) -> None:
+    """The model is loaded once, and intervals are drawn fast."""
     real = engine.load_model
 
     def load(name: str, **options: str) -> engine.Model:
@@ -46,10 +40,6 @@ def data(tmp_path: Path, monkeypatch: Patch) -> Path:
 
     monkeypatch.setattr(engine, "load_model", load)
     monkeypatch.setattr(intervals, "DRAWS", 20)
-    for module in (tune, tune_runs):
-        monkeypatch.setattr(module, "data_folder", lambda: tmp_path)
-    monkeypatch.setattr(tune, "user_values", SettingsValues)
-    return tmp_path
 
 
 def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
@@ -58,131 +48,78 @@ def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
     return code, out, err
 
 
-def count_runs(monkeypatch: Patch) -> list[int]:
-    """Counts the runs of the engine from now on, by their seeds."""
-    seeds, real = list[int](), engine.generate
-
-    def generate(model: object, ids: object, config: object, seed: int, cancel: threading.Event) -> object:
-        seeds.append(seed)
-        return real(model, ids, config, seed, cancel)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(engine, "generate", generate)
-    return seeds
-
-
-def test_a_table_with_a_preset(capsys: Capture, data: Path, monkeypatch: Patch) -> None:
-    seeds = count_runs(monkeypatch)
-    code, out, err = run(capsys, *TABLE, "--json", "--seed", "7")
+def test_a_table_as_text_json_and_csv(capsys: Capture, tmp_path: Path) -> None:
+    code, out, err = run(capsys, *TABLE, "--json", "--out", str(tmp_path / "rules.csv"))
     assert (code, err) == (0, "")
-    assert seeds == [7] * 3 + [8] * 3 + [9] * 3 + [10] * 3
     found = json.loads(out)
-    assert (found["model"], found["task"], found["seed"], found["finished"]) == (
-        "safelight-skills",
-        "held-out skills",
-        7,
-        True,
-    )
+    assert (found["model"], found["seed"], found["finished"]) == ("safelight-skills", 7, True)
     usual, kept, confident = found["rows"]
     assert (usual["rule"], usual["threshold"], usual["ratio"], usual["not_lower"]) == ("entropy_bound", 0.1, 1.0, True)
     assert [row["count"] for row in found["rows"]] == [4, 4, 4]
     assert kept["steps"] <= confident["steps"] < usual["steps"]
     assert kept["ratio"] == kept["steps"] / usual["steps"]
-    (path,) = (data / FOLDER).glob(f"*/{FILE}")
-    assert json.loads(path.read_text()) == found
-    code, out, err = run(capsys, *TABLE, "--seed", "7", "--no-save")
-    assert (code, err, len(seeds)) == (0, "", 12)  # all runs are read from the file
-    assert "entropy_bound_kept 0.1" in out
-
-
-def test_the_chosen_rule_becomes_a_preset(capsys: Capture, data: Path) -> None:
-    many = ("--skills", "--count", "4", "--margin", "50", "--seed", "7", *RULES[:2])
-    code, out, err = run(capsys, *many)
+    with (tmp_path / "rules.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["rule"] for row in rows] == ["entropy_bound", "entropy_bound_kept", "confidence_threshold"]
+    assert float(rows[1]["ratio_interval_low"]) == kept["ratio_interval"][0]
+    code, out, err = run(capsys, *TABLE)
     assert (code, err) == (0, "")
     out = " ".join(out.split())
     assert "(Tango's score) lies above -50 points" in out
-    (preset,) = PresetStore(data).own
-    assert f"saved as the preset “{preset.name}”" in out
-    chosen = preset.decoding.acceptance
-    assert f"“{chosen} {preset.overrides[0][1]:g}” takes " in out
-    assert preset.name == "safelight-skills, tuned on held-out skills"
+    assert f"“{found['chosen']}” takes " in out
+    assert ": --acceptance " in out
 
 
-def test_the_best_are_tried_on_a_hotter_canvas_too(capsys: Capture, data: Path, monkeypatch: Patch) -> None:
-    """The file, the table and the preset have what was varied. The sampler of the window is kept."""
-    monkeypatch.setattr(plan, "SHORTEST", 1)
-    mine = SettingsValues({"max_new_tokens": 64}, decoding=DecodingChoice(verify=True))
-    monkeypatch.setattr(tune, "user_values", lambda: mine)
-    seeds, few = count_runs(monkeypatch), ("--skills", "--count", "4", "--margin", "50", *RULES[2:], "--seed", "7")
-    code, out, err = run(capsys, *few, "--json")
-    assert (code, err) == (0, "")
-    found = json.loads(out)
-    variations = {tuple(row["variation"].items()) for row in found["rows"]}
-    assert variations == {(), HOTTER, STALLING}
-    assert len(found["rows"]) == 6
-    assert len(seeds) == sum(row["count"] for row in found["rows"])
-    chosen = next(row for row in found["rows"] if row["title"] == found["chosen"])
-    (preset,) = PresetStore(data).own
-    tuned = {chosen["setting"]: chosen["threshold"], **chosen["variation"]}
-    assert dict(preset.overrides) == {"max_new_tokens": 64, **tuned}
-    assert preset.decoding == DecodingChoice(verify=True, acceptance=chosen["rule"])
-    before = len(seeds)
-    code, out, err = run(capsys, *few)
-    assert (code, err, len(seeds)) == (0, "", before)  # all runs are read from the file
-    assert re.search(r"\nentropy_bound 0.1 .*\nt_max 1, t_min 0.8  ", out)
-
-
-def test_ctrl_c_and_the_same_command_again(capsys: Capture, data: Path, monkeypatch: Patch) -> None:
-    whole = json.loads(run(capsys, *TABLE, "--json", "--out", str(data / "whole"))[1])
-    seeds, stop = count_runs(monkeypatch), threading.Event()
-    counted = engine.generate
+def test_ctrl_c_compares_what_all_have_answered(capsys: Capture, monkeypatch: Patch) -> None:
+    seeds, stop, real = list[int](), threading.Event(), engine.generate
 
     @contextlib.contextmanager
     def stopping() -> Iterator[threading.Event]:
-        stop.clear()
         yield stop
 
-    def generate(*asked: object) -> object:
-        if len(seeds) == 5:
+    def generate(model: object, ids: object, config: object, seed: int, cancel: threading.Event) -> object:
+        seeds.append(seed)
+        if len(seeds) == 8:
             stop.set()
-        return counted(*asked)  # type: ignore[arg-type]
+        return real(model, ids, config, seed, cancel)  # type: ignore[arg-type]
 
     monkeypatch.setattr(tune, "stopping", stopping)
     monkeypatch.setattr(engine, "generate", generate)
-    parts = (*TABLE, "--json", "--out", str(data / "parts"))
-    code, out, err = run(capsys, *parts)
-    assert (code, err) == (130, "safelight: stopped; run the same command again to go on\n")
+    code, out, err = run(capsys, *TABLE, "--json")
+    assert code == 130
+    assert err == "safelight: stopped; the rules are compared on the prompts that all of them answered\n"
+    assert seeds == [7] * 3 + [8] * 3 + [9] * 2  # the same noise for all rules
     found = json.loads(out)
-    assert [row["count"] for row in found["rows"]] == [2, 2, 1]
-    assert (found["finished"], found["chosen"], found["preset"]) == (False, None, "")
-    code, out, err = run(capsys, *parts)
-    assert (code, err) == (0, "")
-    assert json.loads(out) == whole
-    assert len(seeds) == 6 + 7  # the stopped run was run again
-    code, _, err = run(capsys, *parts, "--seed", "1")
-    assert code == 2
-    assert err.endswith("was begun with another seed; choose another folder with --out, or delete it\n")
+    assert [row["count"] for row in found["rows"]] == [2, 2, 2]
+    assert (found["finished"], found["chosen"]) == (False, None)
 
 
-def test_a_file_of_ones_own(capsys: Capture, data: Path) -> None:
-    file = data / "tasks.csv"
-    file.write_text("prompt,answer\nReverse the word robot.,tobor\nReverse the word stone.,stone\n")
-    code, out, err = run(capsys, "--file", str(file), "--json", "--table", *RULES)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("tasks.csv", "prompt,answer\nReverse the word robot.,tobor\nReverse the word stone.,stone\n"),
+        (
+            "tasks.jsonl",
+            '{"prompt": "Reverse the word robot.", "answer": "tobor"}\n\n'
+            '{"prompt": "Reverse the word stone.", "answer": "stone", "more": 1}\n',
+        ),
+    ],
+)
+def test_a_file_of_ones_own(capsys: Capture, tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    code, out, err = run(capsys, "--file", str(tmp_path / name), "--json", *RULES)
     assert code == 0
     assert err.startswith("safelight: with fewer than 381 prompts nothing can be shown to within 1 points")
     found = json.loads(out)
     assert [(row["count"], row["exact"]) for row in found["rows"]] == [(2, 1)] * 3
-    assert (found["task"], found["chosen"], found["preset"]) == ("own prompts", "entropy_bound 0.1", "")
-    file.write_text("prompt\nReverse the word robot.\n")
-    code, out, err = run(capsys, "--file", str(file))
-    assert (code, out) == (2, "")
-    assert err == f"safelight: {file} has no columns prompt and answer; name them in its first line\n"
+    assert found["chosen"] == "entropy_bound 0.1"
 
 
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ((), "give a task: --skills, --sudoku, --drawings or --file FILE"),
-        (("--skills", "--sudoku"), "--skills and --sudoku exclude each other"),
+        ((), "one of the arguments --skills --sudoku --file is required"),
+        (("--skills", "--sudoku"), "not allowed with argument"),
         (("--skills", "--givens", "30"), "--givens is for puzzles; add --sudoku"),
         (("--skills", "--margin", "0"), "the margin must be a number of points"),
         (("--skills", "--count", "0"), "the count must be a whole number"),
@@ -201,20 +138,42 @@ def test_what_is_refused(capsys: Capture, given: tuple[str, ...], why: str) -> N
     assert err.count("\n") == 1
 
 
-def test_two_at_once_are_refused(capsys: Capture, data: Path) -> None:
-    with locked(data / "runs.jsonl.lock"):
-        code, out, err = run(capsys, *TABLE, "--out", str(data))
-    assert (code, out) == (2, "")
-    assert err == "safelight: Another window is writing runs.jsonl. Try again in a moment.\n"
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "given",
-    [("--sudoku", "--givens", "45"), ("--drawings",), ("--skills", "--model", "safelight-base")],
+    ("text", "why"),
+    [
+        ("prompt\nReverse the word robot.\n", "has no columns prompt and answer"),
+        ('{"prompt": "a"}', "line 1 has no prompt and answer"),
+        ("{", "line 1"),
+        ("prompt,answer\n", "holds no prompts"),
+    ],
 )
-def test_the_other_embedded_models(capsys: Capture, given: tuple[str, ...]) -> None:
-    code, out, err = run(capsys, *given, "--count", "20", "--margin", "30", "--table", "--json", *RULES)
-    assert (code, err) == (0, "")
-    usual, *others = json.loads(out)["rows"]
-    assert all(row["rate"] >= 0.5 and row["steps"] < usual["steps"] for row in others)
+def test_a_file_that_is_none(capsys: Capture, tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "tasks").write_text(text)
+    code, out, err = run(capsys, "--file", str(tmp_path / "tasks"))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert why in err
+
+
+def test_candidates_lie_around_the_defaults() -> None:
+    found = grid(GenerationConfig(entropy_bound=0.2, accept_probability=0.9))
+    assert found[0] == Candidate("entropy_bound", 0.2)
+    assert {one.threshold for one in found if one.acceptance == "entropy_bound_kept"} == {0.1, 0.2, 0.4, 1, 1.6, 2}
+    assert {one.threshold for one in found if one.acceptance == "confidence_threshold"} == {
+        *(0.7, 0.8, 0.9, 0.95, 0.97, 0.99)
+    }
+
+
+def test_the_fewest_steps_win_among_rules_that_are_not_lower() -> None:
+    usual, fast, wrong = (Candidate("entropy_bound_kept", bound) for bound in (0.1, 0.2, 0.5))
+    rows = rows_of(
+        {
+            usual: [TunedRun(True, 10)] * 100,
+            fast: [TunedRun(place > 0, 5) for place in range(100)],
+            wrong: [TunedRun(place > 20, 1) for place in range(101)],
+        }
+    )
+    assert [row.count for row in rows] == [100] * 3
+    assert (rows[1].ratio, rows[1].difference) == (0.5, -0.01)
+    assert choice(rows, 0.1) is rows[1]
+    assert choice(rows, 0.01) is rows[0]
+    assert least_count(0.01) == 381
