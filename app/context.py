@@ -423,7 +423,7 @@ class AppContext(QObject):
             return reason
         if self.model is None:
             return self.loading.text if self.loading is not None else tr("No model is loaded. Choose one above")
-        return self.values.problem(self.model.defaults)
+        return ""
 
     @Slot()
     def stop(self) -> None:

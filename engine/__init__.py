@@ -30,7 +30,6 @@ from engine.errors import SafelightError
 from engine.events import (
     CanvasCommitted,
     CanvasStarted,
-    CanvasVerified,
     Event,
     GenerationFinished,
     Influence,
@@ -39,7 +38,6 @@ from engine.events import (
     SlotsRead,
     StepFinished,
     TextArrived,
-    TryEnded,
     step_number,
 )
 from engine.forks import Fork, Mark, chain
@@ -106,7 +104,6 @@ __all__ = [
     "Adapter",
     "CanvasCommitted",
     "CanvasStarted",
-    "CanvasVerified",
     "EmbeddedAdapter",
     "EmbeddedModel",
     "Entry",
@@ -137,7 +134,6 @@ __all__ = [
     "TraceFile",
     "TraceHeader",
     "TraceWriter",
-    "TryEnded",
     "chain",
     "fork",
     "gallery",

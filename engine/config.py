@@ -32,8 +32,6 @@ GAP_LENGTHS = (8, 16, 32)  # of a gap's hole, in tokens, in models that were tra
 SMALLEST_CANVAS = 64  # of answers whose length is asked for, or known from their format; as mlx-vlm has it
 LARGEST_SEED = 2**63 - 1  # of a run; the least is 0
 MOST_PENALTY = 100  # of a repetition; checkpoints have 1.0 to 1.3
-MOST_REWRITES = 16  # of a block's doubtful spans
-MOST_TRIES = 16  # at a block that stalls, behind the first
 IMAGE_TOKENS = (70, 140, 280, 560, 1120)  # budgets of an image that the published model was trained with
 BLOCK_DIFFUSION = "block_diffusion"  # the decoder whose blocks begin as uniform noise
 GROWING = frozenset({"autoregressive", "causal_parallel", "self_speculation", "drafting"})  # the last: earlier runs
@@ -58,7 +56,6 @@ THRESHOLD_OF = {
     "entropy_bound": "entropy_bound",
     "entropy_bound_kept": "entropy_bound",
     "confidence_threshold": "accept_probability",
-    "margin": "margin",
 }
 """The rules for which places of a canvas a step of block diffusion keeps, and the setting with each one's number; see
 ``decoding.acceptance``."""
@@ -279,42 +276,22 @@ class GenerationConfig:
         entropy_bound: budget of the acceptance rule, in nats; also that of the remasking "entropy_bounded".
         acceptance: which places of a canvas a step of block diffusion keeps, one of ``ACCEPTANCE``; see
             ``decoding.acceptance``.
-        fixes_kept: whether a place that a rule has kept is certain of its token from then on, and not predicted again.
-        margin: of the rule of that name: the mean gap between the two highest logits from which all places are kept.
         t_max, t_min: temperature at the first and towards the last step.
-        soft_tokens: how many of the likeliest tokens of each place are fed back into the next step; 0 feeds back all.
         stability_threshold: how many earlier argmax canvases must equal the current one; 0 switches the test off.
         confidence_threshold: mean entropy (nats) under which a canvas counts as confident; 0 runs every step.
         stall_steps: a canvas of block diffusion ends once its mean entropy has not fallen for so many steps; 0 never
             ends it so. See ``decoding.stalling``.
-        stall_fall: share by which it must fall within them.
-        second_tries: how often a block that has stalled begins again from other noise. The steps of all tries together
-            are at most ``max_denoising_steps``, and the try with the lowest mean entropy at its end counts. Not with
-            formats; runs with it cannot be forked.
-        head_steps: the beginning of a canvas is committed early once its guesses have not changed for so many steps,
-            and the rest of it goes on as the next canvas; 0 commits whole canvases. See ``decoding.heads``. Not with
-            formats, rescue, verify, infills and decisions; runs with it cannot be forked.
-        head_probability: causal probability from which a token of the beginning is committed; 0 asks for none.
         eos_token_ids: tokens that end the text. pad_token_id fills what follows one.
         canvas_length: tokens in a block; None takes the model's own.
         smallest_canvas: tokens of the smallest canvas of block diffusion. Where few new tokens are left, a canvas has
             this length, or two, four, eight … times it, and at most the model's own; see ``canvas``. None: always the
-            model's own. All canvases of a run have one length if it has a format, ``head_steps``, rescue or verify.
+            model's own. All canvases of a run have one length if it has a format.
         seed_canvas: token ids the first canvas starts from instead of noise.
         pinned: (position, token id) pairs of the first canvas that never change.
         allowed_tokens: token ids that may be sampled and used as noise; None allows all.
         decoder: a name of ``decoding.generate.DECODERS`` that the model's family has; "" takes the family's own.
-        thought_decoder, answer_decoder: the decoders of blocks that begin in a thought, and of all others; "" takes
-            ``decoder``. See ``decoding.mixed``.
-        rescue: whether to rescue a block of block diffusion that stalls or takes all its steps without converging. Its
-            prefix that is stable and causally likely is kept, and the rest written autoregressively. Not with formats,
-            infills and decisions; runs with it cannot be forked.
-        rescue_probability: causal probability from which a rescue keeps a stable token.
-        verify: whether finished blocks of block diffusion are read causally, which yields each token's probability by
-            the text before it. Not with formats, forks, infills and decisions. See ``decoding.verifying``.
-        verify_probability: causal probability under which a token is doubtful.
-        verify_rewrites: how many times doubtful spans of a block may be rewritten; 0 only reports. Runs with rewrites
-            cannot be forked.
+        token_thoughts: whether blocks that begin in a thought are written token by token, and only the others by block
+            diffusion. See ``decoding.mixed``.
         sampling_temperature: of a token that is drawn by a decoder other than block diffusion; 0 takes the likeliest.
         sampling_top_k, sampling_top_p: which tokens may be drawn; 0 and 1 leave the distribution as it is. The decoder
             fixes the order of these and the temperature; see ``decoding.shares``. Block diffusion cuts first, so that
@@ -361,16 +338,9 @@ class GenerationConfig:
     pinned: tuple[tuple[int, int], ...] = ()
     allowed_tokens: Annotated[tuple[int, ...] | None, ids(MOST_TOKENS, MOST_TOKENS)] = None
     top_k: Annotated[int, whole(0, 64)] = 0
-    soft_tokens: Annotated[int, whole(0, 64)] = 0
     banned_tokens: Tokens = ()
     decoder: DecoderName = ""
-    thought_decoder: DecoderName = ""
-    answer_decoder: DecoderName = ""
-    rescue: Flag = False
-    rescue_probability: Share = 0.5
-    verify: Flag = False
-    verify_probability: Share = 0.1
-    verify_rewrites: Annotated[int, whole(0, MOST_REWRITES)] = 0
+    token_thoughts: Flag = False
     sampling_temperature: Amount = 0.0
     sampling_top_k: Annotated[int, whole(0, MOST_TOKENS)] = 0
     sampling_top_p: Annotated[float, real(0.0, 1.0, exclusive=True)] = 1.0
@@ -388,13 +358,7 @@ class GenerationConfig:
     edit_passes: Annotated[int, whole(0, MOST_EDIT_PASSES)] = 16
     sub_block: Annotated[int, whole(1, 1024)] = 8
     acceptance: Annotated[str, one_of(ACCEPTANCE)] = ACCEPTANCE[0]
-    margin: Amount = 7.5
-    fixes_kept: Flag = False
     stall_steps: Annotated[int, whole(0, 1_000)] = 0
-    stall_fall: Share = 0.2
-    second_tries: Annotated[int, whole(0, MOST_TRIES)] = 0
-    head_steps: Annotated[int, whole(0, 1_000)] = 0
-    head_probability: Share = 0.5
     image_tokens: Annotated[int, one_of(IMAGE_TOKENS)] = 280
     thinking_tokens: Annotated[int | None, whole(0, MOST_POSITIONS)] = None
     gap_padding: Flag = False
@@ -419,35 +383,22 @@ class GenerationConfig:
     @property
     def is_block_diffusion(self) -> bool:
         """True if all blocks begin as uniform noise, as they do in records that name no decoder."""
-        names = (self.decoder, self.thought_decoder, self.answer_decoder)
-        return all(name in ("", BLOCK_DIFFUSION) for name in names)
+        return self.denoises and not self.token_thoughts
 
     @property
     def denoises(self) -> bool:
         """True if some blocks begin as uniform noise."""
-        names = (self.thought_decoder, self.answer_decoder)
-        return any((name or self.decoder) in ("", BLOCK_DIFFUSION) for name in names)
+        return self.decoder in ("", BLOCK_DIFFUSION)
 
     @property
     def grows(self) -> bool:
         """True if some blocks do not begin as uniform noise, and all of these hold growing text, see ``GROWING``."""
-        names = {self.thought_decoder or self.decoder, self.answer_decoder or self.decoder} - {"", BLOCK_DIFFUSION}
-        return bool(names) and names <= GROWING
-
-    @property
-    def rewrites(self) -> bool:
-        """True if doubtful spans may be rewritten."""
-        return self.verify and self.verify_rewrites > 0
-
-    @property
-    def begins_again(self) -> bool:
-        """True if a block that stalls may begin again."""
-        return self.stall_steps > 0 and self.second_tries > 0
+        return self.decoder in GROWING or (self.denoises and self.token_thoughts)
 
     @property
     def has_equal_blocks(self) -> bool:
-        """True if all canvases of a run have one length, and each of them is committed as a whole."""
-        return self.smallest_canvas is None and not self.head_steps
+        """True if all canvases of a run have one length."""
+        return self.smallest_canvas is None
 
     @property
     def cuts(self) -> bool:
@@ -462,7 +413,7 @@ class GenerationConfig:
         Args:
             written: tokens of the text before the canvas, whose length is returned in place of the first one's.
         """
-        size, written = self.smallest_canvas, 0 if self.head_steps else written
+        size = self.smallest_canvas
         if self.canvas_length or size is None or not self.is_block_diffusion or (self.seed_canvas and not written):
             return self.canvas_length or own
         pins = max((position + 1 for position, _ in self.pinned), default=0)

@@ -8,21 +8,7 @@ backend that reports no steps sends TextArrived in place of blocks; it sends Pre
 end, if it knows the length of the prompt.
 
 The blocks of a run may be decoded by different methods. A block is written token by token if its CanvasStarted has a
-filler, else denoised. A *rescued* block begins with uniform noise and continues after its last denoising step with
-further StepFinished events, one a pass, as in a block with a filler. The first of these comes from the pass that read
-the argmax canvas causally. Its accepted positions are the prefix that was kept and the token drawn after it, with the
-causal predictions there. Positions accepted after that are no longer accepted, except pinned tokens. Each further event
-has one token more. Positions not yet written keep the last step's argmax, entropy and likeliest tokens, not accepted.
-CanvasCommitted then has the reason "step_cap" or "stalled", and counts these events among its ``steps``.
-
-A block may *stall*: its entropy no longer falls. Then TryEnded follows its last step. The block begins again from other
-noise, with further StepFinished events, or it is rescued at once, or taken as it is.
-
-A block may end with its *head*: only the beginning of its canvas is text, and the reason of its CanvasCommitted is
-"head". The next block begins with the rest of that canvas, and noise behind it.
-
-A *verified* block has CanvasVerified after its last step. If doubtful spans of it are rewritten, further StepFinished
-events follow, and another CanvasVerified after each rewrite.
+filler, else denoised. A denoised block *stalls* if its entropy no longer falls; it is then taken as it is.
 
 A run whose answer must fit a format has PrefixPinned between two steps of a block, and before its first. A decision has
 one step a block, followed by SlotsRead; a backend that reports no steps sends a single SlotsRead.
@@ -38,10 +24,8 @@ from numpy.typing import NDArray
 
 from engine.types import Tokens
 
-BlockEnd = Literal["converged", "step_cap", "stalled", "head"]
+BlockEnd = Literal["converged", "step_cap", "stalled"]
 """Why a block took no more denoising steps."""
-Following = Literal["taken", "again", "rescued"]
-"""What follows a try that has ended without converging."""
 
 
 def step_number(step: int) -> int:
@@ -109,40 +93,6 @@ class PrefixPinned:
 
 
 @dataclass(frozen=True, eq=False)
-class CanvasVerified:
-    """The argmax canvas of the last step was read causally: how likely each token is by the text before it alone.
-
-    ``probabilities`` is NaN after the end token. It is also NaN at the first position if the model's state before it
-    is unknown, as it is after a prompt that was in the cache as a whole.
-    """
-
-    block_index: int
-    step: int  # of the block, its last so far
-    rewrite: int  # of the block's canvas, from 1; 0: the canvas as it was first finished
-    probabilities: NDArray[np.float32]  # (C,)
-    is_kept: bool  # False, or its text is unchanged: the canvas before the rewrite stands
-    canvas: Tokens  # (C,) the current canvas from here on, with noise where it is doubtful
-    doubtful: NDArray[np.bool_]  # (C,) rewritten by the next steps, all else pinned; all False: no rewrite follows
-
-
-@dataclass(frozen=True, eq=False)
-class TryEnded:
-    """A try at a block has ended without converging: it has stalled, or the block's steps were used up in a later try.
-
-    ``canvas`` is the current canvas from here on: other noise if the block begins again, else the argmax canvas of the
-    try that counts.
-    """
-
-    block_index: int
-    step: int  # of the block, its last so far
-    number: int  # of the try, from 0 in each block
-    best: int  # number of the try with the lowest mean entropy at its end, so far
-    has_stalled: bool
-    then: Following
-    canvas: Tokens  # (C,)
-
-
-@dataclass(frozen=True, eq=False)
 class SlotsRead:
     """The results of a decision's slots, one a question. All log-probabilities are finite, in nats."""
 
@@ -157,14 +107,9 @@ class CanvasCommitted:
 
     block_index: int
     tokens: Tokens  # (C,)
-    text_length: int  # tokens before the end token; without one those of the head, or C
+    text_length: int  # tokens before the end token; without one C
     steps: int
     reason: BlockEnd
-
-    @property
-    def row(self) -> Tokens:
-        """The tokens that later blocks read: of the whole canvas, or of its head."""
-        return self.tokens[: self.text_length] if self.reason == "head" else self.tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,8 +143,6 @@ Event = (
     | CanvasStarted
     | StepFinished
     | PrefixPinned
-    | CanvasVerified
-    | TryEnded
     | SlotsRead
     | CanvasCommitted
     | TextArrived

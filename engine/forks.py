@@ -22,11 +22,10 @@ SETTINGS = (
     "stability_threshold",
     "max_new_tokens",
     "accept_probability",
-    "margin",
     "stall_steps",
-    "stall_fall",
 )  # that a fork may change in block diffusion
 MASK_SETTINGS = ("sampling_temperature", "accept_probability", "entropy_bound")  # and in a run over masks
+_GONE = {"margin", "stall_fall"}  # settings of earlier versions
 _WHOLE = {"max_denoising_steps", "stability_threshold", "max_new_tokens", "stall_steps"}
 Cells = tuple[tuple[int, int], ...]  # (position, token id)
 Shares = tuple[tuple[int, int, float], ...]  # (position, token id, probability)
@@ -126,14 +125,11 @@ class Fork:
             is_new = (position, token) in self.pinned and token not in before.eos_token_ids  # these end a text of holes
             if token in banned and (token in self.banned or is_new):
                 raise SafelightError(f"position {position} is pinned to token {token}, which is banned; release one")
-        after = before.replace(
+        return before.replace(
             pinned=tuple(sorted(held.items())),
             banned_tokens=tuple(sorted(banned)),
             **{name: _number(name, value) for name, value in self.settings},
         )
-        if after.begins_again:
-            raise SafelightError("stall_steps cannot be set in a run with second tries; run it again without them")
-        return after
 
     @staticmethod
     def from_dict(raw: Mapping[str, Any]) -> Fork:
@@ -150,7 +146,7 @@ class Fork:
                 tuple((position, token) for position, token in raw.get("edits", ())),
                 tuple(raw.get("banned", ())),
                 raw.get("seed"),
-                tuple((name, value) for name, value in raw.get("settings", ())),
+                tuple((name, value) for name, value in raw.get("settings", ()) if name not in _GONE),
                 tuple((position, token, share) for position, token, share in raw.get("mixed", ())),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:

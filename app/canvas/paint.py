@@ -26,7 +26,7 @@ from app.design.tokens import Theme, color, entropy_color, readable_on
 from app.state.run.canvas import BlockState, CellState
 from app.system.i18n import tr
 
-Layer = Literal["state", "entropy", "causal"]
+Layer = Literal["state", "entropy"]
 LAYERS: tuple[Layer, ...] = get_args(Layer)
 
 SLOT: Literal["slot"] = "slot"
@@ -108,8 +108,6 @@ def _shares(block: BlockState, options: PaintOptions) -> list[int] | None:
     """Returns every cell's position on the colour ramp; None if no layer colours the cells."""
     if options.heat is not None:
         return places(options.heat.shares, _RAMP_STEPS) if len(options.heat.shares) == block.length else None
-    if options.layer == "causal":
-        return None if block.causal is None else places(1 - block.causal, _RAMP_STEPS)
     entropy = block.known_entropy
     if options.layer != "entropy" or entropy is None:
         return None

@@ -104,7 +104,7 @@ class CanvasView(GridView):
             self.update()
 
     def set_layer(self, layer: Layer) -> None:
-        """Shows ``"state"``, or a coloured background: ``"entropy"``, or ``"causal"`` (1 minus causal probability)."""
+        """Shows ``"state"``, or a coloured background: ``"entropy"``."""
         if layer not in LAYERS:
             raise ValueError(f"layer must be one of {LAYERS}, not {layer!r}")
         if layer != self._layer:
@@ -320,8 +320,6 @@ class CanvasView(GridView):
             return f"{self._heat.name}  {self._heat.low}".rstrip(), self._heat.high
         if self._layer == "state":
             return None
-        if self._layer == "causal":
-            return tr("causal probability") + "  100 %", "0 %"
         limit = self._entropy_limit()
         meaning = f"ln {self._vocab_size}" if self._vocab_size else tr("most so far")
         return tr("entropy") + "  0", tr("{limit} nats ({meaning})", limit=f"{limit:.2f}", meaning=meaning)

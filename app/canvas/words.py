@@ -85,8 +85,6 @@ def of_block(block: BlockState | None) -> str:
             count=block.remelt_total,
             **facts,
         )
-    if block.is_rescued:
-        return tr("Canvas block {block}, rescued, {steps} so far: {accepted} of {length} written.", **facts)
     if block.has_masks:
         return tr("Canvas block {block}, {steps} so far: {accepted} of {length} written.", **facts)
     if block.step < 0:

@@ -421,7 +421,6 @@ class ChatController(QObject):
             composer.files.set_counter(lambda text: model.count_tokens([{"role": "user", "content": text}]))
             sees = model.capabilities.images or self._context.is_auto
             composer.note_blind("" if sees else cannot_see(model.title))
-            self.presets.set_defaults(model.defaults)
             self._hold_back()
         self._note_reading()
 
@@ -450,7 +449,7 @@ class ChatController(QObject):
         """Passes the context length and the tokens reserved for the answer to the context meter."""
         self._mark_preset()
         model, values = self._context.model, self._context.values
-        if model is not None and not values.problem(model.defaults):
+        if model is not None:
             config = values.config(model.defaults)
             room = reserve(config, model)
             tools = tuple(tool.function for tool in self._session.offered(model))

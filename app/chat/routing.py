@@ -74,9 +74,8 @@ class Routing(QObject):
         return None if pictures or self._composer.attachments else better_model(model.traits, text)
 
     def _can_fill(self, model: LoadedModel) -> bool:
-        """Returns True if a model can fill in gaps, or if its settings have a problem, which is said at sending."""
-        values, own = self._context.values, model.defaults
-        return bool(values.problem(own)) or can_fill(model, values.config(own))
+        """Returns True if a model can fill in gaps."""
+        return can_fill(model, self._context.values.config(model.defaults))
 
     def _ask_other(self, path_or_id: str) -> None:
         """Loads another model for the draft, which is sent once it is there."""

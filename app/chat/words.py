@@ -60,7 +60,7 @@ def _progress(answer: Answer, share: float) -> str:
         return tr("Writing")
     if block is not None and block.grows:
         return _growing(answer.canvas, block, share)
-    if block is not None and (block.has_masks or block.is_rescued):
+    if block is not None and (block.has_masks):
         return _passes(block, share)
     if block is None or not block.steps:
         return tr("Block {number}, starting from noise", number=number) if number > 1 else tr("Starting from noise")
@@ -68,7 +68,6 @@ def _progress(answer: Answer, share: float) -> str:
         tr("Block {number}, step {step}, up to {most}", number=number, step=block.steps, most=most)
         if number > 1
         else tr("Step {step}, up to {most}", step=block.steps, most=most),
-        tr("try {number}", number=block.try_number + 1) if block.try_number else "",
         tr("{accepted} of {length} sure", accepted=block.partly(share).accepted_count, length=block.length),
         tr("{count} taken back", count=block.remelt_total) if block.remelt_total else "",
     ]
@@ -93,8 +92,6 @@ def _passes(block: BlockState, share: float) -> str:
         "written": block.partly(share).accepted_count,
         "length": block.length,
     }
-    if block.is_rescued:
-        return tr("Block {number}, rescued, step {step} · {written} of {length} written", **counts)
     return tr("Block {number}, step {step} · {written} of {length} written", **counts)
 
 
@@ -105,7 +102,7 @@ def _ending(answer: Answer) -> tuple[str, str]:
         return ("Stopped", "Stopped after {steps}") if is_stopped else ("Failed", "Failed after {steps}")
     if answer.figures.is_cut:
         return "Cut off", "Cut off after {steps}"
-    is_converged = answer.config.rescue or not (answer.figures.capped_blocks or answer.figures.stalled_blocks)
+    is_converged = not (answer.figures.capped_blocks or answer.figures.stalled_blocks)
     return "Done", "Done in {steps}" if is_converged else "Ended after {steps}"
 
 
@@ -126,11 +123,6 @@ def _result(answer: Answer) -> str:
         parts = [tr("{steps}, up to {most}", steps=steps, most=most)]
     else:
         parts = [tr(ended_with, steps=steps)]
-    if figures.second_tries:
-        parts.append(trn("{count} second try", "{count} second tries", figures.second_tries))
-    if figures.rewrites:
-        rewrites = trn("{count} rewrite", "{count} rewrites", figures.rewrites)
-        parts.append(tr("{rewrites}, {kept} kept", rewrites=rewrites, kept=figures.kept_rewrites))
     if figures.seconds is not None:
         parts.append(_seconds(figures.seconds))
     return " · ".join(parts)

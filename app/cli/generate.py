@@ -85,14 +85,6 @@ def run(args: argparse.Namespace) -> int:
         draft = "stopped; the last block is unfinished"
         terminal.say(draft if outcome.text and not config.grows else "stopped")
         return 130
-    known = [share for share in outcome.causal if share is not None]
-    if known and not args.json:
-        doubtful = sum(share < config.verify_probability for share in known)
-        least = f"{config.verify_probability:g}"
-        terminal.say(
-            f"verified: {doubtful} of {len(known)} tokens have a causal probability under {least}; "
-            f"{outcome.rewrites} rewrites, {outcome.kept_rewrites} kept"
-        )
     if wanted is not None and outcome.reason == "length":
         cut = "the answer is incomplete; raise --max-new-tokens, or ask for less"
         terminal.say(outcome.why or cut)
@@ -124,7 +116,6 @@ def _record(
         **({} if wanted is None else {"format": wanted.kind}),
         **({"rounds": outcome.rounds} if wanted is not None and not config.grows else {}),
         **({"why": outcome.why} if outcome.why else {}),
-        **(_verified(outcome) if config.verify and wanted is None else {}),
         **answered.names,
         "device": answered.device,
     }
@@ -184,9 +175,3 @@ def _asked_to_think(model: Model, messages: list[Message], config: GenerationCon
     if asked == plain:
         raise SafelightError("this model cannot think before it answers; leave out --think")
     return asked
-
-
-def _verified(outcome: running.Outcome) -> dict[str, object]:
-    """Returns the results of verifying the blocks causally; null for a token without a known probability."""
-    rewrites = {"rewrites": outcome.rewrites, "kept_rewrites": outcome.kept_rewrites}
-    return {"causal_probabilities": [None if one is None else round(one, 6) for one in outcome.causal], **rewrites}

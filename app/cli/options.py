@@ -104,17 +104,11 @@ KNOBS = (
         "how many unsure tokens a step keeps, in nats of entropy (Boldness in the window)",
     ),
     Knob("--acceptance", "acceptance", str, f"which tokens of a canvas a step keeps: {', '.join(ACCEPTANCE)}"),
-    Knob("--margin", "margin", float, "mean lead of the likeliest tokens from which all are kept (acceptance margin)"),
     Knob("--t-max", "t_max", float, "temperature at a canvas's first step"),
     Knob("--t-min", "t_min", float, "temperature at a canvas's last step"),
     Knob("--stability", "stability_threshold", int, "a canvas may end once its best guess is unchanged for N steps"),
     Knob("--confidence", "confidence_threshold", float, "a canvas may end once its mean entropy is below X nats"),
     Knob("--stall-steps", "stall_steps", int, "end a canvas that has become no surer for N steps; 0 never does"),
-    Knob("--stall-fall", "stall_fall", float, "share by which its mean entropy must fall within --stall-steps"),
-    Knob("--second-tries", "second_tries", int, "how often a canvas that stalled begins again, within --max-steps"),
-    Knob("--head-steps", "head_steps", int, "commit a canvas's beginning that is unchanged for N steps; 0 never does"),
-    Knob("--head-probability", "head_probability", float, "causal probability that --head-steps asks of a token"),
-    Knob("--soft-tokens", "soft_tokens", int, "feed back only the N likeliest tokens of each place; 0 feeds back all"),
     Knob("--canvas-length", "canvas_length", int, "tokens in a canvas (default: the model's own)"),
     Knob(
         "--smallest-canvas",
@@ -126,16 +120,6 @@ KNOBS = (
 )
 DECODING = (
     Knob("--decoder", "decoder", str, "how the text is written; an unknown name lists the model's decoders"),
-    Knob("--thought-decoder", "thought_decoder", str, "decoder of blocks that begin in a thought"),
-    Knob("--answer-decoder", "answer_decoder", str, "decoder of all other blocks"),
-    Knob(
-        "--rescue-probability",
-        "rescue_probability",
-        float,
-        "--rescue keeps tokens up to the first with a lower causal probability",
-    ),
-    Knob("--verify-probability", "verify_probability", float, "--verify doubts tokens with a lower causal probability"),
-    Knob("--verify-rewrites", "verify_rewrites", int, "how often --verify may rewrite doubtful tokens of a block"),
     Knob("--temperature", "sampling_temperature", float, "how freely tokens are drawn; 0 takes the likeliest"),
     Knob("--top-k", "sampling_top_k", int, "draw among the N likeliest tokens; 0 allows all"),
     Knob("--top-p", "sampling_top_p", float, "draw among the likeliest tokens that have this probability together"),
@@ -180,8 +164,6 @@ DECODING = (
     Knob("--edit-passes", "edit_passes", int, "most passes that only replace tokens of a block (block-causal)"),
     Knob("--sub-block", "sub_block", int, "positions filled before the next ones of a block (sub_blocks)"),
 )
-
-SWITCHES = ("rescue", "verify", "fixes_kept")  # options without a value, named after fields of GenerationConfig
 
 
 def add_model(parser: argparse.ArgumentParser, default: str) -> None:
@@ -244,22 +226,10 @@ def add_decoding(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("decoder (default: the model's own)")
     _add(group, DECODING)
     group.add_argument(
-        "--rescue",
+        "--token-thoughts",
         action="store_const",
         const=True,
-        help="finish blocks that run out of steps one token at a time",
-    )
-    group.add_argument(
-        "--verify",
-        action="store_const",
-        const=True,
-        help="read each finished block from left to right, and mark the tokens that look unlikely",
-    )
-    group.add_argument(
-        "--fixes-kept",
-        action="store_const",
-        const=True,
-        help="do not predict kept tokens again (acceptance rules that keep them for good); faster on a processor",
+        help="write thoughts token by token, and the answer behind them by block diffusion",
     )
 
 
@@ -319,7 +289,8 @@ def sampler_changes(args: argparse.Namespace) -> dict[str, int | float | str]:
     """
     knobs = (*KNOBS, *DECODING) if hasattr(args, "decoder") else KNOBS
     changes = {knob.field: value for knob in knobs if (value := getattr(args, knob.field)) is not None}
-    changes |= {name: True for name in SWITCHES if getattr(args, name, None)}
+    if getattr(args, "token_thoughts", None):
+        changes["token_thoughts"] = True
     probe = dict(changes)
     for one, other in (("t_min", "t_max"), ("t_max", "t_min")):
         if one in probe:

@@ -37,7 +37,6 @@ examples:
   safelight race "Reverse the word robot." --model safelight-masked
   safelight race --skills 20 --lane safelight-skills --lane safelight-skills:autoregressive
   safelight race --skills 20 --lane :block_diffusion,entropy-bound=0.5 --lane :block_diffusion,entropy-bound=0.02
-  safelight race --skills 20 --lane safelight-base --lane safelight-base,thought-decoder=autoregressive,verify=true
   safelight race --drawings 20 --lane safelight-sight --lane safelight-sight:,max-steps=8
   safelight race --sudoku 10 --bin hard --lane safelight-sudoku --lane safelight-base,adapter=sudoku-lora --json
 """

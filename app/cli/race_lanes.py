@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.cli.options import DECODING, KNOBS, SWITCHES, settings
+from app.cli.options import DECODING, KNOBS, settings
 from app.state.race.lanes import LaneSpec
 from engine import GenerationConfig, SafelightError
 from engine.config import is_decoder
 from engine.errors import quoted
 from engine.service import is_remote
 
-ADAPTER = "adapter"
+ADAPTER, SWITCH = "adapter", "token-thoughts"
 _KNOBS = {knob.option.removeprefix("--"): knob for knob in (*KNOBS, *DECODING) if knob.field != "decoder"}
 _SWITCH = {"true": True, "false": False, "yes": True, "no": False}
 
@@ -62,13 +62,13 @@ def require_here(model: str) -> None:
 
 
 def _change(name: str, value: str) -> dict[str, Any]:
-    if name in SWITCHES:
+    if name in (SWITCH, SWITCH.replace("-", "_")):
         if value not in _SWITCH:
             raise SafelightError(f"{name} must be true or false, not {quoted(value)}")
-        return {name: _SWITCH[value]}
+        return {"token_thoughts": _SWITCH[value]}
     knob = _KNOBS.get(name.replace("_", "-"))
     if knob is None:
-        known = ", ".join((*SWITCHES, ADAPTER, *_KNOBS))
+        known = ", ".join((SWITCH, ADAPTER, *_KNOBS))
         raise SafelightError(f"{quoted(name)} is not a setting of a lane; use {known}")
     try:
         return {knob.field: knob.read(value)}

@@ -13,7 +13,6 @@ import engine
 from app.cli import terminal
 from engine import (
     CanvasCommitted,
-    CanvasVerified,
     Event,
     GenerationConfig,
     GenerationFinished,
@@ -44,9 +43,6 @@ class Outcome:
     counted: int = 0  # tokens of text that arrived without a canvas
     blocks: int = 0  # number of committed blocks
     steps: int = 0
-    causal: list[float | None] = field(default_factory=list)  # probability of each committed token, where it was read
-    rewrites: int = 0  # number of rewritten doubtful spans
-    kept_rewrites: int = 0  # number of rewrites that were kept
     rounds: int = 0  # how often a prefix was pinned, if the answer had a format
     canvas_steps: list[int] = field(default_factory=list)  # steps of each committed canvas
     prefill_seconds: float = 0.0
@@ -112,7 +108,7 @@ def run(
 def follow(events: Iterable[Event], config: GenerationConfig, observe: Observer | None = None) -> Outcome:
     """Collects the events of a run in an outcome, except for its text; Ctrl+C ends the run."""
     outcome = Outcome()
-    draft, causal = Draft(config.eos_token_ids), list[float | None]()  # of the current block
+    draft = Draft(config.eos_token_ids)
     try:
         for event in events:
             draft.fold(event)
@@ -126,14 +122,7 @@ def follow(events: Iterable[Event], config: GenerationConfig, observe: Observer 
                     outcome.seconds += event.seconds
                 case PrefixPinned():
                     outcome.rounds += 1
-                case CanvasVerified():
-                    outcome.rewrites += event.rewrite > 0
-                    outcome.kept_rewrites += event.rewrite > 0 and event.is_kept
-                    if event.is_kept:
-                        causal = [None if share != share else share for share in event.probabilities.tolist()]  # no NaN
                 case CanvasCommitted():
-                    outcome.causal += (causal or [None] * event.text_length)[: event.text_length]
-                    causal = []
                     outcome.blocks += 1
                     outcome.canvas_steps.append(event.steps)
                 case GenerationFinished():

@@ -18,8 +18,8 @@ from rich.text import Text
 
 from app.cli import terminal
 from app.state.run.canvas import BlockState, CanvasState, CellState
+from app.state.run.end_words import block_end_words
 from app.state.run.lines import line_ends
-from app.state.run.try_words import block_end_words
 from engine import (
     CanvasCommitted,
     CanvasStarted,
@@ -27,8 +27,6 @@ from engine import (
     GenerationConfig,
     PrefixPinned,
     StepFinished,
-    TryEnded,
-    step_number,
 )
 
 STYLES = {  # so that no state is shown by colour alone
@@ -42,7 +40,7 @@ STYLES = {  # so that no state is shown by colour alone
     CellState.FITTING: "bold underline",
     CellState.MASKED: "dim italic",
 }
-SHOWN = CanvasStarted | StepFinished | PrefixPinned | TryEnded | CanvasCommitted
+SHOWN = CanvasStarted | StepFinished | PrefixPinned | CanvasCommitted
 MASK = "_"  # a position without text yet
 CONTROL = "¤"  # end, padding and turn tokens
 BREAK = "↲"
@@ -118,13 +116,10 @@ def status(block: BlockState, config: GenerationConfig, blocks: int) -> Text:
     parts = [f"block {block.block_index}"] if blocks > 1 or block.block_index else []
     if block.round is not None:
         parts.append(f"round {block.round.number + 1}, {block.round.pinned} hold")
-    if block.try_number:
-        parts.append(f"try {block.try_number + 1}")
-    is_written = block.has_masks or block.is_rescued
     if block.temperature is None:
         parts.append("no step yet" if block.has_masks else "noise, no step yet")
     else:
-        parts.append(f"steps {block.steps}" + ("" if is_written else f"/{config.max_denoising_steps}"))
+        parts.append(f"steps {block.steps}" + ("" if block.has_masks else f"/{config.max_denoising_steps}"))
         of_all = "" if block.grows else f"/{block.length}"
         parts.append(f"{'written' if block.has_masks else 'accepted'} {block.accepted_count}{of_all}")
         if block.mean_entropy is not None:
@@ -138,8 +133,6 @@ def status(block: BlockState, config: GenerationConfig, blocks: int) -> Text:
 def _end(block: BlockState, most: int) -> str:
     if block.reason == "converged":
         return "finished"
-    if block.is_rescued:
-        return "rescued" if block.stalled_at is None else f"stalled at step {step_number(block.stalled_at)}, rescued"
     return block_end_words(block) or f"stopped at the limit of {most} steps"
 
 

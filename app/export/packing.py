@@ -83,15 +83,6 @@ def pack(block: BlockRecord, vocabulary: Vocabulary) -> Generator[None, None, di
         "held": _held_from(block),
         "fits": np.flatnonzero(block.snapshots[-1].fitting_mask).tolist(),
         "rounds": [[one.number, one.step, one.pinned, one.new, one.written] for one in block.rounds],
-        "rewrites": [
-            *(
-                [event.step + 1, np.flatnonzero(event.doubtful).tolist()]
-                for event in block.readings.values()
-                if event.doubtful.any()
-            ),
-            *([step, list(range(block.length))] for step in block.begins[1:]),
-        ],
-        "causal": _causal(block),
         "filler": None if block.filler is None else vocabulary.place(block.filler),
         "temperature": [round(float(value), 4) for value in block.temperature],
         "data": base64.b64encode(b"".join(data)).decode("ascii"),
@@ -106,17 +97,6 @@ def _held_from(block: BlockRecord) -> list[tuple[int, int]]:
     held = np.vstack([block.held, block.snapshots[-1].pinned_mask[None]])
     found = np.flatnonzero(held.any(axis=0) & ~block.pinned)
     return [(int(position), int(held[:, position].argmax())) for position in found]
-
-
-def _causal(block: BlockRecord) -> list[tuple[int, list[float | None]]]:
-    """Returns the steps with a causal pass, and the commit, each with its probabilities (C,); None if unknown."""
-    found = {step: event.probabilities for step, event in block.readings.items()}
-    if block.final is not None and block.snapshots[-1].causal is not None:
-        found[block.steps] = block.snapshots[-1].causal
-    return [
-        (step, [None if np.isnan(share) else round(share, 4) for share in shares.tolist()])
-        for step, shares in found.items()
-    ]
 
 
 def _planes(block: BlockRecord, vocabulary: Vocabulary) -> Iterator[bytes]:

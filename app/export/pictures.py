@@ -36,7 +36,6 @@ from app.state.run.canvas import BlockState
 from app.state.run.lines import line_ends
 from app.state.run.replay import NOISE, Replay
 from app.state.run.task_words import round_words
-from app.state.run.try_words import try_words
 from app.state.sudoku.placing import is_puzzle
 from app.system.i18n import tr, trn
 from engine import Recording, SafelightError, step_number
@@ -187,7 +186,6 @@ class PictureSheet:
         begins = self.replay.record(block.block_index).round_at(self.replay.frames[place].step)
         if begins is not None:
             words.append(round_words(begins))
-        words += [try_words(one) for one in block.tries if one.step + 1 == self.replay.frames[place].step]
         shown = self._boards.frame(place) if self._is_board(block.block_index) else None
         if shown is not None and block.step >= 0:
             words = [*words[: 0 if block.committed else 1], *self._boards.caption(shown)]
@@ -279,8 +277,7 @@ def _caption_words(block: BlockState) -> list[str]:
         text = tr("{text} of {length} are text", text=block.text_length, length=block.length)
         if block.grows:
             text = trn("{count} token of text", "{count} tokens of text", block.text_length or 0)
-        ended = tr("rescued") if block.is_rescued else tr("finished")
-        return [ended, trn("{count} step", "{count} steps", block.steps), text]
+        return [tr("finished"), trn("{count} step", "{count} steps", block.steps), text]
     if block.step < 0:
         return [tr("nothing is written yet") if block.has_masks else tr("noise, before the first step")]
     count = {"accepted": block.accepted_count, "length": block.length}
@@ -289,7 +286,7 @@ def _caption_words(block: BlockState) -> list[str]:
         tr("written {accepted}", **count)
         if block.grows
         else tr("written {accepted} of {length}", **count)
-        if block.has_masks or block.is_rescued
+        if block.has_masks
         else tr("accepted {accepted} of {length}", **count),
     ]
     if block.remelted_count:

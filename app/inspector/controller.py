@@ -60,10 +60,11 @@ class InspectorController(QObject):
         self._pictures = RunPictures(self)
         self._pictures.found.connect(page.welcome.runs.show_picture)
         self.forks, self.compare = page.change.forks, page.compare
-        self.going_on = GoingOn(context, page.player, self.forks, page.change.influence)
+        self.going_on = GoingOn(context, page.player, self.forks, page.change.influence, page.change.opinion)
         self.going_on.began.connect(self._began)
         self.going_on.grown.connect(self._grow)
         self.going_on.ended.connect(self._ended)
+        self.going_on.opined.connect(page.show_opinion)
         self.forks.run_chosen.connect(self.open_key)
         self.forks.spans.marked.connect(page.canvas.set_marked)
         page.player.opened.connect(self._opened)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
 from PySide6.QtCore import QObject, Signal, Slot
 
 import engine
@@ -14,20 +16,23 @@ from app.canvas.words import token_words
 from app.context import AppContext, ModelChoice
 from app.inspector.forks.panel import ForkPanel
 from app.inspector.influence.view import InfluenceView
+from app.inspector.second_opinion import SecondOpinion
 from app.player.player import Player
 from app.system.i18n import tr
-from engine import ADAPTERS, Fork, Mark, SafelightError
+from engine import ADAPTERS, Fork, Mark, Recording, SafelightError
 from engine.catalog import is_embedded
-from engine.decoding.names import FORKING, INFILLING, MEASURING, is_written_by
+from engine.decoding.names import BY_TOKEN, FORKING, INFILLING, MEASURING, is_written_by
 from engine.service import (
     Capabilities,
     InfluenceMeasured,
     InfluenceRequest,
+    PromptScored,
     RunAdvanced,
     RunEnded,
     RunRequest,
     RunStarted,
     ServiceReply,
+    is_remote,
 )
 
 if TYPE_CHECKING:
@@ -40,16 +45,27 @@ class GoingOn(QObject):
     began = Signal(object)  # a Recording: a run that continues the open one
     grown = Signal()
     ended = Signal()
+    opined = Signal()  # a second opinion on the open run is in its replay
 
-    def __init__(self, context: AppContext, player: Player, forks: ForkPanel, influence: InfluenceView) -> None:
+    def __init__(
+        self,
+        context: AppContext,
+        player: Player,
+        forks: ForkPanel,
+        influence: InfluenceView,
+        opinion: SecondOpinion,
+    ) -> None:
         super().__init__(player)
         self._context, self._player, self._forks, self._influence = context, player, forks, influence
+        self._opinion = opinion
         self._asked: RunRequest | None = None  # the running request
+        self._read: tuple[RunRequest, Recording] | None = None  # a text that is being read for a second opinion
         self._waiting: Callable[[], object] | None = None  # called once the run's model is loaded
         forks.fork_asked.connect(self._fork)
         forks.infill_asked.connect(self._infill)
         influence.asked.connect(self._measure)
         influence.asked_text.connect(self._measure_text)
+        opinion.asked.connect(self._opine)
         player.opened.connect(self._opened)
         context.register_busy(self)
         context.arrived.connect(self.take)
@@ -64,6 +80,8 @@ class GoingOn(QObject):
         """Returns a sentence while a fork develops, or something waits for its model; empty otherwise."""
         if self._waiting is not None and self._context.loading is not None:
             return self._context.loading.text
+        if self._read is not None:
+            return tr("A text is being read in the inspector; Esc stops it")
         if self.is_forking and self._context.backend.pacing.is_computed:
             return tr("A changed run is still being shown in the inspector; Esc skips to its end")
         is_on = self.is_forking or self._waiting is not None
@@ -71,7 +89,7 @@ class GoingOn(QObject):
 
     def stop(self) -> None:
         """Stops the fork. An action that waits for its model is dropped."""
-        if self.is_forking:
+        if self.is_forking or self._read is not None:
             self._context.backend.stop()
         elif self._waiting is not None:
             self._waiting = None
@@ -117,14 +135,11 @@ class GoingOn(QObject):
 
     def refusal_to_fork(self, *, can: bool) -> str:
         """Returns why the open run cannot be forked now; empty if it can. ``can`` as in ``refusal``."""
-        return self._never(is_fork=True) or self.refusal(can=can, decoders=FORKING)
+        return self._never() or self.refusal(can=can, decoders=FORKING)
 
     def refusal_to_infill(self, *, can: bool) -> str:
-        """Returns why spans of the open run cannot be rewritten now; empty if they can. ``can`` as in ``refusal``.
-
-        Unlike a fork, this is possible for runs that rescue blocks or rewrite doubtful spans: only the text counts.
-        """
-        return self._never(is_fork=False) or self.refusal(can=can, decoders=INFILLING)
+        """Returns why spans of the open run cannot be rewritten now; empty if they can. ``can`` as in ``refusal``."""
+        return self._never() or self.refusal(can=can, decoders=INFILLING)
 
     def _unfit(self, decoders: Sequence[str]) -> str:
         """Returns why a run like the open one cannot be continued so; empty if it can."""
@@ -139,19 +154,11 @@ class GoingOn(QObject):
             return tr("This can be measured in runs of block diffusion and bidirectional diffusion only.")
         return tr("Runs of this decoder cannot be changed. Ask again instead.")
 
-    def _never(self, *, is_fork: bool) -> str:
+    def _never(self) -> str:
         """Returns why the open run can never be forked, or its spans rewritten; empty if it can."""
         trace = self._player.trace
         if trace is not None and trace.is_held:
             return tr("This answer had to fit a format; with a change it would not. Ask again instead.")
-        if trace is not None and is_fork and trace.header.config.rescue:
-            return tr("This run rescues blocks and cannot be changed. Ask again with rescue off.")
-        if trace is not None and is_fork and trace.header.config.rewrites:
-            return tr("This run rewrites unsure parts and cannot be changed. Ask again without that.")
-        if trace is not None and is_fork and trace.header.config.begins_again:
-            return tr("This run begins blocks again and cannot be changed. Ask again without second tries.")
-        if trace is not None and is_fork and trace.header.config.head_steps:
-            return tr("This run commits beginnings of blocks early and cannot be changed. Ask again without that.")
         return ""
 
     def needed(self) -> ModelChoice | None:
@@ -173,10 +180,11 @@ class GoingOn(QObject):
         model = context.model if self._has_its_model else None
         offer = "" if needed is None else context.title_of(needed.path_or_id)
         self._forks.set_encoder(None if model is None else model.encode)
-        self._forks.block(self.refusal_to_fork(can=self._able.forks), "" if self._never(is_fork=True) else offer)
+        self._forks.block(self.refusal_to_fork(can=self._able.forks), "" if self._never() else offer)
         infilling = self.refusal_to_infill(can=self._able.infill)
-        never = self._unfit(INFILLING) or self._never(is_fork=False)
+        never = self._unfit(INFILLING) or self._never()
         self._forks.spans.block(infilling, "" if never else offer)
+        self._opinion.set_refusal(self._refusal_to_opine(), "" if self._unread() else offer)
         self._influence.set_refusal(self.refusal(can=self._able.influence), "" if self._unfit(MEASURING) else offer)
         if self._waiting is not None and context.loading is None:
             waiting, self._waiting = self._waiting, None
@@ -186,6 +194,7 @@ class GoingOn(QObject):
     def _opened(self) -> None:
         self._waiting = None
         self._influence.clear()
+        self._opinion.show_problem("")
         self.refresh()
 
     def _loads_first(self, then: Callable[[], object]) -> bool:
@@ -240,6 +249,11 @@ class GoingOn(QObject):
                 case RunStarted() | RunAdvanced() | RunEnded():
                     if self._asked is not None and reply.run_id == self._asked.run_id:
                         self._take_run(reply)
+                    elif self._read is not None and reply.run_id == self._read[0].run_id:
+                        self._end_reading(reply)
+                case PromptScored(run_id, scores):
+                    if self._read is not None and run_id == self._read[0].run_id:
+                        self._show_opinion(self._read[1], scores.logprobs)
                 case InfluenceMeasured(request, found, problem):
                     self._measured(request, found, tr(problem) if problem else "")
 
@@ -298,3 +312,58 @@ class GoingOn(QObject):
             self._influence.show_influence(request.position, request.canvas[request.position], request.token, found.kl)
         else:
             self._influence.set_busy(False)
+
+    def _unread(self) -> str:
+        """Returns why the open run's text can never be read for a second opinion; empty if it can."""
+        trace = self._player.trace
+        if trace is None or trace.header.decision is not None or trace.result is None or not trace.committed:
+            return tr("Only a finished text can be read.")
+        if not trace.header.prompt_ids or trace.pictures:
+            return tr("The prompt of this run was recorded without its tokens, or has pictures; it cannot be read.")
+        return ""
+
+    def _refusal_to_opine(self) -> str:
+        """Returns why the open run's text cannot be read now; empty if it can."""
+        model = self._context.model
+        reads = model is not None and BY_TOKEN in model.decoders and not is_remote(model.path_or_id)
+        return self._unread() or self.refusal(can=reads, decoders=model.decoders if model is not None else ())
+
+    @Slot()
+    def _opine(self) -> None:
+        """Reads the open run's text causally; the token that such a run would write is not waited for."""
+        if self._loads_first(self._opine):
+            return
+        trace, refusal = self._player.trace, self._refusal_to_opine()
+        if trace is None or refusal:
+            self._opinion.show_problem(refusal)
+            return
+        text = [token for event in trace.committed for token in event.tokens.tolist()[: event.text_length + 1]]
+        config = trace.config.replace(
+            decoder=BY_TOKEN, token_thoughts=False, max_new_tokens=1, pinned=(), seed_canvas=None, thinking_tokens=None
+        )
+        ids = (*trace.header.prompt_ids, *text)
+        request = RunRequest("completion", (), config, 0, ids=ids, prompt_scores=0, keep=False)
+        self._read = request, trace
+        self._opinion.show_problem("")
+        self._context.busy_changed.emit()
+        self._context.backend.run(request, is_watched=False)
+
+    def _show_opinion(self, trace: Recording, logprobs: NDArray[np.float32]) -> None:
+        """Gives the replay of a run the probability of each of its tokens, and shows the last block of it."""
+        replay, place = self._player.replay, len(trace.header.prompt_ids) - 1
+        if self._player.trace is not trace or replay is None:
+            return
+        opinions = {}
+        for event in trace.committed:
+            count = min(event.text_length + 1, len(event.tokens))
+            opinions[event.block_index] = np.full(len(event.tokens), np.nan, dtype=np.float32)
+            opinions[event.block_index][:count] = np.exp(logprobs[place : place + count])
+            place += count
+        replay.opine(opinions)
+        self.opined.emit()
+
+    def _end_reading(self, reply: RunStarted | RunAdvanced | RunEnded) -> None:
+        if isinstance(reply, RunEnded):
+            self._read = None
+            self._opinion.show_problem(tr(reply.message) if reply.message else "")
+            self._context.busy_changed.emit()

@@ -121,6 +121,16 @@ class InspectorPage(QWidget):
     def _fit_side(self) -> None:
         self.side.setMinimumSize(px(LEAST_SIDE), px(120))
 
+    @Slot()
+    def show_opinion(self) -> None:
+        """Shows the causal probabilities of the finished block, which have come to the replay."""
+        frame = self.player.frame
+        if frame is not None:
+            self.player.go_to_block(frame.block)
+        self.player.set_board(False)
+        self.canvas.set_layer("causal")
+        self.player.placed.emit(self.player.place)  # all views of this frame know it now
+
     def add_guide(self, card: QWidget) -> None:
         """Places the card of the guided minute between the views of the run and the transport."""
         self._column.insertWidget(self._column.indexOf(self.main) + 1, card)

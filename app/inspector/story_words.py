@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from app.canvas.words import token_words
 from app.inspector.words import Piece, capital
 from app.player.player import NOTHING
 from app.state.run.answers import answers_of, decision_words, share_words
+from app.state.run.end_words import block_end_words
 from app.state.run.replay import NOISE, BlockRecord, Frame
 from app.state.run.settling import Doubt, RunOrder
 from app.state.run.story import Moment, in_doubt, moment, tokens_before
 from app.state.run.task_words import round_words
-from app.state.run.try_words import block_end_words
 from app.system.i18n import tr, trn
 from engine import GenerationFinished, Recording, step_number
 from engine.tasks.decisions.questions import Decision
@@ -36,19 +34,14 @@ def caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
         return _read_caption(record, frame, trace, trace.header.decision)
     if record.has_masks:
         return _written_caption(record, frame, trace)
-    if record.snapshots[-1].is_rescued and frame.step >= (record.snapshots[-1].rescue_after or 0):
-        return _rescued_caption(record, frame, trace)
     begins = record.round_at(frame.step)
     if frame.step == NOISE or not record.steps:
-        return Caption(_beginning(record, _moved_cells(record, trace)))
+        return Caption(_beginning(record))
     if frame.step >= record.steps:
         end = _end(record, trace.config.max_denoising_steps)
         return Caption(end if begins is None else tr("{round}. {end}", round=capital(round_words(begins)), end=end))
     found = moment(record, frame.step)
     clauses = [] if begins is None else [round_words(begins)]
-    if frame.step and frame.step in record.begins:
-        number = record.begins.index(frame.step) + 1
-        clauses.append(tr("it had become no surer, and begins again from other noise (try {number})", number=number))
     clauses += [*_taken_back(record, found, trace), *_returned(record, found, trace), *_accepted(found)]
     about = next(iter((*found.taken_back, *found.otherwise, *found.again)), NOTHING)
     said = tr("; ").join(clauses) or _nothing(found)
@@ -97,35 +90,6 @@ def _written_step(
     return Caption(tr("Step {step}: {said}.", step=step_number(step), said=said), next(iter(fresh), NOTHING))
 
 
-def _rescued_caption(record: BlockRecord, frame: Frame, trace: Recording) -> Caption:
-    """Describes a frame of a rescued block after its last denoising step, or its end."""
-    cap = record.snapshots[-1].rescue_after or 0
-    if frame.step >= record.steps:
-        has_stalled = record.snapshots[-1].stalled_at is not None
-        said = trn(
-            "Block {block} {ended}: it was rescued, and written on with {count} pass.",
-            "Block {block} {ended}: it was rescued, and written on with {count} passes.",
-            record.steps - cap,
-            block=record.index + 1,
-            ended=tr("stalled at step {step}", step=cap)
-            if has_stalled
-            else tr("did not converge in {cap} steps", cap=cap),
-        )
-        return Caption(said)
-    accepted = record.accepted[frame.step]
-    if frame.step > cap:
-        fresh = np.flatnonzero(accepted & ~record.accepted[frame.step - 1])
-        return _written_step(record, frame.step, fresh.tolist(), trace)
-    count = record.length if accepted.all() else int(accepted.argmin())
-    said = trn(
-        "Step {step}: it has not converged; the first {count} cell stands, and the block is written on from there.",
-        "Step {step}: it has not converged; the first {count} cells stand, and the block is written on from there.",
-        count,
-        step=step_number(frame.step),
-    )
-    return Caption(said, count - 1)
-
-
 def _read_caption(record: BlockRecord, frame: Frame, trace: Recording, decision: Decision) -> Caption:
     """Describes a read of a decision, with the answers of this read alone."""
     read, slots = frame.block + 1, trace.header.slots
@@ -151,24 +115,8 @@ def named(trace: Recording, token: int) -> str:
     return tr("“{text}”", text=piece.strip())
 
 
-def _moved_cells(record: BlockRecord, trace: Recording) -> int:
-    """Returns how many cells a block begins with that are the rest of the one before it."""
-    if not trace.config.head_steps:
-        return 0
-    before = next((event for event in trace.committed if event.block_index == record.index - 1), None)
-    return record.length - before.text_length if before is not None and before.reason == "head" else 0
-
-
-def _beginning(record: BlockRecord, moved: int) -> str:
+def _beginning(record: BlockRecord) -> str:
     block, given = record.index + 1, int(record.pinned.sum())
-    if moved:
-        return trn(
-            "Block {block} begins with {count} cell of the block before it, and a random token in each of {others}.",
-            "Block {block} begins with {count} cells of the block before it, and a random token in each of {others}.",
-            moved,
-            block=block,
-            others=record.length - moved,
-        )
     if not given:
         return tr("Block {block} begins: a random token in each of {count} cells.", block=block, count=record.length)
     return trn(

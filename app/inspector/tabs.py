@@ -16,6 +16,7 @@ from app.inspector.cell.history import CellHistory
 from app.inspector.cell.text import RenderedText
 from app.inspector.forks.panel import ForkPanel
 from app.inspector.influence.view import InfluenceView
+from app.inspector.second_opinion import SecondOpinion
 from app.inspector.task_view import TaskView
 from app.inspector.timeline.order import OrderWords
 from app.inspector.timeline.overview import Overview
@@ -59,13 +60,15 @@ class CellTab(QWidget):
 
 
 class ChangeTab(QWidget):
-    """The panels that use the run's model: run on with changes, measure what depends on a token, write spans anew."""
+    """The panels that use the run's model: changes, what depends on a token, a second opinion, rewritten spans."""
 
     def __init__(self, player: Player) -> None:
         super().__init__()
         self.forks = ForkPanel(player)
         self.influence = InfluenceView(player, self.forks.token)
-        parts = (self.forks, Hairline(), self.influence, Hairline(), self.forks.spans, Hairline(), self.forks.versions)
+        self.opinion = SecondOpinion()
+        panels = (self.influence, self.opinion, self.forks.spans, self.forks.versions)
+        parts = (self.forks, *(part for panel in panels for part in (Hairline(), panel)))
         column = column_of(*parts, STRETCH, margins=(SPACE_4, SPACE_4, SPACE_4, SPACE_4), spacing=SPACE_4)
         self.setLayout(column_of(scroller(boxed(column), arrows=False)))  # the page handles the arrow keys
 

@@ -10,17 +10,17 @@ from app.board.words import cell_name
 from app.canvas.glyphs import glyph_of
 from app.canvas.words import token_words
 from app.inspector.timeline.overview import BlockFigures
-from app.settings.decoders import CHOICES, OWN_DECODING, decoder_title, option_title
-from app.settings.spec import SAMPLER
+from app.settings.decoders import OWN_DECODING, decoder_title, rule_title
+from app.settings.spec import ACCEPTANCE, SAMPLER
 from app.state.adapters import with_adapter
 from app.state.chat.attachment import apart
 from app.state.run.answers import question_words, share_words
 from app.state.run.canvas import BlockState
 from app.state.run.cell_history import History
 from app.state.run.comparison import Difference, differences, has, model_title
+from app.state.run.end_words import block_end_words
 from app.state.run.replay import NOISE, Frame, Replay
 from app.state.run.task_words import round_words
-from app.state.run.try_words import block_end_words, try_words
 from app.state.sudoku.placing import Placed, is_puzzle, puzzle_in
 from app.state.sudoku.solve_frame import POSITIONS
 from app.system.i18n import tr, trn
@@ -90,13 +90,6 @@ def frame_words(frame: Frame, steps: int, snapshot: BlockState | None, reads: in
     if snapshot is not None and snapshot.committed:
         if has_masks:
             return tr("Block {block}, written after step {steps}", block=block, steps=steps)
-        if snapshot.is_rescued:
-            return tr(
-                "Block {block}, rescued after step {cap}, written after step {steps}",
-                block=block,
-                cap=snapshot.rescue_after or 0,
-                steps=steps,
-            )
         if snapshot.reason == "converged":
             return tr("Block {block}, finished after step {steps}: sure enough to stop", block=block, steps=steps)
         if ended := block_end_words(snapshot):
@@ -105,15 +98,6 @@ def frame_words(frame: Frame, steps: int, snapshot: BlockState | None, reads: in
     if snapshot is None or snapshot.temperature is None:
         return tr("Block {block}, step {step} of {steps}", block=block, step=step_number(frame.step), steps=steps)
     figures = {"step": step_number(frame.step), "steps": steps, "temperature": f"{snapshot.temperature:.2f}"}
-    if snapshot.is_rescued:
-        return tr("Block {block}, rescued, step {step} of {steps}", block=block, **figures)
-    if snapshot.try_number:
-        return tr(
-            "Block {block}, step {step} of {steps}, try {number}, temperature {temperature}",
-            block=block,
-            number=snapshot.try_number + 1,
-            **figures,
-        )
     if snapshot.round is None:
         return tr("Block {block}, step {step} of {steps}, temperature {temperature}", block=block, **figures)
     return tr(
@@ -137,16 +121,12 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0
         return [tr("Block {block}, noise", block=frame.block + 1)]
     if frame.step >= steps:
         lines = [tr("Block {block}, finished", block=frame.block + 1), trn("{count} step", "{count} steps", steps)]
-        if figures is not None and figures.is_rescued:
-            lines.append(tr("Rescued: continued after its stable beginning"))
-        elif figures is not None and not figures.has_masks:
+        if figures is not None and not figures.has_masks:
             lines.append(
                 tr("Stopped early: sure enough")
                 if figures.stopped_early
                 else tr("Stopped early: no surer for a while")
                 if figures.reason == "stalled"
-                else tr("Stopped early: its beginning had settled")
-                if figures.reason == "head"
                 else tr("Stopped at the limit of steps")
             )
         if figures is not None:
@@ -177,11 +157,10 @@ def facts(frame: Frame, steps: int, figures: BlockFigures | None, reads: int = 0
 
 
 def _rounds_at(frame: Frame, figures: BlockFigures | None) -> list[str]:
-    """Returns lines about the round that begins at a frame, and the try that ended before it."""
+    """Returns lines about the round that begins at a frame."""
     if figures is None:
         return []
     begun = [round_words(one) for one in figures.rounds if one.step == frame.step]
-    begun += [try_words(one) for one in figures.tries if one.step + 1 == frame.step]
     return [words[:1].upper() + words[1:] for words in begun]
 
 
@@ -205,11 +184,8 @@ def history_in_words(bio: History, piece: Piece) -> str:
     else:
         said.append(tr("settled at step {step} as {text}", step=step_number(bio.settled_at), text=settled))
     sentence = tr("{facts}.", facts=", ".join(said))
-    if bio.causal:
-        read = [
-            tr("{share} at step {step}", share=share_words(share), step=step_number(step)) for step, share in bio.causal
-        ]
-        sentence += " " + tr("Causal probability: {list}.", list=tr(", ").join(read))
+    if bio.causal is not None:
+        sentence += " " + tr("Causal probability: {share}.", share=share_words(bio.causal))
     if bio.padding:
         sentence += " " + tr("It is padding after the end of the block's text.")
     return sentence
@@ -333,12 +309,9 @@ def _name(name: str) -> str:
         "seed_canvas": tr("the first canvas"),
         "format": tr("the format of the answer"),
         "decoder": tr("decoding"),
-        "thought_decoder": tr("decoding of thoughts"),
-        "answer_decoder": tr("decoding of answers"),
-        "rescue": tr("rescue"),
-        "verify": tr("verify"),
+        "token_thoughts": tr("thinking token by token"),
     }
-    labels |= {choice.name: tr(choice.label).lower() for choice in CHOICES}
+    labels[ACCEPTANCE.name] = tr(ACCEPTANCE.label).lower()
     return labels.get(name, name)
 
 
@@ -347,11 +320,10 @@ def _value(name: str, value: object) -> str:
         return str(len(value)) if isinstance(value, Sized) else tr("all")
     if name == "adapter":
         return str(value) or tr("none")
-    if choice := next((choice for choice in CHOICES if choice.name == name), None):
-        return option_title(choice, str(value))
+    if name == ACCEPTANCE.name:
+        return rule_title(str(value))
     if name in asdict(OWN_DECODING) and isinstance(value, str):
-        none = tr("the model's own") if name == "decoder" else tr("as the rest")
-        return decoder_title(value) if value else none
+        return decoder_title(value) if value else tr("the model's own")
     if isinstance(value, bool):
         return tr("on") if value else tr("off")
     if name == "thinking_tokens":

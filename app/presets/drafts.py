@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from app.presets.preset import Preset, built_in, free_name, problem
 from app.presets.store import PresetStore
 from app.system.i18n import tr
-from engine import GenerationConfig
 
 
 class PresetDrafts:
@@ -17,10 +16,9 @@ class PresetDrafts:
     Every draft has a saved preset to ``revert`` to. Each write also reads the changes of other windows.
     """
 
-    def __init__(self, store: PresetStore, defaults: GenerationConfig) -> None:
+    def __init__(self, store: PresetStore) -> None:
         self._store = store
         self._built_in = built_in()
-        self._defaults = defaults
         self._drafts = list(store.own)
         self._deleted: list[tuple[int, tuple[Preset, Preset]]] = []  # place, (draft, saved); the latest last
 
@@ -122,7 +120,7 @@ class PresetDrafts:
         self._drafts = [waiting.get(saved.id, saved) for saved in self._store.own]
 
     def _problem(self, preset: Preset, others: Iterable[Preset]) -> str:
-        return problem(preset, (other.name for other in others if other.id != preset.id), self._defaults)
+        return problem(preset, (other.name for other in others if other.id != preset.id))
 
     def _place(self, id: str) -> int:
         return next(place for place, draft in enumerate(self._drafts) if draft.id == id)

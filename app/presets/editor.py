@@ -28,7 +28,7 @@ from app.presets.store import PresetStore
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
 from app.system.timers import later
-from engine import GenerationConfig, SafelightError
+from engine import SafelightError
 
 SAVE_DELAY_MS = 400
 WIDTH, HEIGHT, LIST_WIDTH = 760, 560, 208  # pixels at 100 %
@@ -47,14 +47,13 @@ class PresetEditor(QDialog):
         self,
         store: PresetStore,
         values: SettingsValues,
-        defaults: GenerationConfig,
         current: str = "",
         outline: str = "",
         parent: QWidget | None = None,
     ) -> None:
         """
         Args:
-            values: those that the sampler shows now, over the loaded model's ``defaults``.
+            values: those that the sampler shows now.
             current: the id of the preset in use.
             outline: the text with gaps that a new preset begins with, instead of that of the one in use.
         """
@@ -63,21 +62,19 @@ class PresetEditor(QDialog):
         now = store.find(current).with_values(values)
         self._now = now.replace(outline=outline or now.outline)
         self.made = ""  # the id of the last preset that was made of the current values
-        self._drafts = PresetDrafts(store, defaults)
+        self._drafts = PresetDrafts(store)
         self._failure = store.problem
         self._pause = later(self, self.save, SAVE_DELAY_MS)
 
         self.list = QListWidget()
         self.list.setAccessibleName(tr("Presets"))
         self.list.setFixedWidth(min(px(LIST_WIDTH), MOST_LIST_WIDTH))
-        problem = values.problem(defaults)
-        tip = problem or tr("Saves the current values of the sampler under a name")
+        tip = tr("Saves the current values of the sampler under a name")
         self.new = button(tr("New"), tr("New preset"), tip=tip, clicked=self._add)
-        self.new.setEnabled(not problem)
         self.delete = button(tr("Delete"), tr("Delete the preset"), clicked=self._delete)
         self.deleted = label("", "caption", wrap=True)
         self.undo = button(tr("Undo"), tr("Restore the deleted preset"), clicked=self._undelete)
-        self.form = PresetForm(values, defaults)
+        self.form = PresetForm(values)
         self.form.edited.connect(self._take)
         self.message = label("", "error", wrap=True)
         self.message.setAccessibleName(tr("What is wrong with the preset"))

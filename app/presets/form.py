@@ -14,7 +14,6 @@ from app.settings.fields import flag_box
 from app.settings.values import SettingsValues
 from app.settings.words import changes_in_words
 from app.system.i18n import tr
-from engine import GenerationConfig
 
 PROMPT_HEIGHT, OUTLINE_HEIGHT = 144, 84  # pixels at 100 %
 
@@ -22,12 +21,12 @@ PROMPT_HEIGHT, OUTLINE_HEIGHT = 144, 84  # pixels at 100 %
 class PresetForm(QWidget):
     """The form of a preset. Emits ``edited`` after a change by the user; ``preset`` is its content, valid or not.
 
-    ``values`` are those that the sampler shows now, over a model's ``defaults``.
+    ``values`` are those that the sampler shows now.
     """
 
     edited = Signal()
 
-    def __init__(self, values: SettingsValues, defaults: GenerationConfig) -> None:
+    def __init__(self, values: SettingsValues) -> None:
         super().__init__()
         self._values = values
         self._shown = Preset("", "")
@@ -53,13 +52,15 @@ class PresetForm(QWidget):
         self.too_long.hide()
         self.think = flag_box("think", "Think before answering", "The model writes its reasoning first, if it can.")
         self.settings = label("", "fact", wrap=True)
-        self.save_values = button(tr("Save the current values"), role="plain", clicked=self._save_values)
+        self.save_values = button(
+            tr("Save the current values"),
+            tip=tr("Sets what the sampler shows now"),
+            role="plain",
+            clicked=self._save_values,
+        )
         self.clear_values = button(
             tr("Reset"), tr("Reset to the model's defaults"), role="plain", clicked=self._clear_values
         )
-        problem = values.problem(defaults)
-        self.save_values.setToolTip(problem or tr("Sets what the sampler shows now"))
-        self._can_save = not problem
         self._lay_out()
         self.name.textEdited.connect(self._edit)
         self.system_prompt.textChanged.connect(self._write)
@@ -114,7 +115,7 @@ class PresetForm(QWidget):
         said = changes_in_words(dict(preset.overrides), preset.decoding)
         self.settings.setText(said or tr("The model's defaults."))
         now = preset.with_values(self._values)
-        self.save_values.setEnabled(self._can_save and not preset.is_built_in and now != preset)
+        self.save_values.setEnabled(not preset.is_built_in and now != preset)
         self.clear_values.setEnabled(bool(said) and not preset.is_built_in)
 
     @Slot()

@@ -14,7 +14,6 @@ from app.presets.preset import DEFAULT, Preset
 from app.presets.store import PresetStore
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
-from engine import GenerationConfig
 
 EDIT = "edit-presets"  # the last entry
 WIDTH = 220  # pixels at 100 %, at most
@@ -29,7 +28,6 @@ class PresetPicker(ChoiceBox):
         """``values`` are the sampler's, and ``outline`` the written text with gaps, which a preset is made of."""
         super().__init__()
         self._store, self._values, self._outline = store, values, outline
-        self._defaults = GenerationConfig()
         self._current = store.find(DEFAULT)
         self._changed = False
         self.editor: PresetEditor | None = None
@@ -61,11 +59,6 @@ class PresetPicker(ChoiceBox):
             self._changed = changed
             self.refresh()
 
-    def set_defaults(self, defaults: GenerationConfig) -> None:
-        """Sets the loaded model's settings, which those of a preset must go with."""
-        self._defaults = defaults
-        self.refresh()
-
     @Slot()
     def refresh(self) -> None:
         """Lists the store's present presets."""
@@ -86,9 +79,7 @@ class PresetPicker(ChoiceBox):
         if self.editor is not None:
             self.editor.raise_()
             return
-        self.editor = PresetEditor(
-            self._store, self._values, self._defaults, self._current.id, self._outline(), self.window()
-        )
+        self.editor = PresetEditor(self._store, self._values, self._current.id, self._outline(), self.window())
         self.editor.changed.connect(self.refresh)
         self.editor.finished.connect(self._edited)
         self.editor.open()

@@ -10,9 +10,6 @@ from app.settings.decoders import OWN_DECODING, DecodingChoice
 from app.settings.spec import SAMPLER
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
-from engine import GenerationConfig
-from engine.config import BLOCK_DIFFUSION
-from engine.decoding.names import MIXABLE
 
 LONGEST_NAME = 60  # characters
 LONGEST_PROMPT = 200_000
@@ -77,12 +74,11 @@ def built_in() -> tuple[Preset, ...]:
     )
 
 
-def problem(preset: Preset, taken: Iterable[str], defaults: GenerationConfig) -> str:
+def problem(preset: Preset, taken: Iterable[str]) -> str:
     """Returns the reason why a preset cannot be saved, in one sentence; empty if it can.
 
     Args:
         taken: the names of the other presets.
-        defaults: the settings of the model that it would be used with.
     """
     name = preset.name.strip()
     if not name:
@@ -95,8 +91,7 @@ def problem(preset: Preset, taken: Iterable[str], defaults: GenerationConfig) ->
         return tr("The system prompt is longer than {count} characters. Shorten it.", count=f"{LONGEST_PROMPT:,}")
     if len(preset.outline) > LONGEST_OUTLINE:
         return tr("The text with gaps is longer than {count} characters. Shorten it.", count=f"{LONGEST_OUTLINE:,}")
-    decoders = (preset.decoding.decoder or BLOCK_DIFFUSION, *MIXABLE)
-    return SettingsValues(dict(preset.overrides), decoding=preset.decoding, decoders=decoders).problem(defaults)
+    return ""
 
 
 def free_name(wanted: str, taken: Iterable[str]) -> str:

@@ -22,7 +22,7 @@ from app.presets.preset import (
     overrides_in_order,
 )
 from app.settings.decoders import DecodingChoice
-from app.settings.spec import ACCEPTANCE, BLOCK_CACHE, REMASKING, SAMPLER
+from app.settings.spec import ACCEPTANCE, SAMPLER
 from app.system.folders import set_aside, tighten
 from app.system.i18n import tr
 from app.system.locks import locked
@@ -31,8 +31,8 @@ from engine.files import count_signs, parse_json, private_folder, read_bytes, wr
 
 FILE = "presets.json"
 VERSION = 7
-"""If a preset has an outline; else 6 if one chooses an acceptance, 5 a block cache, 4 a remasking, 3 if one mixes
-decoders, 2 if one names a decoder, or 1.
+"""If a preset has an outline; else 6 if one chooses an acceptance, 3 if one thinks token by token, 2 if one names a
+decoder, or 1. Earlier versions had 4 and 5.
 """
 MOST = 500  # presets
 MOST_BYTES = 2**21
@@ -143,7 +143,7 @@ class PresetStore:
             preset = _from_json(entry)
             if preset is not None and preset.id not in found and len(found) < MOST:
                 found[preset.id] = preset
-        if len(found) < len(entries) or any(_as_json(found[e["id"]]) != e for e in entries):
+        if len(found) < len(entries):
             return self._put_aside(tuple(found.values()))
         tighten(self.path)
         return tuple(found.values()), True
@@ -203,9 +203,7 @@ def _version(preset: Preset) -> int:
         return VERSION
     if ACCEPTANCE.name in chosen:
         return 6
-    if BLOCK_CACHE.name in chosen:
-        return 5
-    return 4 if REMASKING.name in chosen else 3 if chosen - {"decoder"} else 2 if chosen else 1
+    return 3 if chosen - {"decoder"} else 2 if chosen else 1
 
 
 def _encodable(text: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.settings.decoders import CHOICES, DecodingChoice, decoder_title, option_title
-from app.settings.spec import ANSWER_DECODER, RESCUE, SAMPLER, THOUGHT_DECODER, VERIFY
+from app.settings.decoders import DecodingChoice, decoder_title
+from app.settings.spec import SAMPLER
+from app.settings.words import decoding_words
 from app.state.adapters import title_of_adapter, with_adapter
 from app.state.race.lanes import LaneSpec
 from app.system.i18n import tr
@@ -23,25 +24,14 @@ def lane_title(lane: LaneSpec, model: str, decoder: str = "") -> str:
         decoder: The model's default decoder; empty while it is not known.
     """
     who = with_adapter(model, title_of_adapter(lane.adapter) if lane.adapter else "")
-    thought, answer = DecodingChoice.read({**lane.changes, "decoder": lane.decoder or decoder}).names
-    how = decoder_title(answer) if answer else ""
-    if thought and answer and thought != answer:
-        how = tr("{thought}, then {answer}", thought=decoder_title(thought), answer=how)
+    name = lane.decoder or decoder
+    how = decoder_title(name) if name else ""
     return tr("{model} · {decoder}", model=who, decoder=how) if how else who
 
 
 def changes_words(lane: LaneSpec) -> str:
     """Returns the lane's settings that differ from its model's, in one line; empty if none does."""
-    said = []
-    for declared in (THOUGHT_DECODER, ANSWER_DECODER):
-        if declared.name in lane.changes:
-            name = decoder_title(lane.changes[declared.name])
-            said.append(tr("{setting}: {value}", setting=tr(declared.label), value=name))
-    for choice in CHOICES:
-        if choice.name in lane.changes:
-            name = option_title(choice, lane.changes[choice.name])
-            said.append(tr("{setting}: {value}", setting=tr(choice.label), value=name))
-    said += [tr(label) for name, label in (("rescue", RESCUE), ("verify", VERIFY)) if lane.changes.get(name)]
+    said = [*decoding_words(DecodingChoice.read(lane.changes))]
     for setting in SAMPLER:
         if setting.name in lane.changes:
             value = f"{lane.changes[setting.name]:g}"

@@ -208,15 +208,6 @@ def show_decoders(box: ChoiceBox, decoders: Sequence[str], chosen: str, none: st
     box.setAccessibleDescription(explanation)
 
 
-def show_options(box: ChoiceBox, options: Sequence[tuple[str, str]], chosen: str) -> None:
-    """Offers values with titles, and shows the chosen one."""
-    if [(box.itemData(place), box.itemText(place)) for place in range(box.count())] != list(options):
-        box.clear()
-        for value, title in options:
-            box.addItem(title, value)
-    box.setCurrentIndex(box.findData(chosen))
-
-
 def flag_box(name: str, text: str, explanation: str) -> QCheckBox:
     """Returns a check box; ``text`` is untranslated."""
     box = QCheckBox(tr(text))

@@ -65,9 +65,8 @@ def read_values(settings: QSettings, reduced_motion: bool) -> SettingsValues:
         found = _number(settings, f"sampler/{setting.name}", setting.low, setting.high)
         if found is not None:
             values.overrides[setting.name] = int(found) if setting.is_whole else found
-    stored = {name: settings.value(f"sampler/{name}") for name in asdict(values.decoding)}
-    flags = {name: _flag(settings, f"sampler/{name}", False) for name in ("rescue", "verify")}
-    values.decoding = DecodingChoice.read(stored | flags)
+    names = (*asdict(values.decoding), "thought_decoder", "answer_decoder")  # the latter of earlier versions
+    values.decoding = DecodingChoice.read({name: settings.value(f"sampler/{name}") for name in names})
     values.seed = _seed(settings)
     values.calm = _flag(settings, "canvas/calm", False)
     layer = str(settings.value("canvas/layer", "state"))

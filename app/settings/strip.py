@@ -39,9 +39,6 @@ class SettingsStrip(QWidget):
         self.reset = button(
             tr("Reset to the model's defaults"), tip=tr("Removes your changes here"), clicked=self._reset
         )
-        self.problem = label("", "error", wrap=True)
-        self.problem.setAccessibleName(tr("Problem with the settings"))
-        self.problem.hide()
         self.refusal = label("", "remark", wrap=True)
         self.refusal.setAccessibleName(tr("Why some settings are missing"))
         self.refusal.hide()
@@ -68,7 +65,7 @@ class SettingsStrip(QWidget):
         self.show_values(self._defaults)
 
     def _lay_out(self) -> QVBoxLayout:
-        column = column_of(label(tr("Sampler"), "title"), self.reset, self.problem, self.refusal, spacing=4)
+        column = column_of(label(tr("Sampler"), "title"), self.reset, self.refusal, spacing=4)
         self._rows = {setting.name: _row(setting, self.boxes[setting.name]) for setting in SAMPLER}
         for name in MAIN:
             column.addWidget(self._rows[name])
@@ -123,16 +120,16 @@ class SettingsStrip(QWidget):
         self._filling = False
         self._show_state()
 
-    def allow(self, names: frozenset[str] | None, reason: str = "", *, checks: bool = True) -> None:
+    def allow(self, names: frozenset[str] | None, reason: str = "") -> None:
         """Offers only these settings of the sampler, and "seed" if it is named; None offers all. ``reason`` says why
         not the others.
 
-        Settings without effect in the present decoding are hidden, too. ``checks`` offers to verify and rescue blocks.
+        Settings without effect in the present decoding are hidden, too.
         """
         self._allowed = names
         for field in (self.seed, self.random_seed):
             field.setEnabled(self._is_allowed(SEED.name))
-        self.decoding.offer(thinks=self._is_allowed("thinking_tokens"), checks=checks)
+        self.decoding.offer(thinks=self._is_allowed("thinking_tokens"))
         self.refusal.setText(reason)
         self.refusal.setVisible(bool(reason))
         self._show_state()
@@ -153,9 +150,6 @@ class SettingsStrip(QWidget):
             row.setVisible(name in own and self._is_allowed(name))
         more = (row for name, row in self._rows.items() if name not in MAIN)
         self.advanced.setVisible(not all(row.isHidden() for row in (self.decoding, *more)))
-        problem = self._values.problem(self._defaults)
-        self.problem.setText(problem)
-        self.problem.setVisible(bool(problem))
         values = self._values
         self.reset.setEnabled(bool(values.overrides) or values.seed is not None or bool(values.decoding.changes))
 

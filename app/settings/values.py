@@ -8,8 +8,7 @@ from typing import Any
 
 from app.settings.decoders import OWN_DECODING, DecodingChoice
 from app.settings.spec import SAMPLER
-from app.system.i18n import tr
-from engine import GenerationConfig, SafelightError
+from engine import GenerationConfig
 from engine.config import BLOCK_DIFFUSION, LARGEST_SEED
 
 DRAWN_SEED_HIGH = 999_999
@@ -71,40 +70,19 @@ class SettingsValues:
             self.overrides[name] = value
 
     def config(self, defaults: GenerationConfig) -> GenerationConfig:
-        """Returns the settings of a run.
+        """Returns the settings of a run."""
+        return defaults.replace(**self._changes(defaults))
 
-        Raises:
-            SafelightError: the values are inconsistent.
-        """
-        problem = self.problem(defaults)
-        if problem:
-            raise SafelightError(problem)
-        return defaults.replace(**self._changes())
-
-    def _changes(self) -> dict[str, Any]:
+    def _changes(self, defaults: GenerationConfig) -> dict[str, Any]:
         """Returns the values that differ from the defaults, limited to settings that the decoder uses."""
         present = self.present_decoding
         own = present.settings
         changes: dict[str, Any] = {name: value for name, value in self.overrides.items() if name in own}
+        if changes.get("t_max", defaults.t_min) < defaults.t_min:
+            changes["t_min"] = changes["t_max"]
         if present.decoder == BLOCK_DIFFUSION != self.decoding.decoder:
             present = replace(present, decoder="")  # the model's own decoder stays empty
         return changes | present.changes
-
-    def problem(self, defaults: GenerationConfig) -> str:
-        """Returns a sentence on why the values are inconsistent; empty if they are not."""
-        start, end = (self.overrides.get(name, getattr(defaults, name)) for name in ("t_max", "t_min"))
-        if start < end and "t_max" in self.present_decoding.settings:
-            return tr(
-                "The temperature ({start}) is below the temperature at the end ({end}). "
-                "Raise the first or lower the second.",
-                start=f"{start:g}",
-                end=f"{end:g}",
-            )
-        try:
-            defaults.replace(**self._changes())
-        except SafelightError as error:
-            return str(error)
-        return ""
 
     def next_seed(self, version: int = 0) -> int:
         """Returns the seed of the next answer: random, or the fixed one plus the version."""

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from app.settings.decoders import CHOICES, DecodingChoice, decoder_title, option_title
-from app.settings.spec import ANSWER_DECODER, DECODER, RESCUE, SAMPLER, THOUGHT_DECODER, VERIFY
+from app.settings.decoders import DecodingChoice, decoder_title, rule_title
+from app.settings.spec import ACCEPTANCE, DECODER, SAMPLER, TOKEN_THOUGHTS
 from app.system.i18n import tr
 
 
 def changes_in_words(overrides: Mapping[str, float], decoding: DecodingChoice) -> str:
     """Returns the settings that differ from a model's defaults, in one line; empty if none does."""
-    return " · ".join((*_decoding(decoding), *_numbers(overrides)))
+    return " · ".join((*decoding_words(decoding), *_numbers(overrides)))
 
 
-def _decoding(decoding: DecodingChoice) -> Iterator[str]:
-    names = (decoding.decoder, decoding.thought_decoder, decoding.answer_decoder)
-    for declared, name in zip((DECODER, THOUGHT_DECODER, ANSWER_DECODER), names, strict=True):
-        if name:
-            yield f"{tr(declared.label)} {decoder_title(name)}"
-    for choice in CHOICES:
-        if value := decoding.changes.get(choice.name):
-            yield f"{tr(choice.label)} {option_title(choice, str(value))}"
-    for label, is_on in ((RESCUE, decoding.rescue), (VERIFY, decoding.verify)):
-        if is_on:
-            yield tr(label)
+def decoding_words(decoding: DecodingChoice) -> Iterator[str]:
+    """Yields what differs from the model's own decoding."""
+    if decoding.decoder:
+        yield f"{tr(DECODER.label)} {decoder_title(decoding.decoder)}"
+    if decoding.token_thoughts:
+        yield tr(TOKEN_THOUGHTS)
+    if decoding.acceptance:
+        yield f"{tr(ACCEPTANCE.label)} {rule_title(decoding.acceptance)}"
 
 
 def _numbers(overrides: Mapping[str, float]) -> Iterator[str]:

@@ -55,9 +55,7 @@ def settings(model: LoadedModel, config: GenerationConfig, puzzle: str, *, keep:
     if not keep:
         return config
     diffusing = BLOCK_DIFFUSION if BLOCK_DIFFUSION in model.decoders else config.decoder  # only this one keeps pins
-    return config.replace(
-        pinned=pins(model, puzzle), decoder=diffusing, thought_decoder="", answer_decoder="", rescue=False
-    )
+    return config.replace(pinned=pins(model, puzzle), decoder=diffusing, token_thoughts=False)
 
 
 def pins(model: LoadedModel, puzzle: str) -> tuple[tuple[int, int], ...]:

@@ -15,7 +15,7 @@ from app.system import memory_use
 from app.system.i18n import tr, trn
 from app.window.statusbar import StatusBar
 from app.window.topbar import TopBar
-from engine.catalog import AUTO, AUTO_TITLE, is_embedded
+from engine.catalog import AUTO, AUTO_TITLE
 from engine.service import AdapterChanged, MemoryUsed, ServiceReply, is_remote
 
 MEMORY_MS = 2000  # between two measurements of the process's memory
@@ -72,7 +72,7 @@ class Indicators(QObject):
             facts = (size, where, untried, text_alone, model.adapter_title)
             self._topbar.facts.setText(" · ".join(filter(None, facts)))
             self._strip.show_values(model.defaults)
-            self._strip.allow(model.settings, only_text(model), checks=not is_embedded(model.path_or_id))
+            self._strip.allow(model.settings, only_text(model))
             self._status.show_model(title_of(model), model.device, model.threads, model.device_reason, model.kernels)
             return
         chosen = ("", "") if loading is None else (loading.path_or_id, loading.title)

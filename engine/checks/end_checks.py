@@ -102,14 +102,13 @@ def rope_check(run: RopeTables, frequencies: Tensor, start: int, count: int, dty
 def settle_check(run: Settle, found: VocabularyResult, before: Unsettled, config: GenerationConfig) -> OracleCheck:
     """Checks ``settle``: outputs tokens (4, C), the next canvas, kept places (C,), flags and counters.
 
-    The run takes the settings as knobs (7,). An argmax as before is the same for the third time.
+    The run takes the settings as knobs (5,). An argmax as before is the same for the third time.
     """
     rule, device = rule_of(config), before.noise.device
-    knobs = torch.tensor(knobs_of(config)[2:], device=device)
+    knobs = torch.tensor(knobs_of(config)[3:], device=device)
 
     def oracle(found: VocabularyResult, before: Unsettled) -> Outputs:
-        progress = torch.tensor((STEP + 1) / config.max_denoising_steps, device=device)
-        accepted = rule(found, before.canvas, before.kept, progress)
+        accepted = rule(found, before.canvas, before.kept)
         following = sampling.renoise(accepted.candidates, accepted.mask, before.noise)
         unchanged = 3 if torch.equal(found.argmax, before.previous) else 0
         is_sure = unchanged >= config.stability_threshold and bool(found.entropy.mean() < config.confidence_threshold)
@@ -127,7 +126,6 @@ def settle_check(run: Settle, found: VocabularyResult, before: Unsettled, config
         "entropy_bound": ("entropy", "candidate", "noise"),
         "entropy_bound_kept": ("entropy", "kept", "canvas", "noise"),
         "confidence_threshold": ("probability", "kept", "canvas", "noise"),
-        "margin": ("gap", "kept", "canvas"),
     }
     return OracleCheck(
         run=lambda: run(found, before, knobs),

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from engine.config import GenerationConfig
 from engine.decoding import sampling
-from engine.kernels.reference_step import EARLY, MIDDLE, MOST_GAP
 
 
 class StepPrediction(Protocol):
@@ -32,8 +31,6 @@ class StepPrediction(Protocol):
     def entropy(self) -> Tensor: ...  # fp32, nats
     @property
     def probability(self) -> Tensor: ...  # fp32, of the likeliest token at the step's temperature
-    @property
-    def gap(self) -> Tensor: ...  # fp32, how far its logit is above the second one, at temperature 1
 
 
 class Accepted(NamedTuple):
@@ -49,13 +46,12 @@ class Rule(Protocol):
 
     keeps: ClassVar[bool]  # an accepted place stays accepted to the canvas's last step
 
-    def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor, progress: Tensor) -> Accepted:
+    def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor) -> Accepted:
         """Accepts places after a step.
 
         Args:
             canvas: (C,) tokens that the step has read.
             kept: (C,) bool, places that stay as they are there.
-            progress: () share of the most steps that are taken with this one.
         """
 
 
@@ -69,7 +65,7 @@ class EntropyBound:
     bound: float
     keeps: ClassVar[bool] = False
 
-    def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor, progress: Tensor) -> Accepted:  # noqa: ARG002
+    def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor) -> Accepted:  # noqa: ARG002
         mask = sampling.accept_mask(found.entropy, self.bound)
         return Accepted(found.candidate, mask, torch.zeros((), dtype=torch.bool, device=mask.device))
 
@@ -81,7 +77,7 @@ class EntropyBoundKept:
     bound: float
     keeps: ClassVar[bool] = True
 
-    def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor, progress: Tensor) -> Accepted:  # noqa: ARG002
+    def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor) -> Accepted:
         left = found.entropy.masked_fill(kept, -1.0).clamp_min(0.0)
         return _kept(found, canvas, kept, kept | sampling.accept_mask(left, self.bound))
 
@@ -93,37 +89,17 @@ class ConfidenceThreshold:
     probability: float
     keeps: ClassVar[bool] = True
 
-    def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor, progress: Tensor) -> Accepted:  # noqa: ARG002
+    def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor) -> Accepted:
         left = found.probability.masked_fill(kept, -1.0)
         sure = left >= self.probability
         surest = torch.arange(len(left), device=left.device) == left.argmax()
         return _kept(found, canvas, kept, kept | sure | (surest & ~sure.any()))
 
 
-@dataclass(frozen=True)
-class Margin:
-    """The kept entropy bound; all places at once where their gaps are large on average (Prophet, arXiv 2508.19982).
-
-    The threshold falls to two thirds and one third of itself in the later thirds of the steps. Prophet measures the gap
-    at the places of an answer that it is given; here it is measured at all places that are not kept yet.
-    """
-
-    bound: float
-    gap: float
-    keeps: ClassVar[bool] = True
-
-    def __call__(self, found: StepPrediction, canvas: Tensor, kept: Tensor, progress: Tensor) -> Accepted:
-        least = self.gap * (3 - (progress >= EARLY).float() - (progress >= MIDDLE).float()) / 3
-        mean = found.gap.masked_fill(kept, 0.0).sum() / (~kept).sum().clamp_min(1)
-        chosen = EntropyBoundKept(self.bound)(found, canvas, kept, progress)
-        return _kept(found, canvas, kept, chosen.mask | (mean >= least))
-
-
 RULES: dict[str, Callable[[GenerationConfig], Rule]] = {
     "entropy_bound": lambda config: EntropyBound(config.entropy_bound),
     "entropy_bound_kept": lambda config: EntropyBoundKept(config.entropy_bound),
     "confidence_threshold": lambda config: ConfidenceThreshold(config.accept_probability),
-    "margin": lambda config: Margin(config.entropy_bound, config.margin),
 }
 
 
@@ -138,7 +114,6 @@ class OfLogits:
 
     logits: Tensor
     candidate: Tensor
-    temperature: float
 
     @cached_property
     def argmax(self) -> Tensor:
@@ -151,11 +126,6 @@ class OfLogits:
     @cached_property
     def probability(self) -> Tensor:
         return (self.logits.amax(dim=-1) - self.logits.logsumexp(dim=-1)).exp()
-
-    @cached_property
-    def gap(self) -> Tensor:
-        first, second = self.logits.topk(2, dim=-1).values.unbind(-1)
-        return ((first - second) * self.temperature).clamp_max(MOST_GAP)
 
 
 def _kept(found: StepPrediction, canvas: Tensor, kept: Tensor, mask: Tensor) -> Accepted:

@@ -37,14 +37,11 @@ class DeviceStepper:
         yield from self._read_finished()
         self.finished = ids
 
-    def begin(self, block: int, canvas: Tensor, moved: int | None = None) -> Passes[None]:
+    def begin(self, block: int, canvas: Tensor) -> Passes[None]:
         self.block, program = block, self.program
         if self.finished is not None and len(self.finished) != program.length:
             yield from self._read_finished()
-        rest = None if moved is None else (program.soft[moved:].clone(), program.kept[moved:].clone())
         program.begin(canvas, self.sampler.pinned_ids(block), self.sampler.config, self.finished)
-        if rest is not None:
-            program.soft[: len(rest[0])], program.kept[: len(rest[1])] = rest
         yield from self._launch(0)
         self._advance()
 
@@ -153,18 +150,10 @@ Stepper: TypeAlias = DeviceStepper | PlainStepper
 
 
 def stepper_for(run: Run) -> Stepper:
-    """Returns a stepper of the model's step program if it has one, else of plain torch.
-
-    The program draws from all tokens; on a card it also feeds all of them back.
-    """
+    """Returns a stepper of the model's step program if it has one, else of plain torch; the program makes no cuts."""
     model = run.model
     sampler = Sampler.from_settings(model.config, run.config, model.device, run.seed)
-    if (
-        isinstance(model, HasStepProgram)
-        and model.has_step_program
-        and not run.config.cuts
-        and not (run.config.soft_tokens and model.device.type == "cuda")
-    ):
+    if isinstance(model, HasStepProgram) and model.has_step_program and not run.config.cuts:
         return DeviceStepper(model, run.cache, sampler)
     return PlainStepper(model.dtype, run.cache, sampler)
 

@@ -148,8 +148,7 @@ def _on_canvas(model: Model, gap: TextGap, config: GenerationConfig, length: int
     room = _room(positions - len(question) - size, config)
     settings = config.replace(
         canvas_length=size, smallest_canvas=None if is_masked else config.smallest_canvas or SMALLEST_CANVAS,
-        pinned=(), seed_canvas=None, max_new_tokens=size, thinking_tokens=None, rescue=False, verify=False,
-        head_steps=0,
+        pinned=(), seed_canvas=None, max_new_tokens=size, thinking_tokens=None,
     )  # fmt: skip
     prompt = (*question, *before[max(0, len(before) - room) :])
     return GapPlan(prompt, settings, canvas, pads)

@@ -190,10 +190,10 @@ def decode(run: Run) -> Decoding[None]:
         name = formatting(config, *names)
         return structured(run) if name == BLOCK_DIFFUSION else without_repeats(run, DECODERS[name], name)
     thought, answer = names_of(config, *names)
-    if thought == answer and not ((config.rescue or config.verify) and answer == BLOCK_DIFFUSION):
+    if thought == answer:
         return without_repeats(run, DECODERS[answer], answer)
     thoughts = ThoughtTokens.from_prompt(model.tokenizer, run.prompt) if isinstance(model, Model) else ThoughtTokens()
-    return without_repeats(run, lambda run: mixed(run, (thought, answer), thoughts), "")
+    return without_repeats(run, lambda run: mixed(run, thoughts), "")
 
 
 def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], changes: Sequence[Fork]) -> Decoding[None]:
@@ -201,14 +201,6 @@ def decode_fork(run: Run, committed: Sequence[Row], steps: Sequence[int], change
     config = run.config
     decoder = require_block_diffusion(run, "a fork", FORKING)
     check_changes(changes, over_masks=decoder != BLOCK_DIFFUSION)
-    if config.rescue:
-        raise SafelightError("a run with rescued blocks cannot be forked; run it again without rescue, then fork it")
-    if config.rewrites:
-        raise SafelightError("a run with rewritten spans cannot be forked; run it again without rewrites, then fork it")
-    if config.begins_again:
-        raise SafelightError("a run with second tries cannot be forked; run it again without them, then fork it")
-    if config.head_steps:
-        raise SafelightError("a run with heads cannot be forked; run it again with head_steps 0, then fork it")
     last = changes[-1] if changes else None
     known = len(committed) if last is None else min(len(committed), last.block)
     if len(steps) < known:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from engine.config import BLOCK_DIFFUSION, REMASKING_OF, GenerationConfig
 from engine.errors import SafelightError, quoted
 
-MIXABLE = (BLOCK_DIFFUSION, "autoregressive")
-"""The decoders that one run can have both of."""
+BY_TOKEN = "autoregressive"
 INFILLING = (BLOCK_DIFFUSION, "bidirectional")
 """The decoders that can write spans of finished text anew."""
 MEASURING = (BLOCK_DIFFUSION, "bidirectional")
@@ -34,24 +33,16 @@ def names_of(config: GenerationConfig, decoders: Sequence[str], own: str) -> tup
         own: the family's default one.
 
     Raises:
-        SafelightError: the family does not have a requested one, a run cannot change between the two, or blocks of
-            block diffusion are to be rescued or verified where there are none.
+        SafelightError: the family does not have the requested one, or thoughts cannot be written token by token.
     """
-    for name in (config.decoder, config.thought_decoder, config.answer_decoder):
-        if name and name not in decoders:
-            raise SafelightError(f"unknown decoder {quoted(name)}; this model has {', '.join(decoders)}")
-    whole = config.decoder or own
-    thought, answer = config.thought_decoder or whole, config.answer_decoder or whole
-    if thought != answer and not {thought, answer} <= set(MIXABLE):
-        raise SafelightError(
-            f"thinking and answer cannot use the decoders {thought} and {answer}; only {' and '.join(MIXABLE)}"
-        )
-    for flag in ("rescue", "verify"):
-        if getattr(config, flag) and BLOCK_DIFFUSION not in (thought, answer):
-            raise SafelightError(
-                f"{flag} needs the decoder {BLOCK_DIFFUSION}, and this run uses {answer}; leave it out"
-            )
-    return thought, answer
+    if config.decoder and config.decoder not in decoders:
+        raise SafelightError(f"unknown decoder {quoted(config.decoder)}; this model has {', '.join(decoders)}")
+    answer = config.decoder or own
+    if not config.token_thoughts:
+        return answer, answer
+    if answer != BLOCK_DIFFUSION or BY_TOKEN not in decoders:
+        raise SafelightError(f"thinking token by token needs a model with {BLOCK_DIFFUSION}; leave it out")
+    return BY_TOKEN, answer
 
 
 def formatting(config: GenerationConfig, decoders: Sequence[str], own: str) -> str:
@@ -67,7 +58,7 @@ def formatting(config: GenerationConfig, decoders: Sequence[str], own: str) -> s
     thought, answer = names_of(config, decoders, own)
     if not can:
         raise SafelightError("this model cannot follow a format; describe it in the prompt")
-    if not (config.decoder or config.thought_decoder or config.answer_decoder) and own not in can:
+    if not (config.decoder or config.token_thoughts) and own not in can:
         return can[0]
     for name in (thought, answer):
         if name not in can or thought != answer:
@@ -100,9 +91,8 @@ def require_thoughts(
 
 
 def is_written_by(config: GenerationConfig, decoders: Sequence[str]) -> bool:
-    """True if all decoders that a record names are among these."""
-    names = (config.decoder, config.thought_decoder or config.decoder, config.answer_decoder or config.decoder)
-    return all((name or BLOCK_DIFFUSION) in decoders for name in names)
+    """True if the decoders that a record names are among these."""
+    return (config.decoder or BLOCK_DIFFUSION) in decoders and (BY_TOKEN in decoders or not config.token_thoughts)
 
 
 def require_rule(config: GenerationConfig, decoder: str) -> None:

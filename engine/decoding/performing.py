@@ -17,7 +17,6 @@ from engine.decoding.protocols import (
     Passes,
     Prefill,
     ReadImages,
-    ScoreTokens,
     T,
 )
 from engine.events import Event
@@ -51,8 +50,6 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
     match wanted:
         case Prefill():
             model.prefill(wanted.ids, wanted.cache)
-        case ScoreTokens():
-            _score(model, wanted)
         case Denoise():
             before = wanted.cache.length
             if wanted.text is not None:
@@ -81,14 +78,3 @@ def perform(model: BlockDenoiser, wanted: Pass) -> None:
                 wanted.prompt = end.value
             except Exception as error:
                 wanted.failure = error
-
-
-def _score(model: BlockDenoiser, wanted: ScoreTokens) -> None:
-    hidden = model.prefill(wanted.ids, wanted.cache)
-    before = hidden[:0] if wanted.before is None else wanted.before[None]
-    states, wanted.last = torch.cat((before, hidden[:-1])), hidden[-1].clone()
-    asked = min(len(states), len(wanted.ids) - wanted.first)
-    found = torch.full((len(wanted.ids) - wanted.first,), torch.nan, device=hidden.device)
-    if asked:
-        found[-asked:] = model.log_probabilities(states[-asked:], wanted.ids[-asked:])
-    wanted.log_probabilities = found

@@ -14,14 +14,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional as F
 
 from engine.decoding import sampling
 from engine.decoding.prefill import commit
 from engine.decoding.protocols import Denoise, Passes
 from engine.decoding.sampler import Edits, Sampler, Top, as_tensors, to_host
 from engine.forks import Shares
-from engine.layers.embedding import Likeliest, Moved, Predicted
 from engine.layers.kv_cache import KVCache
 from engine.types import Tokens
 
@@ -46,25 +44,18 @@ class PlainStepper:
 
     def __init__(self, dtype: torch.dtype, cache: KVCache, sampler: Sampler) -> None:
         self.dtype, self.cache, self.sampler = dtype, cache, sampler  # the model's number type
-        self.conditioning: Predicted | None = None
+        self.conditioning: Tensor | None = None  # logits (C, V) that are fed back
         self.kept = torch.zeros(0, dtype=torch.bool)  # (C,) places that stay as they are
 
     def commit(self, ids: Tensor) -> Passes[None]:
         """Makes a finished canvas (C,) part of the cache's text, at the latest when the next canvas begins."""
         return commit(ids, self.cache)
 
-    def begin(self, block: int, canvas: Tensor, moved: int | None = None) -> Passes[None]:
-        """Starts a fresh canvas (C,) behind the cache's text.
-
-        Args:
-            moved: places by which it begins later than the one before; what was fed back there goes with its rest.
-        """
+    def begin(self, block: int, canvas: Tensor) -> Passes[None]:
+        """Starts a fresh canvas (C,) behind the cache's text."""
         yield from ()  # no pass before the first step
-        self.block, self.canvas = block, canvas
-        before = None if moved is None else self.conditioning
-        assert not isinstance(before, Moved), "a step was taken since"
-        self.conditioning = None if before is None or moved is None else Moved(before, moved)
-        self.kept = self._pinned() if moved is None else F.pad(self.kept[moved:], (0, moved))
+        self.block, self.canvas, self.conditioning = block, canvas, None
+        self.kept = self._pinned()
         self.history: list[Tensor] = []
 
     def step(self, index: int, ahead: bool = True) -> Passes[Step]:  # noqa: ARG002
@@ -80,15 +71,10 @@ class PlainStepper:
         wanted = Denoise(self.canvas, self.cache, self.conditioning)
         yield wanted
         logits = sampler.scale(wanted.take(), sampler.config.temperature(index), self.block, index)
-        keeps = sampler.rule.keeps
-        if keeps and sampler.config.fixes_kept:
-            logits = sampling.with_certain(logits, self.canvas, self.kept)
-        found, accepted, self.canvas = sampler.step(logits, self.canvas, self.kept, index)
-        self.kept = accepted.mask if keeps else self._pinned()
+        found, accepted, self.canvas = sampler.step(logits, self.canvas, self.kept)
+        self.kept = accepted.mask if sampler.rule.keeps else self._pinned()
         self.history.append(found.argmax)  # all of it: a change may ask for more stable steps than before
-        fed = logits.to(self.dtype)  # as the reference does: in bf16 it is fed back rounded
-        count = sampler.config.soft_tokens
-        self.conditioning = Likeliest.of_logits(fed, count) if count else fed
+        self.conditioning = logits.to(self.dtype)  # as the reference does: in bf16 it is fed back rounded
         return Step(
             to_host(found.argmax),
             to_host(accepted.candidates),
@@ -126,11 +112,8 @@ class PlainStepper:
 
     def change(self, sampler: Sampler, edits: Edits, mixed: Shares = ()) -> None:
         """Changes the settings between two steps, amends the canvas to them, and sets shares that are fed back."""
-        whole = self.conditioning
-        if mixed and whole is not None:
-            assert not isinstance(whole, Moved), "shares are set in runs without heads"
-            whole = whole.spread(sampler.vocab_size) if isinstance(whole, Likeliest) else whole
-            fed = whole.float()  # rounding it would change the shares
+        if mixed and self.conditioning is not None:
+            fed = self.conditioning.float()  # rounding it would change the shares
             positions, tokens, shares = as_tensors(mixed, fed.device)
             self.conditioning = fed.index_put((positions,), sampling.with_shares(fed[positions], tokens, shares))
         free = ~self._pinned()

@@ -18,7 +18,6 @@ from engine.adapters.draft import DraftAdapter
 from engine.config import ModelConfig
 from engine.decoding.step_program import StepProgram
 from engine.events import Event
-from engine.layers.embedding import Predicted
 from engine.layers.kv_cache import KVCache
 
 T = TypeVar("T")
@@ -44,8 +43,7 @@ class BlockDenoiser(Protocol):
         positions: Tensor | None = None,
         is_causal: bool = True,
     ) -> Tensor: ...
-    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Predicted | None = None) -> Tensor: ...
-    def log_probabilities(self, hidden: Tensor, ids: Tensor) -> Tensor: ...
+    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Tensor | None = None) -> Tensor: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,18 +52,6 @@ class Prefill:
 
     ids: Tensor
     cache: KVCache
-
-
-@dataclass(eq=False)
-class ScoreTokens:
-    """Appends token ids (T,) to a cache, causally, and finds how likely each is behind the text before it."""
-
-    ids: Tensor
-    cache: KVCache
-    before: Tensor | None = None  # hidden state (H,) of the token before them; None: not known
-    first: int = 0  # first tokens that need no log-probability
-    log_probabilities: Tensor | None = None  # result (T - first,) fp32, NaN where not known
-    last: Tensor | None = None  # result: hidden state (H,) of the last token
 
 
 @dataclass(eq=False)
@@ -78,7 +64,7 @@ class Denoise:
 
     canvas: Tensor
     cache: KVCache
-    self_conditioning_logits: Predicted | None
+    self_conditioning_logits: Tensor | None
     text: Tensor | None = None  # token ids (T,) that are appended to the cache before, causally
     logits: Tensor | None = None  # result
 
@@ -136,7 +122,7 @@ class LaunchStep:
     index: int  # of the step in its canvas
 
 
-Pass: TypeAlias = ReadImages | Prefill | ScoreTokens | Denoise | Decode | LaunchStep
+Pass: TypeAlias = ReadImages | Prefill | Denoise | Decode | LaunchStep
 Passes: TypeAlias = Generator[Pass, None, T]
 """Yields passes, and returns a ``T``."""
 

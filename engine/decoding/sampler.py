@@ -1,6 +1,6 @@
 """The sampler's settings as tensors, and its random draws.
 
-All draws come from one seeded generator in a fixed order: a canvas of noise for each try at a block, then candidates
+All draws come from one seeded generator in a fixed order: a canvas of noise for each block, then candidates
 and a canvas of noise for each step. The number of draws depends only on the canvas's length and the vocabulary's size,
 never on a value, a pin or a ban. So draws can be skipped, and a ban changes nothing if no banned token would have been
 drawn.
@@ -161,21 +161,18 @@ class Sampler:
             scaled[positions, ids] = 0.0
         return scaled
 
-    def step(self, logits: Tensor, canvas: Tensor, kept: Tensor, step: int) -> tuple[OfLogits, Accepted, Tensor]:
+    def step(self, logits: Tensor, canvas: Tensor, kept: Tensor) -> tuple[OfLogits, Accepted, Tensor]:
         """Draws and accepts.
 
         Args:
-            logits: (C, V), scaled, of step ``step``, which has read ``canvas`` (C,).
+            logits: (C, V), scaled, of a step which has read ``canvas`` (C,).
             kept: (C,) bool, places that stay as they are.
 
         Returns:
             The predictions, what the rule accepts, and the next canvas (C,).
         """
-        config = self.config
-        candidates = sampling.sample_candidates(logits, self.generator)
-        found = OfLogits(logits, candidates, config.temperature(step))
-        progress = torch.tensor((step + 1) / config.max_denoising_steps, device=logits.device)
-        accepted = self.rule(found, canvas, kept, progress)
+        found = OfLogits(logits, sampling.sample_candidates(logits, self.generator))
+        accepted = self.rule(found, canvas, kept)
         return found, accepted, sampling.renoise(accepted.candidates, accepted.mask, self.noise())
 
     def skip_step(self) -> None:

@@ -44,12 +44,6 @@ def with_shares(logits: Tensor, tokens: Tensor, shares: Tensor) -> Tensor:
     return found.index_put((rows, tokens), shares.log())
 
 
-def with_certain(logits: Tensor, tokens: Tensor, places: Tensor) -> Tensor:
-    """Returns logits (C, V) in which places (C,), a mask, are certain of their tokens (C,)."""
-    only = torch.full_like(logits, -torch.inf).scatter_(-1, tokens[:, None], 0.0)
-    return torch.where(places[:, None], only, logits)
-
-
 def verified(drafted: Tensor, drafted_shares: Tensor, shares: Tensor, generator: torch.Generator) -> Tensor:
     """Returns the drafts that stand, and one more token: (D,), (D, V), (D + 1, V) -> (A + 1,), A <= D.
 

@@ -7,11 +7,10 @@ says less: a canvas may alternate between two drafts to its last step, and one t
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from engine.config import GenerationConfig
+FALL = 0.2  # share of the mean entropy by which it must fall to count
 
 
 @dataclass(frozen=True)
@@ -20,26 +19,19 @@ class StallWatch:
 
     Args:
         steps: a canvas has stalled after so many steps in a row without a fall; 0 switches the watch off.
-        fall: share of the mean entropy by which it must fall to count.
         level: nats at the latest fall.
         since: steps taken after that.
     """
 
     steps: int
-    fall: float
     level: float = math.inf
     since: int = 0
 
-    @staticmethod
-    def under(config: GenerationConfig) -> StallWatch:
-        """Returns the watch before a canvas's first step."""
-        return StallWatch(config.stall_steps, config.stall_fall)
-
     def after(self, entropy: float) -> StallWatch:
         """Returns the watch after the next step, with its mean entropy in nats."""
-        if entropy < self.level * (1 - self.fall):
-            return dataclasses.replace(self, level=entropy, since=0)
-        return dataclasses.replace(self, since=self.since + 1)
+        if entropy < self.level * (1 - FALL):
+            return replace(self, level=entropy, since=0)
+        return replace(self, since=self.since + 1)
 
     @property
     def has_stalled(self) -> bool:

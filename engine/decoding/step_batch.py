@@ -98,8 +98,6 @@ class JointStep:
     def run(self) -> Tensor:
         """Runs the whole step; returns the hidden states (C, H) of all canvases that it predicted from."""
         hidden = self.layers()
-        for program in self.programs:
-            program.fix()
         found = self.vocabulary(hidden)
         ranked = [place for place, program in enumerate(self.programs) if program.top_ids.numel()]
         if ranked:
@@ -180,7 +178,7 @@ class JointStep:
         groups: dict[tuple[object, ...], list[int]] = {}
         for place, program in enumerate(self.programs):
             chooses = None if program.forbidden is None else id(program.forbidden)
-            groups.setdefault((chooses, program.activations, program.soft_tokens), []).append(place)
+            groups.setdefault((chooses, program.activations), []).append(place)
         return list(groups.values())
 
 
@@ -199,16 +197,14 @@ def _stage(programs: Sequence[StepProgram], hidden: Tensor) -> VocabularyResult:
         cap=config.final_logit_softcapping,
         embed_scale=first.network.embed_scale,
         forbidden=first.forbidden,
-        pinned=torch.cat([program.certain for program in programs]),
+        pinned=torch.cat([program.pinned for program in programs]),
         activations=first.activations,
-        gaps=any(program.gaps for program in programs),
-        soft_tokens=first.soft_tokens,
     )
 
 
 def _apart(found: VocabularyResult, lengths: list[int]) -> list[VocabularyResult]:
     """Splits the results by run; only a run's own rows can make it not finite."""
-    parts = (found.argmax, found.candidate, found.entropy, found.probability, found.gap, found.logsumexp, found.soft)
+    parts = (found.argmax, found.candidate, found.entropy, found.probability, found.logsumexp, found.soft)
     nonfinite = [(~own.isfinite()).any().to(torch.int32)[None] for own in torch.split(found.logsumexp, lengths)]
     return [
         VocabularyResult(*own) for own in zip(*(torch.split(part, lengths) for part in parts), nonfinite, strict=True)

@@ -28,10 +28,9 @@ from engine import kernels
 from engine.config import ACCEPTANCE, GenerationConfig
 from engine.decoding import sampling
 from engine.decoding.acceptance import EntropyBound, Rule, rule_of
-from engine.decoding.free_rows import of_free_rows
 from engine.kernels.reference_step import VocabularyResult
 from engine.layers.attention import Extend, Span
-from engine.layers.embedding import TOP_PIECE, Likeliest
+from engine.layers.embedding import TOP_PIECE
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import BF16, Activations, Packed, unpack
@@ -99,10 +98,7 @@ class StepProgram:
         self.ids = torch.zeros(2 * length, dtype=torch.long, device=device)  # a canvas to commit, and the current one
         self.commits = False  # the canvas's first step commits the one before
         self.rule: Rule = EntropyBound(0.0)
-        self.gaps = self.fixes = False  # the rule needs gaps; kept places are certain of their tokens
-        self.soft_tokens = 0  # of each place that are fed back; 0: all
         self.pinned = torch.full((length,), -1, dtype=torch.int32, device=device)
-        self.fixed = self.pinned.clone()  # as pinned, with the places that the rule has fixed, in the last step
         self.kept = torch.zeros(length, dtype=torch.bool, device=device)  # places that stay as they are, or are pinned
         self.soft = torch.zeros(length, hidden, dtype=network.dtype, device=device)
         self.previous = torch.zeros(length, dtype=torch.long, device=device)
@@ -110,7 +106,7 @@ class StepProgram:
         self.start = torch.zeros(1, dtype=torch.long, device=device)  # position of the canvas's first token
         self.draw = torch.zeros(2, dtype=torch.long, device=device)  # seed; steps taken in the run
         self.step = torch.zeros(1, dtype=torch.long, device=device)  # of this canvas
-        self.knobs = torch.zeros(9, dtype=torch.float32, device=device)
+        self.knobs = torch.zeros(8, dtype=torch.float32, device=device)
         kinds: set[str] = {layer.kind for layer in network.config.layers}
         self.spans = {kind: torch.zeros(1, 2, dtype=torch.int32, device=device) for kind in kinds}
         self.offsets = torch.arange(-length, length, device=device)  # of all rows from the canvas's first
@@ -126,7 +122,7 @@ class StepProgram:
         self.runs_aside = self.captures  # ``launch`` returns before the step is done
         self.graphs: dict[bool, torch.cuda.CUDAGraph] = {}  # of the step, by whether it commits
         self.predicted: dict[bool, Tensor | None] = {}  # ``hidden`` in the memory of each of them
-        self.known: list[int] = []  # what the graphs depend on: gaps, and the places of the cache's buffers
+        self.known: list[int] = []  # the places of the cache's buffers, which the graphs depend on
         self.of_cache = _OF_CACHES.setdefault(cache, WeakSet())
         self.of_cache.add(self)
 
@@ -169,8 +165,7 @@ class StepProgram:
         for kind, span in self.cache.spans(self.length, text).items():
             self.spans[kind].copy_(torch.tensor([span], dtype=torch.int32))
         self.knobs.copy_(torch.tensor(knobs_of(config), dtype=torch.float32))
-        self.rule, self.gaps, self.soft_tokens = rule_of(config), config.acceptance == "margin", config.soft_tokens
-        self.fixes = config.fixes_kept and self.rule.keeps
+        self.rule = rule_of(config)
         if self.captures:
             self._drop_graphs_of_others()
 
@@ -221,7 +216,6 @@ class StepProgram:
     def run_step(self, commits: bool = False) -> None:
         """Runs the whole step; the first of a canvas may commit the one before. Every line runs on the device alone."""
         hidden = self.layers(self.length if commits else 0)
-        self.fix()
         found = self.vocabulary(hidden)
         self.hidden = hidden
         if self.top_ids.numel():
@@ -257,39 +251,18 @@ class StepProgram:
         t_min, t_max, most = self.knobs[:3].unbind()
         return t_min + (t_max - t_min) * ((most - step) / most)
 
-    @property
-    def certain(self) -> Tensor:
-        """The tokens (C,) of the last step's places that were certain of them; -1 elsewhere."""
-        return self.fixed if self.fixes else self.pinned
-
-    def fix(self) -> None:
-        """Fixes the kept places in the step that begins, if the run asks for it."""
-        if self.fixes:
-            self.fixed.copy_(torch.where(self.kept, self.canvas.int(), self.pinned))
-
     def vocabulary(self, hidden: Tensor) -> VocabularyResult:
         """Returns the sampler's inputs and the next soft embedding, from hidden states (C, H)."""
-        if self.fixes and hidden.device.type == "cpu":
-            return of_free_rows(self._stage, hidden, self.certain, self.network.embed)
-        return self._stage(hidden, None)
-
-    def _stage(self, hidden: Tensor, places: Tensor | None) -> VocabularyResult:
-        """Runs the vocabulary stage on hidden states (R, H) of open places (R,); None: of the whole canvas."""
-        draw = self.draw
-        if places is not None:
-            draw = torch.cat([draw.expand(len(places), 2), places[:, None]], dim=1)
         return kernels.vocabulary_stage(
             hidden,
             self.network.embed_tokens.table,
             temperature=self.temperature(self.step),
-            draw=draw,
+            draw=self.draw,
             cap=self.network.config.final_logit_softcapping,
             embed_scale=self.network.embed_scale,
             forbidden=self.forbidden,
-            pinned=self.certain if places is None else None,
+            pinned=self.pinned,
             activations=self.activations,
-            gaps=self.gaps,
-            soft_tokens=self.soft_tokens,
         )
 
     def keep_likeliest(self, found: Sequence[tuple[Tensor, Tensor]], logsumexp: Tensor) -> None:
@@ -299,10 +272,10 @@ class StepProgram:
         # Cap and temperature do not change the order.
         logits = torch.tanh(highest.values / cap) * cap / self.temperature(self.step)
         shares = torch.where(highest.values.isneginf(), 0.0, (logits - logsumexp[:, None]).exp())
-        pinned = (self.certain >= 0)[:, None]
+        pinned = (self.pinned >= 0)[:, None]
         first = torch.arange(count, device=logits.device) == 0
         likeliest = torch.cat([ids for _, ids in found], dim=1).gather(1, highest.indices)
-        self.top_ids.copy_(torch.where(pinned & first, self.certain[:, None].long(), likeliest))
+        self.top_ids.copy_(torch.where(pinned & first, self.pinned[:, None].long(), likeliest))
         self.top_shares.copy_(torch.where(pinned, first.float(), shares))
 
     def best(self, raw: Tensor, start: int) -> tuple[Tensor, Tensor]:
@@ -332,11 +305,9 @@ class StepProgram:
         logits = self._capped(hidden) / self.temperature(self.step - 1)
         if self.forbidden is not None:
             logits = logits.masked_fill(self.forbidden, -torch.inf)
-        held = self.certain[positions].long()[:, None]
+        held = self.pinned[positions].long()[:, None]
         only = torch.arange(size, device=held.device) == held
         logits = torch.where(held < 0, logits, torch.where(only, 0.0, -torch.inf))
-        if self.soft_tokens:
-            logits = Likeliest.of_logits(logits, self.soft_tokens).spread(size)
         fed = sampling.with_shares(logits, tokens, shares).softmax(dim=-1)
         soft = torch.zeros(hidden.shape, dtype=torch.float32, device=hidden.device)
         for start in range(0, size, SOFT_PIECE):
@@ -364,10 +335,10 @@ class StepProgram:
 
             facts, counts = (self.tokens, self.entropy, self.flags), (self.unchanged, self.step, self.draw)
             left = Buffers(*facts, self.canvas, self.kept, self.previous, *counts)
-            settle(found, noise, self.pinned, self.knobs[2:], left)
+            settle(found, noise, self.pinned, self.knobs[3:], left)
             return
-        most, _, stability, confidence = self.knobs[2:6].unbind()
-        candidates, accepted, is_finished = self.rule(found, self.canvas, self.kept, (self.step + 1)[0] / most)
+        stability, confidence = self.knobs[4:6].unbind()
+        candidates, accepted, is_finished = self.rule(found, self.canvas, self.kept)
         following = sampling.renoise(candidates, accepted, noise)
         same = (found.argmax == self.previous).all()
         self.unchanged.copy_(torch.where(same, self.unchanged + 1, 0))
@@ -394,10 +365,10 @@ class StepProgram:
         return write
 
     def _drop_graphs_of_others(self) -> None:
-        """Drops the graphs if the cache's buffers have moved, or the rule before had no gaps or fixed no places."""
+        """Drops the graphs if the cache's buffers have moved."""
         places = [part.data_ptr() for index in range(len(self.network.layers)) for part in self.cache.buffers(index)]
-        if (known := [self.gaps, self.fixes, *places]) != self.known:
-            self.graphs, self.predicted, self.known = {}, {}, known
+        if places != self.known:
+            self.graphs, self.predicted, self.known = {}, {}, places
 
     def _capture_missing(self, is_to_commit: bool) -> None:
         """Captures the missing graphs that the canvas needs from a step on: one step, or one of each kind."""
@@ -451,7 +422,6 @@ def knobs_of(config: GenerationConfig) -> tuple[float, ...]:
         config.confidence_threshold,
         ACCEPTANCE.index(config.acceptance),
         config.accept_probability,
-        config.margin,
     )
 
 

@@ -4,8 +4,7 @@ A block is a canvas of C positions, with a filler where nothing is written yet. 
 generated from 0, wherever blocks begin. It may write ahead of the open block; those tokens are shown when their block
 begins.
 
-Some blocks of a run may be denoised. A block whose denoising did not converge can be written on: its draft then stands
-where nothing is written.
+Some blocks of a run may be denoised.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from engine.decoding.plain_stepper import Step
-from engine.events import BlockEnd, CanvasCommitted, CanvasStarted, Event, GenerationFinished, StepFinished
+from engine.events import CanvasCommitted, CanvasStarted, Event, GenerationFinished, StepFinished
 from engine.types import Tokens
 
 
@@ -73,8 +71,6 @@ class WrittenBlocks:
     _settled: int = 0  # tokens from the text's first that stay
     _last: _LastPass = _LastPass()
     _known: dict[int, Predicted] = field(default_factory=dict)  # of written tokens that are not committed yet
-    _draft: Step | None = None  # of the open block, if it was denoised before
-    _reason: BlockEnd = "converged"  # why that ended
 
     def __post_init__(self) -> None:
         self.text |= self.pinned
@@ -110,10 +106,6 @@ class WrittenBlocks:
         self.text |= given
         self.pinned = pinned
         self._known = {place: found for place, found in self._known.items() if place not in given}
-
-    def write_on(self, draft: Step, steps: int, reason: BlockEnd) -> None:
-        """Opens the next block as denoising has left it; its events up to there were yielded already."""
-        self._is_open, self._steps, self._draft, self._reason = True, steps, draft, reason
 
     def step(
         self,
@@ -157,7 +149,7 @@ class WrittenBlocks:
                 cancelled, an open block is committed only if everything that it shows is text.
             why: see ``GenerationFinished``.
         """
-        if reason == "cancelled" and (not self.in_order or self._draft is not None or not self._steps):
+        if reason == "cancelled" and (not self.in_order or not self._steps):
             length = min(length, self._start)
         end = length + (reason == "eos" and length in self.text)
         is_empty = reason != "cancelled" and self._is_open and self._block == 0
@@ -187,8 +179,7 @@ class WrittenBlocks:
         yield self._commit(min(self.length, length - self._start), end - self._start)
 
     def _canvas(self) -> Tokens:
-        below = [self.filler] * self.length if self._draft is None else self._draft.argmax.tolist()
-        own = (self.text.get(self._start + place, below[place]) for place in range(self.length))
+        own = (self.text.get(self._start + place, self.filler) for place in range(self.length))
         return np.fromiter(own, dtype=np.int32, count=self.length)
 
     def _step_of(self, predicted: Mapping[int, Predicted], seconds: float, temperature: float) -> StepFinished:
@@ -202,10 +193,6 @@ class WrittenBlocks:
         accepted = np.fromiter(
             (self._start + place in self.text for place in range(self.length)), dtype=np.bool_, count=self.length
         )
-        if self._draft is not None:
-            entropy[~accepted] = self._draft.entropy[~accepted]
-            if self._draft.top:
-                top_tokens[~accepted], top_probabilities[~accepted] = (part[~accepted] for part in self._draft.top)
         for place, found in predicted.items():
             index = place - self._start
             if 0 <= index < self.length:
@@ -224,8 +211,8 @@ class WrittenBlocks:
     def _commit(self, text_length: int, kept: int) -> CanvasCommitted:
         tokens = self._canvas()
         tokens[kept:] = self.padding
-        done = CanvasCommitted(self._block, tokens, text_length, self._steps, self._reason)
-        self._is_open, self._draft, self._reason = False, None, "converged"
+        done = CanvasCommitted(self._block, tokens, text_length, self._steps, "converged")
+        self._is_open = False
         self._block += 1
         self._known = {place: found for place, found in self._known.items() if place >= self._start}
         return done

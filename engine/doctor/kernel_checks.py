@@ -196,11 +196,11 @@ def _vocabulary(shape: CheckShape) -> Iterator[Named]:
         hidden = shape.normal(shape.canvas, config.hidden_size, seed=2)
         if not is_restricted:
             stage = vocabulary.vocabulary_stage
-            return vocabulary_check(stage, hidden, table, activations=activations, canvases=canvases, gaps=canvases > 1)
+            return vocabulary_check(stage, hidden, table, activations=activations, canvases=canvases)
         forbidden = torch.arange(config.vocab_size, device=device) % 3 == 1
         pinned = torch.full((shape.canvas,), -1, dtype=torch.int32, device=device)
         pinned[1], pinned[5] = 7, config.vocab_size - 1
-        return vocabulary_check(vocabulary.vocabulary_stage, hidden, table, forbidden, pinned, gaps=True)
+        return vocabulary_check(vocabulary.vocabulary_stage, hidden, table, forbidden, pinned)
 
     for name, is_restricted in (("vocabulary stage", False), ("vocabulary stage, tokens pinned and forbidden", True)):
         yield name, partial(make, is_restricted)

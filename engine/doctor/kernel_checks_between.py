@@ -93,15 +93,13 @@ def ends_of(shape: CheckShape) -> Iterator[Named]:
         entropy = torch.rand(count, generator=draws(device, 4), device=device)
         kept = torch.arange(count, device=device) % 3 == 0
         pinned = torch.where(torch.arange(count, device=device) % 6 == 0, canvas, -1).int()
-        gap = torch.where(kept, 0.0, 9.0 + entropy)  # where it is taken from kept places, too, it is not large
         none = torch.zeros(1, dtype=torch.int32, device=device)
-        found = VocabularyResult(best, drawn, entropy, entropy.roll(7), gap, entropy, entropy, none)
+        found = VocabularyResult(best, drawn, entropy, entropy.roll(7), entropy, entropy, none)
         settings = GenerationConfig(
             acceptance=acceptance,
             max_denoising_steps=8,
             entropy_bound=float(entropy.sum()) / 8,
             confidence_threshold=100.0,
-            margin=9.0,
         )
         before = end_checks.Unsettled(canvas, kept, pinned, best if same else drawn, noise)
         return end_checks.settle_check(_settled, found, before, settings)

@@ -231,20 +231,18 @@ def _vocabulary(capability: int) -> list[Build]:
     more = {"TILE": TILE_TOKENS, "N": vocabulary.BLOCK_HIDDEN, "SPLITS": 3, "FIRST": False}
     bf16: dict[str, Any] = {"units_ptr": None}  # neither product has int8 activations
     merge = {
-        "K": HIDDEN, "SPLITS": 3, "HAS_SCALES": True, "HAS_PINNED": True, "EACH": False, "GAPS": True,
+        "K": HIDDEN, "SPLITS": 3, "HAS_SCALES": True, "HAS_PINNED": True,
         "TILES": vocabulary.MERGE_TILES, "N": vocabulary.MERGE_POSITIONS, "BLOCK": vocabulary.BLOCK_HIDDEN,
     }  # fmt: skip
     # Rows of the table are loaded in pieces of 16 bytes, ahead of their use.
     rows = CodeBudget(spill_bytes=40, matrix_units="H", loads_in_flight=1, ptx_without=("ld.global.b8",))
-    gapped = replace(AHEAD, spill_bytes=120 if capability == 90 else 0)  # outside the loop
     score = shape | block | bf16 | {"HAS_SCALES": True, "HAS_FORBIDDEN": True, "hidden_scales_ptr": None}
     return [
         *(
             Build(
-                "vocabulary", f"score{note}{' gaps' if gaps else ''}", capability, vocabulary.score_kernel,
-                score | {"EACH": each, "GAPS": gaps}, gapped if each and gaps else AHEAD, stages=vocabulary.STAGES,
+                "vocabulary", f"score{note}", capability, vocabulary.score_kernel,
+                score | {"EACH": each}, AHEAD, stages=vocabulary.STAGES,
             )
-            for gaps in (False, True)
             for note, each in (("", False), (" several runs", True))
         ),
         Build(
@@ -277,7 +275,7 @@ def _int8(capability: int) -> list[Build]:
         ),
     ]  # fmt: skip
     shape = {"V": VOCABULARY, "K": HIDDEN, "CHUNK": PROCESSORS * TILE_TOKENS}
-    head = {"HAS_SCALES": True, "HAS_FORBIDDEN": True, "EACH": False, "GAPS": False}
+    head = {"HAS_SCALES": True, "HAS_FORBIDDEN": True, "EACH": False}
     soft = {"units_ptr": None} if capability == 90 else {}
     weights = {} if soft else {"weights_ptr": "i8"}
     score = replace(loop, spill_bytes={89: 80, 90: 40}.get(capability, 0))  # outside the loop

@@ -156,8 +156,6 @@ def vocabulary_stage(
     forbidden: Tensor | None = None,
     pinned: Tensor | None = None,
     activations: Activations = BF16,
-    gaps: bool = False,
-    soft_tokens: int = 0,
 ) -> VocabularyResult:
     """Runs head, soft-cap, temperature, statistics, draw and soft embedding in one: ``vocabulary.vocabulary_stage``."""
     rounding = {"activations": activations} if activations.head or activations.soft else {}
@@ -172,8 +170,6 @@ def vocabulary_stage(
         embed_scale=embed_scale,
         forbidden=forbidden,
         pinned=pinned,
-        gaps=gaps,
         **rounding,
-        **({"soft_tokens": soft_tokens} if soft_tokens else {}),  # kernels of cards have none
     )
     return result

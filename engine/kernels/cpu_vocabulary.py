@@ -17,7 +17,7 @@ from engine.kernels import reference
 from engine.kernels.cpu import number
 from engine.kernels.cpu_decode import decoder
 from engine.kernels.cpu_threads import even, share
-from engine.kernels.reference_step import MOST_GAP, TILE_TOKENS, VocabularyResult, draw_among, each_draw
+from engine.kernels.reference_step import TILE_TOKENS, VocabularyResult, draw_among, each_draw
 from engine.quant import Packed
 
 PIECE = 32 * TILE_TOKENS  # tokens whose logits a thread holds at once
@@ -28,42 +28,31 @@ class _Sums(NamedTuple):
     """Running results of a part of the vocabulary. C positions; l are logits."""
 
     top: Tensor  # (C,) the largest l, finite
-    second: Tensor  # (C,) the second largest, if gaps are asked for
     mass: Tensor  # (C,) sum of exp(l - top)
     moment: Tensor  # (C,) sum of exp(l - top) * (l - top)
-    soft: Tensor  # (C, H) sum of exp(l - top) times table rows; (C, 0) if only the likeliest are fed back
+    soft: Tensor  # (C, H) sum of exp(l - top) times table rows
     argmax: Tensor  # (C,)
-    ids: Tensor  # (C, K) the likeliest tokens, if only they are fed back; K is then ``soft_tokens`` at most
-    highest: Tensor  # (C, K) their l
     score: Tensor  # (C,) of the token drawn
     candidate: Tensor  # (C,)
 
     @staticmethod
-    def none(hidden: Tensor, width: int) -> _Sums:
-        """Returns the results of no tokens, with soft embeddings of ``width`` numbers."""
+    def none(hidden: Tensor) -> _Sums:
+        """Returns the results of no tokens."""
         lowest, zero = torch.full((2, len(hidden)), LOWEST), torch.zeros(2, len(hidden))
         token = torch.zeros((2, len(hidden)), dtype=torch.long)
-        soft, none = torch.zeros(len(hidden), width), lowest[0][:, None][:, :0]
-        return _Sums(lowest[0], lowest[1], zero[0], zero[1], soft, token[0], none.long(), none, lowest[1], token[1])
+        return _Sums(lowest[0], zero[0], zero[1], torch.zeros(hidden.shape), token[0], lowest[1], token[1])
 
-    def joined(self, later: _Sums, count: int) -> _Sums:
-        """Joins the results with those of the next part, and keeps ``count`` likeliest; overwrites ``soft``."""
-        ids, highest = torch.cat([self.ids, later.ids], dim=1), torch.cat([self.highest, later.highest], dim=1)
-        if highest.shape[1] > count:
-            highest, places = highest.topk(count, dim=-1)
-            ids = ids.gather(1, places)
+    def joined(self, later: _Sums) -> _Sums:
+        """Joins the results with those of the next part; overwrites ``soft``."""
         top = torch.maximum(self.top, later.top)
         fall, rise = self.top - top, later.top - top  # at most 0; after no tokens so low that the power is 0
         mine, theirs = fall.exp(), rise.exp()
         return _Sums(
             top,
-            torch.maximum(torch.minimum(self.top, later.top), torch.maximum(self.second, later.second)),
             self.mass * mine + later.mass * theirs,
             (self.moment + self.mass * fall) * mine + (later.moment + later.mass * rise) * theirs,
             self.soft.mul_(mine[:, None]).addcmul_(later.soft, theirs[:, None]),
             torch.where(later.top > self.top, later.argmax, self.argmax),
-            ids,
-            highest,
             torch.maximum(self.score, later.score),
             torch.where(later.score > self.score, later.candidate, self.candidate),
         )
@@ -79,8 +68,6 @@ def vocabulary_stage(
     embed_scale: float,
     forbidden: Tensor | None = None,
     pinned: Tensor | None = None,
-    gaps: bool = False,
-    soft_tokens: int = 0,
 ) -> VocabularyResult:
     """Runs the vocabulary stage of a denoising step with an int8 table (V, H); arguments as the kernel's."""
     kind = number(hidden.dtype)
@@ -91,7 +78,7 @@ def vocabulary_stage(
         own = table.rows(part.start, part.stop)
         # Allocating memory costs more than filling it.
         buffer = torch.empty(min(PIECE, len(part)) * table.shape[1], dtype=kind)
-        sums = _Sums.none(hidden, 0 if soft_tokens else hidden.shape[1])
+        sums = _Sums.none(hidden)
         for place, rows in decoder(own).pieces(own, buffer):
             start, scales = part.start + place.start, own.scales[0, place]
             logits = (F.linear(x, rows) * scales).div_(cap).tanh_().mul_(stretch)  # (C, PIECE) fp32
@@ -99,34 +86,24 @@ def vocabulary_stage(
                 logits.masked_fill_(forbidden[start : start + len(rows)], -torch.inf)
             drawn, score = draw_among(logits, seed, step, own_place, start // TILE_TOKENS)
             best, argmax = logits.max(dim=-1)
-            second = logits.scatter(1, argmax[:, None], -torch.inf).amax(dim=-1) if gaps else best
-            highest, ids = logits.topk(min(soft_tokens, len(rows)), dim=-1)
             top = best.clamp_min(LOWEST)
             below = logits.sub_(top[:, None]).clamp_min_(LOWEST)
             shares = below.exp()
             moment, mass = torch.linalg.vecdot(shares, below), shares.sum(dim=-1)
-            soft = torch.empty(len(shares), 0) if soft_tokens else (shares.mul_(scales).to(kind) @ rows).float()
-            found = _Sums(top, second, mass, moment, soft, argmax + start, ids + start, highest, score, drawn)
-            sums = sums.joined(found, soft_tokens)
+            soft = (shares.mul_(scales).to(kind) @ rows).float()
+            sums = sums.joined(_Sums(top, mass, moment, soft, argmax + start, score, drawn))
         return sums
 
     parts = even(table.shape[0], PIECE) if table.shape[0] > PIECE else [range(table.shape[0])]
-    walked = share(walk, parts)
-    sums = functools.reduce(functools.partial(_Sums.joined, count=soft_tokens), walked)
-    top, second, mass, moment, soft, argmax, ids, highest, _, candidate = sums
+    top, mass, moment, soft, argmax, _, candidate = functools.reduce(_Sums.joined, share(walk, parts))
     logsumexp = top + mass.log()
     entropy, probability = mass.log() - moment / mass, 1 / mass
-    gap = ((top - second) * temperature).clamp_max(MOST_GAP) if gaps else torch.zeros_like(top)
-    if soft_tokens:
-        soft = (reference.rows(table, ids, torch.float32) * highest.softmax(dim=-1)[..., None]).sum(dim=1)
-    else:
-        soft /= mass[:, None]
+    soft /= mass[:, None]
     if pinned is not None:
         held, token = pinned >= 0, pinned.long().clamp_min(0)
         argmax, candidate = torch.where(held, token, argmax), torch.where(held, token, candidate)
         entropy, probability = entropy.masked_fill(held, 0.0), probability.masked_fill(held, 1.0)
-        gap = gap.masked_fill(held, MOST_GAP)
         soft = torch.where(held[:, None], reference.rows(table, token, torch.float32), soft)
     nonfinite = (~logsumexp.isfinite()).any().to(torch.int32)[None]
     soft = (soft * embed_scale).to(hidden.dtype)
-    return VocabularyResult(argmax, candidate, entropy, probability, gap, logsumexp, soft, nonfinite)
+    return VocabularyResult(argmax, candidate, entropy, probability, logsumexp, soft, nonfinite)

@@ -18,8 +18,6 @@ from engine.quant import BF16, Activations, Packed, unpack
 
 TILE_TOKENS = GROUP  # of the vocabulary; changing it changes the draws of a seed
 TINY = 1e-10  # keeps the noise's logarithms finite
-MOST_GAP = 60.0  # twice the published models' soft cap; the gap of a place where only one token is possible
-EARLY, MIDDLE = 0.33, 0.67  # shares of the steps; Prophet's thirds
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,6 @@ class VocabularyResult:
     candidate: Tensor  # (C,) int64, the token drawn
     entropy: Tensor  # (C,) fp32, nats
     probability: Tensor  # (C,) fp32, of the likeliest token
-    gap: Tensor  # (C,) fp32, if asked for: how far its soft-capped logit is above the second one, at temperature 1
     logsumexp: Tensor  # (C,) fp32, of the temperature-scaled logits; a pinned position's as if it were free
     soft: Tensor  # (C, H) in hidden's type: expected table row times ``embed_scale``
     nonfinite: Tensor  # (1,) int32, not 0 if any position's softmax is not finite
@@ -47,14 +44,8 @@ def vocabulary_stage(
     forbidden: Tensor | None = None,
     pinned: Tensor | None = None,
     activations: Activations = BF16,
-    gaps: bool = False,
-    soft_tokens: int = 0,
 ) -> VocabularyResult:
-    """Runs the vocabulary stage of a denoising step; arguments as the kernel's.
-
-    Args:
-        soft_tokens: of each position, whose rows make the soft embedding; 0: all.
-    """
+    """Runs the vocabulary stage of a denoising step; arguments as the kernel's."""
     rows = unpack(table) if isinstance(table, Packed) else table.float()
     states = hidden.float()
     if activations.head and isinstance(table, Packed):
@@ -67,23 +58,16 @@ def vocabulary_stage(
     logsumexp = logits.logsumexp(dim=-1)
     argmax, candidate = logits.argmax(dim=-1), draw_tokens(logits, *each_draw(draw))
     entropy = -(p * log_p.clamp_min(torch.finfo(torch.float32).min)).sum(dim=-1)
-    probability, gap = p.amax(dim=-1), torch.zeros_like(entropy)
-    if gaps:
-        first, second = logits.topk(2, dim=-1).values.unbind(-1)
-        gap = ((first - second) * temperature).clamp_max(MOST_GAP)
-    if soft_tokens:
-        highest = logits.topk(min(soft_tokens, logits.shape[-1]), dim=-1)
-        p = torch.zeros_like(p).scatter(-1, highest.indices, highest.values.softmax(dim=-1))
+    probability = p.amax(dim=-1)
     soft = soft_embedding_int8(p, table) if activations.soft and isinstance(table, Packed) else p @ rows
     if pinned is not None:
         held, token = pinned >= 0, pinned.long().clamp_min(0)
         argmax, candidate = torch.where(held, token, argmax), torch.where(held, token, candidate)
         entropy, probability = entropy.masked_fill(held, 0.0), probability.masked_fill(held, 1.0)
-        gap = gap.masked_fill(held, MOST_GAP)
         soft = torch.where(held[:, None], rows[token], soft)
     nonfinite = (~logsumexp.isfinite()).any().to(torch.int32)[None]
     soft = (soft * embed_scale).to(hidden.dtype)
-    return VocabularyResult(argmax, candidate, entropy, probability, gap, logsumexp, soft, nonfinite)
+    return VocabularyResult(argmax, candidate, entropy, probability, logsumexp, soft, nonfinite)
 
 
 def soft_embedding_int8(probabilities: Tensor, table: Packed) -> Tensor:

@@ -18,13 +18,11 @@ import triton.language as tl
 from torch import Tensor
 
 from engine.config import ACCEPTANCE
-from engine.kernels.reference_step import EARLY, MIDDLE, VocabularyResult
+from engine.kernels.reference_step import VocabularyResult
 
 BLOCK = 32  # positions that all others are compared with at a time
 BOUND = tl.constexpr(ACCEPTANCE.index("entropy_bound"))
 CONFIDENCE = tl.constexpr(ACCEPTANCE.index("confidence_threshold"))
-MARGIN = tl.constexpr(ACCEPTANCE.index("margin"))
-FIRST_THIRD, SECOND_THIRD = tl.constexpr(EARLY), tl.constexpr(MIDDLE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +42,7 @@ class Buffers:
 
 @triton.jit
 def settle_kernel(
-    argmax_ptr, candidate_ptr, entropy_ptr, probability_ptr, gap_ptr, nonfinite_ptr, noise_ptr, pinned_ptr, knobs_ptr,
+    argmax_ptr, candidate_ptr, entropy_ptr, probability_ptr, nonfinite_ptr, noise_ptr, pinned_ptr, knobs_ptr,
     tokens_ptr, out_entropy_ptr, flags_ptr, canvas_ptr, kept_ptr, previous_ptr, unchanged_ptr, step_ptr, draw_ptr,
     C: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -52,7 +50,7 @@ def settle_kernel(
     at = tl.arange(0, PADDED)
     inside = at < C
     step = tl.load(step_ptr) + 1
-    rule = tl.load(knobs_ptr + 4).to(tl.int32)
+    rule = tl.load(knobs_ptr + 3).to(tl.int32)
     keeps = rule != BOUND
     held = (tl.load(kept_ptr + at, mask=inside, other=1) != 0) & keeps
     entropy = tl.load(entropy_ptr + at, mask=inside, other=0.0)
@@ -63,20 +61,13 @@ def settle_kernel(
         lower = (other < entropy[:, None]) | ((other == entropy[:, None]) & (other_at[None, :] < at[:, None]))
         counts = (other_at < C) & ((tl.load(kept_ptr + other_at, mask=other_at < C, other=1) == 0) | (rule == BOUND))
         before += tl.sum(tl.where(lower & counts[None, :], other, 0.0), axis=1)
-    accepted = before <= tl.load(knobs_ptr + 1)
+    accepted = before <= tl.load(knobs_ptr)
     # The surest position, if none is sure.
     probability = tl.where(held, -1.0, tl.load(probability_ptr + at, mask=inside, other=-1.0))
-    sure = probability >= tl.load(knobs_ptr + 5)
+    sure = probability >= tl.load(knobs_ptr + 4)
     surest = tl.min(tl.where(probability == tl.max(probability, axis=0), at, PADDED), axis=0)
     sure |= (at == surest) & (tl.sum(sure.to(tl.int32), axis=0) == 0)
-    accepted = tl.where(rule == CONFIDENCE, sure, accepted)
-    # All positions at once, if their gaps are large. Divisions are exact, as those of the oracle.
-    gap = tl.where(held, 0.0, tl.load(gap_ptr + at, mask=inside, other=0.0))
-    free = tl.maximum(tl.sum((inside & (held == 0)).to(tl.int32), axis=0), 1)
-    progress = tl.div_rn(step.to(tl.float32), tl.load(knobs_ptr))
-    thirds = 3.0 - (progress >= FIRST_THIRD).to(tl.float32) - (progress >= SECOND_THIRD).to(tl.float32)
-    is_clear = tl.div_rn(tl.sum(gap, axis=0), free.to(tl.float32)) >= tl.div_rn(tl.load(knobs_ptr + 6) * thirds, 3.0)
-    accepted |= held | ((rule == MARGIN) & is_clear)
+    accepted = tl.where(rule == CONFIDENCE, sure, accepted) | held
     is_finished = keeps & (tl.sum((inside & (accepted == 0)).to(tl.int32), axis=0) == 0)
     argmax = tl.load(argmax_ptr + at, mask=inside, other=0)
     pinned = tl.load(pinned_ptr + at, mask=inside, other=-1) >= 0
@@ -85,8 +76,8 @@ def settle_kernel(
     following = tl.where(accepted, candidate, tl.load(noise_ptr + at, mask=inside, other=0))
     changed = tl.sum((argmax != tl.load(previous_ptr + at, mask=inside, other=0)).to(tl.int32), axis=0)
     unchanged = tl.where(changed == 0, tl.load(unchanged_ptr) + 1, 0)
-    stable = unchanged.to(tl.float32) >= tl.load(knobs_ptr + 2)
-    confident = tl.sum(entropy, axis=0) / C < tl.load(knobs_ptr + 3)
+    stable = unchanged.to(tl.float32) >= tl.load(knobs_ptr + 1)
+    confident = tl.sum(entropy, axis=0) / C < tl.load(knobs_ptr + 2)
     draws = tl.load(draw_ptr + 1) + 1
     tl.debug_barrier()  # all is read before anything is written
     tl.store(tokens_ptr + at, argmax, mask=inside)
@@ -110,14 +101,14 @@ def settle(found: VocabularyResult, noise: Tensor, pinned: Tensor, knobs: Tensor
     Args:
         noise: (C,) int64, tokens for positions that are not accepted.
         pinned: (C,) int32, -1 where a position is free.
-        knobs: fp32 (7,) on the device: most steps, entropy bound in nats, stability in steps, confidence in nats, the
-            rule's place in ``ACCEPTANCE``, the rules' probability and margin.
+        knobs: fp32 (5,) on the device: entropy bound in nats, stability in steps, confidence in nats, the rule's place
+            in ``ACCEPTANCE``, its probability.
         left: written; ``canvas``, ``kept``, ``previous``, ``unchanged``, ``step`` and ``draw`` are read before.
     """
     launch: Any = settle_kernel[(1,)]
     launch(
-        found.argmax, found.candidate, found.entropy, found.probability, found.gap, found.nonfinite, noise, pinned,
-        knobs, left.tokens, left.entropy, left.flags, left.canvas, left.kept, left.previous, left.unchanged, left.step,
+        found.argmax, found.candidate, found.entropy, found.probability, found.nonfinite, noise, pinned, knobs,
+        left.tokens, left.entropy, left.flags, left.canvas, left.kept, left.previous, left.unchanged, left.step,
         left.draw,
         C=found.argmax.shape[0], PADDED=triton.next_power_of_2(found.argmax.shape[0]), BLOCK=BLOCK, num_warps=8,
         enable_fp_fusion=True,

@@ -5,7 +5,7 @@ is processed in chunks that fit the L2 cache: a chunk's rows are read from memor
 cache for its share of the soft embedding. No canvas x vocabulary buffer is written.
 
 - **score_kernel**, a tile of 128 tokens: logits; their softmax statistics per position: the exponent of two that
-  covers the largest, sum and first moment relative to it, the best token, the second best logit, a drawn token; and
+  covers the largest, sum and first moment relative to it, the best token, a drawn token; and
   the tile's weights 2^(logit - exponent) in bf16. Because exponents are whole, changing the exponent of weights is
   exact.
 - **embed_kernel**: adds weights x rows of the chunk to the soft embedding, rescaled to the largest exponent so far.
@@ -18,9 +18,6 @@ have one size everywhere, so that a seed gives the same draws on every card.
 Floor, 256 positions, 262 144 x 2816 in int8: 738 MB, 0.76 TFLOP. Predicted, not measured: H200 1.7 ms (compute floor
 0.96, memory floor 0.17; tiles of 128 x 128 draw 4.4 GB from the L2 cache for each of the two products), RTX 4090 5.5 ms
 (4.6 and 0.73).
-
-Gaps are computed where a rule of acceptance reads them: the second best logit of each tile takes up to 40 registers of
-a thread. Predicted, not measured: 0.01 ms.
 
 Both products can take int8 activations (``linear_w8a8``), on matrix units that are twice as fast as with bf16 on
 H200, four times on RTX 40 and 50. Predicted: head alone, H200 1.45 ms; both, RTX 4090 2.2 ms. The soft embedding gains
@@ -41,7 +38,7 @@ from torch import Tensor
 from engine.kernels.linear_w8a8 import LARGEST, quantize_rows, round_to_int8
 from engine.kernels.linear_w8a16 import processors, token_block
 from engine.kernels.reference import GROUP
-from engine.kernels.reference_step import MOST_GAP, TILE_TOKENS, VocabularyResult
+from engine.kernels.reference_step import TILE_TOKENS, VocabularyResult
 from engine.quant import BF16, Activations, Packed
 
 BLOCK_HIDDEN = 128
@@ -50,12 +47,11 @@ BLOCK_K = 64
 WAVES = 2  # rounds of tiles a chunk: a large one amortises launches, and must fit the L2 cache
 MERGE_TILES = 128
 MERGE_POSITIONS = 8  # fp32 values of one memory sector
-STATISTICS = 4  # fp32 values that a tile stores per position: mass, moment, best logit, draw's key; with GAPS one more
+STATISTICS = 4  # fp32 values that a tile stores per position: mass, moment, best logit, draw's key
 BIAS = tl.constexpr(1 << 20)  # makes exponents positive: a zeroed buffer holds less than any of them
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
 TINY = tl.constexpr(1e-10)  # keeps the noise's logarithms finite
-LARGEST_GAP = tl.constexpr(MOST_GAP)
 
 
 @triton.jit(do_not_specialize=["first_tile"])
@@ -64,7 +60,7 @@ def score_kernel(
     weights_ptr, units_ptr, exponents_ptr, tokens_ptr, statistics_ptr, highest_ptr,
     positions, first_tile, tiles, size, cap,
     V: tl.constexpr, K: tl.constexpr, CHUNK: tl.constexpr,
-    HAS_SCALES: tl.constexpr, HAS_FORBIDDEN: tl.constexpr, EACH: tl.constexpr, GAPS: tl.constexpr,
+    HAS_SCALES: tl.constexpr, HAS_FORBIDDEN: tl.constexpr, EACH: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Computes the logits of one tile, M positions x N tokens, and their statistics.
@@ -72,7 +68,7 @@ def score_kernel(
     Grid: position tiles, tiles of a chunk.
 
     Hidden states may be int8, with a scale a position and BLOCK of the hidden size. int8 weights have their unit in
-    ``units_ptr``. EACH: every position has its own temperature and draw. GAPS: the second best logit is stored, too.
+    ``units_ptr``. EACH: every position has its own temperature and draw.
     """
     WHOLE: tl.constexpr = hidden_ptr.dtype.element_ty == tl.int8
     tile = first_tile + tl.program_id(1)
@@ -111,11 +107,6 @@ def score_kernel(
 
     best = tl.max(logits, axis=1)
     best_at = tl.min(tl.where(logits == best[:, None], within[None, :], N - 1), axis=1)
-    if GAPS:
-        ties = tl.sum((logits == best[:, None]).to(tl.int32), axis=1)
-        lower = tl.max(tl.where(logits < best[:, None], logits, float("-inf")), axis=1)
-        second_at = statistics_ptr + (4 * tiles + tile) * positions + position
-        tl.store(second_at, tl.where(ties > 1, best, lower), mask=inside)  # at once, which saves registers
     exponent = tl.maximum(tl.ceil(best), -1.0 * BIAS + 1.0)
     logits -= exponent[:, None]
     weights = tl.exp2(logits)
@@ -208,11 +199,10 @@ def embed_kernel(
 @triton.jit
 def merge_kernel(
     exponents_ptr, tokens_ptr, statistics_ptr, highest_ptr, soft_parts_ptr, table_ptr, scales_ptr, pinned_ptr,
-    temperature_ptr,
-    argmax_ptr, candidate_ptr, entropy_ptr, probability_ptr, gap_ptr, logsumexp_ptr, soft_ptr, nonfinite_ptr,
+    argmax_ptr, candidate_ptr, entropy_ptr, probability_ptr, logsumexp_ptr, soft_ptr, nonfinite_ptr,
     positions, tiles, embed_scale,
-    K: tl.constexpr, SPLITS: tl.constexpr, HAS_SCALES: tl.constexpr, HAS_PINNED: tl.constexpr, EACH: tl.constexpr,
-    GAPS: tl.constexpr, TILES: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
+    K: tl.constexpr, SPLITS: tl.constexpr, HAS_SCALES: tl.constexpr, HAS_PINNED: tl.constexpr,
+    TILES: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Merges all tiles' statistics and the soft embedding's splits for N positions; pinned ones take their token."""
     position = tl.program_id(0) * N + tl.arange(0, N)
@@ -222,7 +212,6 @@ def merge_kernel(
     mass = tl.zeros((N,), tl.float32)
     moment = tl.zeros((N,), tl.float32)
     best = tl.full((N,), float("-inf"), tl.float32)
-    second = tl.full((N,), float("-inf"), tl.float32)
     drawn = tl.full((N,), float("-inf"), tl.float32)
     best_token = tl.zeros((N,), tl.int32)
     drawn_token = tl.zeros((N,), tl.int32)
@@ -246,20 +235,12 @@ def merge_kernel(
         drawn_token = tl.where(
             new_drawn > drawn, tl.load(tokens_ptr + every + at_drawn, mask=inside, other=0), drawn_token
         )
-        if GAPS:
-            seconds = tl.load(statistics_ptr + 4 * every + at, mask=mask, other=float("-inf"))
-            others = tl.where((tile - start)[:, None] == best_tile[None, :], seconds, bests)
-            second = tl.maximum(tl.maximum(second, tl.max(others, axis=0)), tl.minimum(best, new_best))
         best = tl.maximum(best, new_best)
         drawn = tl.maximum(drawn, new_drawn)
     mass = tl.where(inside, mass, 1.0)
     logsumexp = LN2 * (tl.log2(mass) + (highest - BIAS).to(tl.float32))
     entropy = tl.maximum(LN2 * (tl.log2(mass) - moment / mass), 0.0)
     probability = tl.exp2(best - (highest - BIAS).to(tl.float32)) / mass
-    gap = tl.zeros((N,), tl.float32)
-    if GAPS:
-        temperature = tl.load(temperature_ptr + position, mask=inside, other=1.0) if EACH else tl.load(temperature_ptr)
-        gap = tl.minimum((tl.where(inside, best, 0.0) - second) * (LN2 * temperature), LARGEST_GAP)
     if HAS_PINNED:
         pinned = tl.load(pinned_ptr + position, mask=inside, other=-1)
         held = pinned >= 0
@@ -267,12 +248,10 @@ def merge_kernel(
         drawn_token = tl.where(held, pinned, drawn_token)
         entropy = tl.where(held, 0.0, entropy)
         probability = tl.where(held, 1.0, probability)
-        gap = tl.where(held, LARGEST_GAP, gap)
     tl.store(argmax_ptr + position, best_token.to(tl.int64), mask=inside)
     tl.store(candidate_ptr + position, drawn_token.to(tl.int64), mask=inside)
     tl.store(entropy_ptr + position, entropy, mask=inside)
     tl.store(probability_ptr + position, probability, mask=inside)
-    tl.store(gap_ptr + position, gap, mask=inside)
     tl.store(logsumexp_ptr + position, logsumexp, mask=inside)
     finite = (mass > 0) & (mass < float("inf"))
     tl.atomic_max(nonfinite_ptr, tl.max(tl.where(inside & (finite == 0), 1, 0), axis=0))
@@ -305,8 +284,6 @@ def vocabulary_stage(
     forbidden: Tensor | None = None,
     pinned: Tensor | None = None,
     activations: Activations = BF16,
-    gaps: bool = False,
-    soft_tokens: int = 0,
     chunk_tiles: int | None = None,
     splits: int | None = None,
 ) -> VocabularyResult:
@@ -325,16 +302,9 @@ def vocabulary_stage(
         forbidden: (V,) bool, True where a token may not be taken; None: all may.
         pinned: (C,) int32, the fixed token of a position, forbidden or not; -1 if it is free.
         activations: the products that take int8 activations, if the table is packed.
-        gaps: the gaps are computed, which costs registers; else they mean nothing.
-        soft_tokens: must be 0.
         chunk_tiles: tiles of 128 tokens in a chunk; None: two rounds of the device's processors.
         splits: parts of a chunk that are summed separately; None: enough to fill the device.
-
-    Raises:
-        ValueError: only the likeliest tokens are to be fed back.
     """
-    if soft_tokens:
-        raise ValueError("on a card all tokens are fed back: to find the likeliest takes a second pass over the table")
     codes = table.codes if isinstance(table, Packed) else table
     scales = table.scales if isinstance(table, Packed) else None
     eight = activations if scales is not None else BF16
@@ -356,7 +326,7 @@ def vocabulary_stage(
     units = buffer(tiles, positions) if eight.soft else None
     exponents = buffer(tiles, positions, dtype=torch.int32)
     tokens = buffer(2, tiles, positions, dtype=torch.int32)
-    statistics = buffer(STATISTICS + gaps, tiles, positions)
+    statistics = buffer(STATISTICS, tiles, positions)
     soft_parts = buffer(splits, positions, size)
     zeroed = torch.zeros((chunks + 1) * positions + 1, dtype=torch.int32, device=device)
     highest, nonfinite = zeroed[:-1].view(chunks + 1, positions), zeroed[-1:]
@@ -365,7 +335,6 @@ def vocabulary_stage(
         candidate=buffer(positions, dtype=torch.int64),
         entropy=buffer(positions),
         probability=buffer(positions),
-        gap=buffer(positions),
         logsumexp=buffer(positions),
         soft=torch.empty_like(hidden),
         nonfinite=nonfinite,
@@ -380,7 +349,7 @@ def vocabulary_stage(
             states, state_scales, codes, scales, forbidden, temperature, draw,
             weights, units, exponents, tokens, statistics, highest[chunk], positions, first, tiles, size, cap,
             **shape, HAS_SCALES=scales is not None, HAS_FORBIDDEN=forbidden is not None, EACH=draw.dim() == 2,
-            GAPS=gaps, M=block, N=TILE_TOKENS, BLOCK=GROUP if eight.head else BLOCK_K, **options,
+            M=block, N=TILE_TOKENS, BLOCK=GROUP if eight.head else BLOCK_K, **options,
         )  # fmt: skip
         embed: Any = embed_kernel[(columns, hidden_tiles, splits)]
         embed(
@@ -390,12 +359,12 @@ def vocabulary_stage(
         )  # fmt: skip
     merge: Any = merge_kernel[(triton.cdiv(positions, MERGE_POSITIONS),)]
     merge(
-        exponents, tokens, statistics, highest[chunks], soft_parts, codes, scales, pinned, temperature,
-        result.argmax, result.candidate, result.entropy, result.probability, result.gap, result.logsumexp,
+        exponents, tokens, statistics, highest[chunks], soft_parts, codes, scales, pinned,
+        result.argmax, result.candidate, result.entropy, result.probability, result.logsumexp,
         result.soft, nonfinite,
         positions, tiles, embed_scale,
         K=size, SPLITS=splits, HAS_SCALES=scales is not None, HAS_PINNED=pinned is not None,
-        EACH=draw.dim() == 2, GAPS=gaps, TILES=MERGE_TILES, N=MERGE_POSITIONS, BLOCK=BLOCK_HIDDEN,
+        TILES=MERGE_TILES, N=MERGE_POSITIONS, BLOCK=BLOCK_HIDDEN,
         num_warps=4, enable_fp_fusion=True,
     )  # fmt: skip
     return result

@@ -17,11 +17,11 @@ from engine.memory.footprint import Mode
 
 def program_bytes(config: ModelConfig, mode: Mode, top_k: int = 0) -> int:
     """Returns bytes that a step program keeps on the device from step to step."""
-    # Two rows of ids, their offsets, four of tokens, the argmax before; pins, twice; entropies; kept places; likeliest
+    # Two rows of ids, their offsets, four of tokens, the argmax before; pins; entropies; kept places; likeliest
     # tokens and shares.
-    of_position = (2 + 2 + 4 + 1) * 8 + 4 + 4 + 4 + 1 + min(top_k, config.vocab_size) * (8 + 4)
+    of_position = (2 + 2 + 4 + 1) * 8 + 4 + 4 + 1 + min(top_k, config.vocab_size) * (8 + 4)
     kinds = len({layer.kind for layer in config.layers})
-    counters, knobs, flags = (1 + 1 + 2 + 1) * 8, 9 * 4, 2 * 4
+    counters, knobs, flags = (1 + 1 + 2 + 1) * 8, 8 * 4, 2 * 4
     rows = 2 * config.hidden_size * mode.dtype.itemsize  # the soft embedding, and what the last step predicted from
     return config.canvas_length * (of_position + rows) + counters + knobs + flags + kinds * 8
 

@@ -18,7 +18,6 @@ from engine.adapters.draft import DraftAdapter
 from engine.adapters.slot import Adapter, AdapterSlot
 from engine.config import GenerationConfig, ModelConfig
 from engine.errors import SafelightError, Sentence
-from engine.layers.embedding import Predicted
 from engine.layers.kv_cache import KVCache
 from engine.layers.packed_linear import for_processor, packed_weights
 from engine.memory.device import Placement, choose
@@ -113,7 +112,7 @@ class Model:
         return self.network.prefill(torch.as_tensor(ids), cache)
 
     def denoise(
-        self, canvas: Tensor | Sequence[int], cache: KVCache, self_conditioning_logits: Predicted | None = None
+        self, canvas: Tensor | Sequence[int], cache: KVCache, self_conditioning_logits: Tensor | None = None
     ) -> Tensor:
         """Predicts a canvas as ``DiffusionGemma.denoise``.
 
@@ -125,17 +124,6 @@ class Model:
             raise SafelightError(f"{self.name} does not start from noise; its decoders are {known}")
         self.take_threads()
         return self.network.denoise(torch.as_tensor(canvas), cache, self_conditioning_logits)
-
-    def log_probabilities(self, hidden: Tensor, ids: Tensor) -> Tensor:
-        """Returns log-probabilities as ``DiffusionGemma.log_probabilities``.
-
-        Raises:
-            SafelightError: the family has no blocks to verify.
-        """
-        if not isinstance(self.network, DiffusionGemma):
-            raise SafelightError(f"{self.name} has no diffusion blocks, so there is nothing to verify")
-        self.take_threads()
-        return self.network.log_probabilities(hidden, ids)
 
     def decode(
         self,

@@ -296,7 +296,7 @@ class ServedAnswer:
             pairs = zip(self._settings.prediction, event.tokens.tolist(), strict=False)
             self.accepted_tokens = sum(guess == token for guess, token in pairs)
         room = self._room
-        if len(tokens) > room or (len(tokens) == room and event.text_length == len(event.row)):
+        if len(tokens) > room or (len(tokens) == room and event.text_length == len(event.tokens)):
             tokens = tokens[:room]
             self._reason, self.is_complete = "length", True
         self._take(tokens)
@@ -342,7 +342,7 @@ class ServedAnswer:
 
     def _note_end(self, event: CanvasCommitted) -> None:
         """Keeps the prediction of the end token. Clients that score a prompt expect a token after it in any case."""
-        most, read = self._settings.top_logprobs, event.row[: event.text_length + 1].tolist()
+        most, read = self._settings.top_logprobs, event.tokens[: event.text_length + 1].tolist()
         if most is not None and len(read) > event.text_length:
             self._chances += self._predictions.chances(read, most, self._model)[-1:]
 

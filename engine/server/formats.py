@@ -95,9 +95,9 @@ class AskedFormat:
         with refusing(self.field, UNSUPPORTED):
             decoder = formatting(asked, model.decoders, next(iter(model.decoders), ""))
         canvas = (config.seed_canvas, config.pinned, config.allowed_tokens, config.eos_token_ids)
-        if canvas != (None, (), None, model.defaults.eos_token_ids) or config.rescue or config.verify:
+        if canvas != (None, (), None, model.defaults.eos_token_ids):
             raise unsupported(
-                "A format takes neither a seed canvas nor pinned, constrained or read-only tokens, rescue or verify.",
+                "A format takes neither a seed canvas nor pinned, constrained or read-only tokens.",
                 self.field,
             )
         return config.replace(decoder="" if decoder == BLOCK_DIFFUSION else decoder)

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.events import CanvasCommitted, CanvasStarted, CanvasVerified, Event, PrefixPinned, StepFinished, TryEnded
+from engine.events import CanvasCommitted, CanvasStarted, Event, PrefixPinned, StepFinished
 from engine.service import LoadedModel
 from engine.trace.draft import Draft
 from engine.types import Tokens
@@ -73,11 +73,6 @@ class CanvasFrames:
                 self._pinned = event.pinned
                 self._accepted = np.arange(len(event.canvas)) < event.pinned
                 self._agreed = np.zeros_like(self._agreed)
-            case CanvasVerified() if event.doubtful.any():  # where it begins as noise again
-                self._accepted = ~event.doubtful
-                self._agreed = np.where(event.doubtful, 0, self._agreed).astype(np.int32)
-            case TryEnded(then="again"):  # noise again, and not remelted
-                self._accepted, self._agreed = np.zeros_like(self._accepted), np.zeros_like(self._agreed)
             case CanvasCommitted():
                 text = self._model.decode(event.tokens[: event.text_length].tolist()).text
                 settled = list(range(event.text_length))

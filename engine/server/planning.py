@@ -105,7 +105,7 @@ def config_of(body: SampledRequest, model: LoadedModel, top_logprobs: int | None
     Raises:
         ApiError: a value does not fit the model.
     """
-    config = model.defaults.replace(**_decoders(body, model))
+    config = model.defaults.replace(**_decoding(body, model))
     if config.is_block_diffusion:
         body.pass_over(OF_SAMPLING)
     config = _sampled(body, config)
@@ -123,18 +123,19 @@ def config_of(body: SampledRequest, model: LoadedModel, top_logprobs: int | None
     return apply_xargs(config, xargs, body.logprob_token_ids, model)
 
 
-def _decoders(body: SampledRequest, model: LoadedModel) -> dict[str, str]:
-    """Returns the requested decoders by field; else the model's own by name, "" for block diffusion."""
-    fields = ("decoder", "thought_decoder", "answer_decoder")
-    asked = {field: name for field in fields if (name := getattr(body, field)) is not None}
-    for field, name in asked.items():
-        if name not in model.decoders:
-            known = ", ".join(model.decoders)
-            raise ApiError(400, f"{quoted(name)} is not a decoder of this model; use {known}.", param=field)
-    own = next(iter(model.decoders), "")
-    with refusing(next(iter(asked), None), UNSUPPORTED):
-        names_of(GenerationConfig(**asked), model.decoders, own)
-    return {"decoder": "" if own == BLOCK_DIFFUSION else own} | asked
+def _decoding(body: SampledRequest, model: LoadedModel) -> dict[str, Any]:
+    """Returns the requested decoder, else the model's own by name, "" for block diffusion; and whether it thinks by
+    token."""
+    name, own = body.decoder, next(iter(model.decoders), "")
+    if name is not None and name not in model.decoders:
+        known = ", ".join(model.decoders)
+        raise ApiError(400, f"{quoted(name)} is not a decoder of this model; use {known}.", param="decoder")
+    found: dict[str, Any] = {"decoder": ("" if own == BLOCK_DIFFUSION else own) if name is None else name}
+    if body.token_thoughts:
+        found["token_thoughts"] = True
+    with refusing("token_thoughts" if body.token_thoughts else "decoder", UNSUPPORTED):
+        names_of(GenerationConfig(**found), model.decoders, own)
+    return found
 
 
 def _warmed(body: SampledRequest, config: GenerationConfig) -> GenerationConfig:
@@ -191,8 +192,7 @@ def plan(
         raise elsewhere()
     config = config_of(body, model, top_logprobs)
     if asked_format is not None:
-        asked = (body.decoder, body.thought_decoder, body.answer_decoder)
-        config = asked_format.decoded(model, config, names_decoder=any(asked))
+        config = asked_format.decoded(model, config, names_decoder=bool(body.decoder or body.token_thoughts))
     request = make_request(
         model,
         {

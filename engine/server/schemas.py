@@ -97,8 +97,7 @@ class SampledRequest(FormattedRequest):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     user: str | None = None
     decoder: DecoderName | None = None
-    thought_decoder: DecoderName | None = None
-    answer_decoder: DecoderName | None = None
+    token_thoughts: bool | None = None
     diffusion_sampler: DecoderName | None = None
     threshold: Annotated[float, Field(ge=0, le=1_000)] | None = None  # of that sampler
     diffusion_min_canvas_length: Annotated[int, Field(ge=1, le=MOST_CANVAS)] | None = None

@@ -1,9 +1,8 @@
 """Options of diffusion models in ``vllm_xargs``: by vLLM's names (vllm/utils/diffusion.py of vLLM 0.33), and ours.
 
-Ours are ``diffusion_rescue``, ``diffusion_verify``, ``diffusion_stall_steps``, ``diffusion_head_steps`` and their
-settings, as in ``GenerationConfig``, and mlx-vlm's ``diffusion_sampler`` with ``diffusion_threshold`` for the
-acceptance rule and its number, and ``diffusion_min_canvas_length``. With constrained tokens vLLM still draws noise from
-the whole vocabulary; this engine draws it from the allowed tokens.
+Ours are ``diffusion_stall_steps``, as in ``GenerationConfig``, and mlx-vlm's ``diffusion_sampler`` with
+``diffusion_threshold`` for the acceptance rule and its number, and ``diffusion_min_canvas_length``. With constrained
+tokens vLLM still draws noise from the whole vocabulary; this engine draws it from the allowed tokens.
 """
 
 from __future__ import annotations
@@ -13,17 +12,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.config import ACCEPTANCE, MOST_REWRITES, MOST_TRIES, THRESHOLD_OF, GenerationConfig
+from engine.config import ACCEPTANCE, THRESHOLD_OF, GenerationConfig
 from engine.errors import SafelightError, quoted
 from engine.files import parse_json
 from engine.server.errors import ApiError, unsupported
 from engine.service import LoadedModel
 
-FINISHING = ("rescue", "rescue_probability", "verify", "verify_probability", "verify_rewrites")  # of denoised blocks
-ACCEPTING = ("sampler", "threshold")  # in the steps of a denoised block
-ENDING = {"stall_steps": 1_000, "second_tries": MOST_TRIES, "head_steps": 1_000}  # the most of each, of denoised blocks
-ENDING_SHARES = ("stall_fall", "head_probability")
-OF_DENOISED = (*ACCEPTING, *ENDING, *ENDING_SHARES, *FINISHING)
+OF_DENOISED = ("sampler", "threshold", "stall_steps")  # of blocks that are denoised, in runs with others, too
 NAMES = (
     "seed_canvas",
     "pinned",
@@ -65,7 +60,9 @@ def apply_xargs(
         length = changes["canvas_length"] = _whole(values, "canvas_length", 1, model.canvas_length)
     if "min_canvas_length" in values:
         changes["smallest_canvas"] = _whole(values, "min_canvas_length", 1, model.canvas_length)
-    changes |= _accepting(values, config) | _ending(values) | _finishing(values)
+    if "stall_steps" in values:
+        changes["stall_steps"] = _whole(values, "stall_steps", 0, 1_000)
+    changes |= _accepting(values, config)
     if "seed_canvas" in values:
         seed = _tokens(values, "seed_canvas", model.vocab_size)
         if len(seed) != length:
@@ -104,7 +101,7 @@ def is_read_only(xargs: Mapping[str, Any]) -> bool:
 
 
 def _accepting(values: Mapping[str, Any], config: GenerationConfig) -> dict[str, Any]:
-    """Returns the acceptance rule and its number: nats, a probability, or a lead of logits."""
+    """Returns the acceptance rule and its number: nats, or a probability."""
     found: dict[str, Any] = {}
     if "sampler" in values:
         name = values["sampler"]
@@ -116,23 +113,6 @@ def _accepting(values: Mapping[str, Any], config: GenerationConfig) -> dict[str,
         rule = found.get("acceptance", config.acceptance)
         name = THRESHOLD_OF[rule]
         found[name] = _real(values, "threshold", 1 if name == "accept_probability" else 1_000)
-    return found
-
-
-def _ending(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings that end a block that gets no surer, or whose beginning has settled."""
-    found: dict[str, Any] = {name: _whole(values, name, 0, most) for name, most in ENDING.items() if name in values}
-    return found | {name: _real(values, name) for name in ENDING_SHARES if name in values}
-
-
-def _finishing(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings that finish a denoised block."""
-    found: dict[str, Any] = {name: _flag(values, name) for name in ("rescue", "verify")}
-    for name in values.keys() & set(FINISHING) - found.keys():
-        needed, _, kind = name.partition("_")
-        if not found[needed]:
-            raise _bad(name, f"needs {PREFIX}{needed}")
-        found[name] = _real(values, name) if kind == "probability" else _whole(values, name, 0, MOST_REWRITES)
     return found
 
 

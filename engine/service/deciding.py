@@ -62,10 +62,7 @@ def reading_config(config: GenerationConfig, width: int, decoder: str) -> Genera
     """Returns the settings of one read-only step on a canvas of ``width`` tokens."""
     return config.replace(
         decoder=decoder,
-        thought_decoder="",
-        answer_decoder="",
-        rescue=False,
-        verify=False,
+        token_thoughts=False,
         canvas_length=width,
         max_new_tokens=width,
         max_denoising_steps=1,

@@ -222,7 +222,7 @@ class LocalBackend:
         found = influence(
             model,
             ids,
-            [event.row for event in request.trace.committed if event.block_index < request.block],
+            [event.tokens for event in request.trace.committed if event.block_index < request.block],
             request.canvas,
             request.position,
             request.token,
@@ -289,7 +289,7 @@ class LocalBackend:
 
     def _steps(self, model: Model, task: RunTask, record: RunRecord) -> RunSteps:
         """Yields the replies and passes of a run that has begun. Its cache serves later runs, unless the run fails."""
-        from engine.decoding.protocols import Prefill, ScoreTokens  # torch
+        from engine.decoding.protocols import Prefill  # torch
 
         request = task.request
         if request.pictures:
@@ -310,7 +310,7 @@ class LocalBackend:
                     continue
                 if not isinstance(item, Event):
                     if is_long is None:  # at the first pass, when the cache holds what the prompt shares with it
-                        is_long = isinstance(item, Prefill | ScoreTokens) and total - cache.length > cache.piece
+                        is_long = isinstance(item, Prefill) and total - cache.length > cache.piece
                     if is_long:
                         yield PromptRead(request.run_id, cache.length, total)
                     yield PassWanted(item)

@@ -42,9 +42,7 @@ def outlined(
     Raises:
         SafelightError: the text does not fit behind the prompt.
     """
-    config = config.replace(
-        rescue=False, verify=False, second_tries=0, head_steps=0, seed_canvas=None, pinned=(), thinking_tokens=None
-    )
+    config = config.replace(seed_canvas=None, pinned=(), thinking_tokens=None)
     length = config.canvas_length or canvas
     goes_on = sum(isinstance(part, Hole) for part in outline) == 1 and outline[-1] == Hole()
     cells = _cells(outline[:-1] if goes_on else outline, length, config.pad_token_id, encode)

@@ -133,7 +133,7 @@ class Racing:
     def _warm_up(self, lane: Lane, runner: Runner, run: RunRequest) -> None:
         """Takes two steps of a block, unless this model has decoded so before. A failure will happen again later."""
         config = run.config
-        setup = lane.key, config.decoder, config.thought_decoder, config.answer_decoder
+        setup = lane.key, config.decoder, config.token_thoughts
         if setup in self._warm or run.cancel.is_set():
             return
         short = config.replace(max_new_tokens=1, max_denoising_steps=2)

@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine.config import BLOCK_DIFFUSION, GenerationConfig
+from engine.config import BLOCK_DIFFUSION
 from engine.decoding.names import FORKING, FREE_UP_TO_CALLS, INFILLING, formatting, names_of, require_diffusion
 from engine.errors import SafelightError
 from engine.events import Event, PromptScores
@@ -163,22 +163,16 @@ def with_decoder(model: Model, task: RunTask) -> RunTask:
     elif request.is_held:
         decoder = formatting(request.config, known, own)
         if decoder != BLOCK_DIFFUSION:
-            named = request.config.replace(decoder=decoder, thought_decoder="", answer_decoder="")
+            named = request.config.replace(decoder=decoder, token_thoughts=False)
             return task.with_request(config=named)
     elif request.decision is None:
-        thought, answer = names_of(request.config, known, own)
+        _, answer = names_of(request.config, known, own)
         named = request.config.replace(decoder=request.config.decoder or own)
         if not named.is_block_diffusion:
             task = task.with_request(config=named)
-        if request.output_format is not None and not _may_hold_calls(named, thought, answer):
+        if request.output_format is not None and (named.token_thoughts or answer not in FREE_UP_TO_CALLS):
             task = task.with_request(output_format=None)
     return task
-
-
-def _may_hold_calls(config: GenerationConfig, thought: str, answer: str) -> bool:
-    """True if the text in front of calls is written as without a format: a run under one has no other extras."""
-    extras = (config.rescue, config.verify, config.rewrites, config.begins_again, config.head_steps)
-    return thought == answer and answer in FREE_UP_TO_CALLS and not any(extras)
 
 
 def answer_of_task(model: Model, task: RunTask) -> Generator[PassWanted, None, FormattedAnswer | None]:
@@ -242,7 +236,7 @@ def decode_task(model: Model, task: RunTask, cache: KVCache) -> Iterable[Event |
     if source is None:
         return decode(run) if request.prompt_scores is None else with_scores(run, request.prompt_scores, decode(run))
     committed = source.committed
-    rows, steps = [event.row for event in committed], [event.steps for event in committed]
+    rows, steps = [event.tokens for event in committed], [event.steps for event in committed]
     if request.kind == "infill":
         return with_unmarked(decode_infill(run, rows, request.marks), source, {mark.block for mark in request.marks})
     known = request.departure.block

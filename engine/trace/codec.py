@@ -11,10 +11,9 @@ they say f32.
            next_canvas ^ candidates (C), entropy f32 (C), accepted_mask (C), top_tokens (K, C),
            top_probabilities f32 (K, C).
     PINS   round u32, pinned u32, written u32, canvas (C).
-    VRFY   rewrite u32, whether it is kept u32, canvas (C), probabilities f32 (C), doubtful (C).
-    TRYE   number u32, best u32, whether it has stalled u32, what follows u32 (0 taken, 1 again, 2 rescued), canvas (C).
     SLOT   questions u16, of each its options u16 and whether the argmax is a label u16; log-probabilities f32 (all).
-    COMM   text_length u32, steps u32, reason u32 (0 converged, 1 step cap, 2 stalled, 3 head), tokens (C).
+    COMM   text_length u32, steps u32, reason u32 (0 converged, 1 step cap, 2 stalled; 3, of earlier
+           versions, is read as 0), tokens (C).
     PART   tokens that came with it u32, whether it is thinking u32, text in UTF-8.
     DONE   reason u32 (0 eos, 1 length, 2 cancelled), blocks u32, steps u32, N u32, seconds, tokens (N), why in UTF-8.
 
@@ -31,21 +30,17 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.config import MOST_REWRITES, MOST_TRIES
 from engine.events import (
     BlockEnd,
     CanvasCommitted,
     CanvasStarted,
-    CanvasVerified,
     Event,
-    Following,
     GenerationFinished,
     PrefillFinished,
     PrefixPinned,
     SlotsRead,
     StepFinished,
     TextArrived,
-    TryEnded,
 )
 from engine.pictures import MOST_BYTES
 from engine.tasks.decisions.questions import MOST_OPTIONS, MOST_QUESTIONS
@@ -67,12 +62,11 @@ from engine.types import Tokens
 
 Finished = Literal["eos", "length", "cancelled"]
 COMMITTED: tuple[BlockEnd, ...] = get_args(BlockEnd)
-FOLLOWING: tuple[Following, ...] = get_args(Following)
 FINISHED: tuple[Finished, ...] = get_args(Finished)
 
 PREF, STEP, COMM, DONE = struct.Struct("<QQd"), struct.Struct("<ddHH"), struct.Struct("<III"), struct.Struct("<IIIId")
 PART, PINS, COUNT, OPTIONS = struct.Struct("<II"), struct.Struct("<III"), struct.Struct("<H"), struct.Struct("<HH")
-LENGTH, FILLER, VRFY, TRYE = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<II"), struct.Struct("<IIII")
+LENGTH, FILLER = struct.Struct("<I"), struct.Struct("<i")
 MOST_END = 1_000  # bytes of why a run ended early
 
 
@@ -106,8 +100,6 @@ class Codec:
             b"CANV": LENGTH.size + 4 * self.length + mask + FILLER.size,
             b"STEP": min(STEP.size + 16 * self.length + mask + 8 * self.length * MOST_TOP, MOST_STEP),
             b"PINS": PINS.size + 4 * self.length,
-            b"VRFY": VRFY.size + 8 * self.length + mask,
-            b"TRYE": TRYE.size + 4 * self.length,
             b"SLOT": COUNT.size + MOST_QUESTIONS * (OPTIONS.size + 4 * MOST_OPTIONS),
             b"TEXT": MOST_TEXT,
             b"COMM": COMM.size + 4 * self.length,
@@ -135,11 +127,6 @@ class Codec:
             case PrefixPinned():
                 figures = PINS.pack(event.round, event.pinned, event.written)
                 return b"PINS", figures + _planes(*self._sized(event.canvas)), event.block_index, event.step
-            case CanvasVerified():
-                return b"VRFY", self._encode_verified(event), event.block_index, event.step
-            case TryEnded():
-                figures = TRYE.pack(event.number, event.best, event.has_stalled, FOLLOWING.index(event.then))
-                return b"TRYE", figures + _planes(*self._sized(event.canvas)), event.block_index, event.step
             case SlotsRead():
                 return b"SLOT", _encode_slots(event), event.block_index, -1
             case CanvasCommitted():
@@ -176,11 +163,6 @@ class Codec:
                 shares,
             )
         )
-
-    def _encode_verified(self, event: CanvasVerified) -> bytes:
-        canvas, probabilities, doubtful = self._sized(event.canvas, event.probabilities, event.doubtful)
-        figures = VRFY.pack(event.rewrite, event.is_kept)
-        return b"".join((figures, _planes(canvas), _planes(probabilities), _bits(doubtful)))
 
     def _sized(self, *arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """Returns the arrays of an event, which have the length of one canvas."""
@@ -231,27 +213,15 @@ class Codec:
                 if not written <= pinned <= length or number > length:
                     raise PayloadError("it contradicts itself")
                 event = PrefixPinned(block, step, number, reading.tokens(length), pinned, written)
-            case b"VRFY":
-                rewrite, is_kept = reading.figures(VRFY)
-                if rewrite > MOST_REWRITES or is_kept > 1:
-                    raise PayloadError("it contradicts itself")
-                length = self._length(reading.left, 8, 1)
-                canvas, shares = reading.tokens(length), reading.shares(length)
-                event = CanvasVerified(block, step, rewrite, shares, bool(is_kept), canvas, reading.mask(length))
-            case b"TRYE":
-                number, best, has_stalled, then = reading.figures(TRYE)
-                if not best <= number <= MOST_TRIES or has_stalled > 1 or then >= len(FOLLOWING):
-                    raise PayloadError("it contradicts itself")
-                canvas = reading.tokens(self._length(reading.left, 4))
-                event = TryEnded(block, step, number, best, bool(has_stalled), FOLLOWING[then], canvas)
             case b"SLOT":
                 event = _decode_slots(reading, block, self.options)
             case b"COMM":
                 text_length, steps, reason = reading.figures(COMM)
                 length = self._length(reading.left, 4)
-                if text_length > length or steps > MOST_STEPS or reason >= len(COMMITTED):
+                if text_length > length or steps > MOST_STEPS or reason > len(COMMITTED):
                     raise PayloadError("it contradicts itself")
-                event = CanvasCommitted(block, reading.tokens(length), text_length, steps, COMMITTED[reason])
+                ended = COMMITTED[reason % len(COMMITTED)]
+                event = CanvasCommitted(block, reading.tokens(length), text_length, steps, ended)
             case b"PART":
                 counted, is_thought = reading.figures(PART)
                 if counted > MOST_ANSWER or is_thought > 1:
@@ -348,13 +318,6 @@ class _Reading:
         found = _whole(self._take(4 * count), "<f4").astype(np.float32, copy=False)
         if not (np.abs(found) <= MOST_NUMBER).all():  # False for NaN, too
             raise PayloadError("it has a number that is out of bounds")
-        return _fixed(found)
-
-    def shares(self, count: int) -> NDArray[np.float32]:
-        """Reads probabilities (count,), NaN where one is not known."""
-        found = _whole(self._take(4 * count), "<f4").astype(np.float32, copy=False)
-        if ((found < 0) | (found > 1)).any():
-            raise PayloadError("it has a probability out of bounds")
         return _fixed(found)
 
     def mask(self, count: int) -> NDArray[np.bool_]:

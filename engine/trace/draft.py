@@ -9,14 +9,12 @@ import numpy as np
 from engine.events import (
     CanvasCommitted,
     CanvasStarted,
-    CanvasVerified,
     Event,
     GenerationFinished,
     PrefixPinned,
     SlotsRead,
     StepFinished,
     TextArrived,
-    TryEnded,
 )
 from engine.text.reply import Reply
 from engine.types import Tokens
@@ -55,21 +53,13 @@ class Draft:
         elif isinstance(event, PrefixPinned):
             behind = () if self._argmax is None else self._argmax[event.pinned :]
             self._argmax = np.concatenate([event.canvas[: event.pinned], np.asarray(behind, dtype=np.int32)])
-        elif isinstance(event, CanvasVerified):
-            guess = event.canvas if self._argmax is None else self._argmax
-            self._argmax = np.where(event.doubtful, guess, event.canvas)  # the canvas has noise where it is doubtful
-        elif isinstance(event, TryEnded):
-            if event.then != "again":
-                self._argmax = event.canvas
         elif isinstance(event, SlotsRead):
             self._is_read = True
         elif isinstance(event, CanvasCommitted):
             if self._is_read:
                 self.committed = []
             self.committed += event.tokens[: event.text_length].tolist()
-            rest = None if self._argmax is None or event.reason != "head" else self._argmax[event.text_length :]
-            goes_on = rest is not None and len(rest) > 0 and rest[0] not in self._ends
-            self._argmax = rest if goes_on else None  # of a head's canvas, in the next block
+            self._argmax = None
         elif isinstance(event, TextArrived):
             self._texts[event.is_thought].append(event.text)
         elif isinstance(event, GenerationFinished):

@@ -21,8 +21,6 @@ the order of a run (``header``, ``texts`` and ``codec`` say what is in them; C p
     CANV   a block's noise, or its tokens written before and its filler, and its pinned positions.
     STEP   a denoising step.
     PINS   the canvas was read under the format of the answer, and its beginning pinned.
-    VRFY   the argmax canvas was read causally; further steps may rewrite spans of it.
-    TRYE   a try at a block has ended without converging; it may begin again.
     SLOT   the results of the slots of a decision's canvas.
     TEXT   the answer as it reads with the next record (COMM, DONE or FAIL), JSON.
     COMM   a block's final tokens.
@@ -30,7 +28,8 @@ the order of a run (``header``, ``texts`` and ``codec`` say what is in them; C p
     DONE   the end of the run.
     FAIL   why the run ended early, JSON; instead of DONE.
 
-A record of an unknown kind is skipped. What a reader must not skip raises the version.
+A record of an unknown kind is skipped, as are VRFY and TRYE of earlier versions. What a reader must not skip raises the
+version.
 
 The bounds below are checked before anything is allocated, by the reader and by the writer: what is written can be read.
 """

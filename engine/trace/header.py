@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any
 
 from engine.clock import this_moment
-from engine.config import LARGEST_SEED, GenerationConfig
+from engine.config import BLOCK_DIFFUSION, LARGEST_SEED, GenerationConfig
 from engine.errors import SafelightError
 from engine.files import parse_json, storable
 from engine.forks import Fork, Mark
@@ -38,7 +38,13 @@ LATER_TEXTS = ("adapter", "adapter_fingerprint")  # missing in runs recorded by 
 ID = re.compile(r"[0-9a-f]{32}")
 MOST_LABEL = 8  # token ids that count as one label
 MOST_NAME = 4096  # characters of a name or a path
-GONE = {"guidance": 0.0}  # settings of earlier versions, and the values at which they changed nothing
+GONE = {
+    **{"guidance": 0.0, "rescue": False, "verify": False, "second_tries": 0, "head_steps": 0, "soft_tokens": 0},
+    **{"fixes_kept": False, "stall_fall": 0.2},
+}
+"""Settings of earlier versions, and the values at which they changed nothing."""
+OF_GONE = {"rescue_probability", "verify_probability", "verify_rewrites", "head_probability", "margin"}
+"""Settings of those, which say nothing alone."""
 MOST_WHOLE = 2**31 - 1  # of a number that a spin box may show
 
 
@@ -336,6 +342,7 @@ def read_config(raw: Any) -> tuple[GenerationConfig, tuple[str, ...]]:
     """
     if not isinstance(raw, dict):
         raise PayloadError("its settings are missing")
+    raw = _renamed(raw)
     known = {setting.name: setting.default for setting in dataclasses.fields(GenerationConfig)}
     given = {name: _tuples(value) for name, value in raw.items() if name in known}
     for name, value in given.items():
@@ -352,8 +359,26 @@ def read_config(raw: Any) -> tuple[GenerationConfig, tuple[str, ...]]:
         raise PayloadError("its settings are out of bounds")
     if not _are_cells(config.pinned):
         raise PayloadError("its pinned positions are out of bounds")
-    gone = {name for name, off in GONE.items() if raw.get(name) == off}
+    gone = OF_GONE.union(name for name, off in GONE.items() if raw.get(name) == off)
     return config, tuple(sorted(raw.keys() - known.keys() - gone))
+
+
+def _renamed(raw: dict[str, Any]) -> dict[str, Any]:
+    """Returns settings of an earlier version under today's names; what is gone keeps its name."""
+    raw = dict(raw)
+    if raw.get("acceptance") == "margin":
+        raw |= {"acceptance": "entropy_bound_kept", "acceptance=margin": True}
+    if raw.get("head_steps") and raw.get("smallest_canvas") is None:
+        raw["smallest_canvas"] = MOST_POSITIONS  # canvases may differ in length
+    own = raw.get("decoder") or ""
+    thought, answer = (raw.pop(name, "") or own for name in ("thought_decoder", "answer_decoder"))
+    if thought == "autoregressive" and answer in ("", BLOCK_DIFFUSION):
+        raw |= {"decoder": answer, "token_thoughts": True}
+    elif thought != answer:
+        raw["thought_decoder"] = thought
+    elif answer:
+        raw["decoder"] = answer
+    return raw
 
 
 def _tuples(value: Any) -> Any:

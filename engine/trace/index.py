@@ -24,8 +24,6 @@ KINDS: dict[bytes, Kind] = {
     b"CANV": "canvas",
     b"STEP": "step",
     b"PINS": "pins",
-    b"VRFY": "verify",
-    b"TRYE": "try",
     b"SLOT": "slots",
     b"COMM": "commit",
     b"PART": "text",
@@ -170,8 +168,7 @@ class Order:
         self._is_fork = is_fork
         self._block, self._step = -1, -1
         self._is_open = self._is_read = self._is_text = False
-        self._is_tried = False  # since its last step the block has a TRYE
-        self._is_marked = False  # since its last step, or its beginning, the block has a PINS, a VRFY or a SLOT
+        self._is_marked = False  # since its last step, or its beginning, the block has a PINS or a SLOT
         self.is_over = False
 
     def allows(self, kind: bytes, block: int, step: int) -> bool:
@@ -182,17 +179,10 @@ class Order:
             self._block, self._step, self._is_open, self._is_marked = block, -1, True, False
         elif kind == b"STEP":
             fits = self._is_open and block == self._block and step == self._step + 1
-            self._step, self._is_marked, self._is_tried = step, False, False
+            self._step, self._is_marked = step, False
         elif kind == b"PINS":  # one between two steps
             fits = self._is_open and block == self._block and step == self._step + 1 and not self._is_marked
             self._is_marked = True
-        elif kind == b"VRFY":  # one after a step
-            fits = self._is_open and block == self._block and step == self._step >= 0 and not self._is_marked
-            self._is_marked = True
-        elif kind == b"TRYE":  # one after a step, before it is verified
-            is_last = block == self._block and step == self._step >= 0
-            fits = self._is_open and is_last and not (self._is_marked or self._is_tried)
-            self._is_tried = True
         elif kind == b"SLOT" and self._is_open:  # one of a block
             fits = block == self._block and step == -1 and self._step >= 0 and not self._is_marked
             self._is_marked = True
@@ -240,8 +230,6 @@ _PLACES: dict[Kind, str] = {
     "step": "at step {step} of block {block}",
     "canvas": "at the beginning of block {block}",
     "pins": "before step {step} of block {block}",
-    "verify": "where block {block} is verified",
-    "try": "where a try at block {block} ends",
     "slots": "at read {block}",
     "commit": "at the end of block {block}",
     "prefill": "at the prompt",

@@ -153,7 +153,7 @@ class TraceFile(Recording):
             said.append(self._failure)
         if self._unknown_settings:
             names = ", ".join(name[:40] for name in self._unknown_settings[:8])
-            said.append(f"It was made with settings that this Safelight does not know ({names}); update it to go on.")
+            said.append(f"It was made with settings that this Safelight does not have ({names}), and is only shown.")
         return " ".join(sentence for sentence in said if sentence)
 
     def event(self, index: int) -> Event:
@@ -285,7 +285,7 @@ def _open_end(entries: Sequence[Entry]) -> range:
     on.
     """
     first = len(entries)
-    while first and entries[first - 1].kind in ("step", "pins", "verify", "try", "slots"):
+    while first and entries[first - 1].kind in ("step", "pins", "slots"):
         first -= 1
         if entries[first].kind == "step":
             break

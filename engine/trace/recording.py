@@ -11,7 +11,6 @@ from engine.config import GenerationConfig
 from engine.events import (
     CanvasCommitted,
     CanvasStarted,
-    CanvasVerified,
     Event,
     GenerationFinished,
     PrefillFinished,
@@ -19,14 +18,13 @@ from engine.events import (
     SlotsRead,
     StepFinished,
     TextArrived,
-    TryEnded,
 )
 from engine.pictures import Picture
 from engine.text.reply import Reply
 from engine.trace.header import TraceHeader
 from engine.types import Tokens
 
-Kind = Literal["prefill", "canvas", "step", "pins", "verify", "try", "slots", "commit", "text", "end"]
+Kind = Literal["prefill", "canvas", "step", "pins", "slots", "commit", "text", "end"]
 
 
 class Entry(NamedTuple):
@@ -42,8 +40,6 @@ _KINDS: dict[type[Event], Kind] = {
     CanvasStarted: "canvas",
     StepFinished: "step",
     PrefixPinned: "pins",
-    CanvasVerified: "verify",
-    TryEnded: "try",
     SlotsRead: "slots",
     CanvasCommitted: "commit",
     TextArrived: "text",

@@ -22,12 +22,10 @@ from numpy.typing import NDArray
 from engine.events import (
     CanvasCommitted,
     CanvasStarted,
-    CanvasVerified,
     Event,
     GenerationFinished,
     PrefixPinned,
     StepFinished,
-    TryEnded,
 )
 from engine.text.reply import Reply
 from engine.trace.format import MOST_TOKENS, PayloadError
@@ -43,7 +41,7 @@ def tokens_of(event: Event) -> list[NDArray[Any]]:
     match event:
         case CanvasStarted(filler=int() as filler):
             return [event.canvas, np.array([filler])]
-        case CanvasStarted() | PrefixPinned() | CanvasVerified() | TryEnded():
+        case CanvasStarted() | PrefixPinned():
             return [event.canvas]
         case StepFinished():
             named = [event.argmax_canvas, event.candidates, event.next_canvas]

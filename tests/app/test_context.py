@@ -342,17 +342,6 @@ def test_a_second_model_of_a_page_that_is_called_off_leaves_it_known_whose_turn_
     qtbot.waitUntil(lambda: context.choice == ModelChoice(SKILLS))
 
 
-def test_settings_that_do_not_fit_a_borrowed_model_do_not_keep_it(qtbot: QtBot, open_context: Open) -> None:
-    context = open_context()
-    context.borrow(SUDOKU)
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(SUDOKU))
-    context.values.overrides["t_max"] = 0.1
-    context.values.overrides["t_min"] = 0.9
-    assert context.reason_to_wait() != ""
-    context.give_back()
-    qtbot.waitUntil(lambda: context.choice == ModelChoice(SKILLS))
-
-
 def test_the_choice_among_the_small_models_outlives_what_is_loaded(qtbot: QtBot, open_context: Open) -> None:
     context = open_context(AUTO)
     assert (context.is_auto, context.choice) == (True, ModelChoice(SKILLS))  # without the package of Talk

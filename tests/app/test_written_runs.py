@@ -22,7 +22,7 @@ from app.inspector.story_words import caption, doubts_in_words, end_in_short
 from app.inspector.timeline.overview import figures_of
 from app.inspector.words import facts, frame_words, moment_in_words
 from app.state.chat.conversation import Answer
-from app.state.run.canvas import BlockState, CanvasState, CellState
+from app.state.run.canvas import CanvasState, CellState
 from app.state.run.cell_history import history_of
 from app.state.run.replay import Frame, Replay
 from app.state.run.settling import RunOrder, block_order
@@ -33,12 +33,8 @@ from engine import (
     CanvasStarted,
     Event,
     GenerationConfig,
-    ModelIdentity,
     Reply,
     StepFinished,
-    Trace,
-    TraceHeader,
-    generate,
 )
 from engine.decoding.block_causal import block_causal
 from engine.decoding.performing import perform_all
@@ -48,9 +44,6 @@ from engine.trace import Draft, open_trace
 from engine.trace.codec import Codec
 from engine.trace.format import OPENING, PayloadError, frame
 from tests.engine.causal import masked_network
-from tests.engine.decoding.test_autoregressive import NARROW
-from tests.engine.decoding.test_mixed import CONFIG as MIXED
-from tests.engine.tiny import VOCABULARY, network
 from tests.written import END, FILLER, piece, written_run, written_trace
 
 C = 8
@@ -224,48 +217,3 @@ def test_a_page_of_it_has_its_masks(tmp_path: Path) -> None:
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
     assert data["states"][CellState.MASKED] == "not written"
     assert [data["pieces"][block["filler"]] for block in data["blocks"]] == ["<mask>"] * len(data["blocks"])
-
-
-def test_a_rescue_is_told_wherever_its_run_is_shown() -> None:
-    config = MIXED.replace(rescue=True, rescue_probability=0.0, max_new_tokens=6)
-    header = TraceHeader(ModelIdentity("made up", vocab_size=VOCABULARY, canvas_length=6), "Write.", config, 0)
-    trace = Trace(header=header, piece=piece, is_special=lambda _token: False)
-    answer = Answer("made up", 0, config)
-    for event in generate(network(1, **NARROW), [1, 2, 3], config):
-        trace.append(event)
-        answer.fold(event, lambda _tokens: Reply("text"))
-        if isinstance(event, StepFinished) and event.step in (2, 3):
-            kept = f"{int(event.accepted_mask.sum())} of 6"
-            said = ["Step 3, up to 3", "sure"] if event.step == 2 else ["Block 1, rescued, step 4", f"{kept} written"]
-            assert all(part in status_line(answer) for part in said)
-    assert answer.notices() == [
-        "The answer is cut off at the limit of new tokens. Allow more of them, and regenerate.",
-        "1 block ran out of steps and was continued token by token.",
-    ]
-    replay = Replay(trace)
-    record, figures = replay.record(0), figures_of(replay.record(0))
-    assert (record.reason, figures.is_rescued, figures.stopped_early) == ("step_cap", True, False)
-    assert record.steps > 4
-    said = [caption(record, Frame(0, step), trace).text for step in range(2, record.steps + 1)]
-    first = int(record.accepted[3].argmin())
-    assert "converged" not in said[0]
-    assert said[1] == (
-        f"Step 4: it has not converged; the first {first} cell{'s stand' if first > 1 else ' stands'}, "
-        "and the block is written on from there."
-    )
-    assert said[2].endswith(" is written.")
-    assert said[-1].startswith("Block 1 did not converge in 3 steps: it was rescued, and written on with ")
-    last = frame_words(Frame(0, record.steps), record.steps, record.snapshots[-1])
-    assert last == f"Block 1, rescued after step 3, written after step {record.steps}"
-    assert "rescued" not in frame_words(Frame(0, 2), record.steps, record.snapshots[3])
-    assert "rescued" in frame_words(Frame(0, 3), record.steps, record.snapshots[4])
-    assert facts(Frame(0, record.steps), record.steps, figures)[2].startswith("Rescued")
-
-
-def test_steps_of_a_rewrite_are_no_rescue() -> None:
-    block = BlockState(0, np.zeros(4, dtype=np.int32), np.zeros(4, dtype=np.bool_), step=7, rescue_after=8)
-    assert not block.is_rescued
-    block.step = 8
-    assert block.is_rescued
-    block.causal = np.ones(4, dtype=np.float32)  # it had converged, and was verified
-    assert not block.is_rescued

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from app.inspector.controller import InspectorController
 from app.state.run.canvas import CanvasState
 from app.window.main_window import MainWindow
-from engine import SKILLS, SUDOKU, CanvasCommitted, StepFinished
+from engine import SKILLS, SUDOKU, CanvasCommitted, StepFinished, load_model
 from engine.service import RunEnded, RunRequest
 
 RUN_MS = 120_000
@@ -147,6 +147,29 @@ def test_spans_are_written_anew_and_the_rest_stays(
     player.go_to_block(1)
     forks.run.click()
     assert "rewritten" in forks.problem.text()
+
+
+def test_a_second_opinion_on_a_finished_text(qtbot: QtBot, window: MainWindow, inspector: InspectorController) -> None:
+    trace = ask(qtbot, window, "Reverse the word stone.")
+    qtbot.keyClick(window, Qt.Key.Key_I, CONTROL)
+    page = inspector.page
+    assert page.player.block.causal is None
+    page.change.opinion.read.click()
+    assert inspector.going_on.reason_to_wait() == "A text is being read in the inspector; Esc stops it"
+    qtbot.waitUntil(lambda: page.player.block.causal is not None, timeout=RUN_MS)
+    qtbot.waitUntil(lambda: inspector.going_on.reason_to_wait() == "", timeout=RUN_MS)
+    assert page.player.trace is trace
+    assert page.canvas.layer == "causal"
+    found, text = page.player.block.causal, trace.committed[0].text_length
+    assert np.isfinite(found[: text + 1]).all()
+    assert np.isnan(found[text + 1 :]).all()
+    model = load_model(SKILLS)
+    ids = [*trace.header.prompt_ids, *trace.committed[0].tokens[: text + 1].tolist()]
+    shares = model.decode(ids, model.new_cache(), 0).softmax(-1)[len(trace.header.prompt_ids) - 1 : -1]
+    wanted = [float(row[token]) for row, token in zip(shares, ids[len(trace.header.prompt_ids) :], strict=True)]
+    np.testing.assert_allclose(found[: text + 1], wanted, rtol=1e-3, atol=1e-9)
+    page.player.select(0)
+    assert "Causal probability" in page.cell.history.accessibleDescription()
 
 
 def test_influence_is_measured(qtbot: QtBot, window: MainWindow, inspector: InspectorController) -> None:

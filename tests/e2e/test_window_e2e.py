@@ -49,7 +49,7 @@ def ask(qtbot: QtBot, window: MainWindow, text: str) -> None:
 
 
 def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow, page: ChatPage) -> None:
-    window.context.values.overrides["confidence_threshold"] = 0.0  # every run takes all its steps
+    window.context.values.overrides |= {"entropy_bound": 0.0, "t_max": 2.0}  # one token a step, of even chances
     ask(qtbot, window, "Reverse the word robot.")
     stopped = window.context.session.chat.turns[0].answer
     qtbot.waitUntil(lambda: stopped.stats.total_steps > 0, timeout=RUN_MS)
@@ -65,8 +65,6 @@ def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow, pa
     assert view.canvases[0].block.step == stopped.trace.steps[-1].step
     assert view.status.line.text().startswith("Stopped after")
 
-    # Only the surest position a step, and its equals: the rest is re-noised.
-    window.context.values.overrides["entropy_bound"] = 0.0
     ask(qtbot, window, "What is 47 + 5?")
     finished = window.context.session.chat.turns[1].answer
     qtbot.waitUntil(lambda: window.context.session.active is None, timeout=RUN_MS)
@@ -74,7 +72,7 @@ def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow, pa
     assert trace is not None
     assert finished.status == "done"
     steps = [event for event in trace.events if isinstance(event, StepFinished)]
-    assert len(steps) == 48
+    assert len(steps) > 8
     assert any(step.accepted_mask.any() for step in steps)
     assert any((~step.accepted_mask).any() for step in steps)
     final = trace.final_tokens()
@@ -86,7 +84,7 @@ def test_stop_one_answer_and_finish_another(qtbot: QtBot, window: MainWindow, pa
     assert view.text.text() == text
     if text.strip():
         assert view.text.isVisible()
-    assert "48 steps" in view.status.line.text()
+    assert f"{len(steps)} steps" in view.status.line.text()
 
 
 def test_the_same_seed_repeats_the_answer_after_a_bad_folder_too(

@@ -11,7 +11,6 @@ import torch
 from engine import (
     CanvasCommitted,
     CanvasStarted,
-    CanvasVerified,
     Event,
     GenerationConfig,
     GenerationFinished,
@@ -20,7 +19,6 @@ from engine import (
     SlotsRead,
     StepFinished,
     TraceHeader,
-    TryEnded,
 )
 from engine.decoding.generate import DECODERS
 from engine.decoding.performing import perform_all
@@ -111,61 +109,6 @@ def structured(length: int = 16, vocabulary: int = 50, seed: int = 0) -> Iterato
         yield StepFinished(0, step, 0.5, guess, guess, np.full(length, 0.2, np.float32), accepted, canvas, 0.01)
     yield CanvasCommitted(0, final, 14, 3, "converged")
     yield GenerationFinished("eos", final[:14], 1, 3, 1 / 3)
-
-
-def verified(length: int = 16, vocabulary: int = 50, seed: int = 0) -> Iterator[Event]:
-    """A run that no model made, with a block of 3 steps whose positions 4, 5 and 9 are rewritten twice.
-
-    The first rewrite takes 2 steps and stands, the second takes 1 and does not; 14 positions hold text.
-    """
-    draw = np.random.default_rng(seed)
-    final = _odd(draw, 4, vocabulary, length)
-    first, second = final.copy(), final.copy()
-    first[[4, 5, 9]] ^= 2
-    second[9] ^= 2
-    doubtful = np.isin(np.arange(length), (4, 5, 9))
-    plans = ((first, 3, True, doubtful), (final, 2, True, np.arange(length) == 9), (second, 1, False, doubtful & False))
-    yield PrefillFinished(5, 0, 0.1)
-    canvas, step, stands = _odd(draw, 4, vocabulary, length), 0, first
-    yield CanvasStarted(0, canvas, np.arange(length) == 1)
-    free = np.ones(length, dtype=np.bool_)
-    for rewrite, (guess, steps, is_kept, next_free) in enumerate(plans):
-        for left in reversed(range(steps)):
-            accepted = ~free | (np.arange(length) % (left + 1) == 0)
-            canvas = np.where(accepted, guess, _odd(draw, 4, vocabulary, length))
-            entropy = np.where(free, 0.2, 0.0).astype(np.float32)
-            yield StepFinished(0, step, 0.5, guess, guess, entropy, accepted, canvas, 0.01)
-            step += 1
-        shares = draw.random(length).astype(np.float32)
-        shares[[0, 15]] = np.nan
-        stands, free = guess if is_kept else stands, next_free
-        canvas = np.where(free, _odd(draw, 4, vocabulary, length), stands).astype(np.int32)
-        yield CanvasVerified(0, step - 1, rewrite, shares, is_kept, canvas, free)
-    yield CanvasCommitted(0, final, 14, step, "converged")
-    yield GenerationFinished("eos", final[:14], 1, step, 1 / 3)
-
-
-def tried(length: int = 16, vocabulary: int = 50, seed: int = 0) -> Iterator[Event]:
-    """A run that no model made, with a block that stalls after 3 steps, and again after 2; the first try is taken.
-
-    All positions but every third, and 1, which is pinned, are accepted in each step; 14 positions hold text.
-    """
-    draw, pinned = np.random.default_rng(seed), np.arange(length) == 1
-    final = _odd(draw, 4, vocabulary, length)
-    accepted, step = pinned | (np.arange(length) % 3 > 0), 0
-    yield PrefillFinished(5, 0, 0.1)
-    yield CanvasStarted(0, np.where(pinned, final, _odd(draw, 4, vocabulary, length)).astype(np.int32), pinned)
-    for number, (steps, entropy) in enumerate(((3, 0.2), (2, 0.4))):
-        guess = np.where(pinned, final, final if number == 0 else _odd(draw, 4, vocabulary, length)).astype(np.int32)
-        for _ in range(steps):
-            canvas = np.where(accepted, guess, _odd(draw, 4, vocabulary, length)).astype(np.int32)
-            entropies = np.full(length, entropy, np.float32)
-            yield StepFinished(0, step, 0.5, guess, guess, entropies, accepted, canvas, 0.01)
-            step += 1
-        noise = np.where(pinned, final, _odd(draw, 4, vocabulary, length)).astype(np.int32)
-        yield TryEnded(0, step - 1, number, 0, True, "taken" if number else "again", final if number else noise)
-    yield CanvasCommitted(0, final, 14, step, "stalled")
-    yield GenerationFinished("eos", final[:14], 1, step, 1 / 3)
 
 
 def rewritten() -> list[Event]:

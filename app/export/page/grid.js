@@ -167,8 +167,6 @@ function cellWords(block, step, at, calm) {
   if (step >= 0 && block.steps) {
     const i = Math.min(step, block.steps - 1) * block.length + at;
     words.push(`entropy ${block.entropy[i].toFixed(3)} nats`, `taken back ${count(block.remelts[i], "time")}`);
-    const causal = block.causal.get(step)?.[at] ?? null;
-    if (causal !== null) words.push(`causal probability ${(100 * causal).toFixed(1)} %`);
   }
   return words.join(", ");
 }

@@ -39,8 +39,6 @@ async function readBlock(raw) {
   const cells = steps * length;
   const block = { ...raw, data: null, pinned: new Set(raw.pinned), held: new Map(raw.held), fits: new Set(raw.fits) };
   block.begins = new Map(raw.rounds.map((round) => [round[1], round])); // by the step that a round begins with
-  block.rewrites = new Map(raw.rewrites.map(([step, places]) => [step, new Set(places)])); // begin as noise again at a step
-  block.causal = new Map(raw.causal); // probabilities by step, as far as they are known
   block.noise = from.numbers(length, 3);
   block.final = raw.committed ? from.numbers(length, 3) : null;
   block.argmax = from.numbers(cells, 3);
@@ -72,7 +70,7 @@ function develop(block) {
   const agreed = new Uint16Array(length);
   for (let step = 0, i = 0; step < steps; step += 1) {
     for (let at = 0; at < length; at += 1, i += 1) {
-      const before = i - length, isAnew = block.begins.has(step) || block.rewrites.get(step)?.has(at);
+      const before = i - length, isAnew = block.begins.has(step);
       const goesOn = step > 0 && !isAnew; // a round makes noise of what is not pinned
       const same = goesOn && block.argmax[before] === block.argmax[i];
       agreed[at] = block.accepted[i] ? (same ? agreed[at] : 0) + 1 : 0;

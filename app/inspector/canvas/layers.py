@@ -120,7 +120,8 @@ def _causal(seen: Seen) -> Heat:
     """Returns the layer of causal probability. The scale is 1 minus the probability, as for confidence."""
     causal = seen.now.causal
     shares = _nothing(seen) if causal is None else (1 - causal).astype(np.float32)
-    name = tr("causal probability") if seen.record.readings else tr("causal probability (this block was not verified)")
+    unread = tr("causal probability (ask for a second opinion)")
+    name = unread if seen.record.causal is None else tr("causal probability of the finished text")
     return Heat(shares, name, "100 %", "0 %", words=None if causal is not None else lambda _: tr("Not read causally"))
 
 

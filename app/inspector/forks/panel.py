@@ -36,12 +36,8 @@ from engine.forks import MASK_SETTINGS
 KNOBS = (
     "entropy_bound",
     "accept_probability",
-    "margin",
     "t_max",
-    "t_min",
     "max_denoising_steps",
-    "stall_steps",
-    "stall_fall",
 )  # of block diffusion
 PIN, PUT, BAN, SHARE = "pin", "put", "ban", "share"
 
@@ -80,7 +76,7 @@ class RunItem:
 
 def knobs_of(config: GenerationConfig) -> tuple[str, ...]:
     """Returns the settings that a fork of a run can change with an effect."""
-    live = DecodingChoice(config.decoder, acceptance=config.acceptance, remasking=config.remasking).settings
+    live = DecodingChoice(config.decoder, acceptance=config.acceptance).settings
     return tuple(name for name in (KNOBS if config.is_block_diffusion else MASK_SETTINGS) if name in live)
 
 

@@ -70,7 +70,7 @@ class Captions(QWidget):
         return next((place for place in places if self._is_event(frames[place])), None)
 
     def _is_event(self, frame: Frame) -> bool:
-        """True if a round or a try begins, a cell is remelted, a block ends, or a decision is read at this frame.
+        """True if a round begins, a cell is remelted, a block ends, or a decision is read at this frame.
 
         False for blocks whose figures are not known yet.
         """
@@ -80,5 +80,4 @@ class Captions(QWidget):
         if replay is not None and replay.is_decision:
             return True
         begins = any(one.step == frame.step for one in figures.rounds)
-        begins |= any(one.step + 1 == frame.step for one in figures.tries)
         return begins or frame.step >= figures.steps or bool(figures.remelts[frame.step])

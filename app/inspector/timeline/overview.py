@@ -17,7 +17,6 @@ from app.state.run.canvas import CellState, PinnedRound
 from app.state.run.replay import NOISE, BlockRecord, Floats
 from app.state.run.settling import BlockOrder, RunOrder, block_order
 from app.system.timers import later
-from engine import TryEnded
 
 IDLE_MS = 30  # pause after the last move before more is read
 PLAYING_MS = 500  # interval at which to check if playing has ended
@@ -49,8 +48,6 @@ class BlockFigures:
     rounds: tuple[PinnedRound, ...] = ()  # only for runs under a format
     has_masks: bool = False  # see ``BlockRecord``
     grows: bool = False  # see ``BlockState``
-    is_rescued: bool = False  # see ``BlockState``
-    tries: tuple[TryEnded, ...] = ()  # see ``BlockState``
 
     @property
     def bursts(self) -> NDArray[np.int64]:
@@ -84,8 +81,6 @@ def figures_of(record: BlockRecord) -> BlockFigures:
         rounds=record.rounds,
         has_masks=record.has_masks,
         grows=last.grows,
-        is_rescued=last.is_rescued,
-        tries=last.tries,
     )
 
 

@@ -199,8 +199,6 @@ class Timeline(QAbstractSlider):
             if figures is None:
                 continue
             flags = [(one.step, tr("round {number}", number=one.number + 1)) for one in figures.rounds]
-            again = [one for one in figures.tries if one.then == "again"]
-            flags += [(one.step + 1, tr("try {number}", number=one.number + 2)) for one in again]
             for step, text in flags:
                 x = self.x_of(first + 1 + step)
                 self._flag(painter, x)

@@ -14,39 +14,17 @@ from app.design.controls import FlowLayout, button, flow_of, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.race.lanes.facts import ModelFacts
-from app.settings.decoders import CHOICES, DecodingChoice, can_mix, options_of
-from app.settings.fields import (
-    NumberBox,
-    choice_box,
-    flag_box,
-    number_box,
-    number_in,
-    put_number,
-    show_decoders,
-    show_options,
-    start_number,
-)
-from app.settings.spec import (
-    ANSWER_DECODER,
-    DECODER,
-    RESCUE,
-    RESCUE_EXPLANATION,
-    SAMPLER,
-    THOUGHT_DECODER,
-    VERIFY,
-    VERIFY_EXPLANATION,
-    Setting,
-)
+from app.settings.decoders import DecodingChoice
+from app.settings.decoding_fields import DecodingFields
+from app.settings.fields import NumberBox, flag_box, number_box, number_in, put_number, start_number
+from app.settings.spec import DECODER, SAMPLER, Setting
 from app.state.race.lanes import LaneSpec
 from app.system.i18n import tr
 from engine import GenerationConfig
 from engine.catalog import is_embedded
-from engine.decoding.names import MIXABLE
 
 OPEN_FOLDER = "\0"  # value of the adapter list's last entry
 SETTING_WIDTH, BOX = 304, 96  # pixels at 100 %
-MIXED = (THOUGHT_DECODER, ANSWER_DECODER)
-FLAGS = {"rescue": (RESCUE, RESCUE_EXPLANATION), "verify": (VERIFY, VERIFY_EXPLANATION)}
 Entry = tuple[str, str]
 """A value and its title."""
 
@@ -65,15 +43,11 @@ class LaneEditor(QWidget):
         self._decoders: tuple[str, ...] = ()  # of the model, its default first
         self._filling = False
         self.model = _chooser(tr("Model"))
-        self.decoder = choice_box(DECODER)
-        self.mixed = {declared.name: choice_box(declared) for declared in MIXED}
-        self.chosen = {choice: choice_box(choice) for choice in CHOICES}
-        self.flags = {name: flag_box(name, *words) for name, words in FLAGS.items()}
+        self.decoding = DecodingFields()
         self.adapter = _chooser(tr("Adapter"))
         self.ticks: dict[str, QCheckBox] = {}
         self.boxes: dict[str, NumberBox] = {}
         self._cells: dict[str, QWidget] = {}
-        self._titled: dict[QWidget, QWidget] = {}  # a field's widget with its title
         self.problem = label("", "error", wrap=True)
         self.duplicate = button(tr("Duplicate"), tr("Duplicate this lane"))
         self.remove = button(tr("Remove"), tr("Remove this lane"))
@@ -81,30 +55,20 @@ class LaneEditor(QWidget):
         self._lay_out()
         self._fit()
         self.model.activated.connect(self._choose_model)
-        for box in (self.decoder, *self.mixed.values(), *self.chosen.values()):
-            box.activated.connect(self._edit)
-        for flag in self.flags.values():
-            flag.toggled.connect(self._edit)
+        self.decoding.changed.connect(self._edit)
         self.adapter.activated.connect(self._choose_adapter)
 
     def _lay_out(self) -> None:
         choices = QWidget()
         flow = FlowLayout(choices, 16, 8)
-        for title, box in (
-            (tr("Model"), self.model),
-            (tr("Decoding"), self.decoder),
-            *((tr(declared.label), self.mixed[declared.name]) for declared in MIXED),
-            *((tr(choice.label), box) for choice, box in self.chosen.items()),
-            (tr("Adapter"), self.adapter),
-        ):
-            cell = boxed(column_of(label(title, "setting"), box, spacing=4))
-            flow.addWidget(cell)
-            self._titled[box] = cell
-        settings = flow_of(*self.flags.values(), *map(self._add_setting, SAMPLER), gap=24, row_gap=4)
+        for title, box in ((tr("Model"), self.model), (tr("Adapter"), self.adapter)):
+            flow.addWidget(boxed(column_of(label(title, "setting"), box, spacing=4)))
+        settings = flow_of(*map(self._add_setting, SAMPLER), gap=24, row_gap=4)
         last = row_of(self.duplicate, self.remove, STRETCH, self.close_button, spacing=16)
         self.setLayout(
             column_of(
                 choices,
+                self.decoding,
                 label(tr("Unticked: the model's default."), "caption", wrap=True),
                 settings,
                 self.problem,
@@ -116,10 +80,10 @@ class LaneEditor(QWidget):
 
     def tab_stops(self) -> list[QWidget]:
         """Returns the widgets of the Tab order."""
-        chosen = self.chosen.values()
-        choices = (self.model, self.decoder, *self.mixed.values(), *chosen, self.adapter)
+        own = self.decoding
+        choices = (self.model, self.adapter, own.decoder, own.token_thoughts, own.acceptance)
         settings = (part for name in self.ticks for part in (self.ticks[name], self.boxes[name]))
-        return [*choices, *self.flags.values(), *settings, self.duplicate, self.remove, self.close_button]
+        return [*choices, *settings, self.duplicate, self.remove, self.close_button]
 
     def _add_setting(self, setting: Setting) -> QWidget:
         tick, box = flag_box(f"own_{setting.name}", setting.label, setting.explanation), number_box(setting)
@@ -135,8 +99,6 @@ class LaneEditor(QWidget):
         for name, cell in self._cells.items():
             self.boxes[name].setFixedWidth(px(BOX))
             cell.setFixedWidth(px(SETTING_WIDTH))
-        for flag in self.flags.values():
-            flag.setFixedWidth(px(SETTING_WIDTH))
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
@@ -154,32 +116,18 @@ class LaneEditor(QWidget):
         """Shows a lane, with the models and adapters to choose from.
 
         Args:
-            facts: About its model; without decoders while they are not known. How thoughts and answers are decoded,
-                and whether blocks are verified or rescued, is shown for models that gain from it, or where it is set.
+            facts: About its model; without decoders while they are not known. How thoughts are written is shown for
+                models that may think, or where it is set.
             problem: What is wrong with the lane, as a sentence.
         """
         self._filling = True
         decoders, defaults = facts.decoders, facts.defaults
         self._lane, self._defaults, self._decoders = lane, defaults, decoders
         choice = self._fitting(DecodingChoice.read({**lane.changes, "decoder": lane.decoder}))
-        gains = not is_embedded(lane.model)
-        mixes = can_mix(decoders) and (gains or bool(choice.thought_decoder or choice.answer_decoder))
         _offer(self.model, models, lane.model)
         _offer(self.adapter, [("", tr("None")), *adapters, (OPEN_FOLDER, tr("Open a folder…"))], lane.adapter)
-        show_decoders(self.decoder, decoders or (lane.decoder,), lane.decoder or choice.decoder)
-        self.decoder.setEnabled(len(decoders) > 1)
-        for declared, name in zip(MIXED, (choice.thought_decoder, choice.answer_decoder), strict=True):
-            box = self.mixed[declared.name]
-            show_decoders(box, ("", *MIXABLE), name, tr("Same as Decoding"))
-            box.setAccessibleDescription(tr(declared.explanation))
-            self._titled[box].setVisible(mixes)
-        for own, box in self.chosen.items():
-            offered = options_of(own, choice.decoder)
-            show_options(box, offered, getattr(choice, own.name))
-            self._titled[box].setVisible(bool(offered))
-        for flag, is_on in zip(self.flags.values(), (choice.rescue, choice.verify), strict=True):
-            flag.setChecked(is_on)
-            flag.setVisible(can_mix(decoders) and choice.denoises and (gains or is_on))
+        self.decoding.offer(thinks=not is_embedded(lane.model))
+        self.decoding.show_choice(choice, decoders or (lane.decoder,))
         shown = choice.settings
         for setting in SAMPLER:
             is_own = setting.name in lane.changes
@@ -228,10 +176,7 @@ class LaneEditor(QWidget):
     def _edit(self) -> None:
         if self._filling:
             return
-        boxes = {**self.mixed, DECODER.name: self.decoder, **{own.name: box for own, box in self.chosen.items()}}
-        chosen = {name: box.currentData() or "" for name, box in boxes.items()}
-        flags = {name: flag.isChecked() for name, flag in self.flags.items()}
-        choice = self._fitting(DecodingChoice.read(chosen | flags))
+        choice = self._fitting(self.decoding.choice)
         changes: dict[str, Any] = choice.changes
         decoder, shown = changes.pop(DECODER.name, ""), choice.settings
         for setting in SAMPLER:

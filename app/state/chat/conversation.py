@@ -193,15 +193,7 @@ class Answer:
         elif self.status == "done" and self.figures.is_cut:
             said.append(tr("The answer is cut off at the limit of new tokens. Allow more of them, and regenerate."))
         capped, blocks = self.figures.capped_blocks, self.figures.blocks
-        if capped and self.config.rescue:
-            said.append(
-                trn(
-                    "{count} block ran out of steps and was continued token by token.",
-                    "{count} blocks ran out of steps and were continued token by token.",
-                    capped,
-                )
-            )
-        elif capped and blocks == 1:
+        if capped and blocks == 1:
             said.append(tr("The model ran out of steps; this text is unfinished."))
         elif capped:
             said.append(
@@ -219,9 +211,6 @@ class Answer:
         stalled, blocks = self.figures.stalled_blocks, self.figures.blocks
         if not stalled:
             return []
-        if self.config.rescue:
-            one = "{count} block became no surer and was continued token by token."
-            return [trn(one, "{count} blocks became no surer and were continued token by token.", stalled)]
         if blocks == 1:
             return [tr("The model became no surer of this text, and was stopped. It may be wrong or unfinished.")]
         said = "The model became no surer of {count} of {blocks} blocks, and was stopped there; the text may be wrong."

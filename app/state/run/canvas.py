@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from engine import (
     CanvasCommitted,
     CanvasStarted,
-    CanvasVerified,
     Event,
     GenerationConfig,
     GenerationFinished,
@@ -30,7 +29,6 @@ from engine import (
     PrefixPinned,
     SlotsRead,
     StepFinished,
-    TryEnded,
 )
 from engine.events import BlockEnd
 
@@ -98,8 +96,7 @@ class BlockState:
     A pass over masks predicts only some positions. ``entropy`` and the top candidates are those of the latest pass
     that predicted a position, and stay so once it is written; entropy is 0 where no pass predicted.
 
-    ``causal`` belongs to the argmax canvas of the step after which it was read. Once a rewrite begins it belongs to the
-    tokens that were kept, and is NaN where the rewrite re-noises; that does not count as remelting.
+    ``causal`` is no event's: a finished text may be read from left to right, see ``Replay.opine``.
     """
 
     block_index: int
@@ -129,14 +126,8 @@ class BlockState:
     outcome: Tokens | None = None  # (T,) the block's final text if known: once committed, or in a replay
     reason: BlockEnd | None = None
     filler: int | None = None  # token of positions that are not written; None if the block began as noise
-    verified: CanvasVerified | None = None  # the causal reading of the latest step's canvas
-    causal: NDArray[np.float32] | None = None  # (C,) causal probabilities, NaN where not known; None: not read yet
-    causal_kept: NDArray[np.float32] | None = None  # (C,) causal probabilities of the kept tokens
-    rewrites: int = 0  # of doubtful spans
-    kept_rewrites: int = 0  # rewrites that were kept
+    causal: NDArray[np.float32] | None = None  # (C,) causal probabilities, NaN where not known; None: not read
     predicted: Mask | None = None  # (C,) by the latest pass; None if steps predict every position
-    rescue_after: int | None = None  # steps after which the block is rescued; None if it is not
-    tries: tuple[TryEnded, ...] = ()  # that have ended without converging
     grows: bool = False  # see ``CanvasState``
     ends: InitVar[frozenset[int]] = frozenset()  # see ``CanvasState``
     ending_mask: Mask = field(init=False)  # (C,) pinned end tokens behind everything else
@@ -156,24 +147,6 @@ class BlockState:
     def has_masks(self) -> bool:
         """True if the block is written over masks, a few tokens a pass."""
         return self.filler is not None
-
-    @property
-    def is_rescued(self) -> bool:
-        """True if the block did not converge, and the rest of it is written one token a pass after the kept part."""
-        is_other = self.has_masks or self.round is not None or self.causal is not None
-        may_be = self.rescue_after is not None and not is_other
-        return may_be and self.steps > (self.rescue_after or 0)
-
-    @property
-    def try_number(self) -> int:
-        """The number of the present try, from 0."""
-        return sum(one.then == "again" for one in self.tries)
-
-    @property
-    def stalled_at(self) -> int | None:
-        """The last step of the try that was not followed by another, if it has stalled."""
-        last = self.tries[-1] if self.tries else None
-        return last.step if last is not None and last.has_stalled and last.then != "again" else None
 
     @property
     def length(self) -> int:
@@ -299,7 +272,6 @@ class BlockState:
 
     def fold_step(self, event: StepFinished) -> None:
         """Applies the next denoising step."""
-        self._begin_rewrite()
         accepted = event.accepted_mask
         self._fold_predictions(event)
         if self.argmax_canvas is None:
@@ -349,40 +321,8 @@ class BlockState:
         self.kept = np.where(new, event.canvas, self.kept).astype(np.int32)
         self.shown = event.canvas
 
-    def fold_verified(self, event: CanvasVerified) -> None:
-        """Applies the causal reading of the latest step's canvas."""
-        self.verified, self.causal, self.rewrites = event, event.probabilities, event.rewrite
-        self.kept_rewrites += event.rewrite > 0 and event.is_kept
-        if event.is_kept:
-            self.causal_kept = event.probabilities
-
-    def fold_try(self, event: TryEnded) -> None:
-        """Applies the end of a try; in the next one, everything but the pinned positions is noise again."""
-        self.tries = (*self.tries, event)
-        if event.then == "rescued":
-            self.rescue_after = event.step + 1
-        if event.then != "again":
-            return
-        nothing, nowhere = np.zeros(self.length, dtype=np.bool_), np.zeros(self.length, dtype=np.int32)
-        self.shown, self.argmax_canvas, self.entropy = event.canvas, None, None
-        self.accepted_mask = self.remelted_mask = self.settled_mask = nothing
-        self.agreed_steps, self.kept = nowhere, nowhere + NEVER
-        self.top_tokens = self.top_probabilities = None
-
-    def _begin_rewrite(self) -> None:
-        """Re-noises the doubtful positions after a causal reading; all others count as accepted."""
-        if self.verified is None or self.argmax_canvas is None or self.causal_kept is None:
-            return
-        doubtful, canvas = self.verified.doubtful, self.verified.canvas
-        self.argmax_canvas = np.where(doubtful, self.argmax_canvas, canvas)
-        self.kept = np.where(doubtful, self.kept, canvas).astype(np.int32)
-        self.causal = np.where(doubtful, np.float32(np.nan), self.causal_kept)
-        self.agreed_steps = np.where(doubtful, 0, self.agreed_steps).astype(np.int32)
-        self.accepted_mask, self.shown, self.verified = ~doubtful, canvas, None
-
     def fold_commit(self, event: CanvasCommitted) -> None:
         """Applies the commit of the block."""
-        self.verified, self.causal = None, self.causal_kept
         self.shown = event.tokens
         self.text_length = event.text_length
         self.reason = event.reason
@@ -394,12 +334,10 @@ class BlockState:
 class CanvasState:
     """All canvases of one run. Folding its events one by one or in any portions gives the same state.
 
-    Three fields come from the run's settings, as events do not carry them: ``rescue_after``, the steps after which a
-    block is rescued (None if none is), ``grows``, True if text written over masks grows from left to right, and
-    ``ends``, the tokens that end a text.
+    Two fields come from the run's settings, as events do not carry them: ``grows``, True if text written over masks
+    grows from left to right, and ``ends``, the tokens that end a text.
     """
 
-    rescue_after: int | None = None
     grows: bool = False
     ends: frozenset[int] = frozenset()
     blocks: list[BlockState] = field(default_factory=list)
@@ -409,13 +347,12 @@ class CanvasState:
     @staticmethod
     def under(config: GenerationConfig) -> CanvasState:
         """Returns the state before a run with these settings."""
-        rescue_after = config.max_denoising_steps if config.rescue else None
-        return CanvasState(rescue_after, config.grows, frozenset(config.eos_token_ids))
+        return CanvasState(config.grows, frozenset(config.eos_token_ids))
 
     @staticmethod
-    def from_events(events: Iterable[Event], rescue_after: int | None = None) -> CanvasState:
+    def from_events(events: Iterable[Event]) -> CanvasState:
         """Returns the state after these events, which start with a run's first event."""
-        state = CanvasState(rescue_after)
+        state = CanvasState()
         for event in events:
             state.fold(event)
         return state
@@ -436,7 +373,6 @@ class CanvasState:
                         event.canvas,
                         event.pinned_mask,
                         filler=event.filler,
-                        rescue_after=self.rescue_after,
                         grows=self.grows and event.filler is not None,
                         ends=self.ends,
                     )
@@ -445,10 +381,6 @@ class CanvasState:
                 self._developing(event.block_index).fold_step(event)
             case PrefixPinned():
                 self._developing(event.block_index).fold_pins(event)
-            case CanvasVerified():
-                self._developing(event.block_index).fold_verified(event)
-            case TryEnded():
-                self._developing(event.block_index).fold_try(event)
             case SlotsRead() if self.blocks:  # a remote server reports reads without a canvas
                 self._developing(event.block_index).read = event
             case CanvasCommitted():

@@ -82,7 +82,7 @@ class History:
     padding: bool  # after the end of the block's text
     final: int | None  # None if the block was not committed
     has_masks: bool = False  # see ``BlockRecord``
-    causal: tuple[tuple[int, float], ...] = ()  # (step, probability) of each causal reading that covers it
+    causal: float | None = None  # probability of its final token by the text before it alone; None if not read
 
     @property
     def steps(self) -> int:
@@ -167,7 +167,7 @@ def history_of(record: BlockRecord, position: int) -> History:
         raise IndexError(f"position {position} is outside the canvas of {record.length} tokens")
     steps = record.steps
     tops, shares = record.top_tokens, record.top_probabilities
-    recorded = tops is not None and shares is not None
+    recorded, causal = tops is not None and shares is not None, record.causal
     return History(
         block=record.index,
         position=position,
@@ -188,11 +188,7 @@ def history_of(record: BlockRecord, position: int) -> History:
         padding=record.text_length is not None and position >= record.text_length,
         final=None if record.final is None else int(record.final[position]),
         has_masks=record.has_masks,
-        causal=tuple(
-            (step, float(event.probabilities[position]))
-            for step, event in record.readings.items()
-            if not np.isnan(event.probabilities[position])
-        ),
+        causal=None if causal is None or np.isnan(causal[position]) else float(causal[position]),
     )
 
 

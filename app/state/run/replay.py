@@ -21,7 +21,6 @@ from app.system.i18n import tr
 from engine import (
     CanvasCommitted,
     CanvasStarted,
-    CanvasVerified,
     Event,
     Fork,
     PrefixPinned,
@@ -30,7 +29,6 @@ from engine import (
     SlotsRead,
     StepFinished,
     TraceHeader,
-    TryEnded,
 )
 
 Floats = NDArray[np.float32]
@@ -44,9 +42,8 @@ BLOCK_STEPS = 1_000  # most steps of a block that are read, as the window waits 
 class Frame(NamedTuple):
     """One picture of a replay: a block's noise (step ``NOISE``), one of its steps, or its commit (step = its steps).
 
-    Pins, and the end of a try, appear in the frame of the step or commit that follows them, and a causal reading in the
-    frame of its step. A read of a decision is a block of noise and one step. The values of the slots appear in that
-    step's frame, and the commit has no frame.
+    Pins appear in the frame of the step or commit that follows them. A read of a decision is a block of noise and one
+    step. The values of the slots appear in that step's frame, and the commit has no frame.
     """
 
     block: int
@@ -100,7 +97,7 @@ class BlockRecord:
 
     @property
     def shown(self) -> Tokens:
-        """(S, C) the canvas before each step, unless a round, a rewrite or another try came between."""
+        """(S, C) the canvas before each step, unless a round came between."""
         return np.vstack([self.noise, self.following])[: self.steps]
 
     @property
@@ -114,7 +111,7 @@ class BlockRecord:
 
     @cached_property
     def remelted(self) -> Mask:
-        """(S, C) accepted at the step before and re-noised at this one, but not by a round, a rewrite or another try.
+        """(S, C) accepted at the step before and re-noised at this one, but not by a round.
 
         Over masks, written before this step and replaced by it.
         """
@@ -123,8 +120,6 @@ class BlockRecord:
             return np.asarray(written & (self.shown != self.following))
         before = np.vstack([np.zeros((1, self.length), dtype=np.bool_), self.accepted[:-1]])[: self.steps]
         before[[one.step for one in self.rounds if one.step < self.steps]] = False
-        before[[step + 1 for step in self.readings if step + 1 < self.steps]] = False
-        before[[step for step in self.begins if step < self.steps]] = False
         return before & ~self.accepted
 
     @property
@@ -133,20 +128,10 @@ class BlockRecord:
         pinned = self.pinned | self.held.any(axis=0) | self.snapshots[-1].pinned_mask
         return ~pinned | self.snapshots[-1].fitting_mask
 
-    @cached_property
-    def begins(self) -> tuple[int, ...]:
-        """The first step of each try."""
-        return (0, *(event.step + 1 for event in self.snapshots[-1].tries if event.then == "again"))
-
-    def begin_before(self, step: int) -> int:
-        """Returns the first step of the try that a step belongs to."""
-        return max(begin for begin in self.begins if begin <= max(0, step))
-
-    @cached_property
-    def readings(self) -> dict[int, CanvasVerified]:
-        """The causal readings of argmax canvases, by step."""
-        shown = (snapshot.verified for snapshot in self.snapshots)
-        return {event.step: event for event in shown if event is not None}
+    @property
+    def causal(self) -> Floats | None:
+        """(C,) probability of each token of the finished block by the text before it alone; None if it was not read."""
+        return self.snapshots[-1].causal
 
     def round_at(self, step: int) -> PinnedRound | None:
         """Returns the round right before a step or the commit, if there is one."""
@@ -298,6 +283,7 @@ class Replay:
         self._reads: list[int] = []  # places of a decision's ``SlotsRead`` events
         self._read = 0
         self._records: OrderedDict[int, BlockRecord] = OrderedDict()
+        self.opinions: dict[int, Floats] = {}  # (C,) of finished blocks, see ``opine``
         self.frames: list[Frame] = []
         self._sources: list[int] = []  # place of each frame's event
         self._places: dict[Frame, int] = {}
@@ -313,7 +299,7 @@ class Replay:
             if kind == "canvas":
                 self._ranges.append(range(place, place + 1))
                 self._add(Frame(self.blocks - 1, NOISE), place)
-            elif kind in ("step", "commit", "verify", "slots") and self._ranges:
+            elif kind in ("step", "commit", "slots") and self._ranges:
                 self._ranges[-1] = range(self._ranges[-1].start, place + 1)
                 self._records.pop(self.blocks - 1, None)
                 if kind == "step":
@@ -413,7 +399,18 @@ class Replay:
         if not events:
             nothing = np.zeros(0, dtype=np.int32)
             events = [CanvasStarted(block, nothing, np.zeros(0, dtype=np.bool_))]
-        return _record(block, events, self._trace.header)
+        record = _record(block, events, self._trace.header)
+        if record.final is not None:
+            record.snapshots[-1].causal = self.opinions.get(block)
+        return record
+
+    def opine(self, opinions: dict[int, Floats]) -> None:
+        """Adds a second opinion on the finished text: by block, how likely each token (C,) is behind the text before.
+
+        It belongs to the frame of the commit. NaN where not known.
+        """
+        self.opinions = opinions
+        self._records.clear()
 
     def canvas(self, place: int) -> Tokens | None:
         """Returns the tokens on the canvas at a frame, from its event alone; None if the event cannot be read."""
@@ -568,9 +565,9 @@ def _snapshots(
             canvases.blocks[-1].pinned_mask = held[step]
             step += 1
         canvases.fold(event)
-        if isinstance(event, SlotsRead | CanvasVerified):
+        if isinstance(event, SlotsRead):
             found.pop()  # it belongs to the frame of the step before it
-        if not isinstance(event, PrefixPinned | TryEnded):  # which belong to the next frame
+        if not isinstance(event, PrefixPinned):  # which belongs to the next frame
             found.append(copy.copy(canvases.blocks[-1]))
     last = found[-1]
     for snapshot in found:  # all are laid out on the lines of the block's last text

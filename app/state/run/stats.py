@@ -23,7 +23,7 @@ from engine import (
 from engine.files import parse_json
 
 LARGEST = 2**53  # a float cannot hold every integer above it
-COUNTS = ("steps", "blocks", "capped_blocks", "stalled_blocks", "second_tries", "rewrites", "kept_rewrites")
+COUNTS = ("steps", "blocks", "capped_blocks", "stalled_blocks")
 MEASURES = ("seconds", "tokens_per_forward", "tokens_per_second")
 
 
@@ -37,10 +37,7 @@ class RunFigures:
     seconds: float | None = None  # without prefill
     tokens_per_forward: float | None = None
     tokens_per_second: float | None = None
-    rewrites: int = 0  # of doubtful spans, if the run was verified
-    kept_rewrites: int = 0  # rewrites that were kept
     stalled_blocks: int = 0  # stopped as they got no surer
-    second_tries: int = 0  # at blocks that had stalled
     is_cut: bool = False  # the text ends at the limit of new tokens
 
     def to_json(self) -> str:
@@ -110,9 +107,7 @@ class RunStats:
             self.seconds,
             self.tokens_per_forward,
             self.tokens_per_second,
-            *self.rewrites,
             stalled_blocks=self.stalled_blocks,
-            second_tries=sum(block.try_number for block in self.canvases.blocks),
             is_cut=self._finished is not None and self._finished.reason == "length",
         )
 
@@ -148,12 +143,6 @@ class RunStats:
     def remelts(self) -> int:
         """Remelts of the whole run."""
         return sum(block.remelt_total for block in self.canvases.blocks)
-
-    @property
-    def rewrites(self) -> tuple[int, int]:
-        """The number of rewrites of doubtful spans in the whole run, and the number of those that were kept."""
-        blocks = self.canvases.blocks
-        return sum(block.rewrites for block in blocks), sum(block.kept_rewrites for block in blocks)
 
     @property
     def blocks(self) -> int:

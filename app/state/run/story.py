@@ -36,10 +36,9 @@ def moment(record: BlockRecord, step: int) -> Moment:
     counts[record.counted] = True
     counts &= ~record.held[step]
     now = record.accepted[step] & counts
-    first = record.begin_before(step)
-    before = (record.accepted[step - 1] if step > first else record.begun) & counts
+    before = (record.accepted[step - 1] if step else record.begun) & counts
     new = now & ~before
-    ever = record.accepted[first:step].any(axis=0) | record.begun
+    ever = record.accepted[:step].any(axis=0) | record.begun
     same = new & ever & (tokens_before(record, step) == record.candidates[step])
     return Moment(
         step=step,
@@ -58,8 +57,7 @@ def tokens_before(record: BlockRecord, step: int) -> Tokens:
     """Returns the token (C,) accepted last before a step; the value has no meaning where none was accepted."""
     if record.has_masks:
         return np.asarray(record.shown[step])
-    first = record.begin_before(step)
-    tried = record.accepted[first:step]
+    tried = record.accepted[:step]
     last = step - 1 - np.argmax(tried[::-1], axis=0) if len(tried) else np.zeros(record.length, np.intp)
     found: Tokens = record.candidates[last, np.arange(record.length)]
     return found

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.layers.embedding import Predicted
 from engine.layers.kv_cache import KVCache
 from engine.layers.segments import Segment, Segments, unextended
 from engine.models.diffusion_gemma.network import DiffusionGemma
@@ -24,7 +23,7 @@ class Rows:
 
     ids: Tensor
     cache: KVCache
-    self_conditioning_logits: Predicted | None = None  # of a canvas, as ``denoise`` takes them
+    self_conditioning_logits: Tensor | None = None  # of a canvas, as ``denoise`` takes them
     text: Tensor | None = None  # of a canvas: tokens (T,) before it, which are committed in the same pass
 
     @property
@@ -80,7 +79,7 @@ def joint_pass(network: DiffusionGemma, texts: Sequence[Rows], canvases: Sequenc
     return [logits[order.index(place)] for place in range(len(canvases))]
 
 
-def _embedded(network: DiffusionGemma, ids: Tensor, text_rows: int, fed: Sequence[Predicted | None]) -> Tensor:
+def _embedded(network: DiffusionGemma, ids: Tensor, text_rows: int, fed: Sequence[Tensor | None]) -> Tensor:
     """Embeds text and then canvases (T,) -> (1, T, H); ``fed``: each canvas's predictions, None for the first ones."""
     embedded = network.embed(ids)[None]
     soft = [network.fed_back(predicted) for predicted in fed if predicted is not None]

@@ -23,7 +23,7 @@ from engine import kernels
 from engine.config import LayerConfig, ModelConfig
 from engine.errors import SafelightError
 from engine.layers.attention import Extend, ImageSpan, Span
-from engine.layers.embedding import Moved, Predicted, TokenTable
+from engine.layers.embedding import TokenTable
 from engine.layers.images import ImageRows
 from engine.layers.kv_cache import KERNEL_PIECE, PIECE, KVCache
 from engine.layers.masks import causal_mask, image_mask
@@ -36,8 +36,6 @@ from engine.models.vision.tower import VisionTower
 
 if TYPE_CHECKING:
     from engine.models.diffusion_gemma.fused import FusedLayers
-
-MOST_LOGITS = 2**23  # held at once if only some tokens' probabilities are needed: 32 MiB
 
 
 class DiffusionGemma(Network):
@@ -115,14 +113,13 @@ class DiffusionGemma(Network):
         return self.head(hidden[first_logits:])
 
     @torch.inference_mode()
-    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Predicted | None = None) -> Tensor:
+    def denoise(self, canvas: Tensor, cache: KVCache, self_conditioning_logits: Tensor | None = None) -> Tensor:
         """Predicts every canvas position at once; the cache does not change.
 
         Args:
             canvas: token ids (C,).
             cache: the committed text; read only.
-            self_conditioning_logits: temperature-scaled logits (C, V) of the previous step, or its likeliest tokens;
-                None on the first.
+            self_conditioning_logits: temperature-scaled logits (C, V) of the previous step; None on the first.
 
         Returns:
             Soft-capped logits (C, V) in fp32.
@@ -141,16 +138,9 @@ class DiffusionGemma(Network):
         embedded: Tensor = self.embed_tokens(ids)
         return embedded * self.embed_scale
 
-    def fed_back(self, predicted: Predicted) -> Tensor:
-        """Returns the soft embedding (C, H) of a step's predictions."""
-        if isinstance(predicted, Moved):
-            soft = self.fed_back(predicted.predicted)
-            return torch.cat([soft[predicted.by :], torch.zeros_like(soft[: predicted.by])])
-        if isinstance(predicted, Tensor):
-            return self.soft_embedding(torch.softmax(predicted, dim=-1, dtype=torch.float32))
-        shares = torch.softmax(predicted.logits, dim=-1, dtype=torch.float32)
-        rows = self.embed(predicted.ids)
-        return (rows.float() * shares[..., None]).sum(dim=-2).to(rows.dtype)
+    def fed_back(self, logits: Tensor) -> Tensor:
+        """Returns the soft embedding (C, H) of a step's temperature-scaled logits (C, V)."""
+        return self.soft_embedding(torch.softmax(logits, dim=-1, dtype=torch.float32))
 
     def soft_embedding(self, probabilities: Tensor) -> Tensor:
         """Returns the expected embedding (..., H) under (..., V) probabilities."""
@@ -162,19 +152,6 @@ class DiffusionGemma(Network):
         cap = self.config.final_logit_softcapping
         logits: Tensor = self.embed_tokens.logits(hidden)
         return torch.tanh(logits.float() / cap) * cap
-
-    @torch.inference_mode()
-    def log_probabilities(self, hidden: Tensor, ids: Tensor) -> Tensor:
-        """Returns log-probabilities (T,) fp32 of token ids (T,), T >= 1, each by its hidden state (T, H).
-
-        The logits of a few are held at once.
-        """
-        ids, count = ids.to(self.device), max(1, MOST_LOGITS // self.config.vocab_size)
-        found = list[Tensor]()
-        for states, tokens in zip(torch.split(hidden, count), torch.split(ids, count), strict=True):
-            logits = self.head(states)
-            found.append(logits.gather(-1, tokens[:, None])[:, 0] - logits.logsumexp(dim=-1))
-        return torch.cat(found)
 
     def run(
         self,

@@ -16,12 +16,10 @@ from engine.errors import quoted
 from engine.events import (
     CanvasCommitted,
     CanvasStarted,
-    CanvasVerified,
     Event,
     GenerationFinished,
     PrefixPinned,
     StepFinished,
-    TryEnded,
     step_number,
 )
 from engine.server.context import ServerContext
@@ -116,12 +114,10 @@ def _rows(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
     number = 0
     for event in events:
         match event:
-            case CanvasStarted() | TryEnded(then="again"):
+            case CanvasStarted():
                 before = np.zeros(len(event.canvas), dtype=np.bool_)
             case PrefixPinned():  # the rest is noise again, and not taken back
                 before = np.arange(len(event.canvas)) < event.pinned
-            case CanvasVerified() if event.doubtful.any():
-                before = ~event.doubtful
             case StepFinished():
                 number += 1
                 accepted = event.accepted_mask

@@ -117,7 +117,7 @@ def test_text_from_left_to_right_is_shown_as_it_comes(decoder: str) -> None:
 
 
 def test_of_a_mixed_run_only_the_blocks_of_noise_are_paced() -> None:
-    config = GenerationConfig(decoder="block_diffusion", thought_decoder="autoregressive")
+    config = GenerationConfig(token_thoughts=True)
     paced, request = Paced(), dataclasses.replace(REQUEST, config=config)
     paced.pacing.expect(request)
     noise = run(2)[: STEPS + 2]

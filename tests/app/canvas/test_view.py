@@ -21,7 +21,7 @@ from app.design.fonts import canvas_font
 from app.design.stylesheet import apply_theme
 from app.design.tokens import DARKROOM, PAPER, entropy_color
 from app.state.run.canvas import BlockState, CanvasState, CellState
-from engine import SKILLS, CanvasCommitted, CanvasStarted, CanvasVerified, Event, StepFinished, generate, load_model
+from engine import SKILLS, CanvasCommitted, CanvasStarted, Event, StepFinished, generate, load_model
 from tests.looping import looped
 
 # Said by the offscreen platform whenever a window or a tool tip is shown.
@@ -347,23 +347,6 @@ def test_entropy_layer_has_the_colour_of_the_scale(view, theme):
         distance = max(abs(found.red() - wanted.red()), abs(found.green() - wanted.green()))
         if view.block.cell(index, True).state != CellState.REMELTED:
             assert max(distance, abs(found.blue() - wanted.blue())) <= 8, index  # the scale is painted in 64 steps
-
-
-def test_causal_layer_is_one_of_doubt_and_comes_with_the_reading(view):
-    block = block_at(2)
-    view.set_layer("causal")
-    show(view, block)
-    before = pixels(view)
-    shares = np.linspace(0, 1, LENGTH, dtype=np.float32)
-    canvas, nothing = block.argmax_canvas, np.zeros(LENGTH, dtype=np.bool_)
-    block.fold_verified(CanvasVerified(0, 2, 0, shares, True, canvas, nothing))
-    show(view, block)
-    image = pixels(view)
-    assert image != before
-    for index, place in ((LENGTH - 1, 0.0), (1, 1 - float(shares[1]))):
-        x, y, w, h = view.grid.rect_of(index)
-        found, wanted = image.pixelColor(x + w - 3, y + h // 2), entropy_color(place, DARKROOM)
-        assert abs(found.red() - wanted.red()) <= 8, index
 
 
 def test_entropy_layer_adds_a_bar_below(view):

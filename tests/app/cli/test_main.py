@@ -110,18 +110,6 @@ def test_generate_json_has_these_keys(capsys: Capture) -> None:
     assert min(record["seconds"], record["prefill_seconds"], record["load_seconds"]) > 0
 
 
-def test_a_verified_run_tells_causal_probabilities(capsys: Capture) -> None:
-    asked = ("generate", "Reverse the word stone.", "--seed", "3")
-    _, plain, _ = run(capsys, *asked)
-    code, out, err = run(capsys, *asked, "--verify", "--verify-probability", "1")
-    assert (code, out) == (0, plain)
-    assert re.search(r"verified: (\d+) of \1 tokens have a causal probability under 1; 0 rewrites, 0 kept\n$", err)
-    record = json.loads(run(capsys, *asked, "--verify", "--verify-rewrites", "2", "--json")[1])
-    assert (record["text"], record["rewrites"], record["kept_rewrites"]) == (plain.rstrip("\n"), 0, 0)
-    assert len(record["causal_probabilities"]) == record["tokens"]
-    assert all(0 <= share <= 1 for share in record["causal_probabilities"])
-
-
 def test_a_seed_repeats_a_run_and_another_differs(capsys: Capture) -> None:
     def text(*seed: str) -> str:
         # Nothing that the model has learnt: of a task it would be sure whatever the noise.
@@ -580,10 +568,6 @@ BAD_INPUT = {
     "no tokens": (["generate", "x", "--max-new-tokens", "0"], "--max-new-tokens must be a whole number between 1 and"),
     "negative bound": (["sudoku", PUZZLE, "--entropy-bound", "-1"], "--entropy-bound must be at least 0"),
     "no such decoder": (["generate", "x", "--decoder", "other"], "unknown decoder 'other'; this model has block_"),
-    "nothing to verify": (
-        ["generate", "x", "--model", engine.WEDLM, "--verify"],
-        "verify needs the decoder block_diffusion, and this run uses causal_parallel",
-    ),
     "a decoder that is no name": (["generate", "x", "--decoder", "A b"], "--decoder must be a name of at most 64"),
     "more than all": (["generate", "x", "--top-p", "2"], "--top-p must be at most 1, not 2"),
     "bound is no number": (["generate", "x", "--entropy-bound", "nan"], "--entropy-bound: must be a finite number"),

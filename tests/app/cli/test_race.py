@@ -96,11 +96,11 @@ def test_ctrl_c_leaves_the_table_of_what_was_run(capsys: Capture, monkeypatch: p
         (("hi", "--lane", "a,b", "--lane", "c"), "'b' is not a setting of a lane; write it as name=value"),
         (
             ("hi", "--lane", "a,speed=2", "--lane", "c"),
-            "'speed' is not a setting of a lane; use rescue, verify",
+            "'speed' is not a setting of a lane; use token-thoughts, adapter",
         ),
         (("hi", "--lane", "a,top-k=x", "--lane", "c"), "top-k of a lane must be a whole number, not 'x'"),
         (("hi", "--lane", "a,t-max=0", "--lane", "c"), "--t-min must be above 0"),
-        (("hi", "--lane", "a,rescue=1", "--lane", "c"), "rescue must be true or false"),
+        (("hi", "--lane", "a,token-thoughts=1", "--lane", "c"), "token-thoughts must be true or false"),
         (("hi", "--lane", "http://x/v1", "--lane", "c"), "runs on another machine"),
         (("hi", "--model", "http://x/v1#m"), "'http://x/v1#m' runs on another machine"),
         (("hi", "--adapter", "sudoku-lora", *LANES), "give it there, as adapter=NAME"),

@@ -23,7 +23,7 @@ from engine import (
     Trace,
     TraceHeader,
 )
-from tests.engine.task_runs import FORMAT, decided, decision_header, rewritten, structured, tried, verified
+from tests.engine.task_runs import FORMAT, decided, decision_header, rewritten, structured
 from tests.engine.traces import header
 
 PROMPT = "Spell the word zebrafinch."
@@ -165,18 +165,6 @@ def decision() -> Trace:
 def fitting() -> Trace:
     """A run that fits a format, in three rounds."""
     return made_of(header(16, 50, output_format=FORMAT), structured())
-
-
-@pytest.fixture(scope="session")
-def verifying() -> Trace:
-    """A verified run, whose block is rewritten twice."""
-    return made_of(header(16, 50), verified())
-
-
-@pytest.fixture(scope="session")
-def trying() -> Trace:
-    """A run whose block stalls and begins again."""
-    return made_of(header(16, 50), tried())
 
 
 @pytest.fixture(scope="session")

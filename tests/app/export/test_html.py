@@ -52,8 +52,6 @@ def expected(run: Trace, place: int, *, calm: bool, replay: Replay | None = None
         "hostile",
         "decision",
         "fitting",
-        "verifying",
-        "trying",
         "rewriting",
     ],
 )
@@ -354,15 +352,3 @@ def test_the_page_says_what_is_not_in_it(
     monkeypatch.setattr("app.state.run.replay.BLOCK_STEPS", 2)
     browser.open(whole(real, tmp_path / "cut.html"))
     assert browser.value(notice) == [False, "Block 1 is too long to be shown whole; its first 2 steps are."]
-
-
-def test_a_cell_says_its_causal_probability(verifying: Trace, browser: Any, tmp_path: Path) -> None:
-    replay = Replay(verifying)
-    browser.open(whole(verifying, tmp_path / "run.html"), "frame=0")
-    for place in range(len(replay.frames)):
-        block = replay.snapshot(place)
-        words = browser.value("document.querySelectorAll('#grid .cell')[9].getAttribute('aria-label')")
-        said = re.search(r"causal probability ([\d.]+) %", words)
-        assert (said is None) == (block.verified is None and not block.committed), place
-        assert said is None or float(said[1]) == pytest.approx(100 * float(block.causal[9]), abs=0.06)
-        browser.press("ArrowRight")

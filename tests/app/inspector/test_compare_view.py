@@ -91,7 +91,7 @@ def test_differences_in_words():
     )
     assert asked_in_words(asked(), asked(thinking_tokens=40)) == "What differs: thinking: no limit and 40 tokens."
     assert asked_in_words(asked(), asked(remasking="sequential")) == (
-        "What differs: remasking: All above a probability and A fixed number from the left."
+        "What differs: remasking: low_confidence_dynamic and sequential."
     )
     assert run_title(asked(8, adapter="Sudoku")) == "made-up with Sudoku, seed 8"
     assert short_difference(asked(7), asked(8, adapter="Sudoku")) == "adapter Sudoku, seed 8"

@@ -28,11 +28,11 @@ from app.state.run.answers import answers_of
 from app.state.run.comparison import counterpart
 from app.state.run.replay import Frame, Replay
 from app.state.run.task_words import kind_words, task_text
-from engine import GenerationConfig, SafelightError, SlotsRead, Trace
+from engine import SafelightError, SlotsRead, Trace
 from engine.server.live import LiveRequest
 from engine.service import RunRequest
 from engine.text.output_format import OutputFormat
-from tests.engine.task_runs import FORMAT, QUESTIONS, decided, decision_header, structured, verified
+from tests.engine.task_runs import FORMAT, QUESTIONS, decided, decision_header, structured
 from tests.engine.traces import header, write
 
 DECIDED = decision_header()
@@ -305,25 +305,6 @@ def test_neither_is_gone_on_from(open_context: Callable[..., AppContext], qtbot:
             RunRequest.infill(trace, (), 1)
     assert inspector.going_on.needed() is None
     assert "read, not written" not in inspector.going_on.refusal(can=True)  # influence can be measured
-
-
-def test_a_run_that_rewrites_or_begins_again_says_why_it_cannot_be_forked(
-    open_context: Callable[..., AppContext], qtbot: QtBot
-) -> None:
-    inspector: InspectorController = build(open_context())
-    qtbot.addWidget(inspector.widget)
-    for rewrites in (0, 2):
-        config = GenerationConfig(verify=True, verify_rewrites=rewrites)
-        inspector.page.open_trace(trace_of(dataclasses.replace(header(16, 50), config=config), verified()))
-        why = inspector.going_on.refusal_to_fork(can=True)
-        assert ("rewrites unsure parts" in why) == bool(rewrites)
-        assert "rewrites" not in inspector.going_on.refusal_to_infill(can=True)
-        assert inspector.forks.run.toolTip() == why
-        assert inspector.forks.spans.run.toolTip() == inspector.going_on.refusal_to_infill(can=True)
-    for tries in (0, 1):
-        config = GenerationConfig(stall_steps=6, second_tries=tries)
-        inspector.page.open_trace(trace_of(dataclasses.replace(header(16, 50), config=config), verified()))
-        assert ("begins blocks again" in inspector.going_on.refusal_to_fork(can=True)) == bool(tries)
 
 
 def test_a_served_request_says_what_it_is() -> None:

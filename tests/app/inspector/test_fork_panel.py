@@ -100,9 +100,9 @@ def test_a_later_change_of_a_cell_takes_the_place_of_an_earlier_one(panel, playe
 def test_settings_and_seed_are_told_only_where_they_differ(panel):
     assert panel.draft().is_empty
     panel.boxes["entropy_bound"].setValue(0.4)
-    panel.boxes["stall_steps"].setValue(6)
+    panel.boxes["max_denoising_steps"].setValue(6)
     panel.seed.setValue(11)
-    changed = (("entropy_bound", 0.4), ("stall_steps", 6))
+    changed = (("entropy_bound", 0.4), ("max_denoising_steps", 6))
     assert panel.draft() == Fork(0, 2, seed=11, settings=changed)
     panel.seed.setValue(LARGEST_SEED)
     assert panel.draft() == Fork(0, 2, seed=LARGEST_SEED, settings=changed)
@@ -110,11 +110,10 @@ def test_settings_and_seed_are_told_only_where_they_differ(panel):
 
 def test_over_masks_only_what_applies_is_shown_and_changed(panel, player):
     for config, names, rewrites in (
-        ({"decoder": "bidirectional"}, {"sampling_temperature", "accept_probability"}, False),
-        ({"decoder": "block_causal", "remasking": "entropy_bounded"}, {"sampling_temperature", "entropy_bound"}, False),
+        ({"decoder": "bidirectional"}, {"sampling_temperature"}, False),
         ({"decoder": "block_causal", "edit_probability": 0.5}, {"sampling_temperature", "accept_probability"}, True),
         ({"decoder": "sub_blocks", "accept_probability": 0.955}, {"sampling_temperature", "accept_probability"}, False),
-        ({}, {"entropy_bound", "t_max", "t_min", "max_denoising_steps", "stall_steps", "stall_fall"}, True),
+        ({}, {"entropy_bound", "t_max", "max_denoising_steps"}, True),
     ):
         player.open(Recorded(run(), header=asked(12, **config)))
         assert {name for name, box in panel.boxes.items() if box.isVisible()} == names, config

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 
 import numpy as np
 import pytest
@@ -33,13 +32,13 @@ from app.player.player import NOTHING
 from app.state.run.canvas import CellState
 from app.state.run.replay import NOISE, Frame
 from app.system.i18n import use
-from engine import SKILLS, CanvasVerified, generate, load_model
+from engine import SKILLS, generate, load_model
 from engine.trace import Trace
 from tests.app.inspector.made_up import LENGTH, STEPS, Recorded, run
 from tests.app.inspector.test_boards import recorded
 from tests.app.inspector.test_decisions_and_formats import trace_of
 from tests.app.marked import Brackets, unmarked
-from tests.engine.task_runs import verified
+from tests.engine.task_runs import structured
 from tests.engine.traces import header
 
 THEMES = pytest.mark.parametrize("theme", [DARKROOM, PAPER], ids=lambda theme: theme.name)
@@ -260,20 +259,20 @@ def test_confidence_is_the_top_probability_or_from_the_entropy(page):
     assert heat("confidence", seen_at(page, 0)).words(0) == "Confidence: not known"
 
 
-def test_a_verified_block_has_its_causal_probabilities_in_layer_tip_and_history(page):
-    page.open_trace(trace_of(header(16, 50), verified()))
+def test_a_second_opinion_is_shown_in_layer_tip_and_history(page):
+    page.open_trace(trace_of(header(16, 50), structured()))
+    shares = np.linspace(0, 1, 16, dtype=np.float32)
+    shares[0] = np.nan
     page.player.select(9)
-    page.canvas.set_layer("causal")
-    shown = heat("causal", seen_at(page, 3))
-    wanted = next(event.probabilities for event in verified() if isinstance(event, CanvasVerified))
-    np.testing.assert_array_equal(shown.shares, 1 - wanted)
+    page.player.replay.opine({0: shares})
+    page.show_opinion()
+    assert page.player.frame.step == 3
+    shown = heat("causal", seen_at(page, 4))
+    np.testing.assert_array_equal(shown.shares[:14], 1 - shares[:14])
     assert (shown.low, shown.high) == ("100 %", "0 %")
-    assert f"Causal probability: {wanted[9]:.1%}" in page.canvas.view.cell_text(9)
+    assert "Causal probability: 60.0%" in page.canvas.view.cell_text(9)
     assert not any("Causal" in line for line in page.canvas.view.cell_text(0))
-    told = page.findChild(CellHistory).sentence.text()
-    assert re.search(r"Causal probability: [\d.]+ % at step 3, [\d.]+ % at step 5, [\d.]+ % at step 6\.", told), told
-    again = heat("causal", seen_at(page, 4))
-    assert np.flatnonzero(np.isnan(again.shares)).tolist() == [0, 4, 5, 9, 15]
+    assert "Causal probability: 60.0 %." in page.findChild(CellHistory).sentence.text()
     assert heat("causal", seen_at(page, 2)).words(3) == "Not read causally"
 
 

@@ -137,7 +137,6 @@ def test_what_only_a_canvas_allows_is_off_and_says_why(qtbot: QtBot, open_window
     why = "This server only sends text, so there is no canvas."
     assert [name for name, row in window.strip._rows.items() if not row.isHidden()] == [
         "sampling_temperature",
-        "sampling_top_k",
         "sampling_top_p",
         "max_new_tokens",
     ]

@@ -63,7 +63,7 @@ def names_beside(store: PresetStore) -> list[str]:
 def test_the_presets_that_come_along_fit_the_models_defaults() -> None:
     assert tuple(preset.id for preset in built_in()) == BUILT_IN_IDS
     for preset in built_in():
-        assert problem(preset, (), DEFAULTS) == ""
+        assert problem(preset, ()) == ""
         assert SettingsValues(dict(preset.overrides)).config(DEFAULTS)
     default, careful, quick = built_in()
     assert default.overrides == ()
@@ -72,11 +72,10 @@ def test_the_presets_that_come_along_fit_the_models_defaults() -> None:
 
 
 def test_what_is_wrong_with_a_preset_is_one_sentence() -> None:
-    assert problem(POET, ["Clerk"], DEFAULTS) == ""
-    assert problem(POET.replace(name="  "), (), DEFAULTS) == "The preset has no name. Write one."
-    assert "another preset called “Poet”" in problem(POET, [" POET "], DEFAULTS)
-    assert "Shorten it" in problem(POET.replace(name="x" * (LONGEST_NAME + 1)), (), DEFAULTS)
-    assert "Raise the first" in problem(POET.replace(overrides=(("t_max", 0.1),)), (), DEFAULTS)
+    assert problem(POET, ["Clerk"]) == ""
+    assert problem(POET.replace(name="  "), ()) == "The preset has no name. Write one."
+    assert "another preset called “Poet”" in problem(POET, [" POET "])
+    assert "Shorten it" in problem(POET.replace(name="x" * (LONGEST_NAME + 1)), ())
 
 
 def test_a_free_name_is_free_and_short_enough() -> None:
@@ -221,7 +220,7 @@ def test_what_is_too_long_is_cut_and_half_characters_are_replaced(store: PresetS
     store.path.write_text(json.dumps({"version": 1, "presets": entries}), encoding="utf-8")
     assert len(again(store).own) == MOST
     assert {len(preset.name) for preset in again(store).own} == {LONGEST_NAME}
-    assert "Shorten it" in problem(POET.replace(system_prompt="x" * 200_001), (), DEFAULTS)
+    assert "Shorten it" in problem(POET.replace(system_prompt="x" * 200_001), ())
     with pytest.raises(SafelightError, match="Shorten the longest"):
         store.write((POET.replace(system_prompt="x" * MOST_BYTES),))
     with pytest.raises(SafelightError, match="Delete one"):
@@ -269,7 +268,7 @@ def test_a_lock_that_another_window_holds_is_not_waited_for(store: PresetStore) 
 
 
 def test_drafts_take_in_what_another_window_has_done(store: PresetStore) -> None:
-    drafts, other = PresetDrafts(store, DEFAULTS), again(store)
+    drafts, other = PresetDrafts(store), again(store)
     drafts.change(POET.replace(name=""))  # not valid, hence not saved
     other.write((CLERK.replace(think=True), Preset("3", "Singer")))
     made = drafts.add(built_in()[0])
@@ -283,7 +282,7 @@ def test_drafts_take_in_what_another_window_has_done(store: PresetStore) -> None
 
 
 def test_only_what_is_valid_is_saved(store: PresetStore) -> None:
-    drafts = PresetDrafts(store, DEFAULTS)
+    drafts = PresetDrafts(store)
     drafts.change(POET.replace(name=""))
     drafts.change(CLERK.replace(name="Scribe"))
     drafts.save()
@@ -294,7 +293,7 @@ def test_only_what_is_valid_is_saved(store: PresetStore) -> None:
 
 
 def test_a_name_that_is_given_up_can_be_taken_at_once(store: PresetStore) -> None:
-    drafts = PresetDrafts(store, DEFAULTS)
+    drafts = PresetDrafts(store)
     drafts.change(POET.replace(name="Clerk"))
     drafts.save()
     assert "another preset" in drafts.problem(POET.id)
@@ -308,7 +307,7 @@ def test_a_name_that_is_given_up_can_be_taken_at_once(store: PresetStore) -> Non
 
 
 def test_deleted_presets_come_back_in_turn_at_their_places(store: PresetStore) -> None:
-    drafts = PresetDrafts(store, DEFAULTS)
+    drafts = PresetDrafts(store)
     drafts.delete(POET.id)
     drafts.delete(CLERK.id)
     assert again(store).own == ()
@@ -328,8 +327,8 @@ def test_a_preset_names_a_decoder(store: PresetStore) -> None:
     assert json.loads(store.path.read_text())["version"] == 2
 
 
-def test_a_preset_mixes_decoders(store: PresetStore) -> None:
-    mixed = DecodingChoice("", "autoregressive", "block_diffusion", rescue=True, verify=True)
+def test_a_preset_thinks_token_by_token(store: PresetStore) -> None:
+    mixed = DecodingChoice(token_thoughts=True)
     store.write((POET.replace(decoding=mixed), CLERK))
     assert json.loads(store.path.read_text())["version"] == 3
     assert (again(store).problem, again(store).own) == ("", store.own)
@@ -338,12 +337,10 @@ def test_a_preset_mixes_decoders(store: PresetStore) -> None:
 @pytest.mark.parametrize(
     ("chosen", "version"),
     [
-        (DecodingChoice(remasking="sequential"), 4),
-        (DecodingChoice(block_cache="dual"), 5),
-        (DecodingChoice(acceptance="margin"), 6),
+        (DecodingChoice(acceptance="confidence_threshold"), 6),
     ],
 )
-def test_a_preset_chooses_a_remasking_or_a_cache(store: PresetStore, chosen: DecodingChoice, version: int) -> None:
+def test_a_preset_chooses_a_rule(store: PresetStore, chosen: DecodingChoice, version: int) -> None:
     store.write((POET.replace(decoding=chosen), CLERK))
     assert json.loads(store.path.read_text())["version"] == version
     assert (again(store).problem, again(store).own) == ("", store.own)
@@ -354,7 +351,7 @@ def test_a_preset_has_a_text_with_gaps(store: PresetStore) -> None:
     store.write((letter, CLERK))
     assert json.loads(store.path.read_text())["version"] == 7
     assert (again(store).problem, again(store).own) == ("", (letter, CLERK))
-    too_long = problem(POET.replace(outline="x" * (LONGEST_OUTLINE + 1)), (), DEFAULTS)
+    too_long = problem(POET.replace(outline="x" * (LONGEST_OUTLINE + 1)), ())
     assert too_long.endswith(f"longer than {LONGEST_OUTLINE:,} characters. Shorten it.")
 
 
@@ -381,7 +378,7 @@ NOW = SettingsValues({"max_new_tokens": 64, "max_denoising_steps": 12}, decoding
 
 @pytest.fixture
 def editor(qtbot: QtBot, store: PresetStore) -> Iterator[PresetEditor]:
-    made = PresetEditor(store, NOW, DEFAULTS, POET.id)
+    made = PresetEditor(store, NOW, POET.id)
     qtbot.addWidget(made)
     with qtbot.waitExposed(made):
         made.show()
@@ -398,11 +395,9 @@ def test_the_editor_says_what_a_preset_sets(editor: PresetEditor) -> None:
     assert names(editor) == ["Default", "Careful", "Quick", "Poet", "Clerk"]
     assert editor.form.preset == POET
     assert editor.form.settings.text() == "Boldness 0.05 · Steps 96"
-    mixed = DecodingChoice("wedlm", "autoregressive", rescue=True, remasking="sequential")
+    mixed = DecodingChoice("wedlm", token_thoughts=True)
     editor.form.show_preset(CLERK.replace(decoding=mixed))
-    assert editor.form.settings.text() == (
-        "Decoding Wedlm · Decoding of thoughts Autoregressive · Remasking A fixed number from the left · Rescue blocks"
-    )
+    assert editor.form.settings.text() == "Decoding Wedlm · Think token by token"
     editor.form.show_preset(CLERK)
     assert editor.form.settings.text() == "The model's defaults."
 
@@ -424,14 +419,6 @@ def test_changes_are_saved_as_one_goes(qtbot: QtBot, editor: PresetEditor, store
     editor.accept()
     assert again(store).own == (Preset("1", "Bard", "Sing."), CLERK)
     assert not editor.isVisible()
-
-
-def test_values_that_contradict_each_other_are_not_saved(qtbot: QtBot, store: PresetStore) -> None:
-    editor = PresetEditor(store, SettingsValues({"t_max": 0.1}), DEFAULTS, POET.id)
-    qtbot.addWidget(editor)
-    assert not editor.new.isEnabled()
-    assert not editor.form.save_values.isEnabled()
-    assert "Raise the first" in editor.new.toolTip()
 
 
 def test_a_system_prompt_that_is_too_long_for_its_field_stays(editor: PresetEditor) -> None:

@@ -17,7 +17,6 @@ from app.race.lanes.editor import LaneEditor
 from app.race.lanes.facts import ModelFacts
 from app.race.lanes.lane_store import NAME, read_lanes, write_lanes
 from app.race.words import changes_words
-from app.settings.spec import REMASKING
 from app.state.race.lanes import LaneSpec
 from engine import BASE, MASKED, SIGHT, SKILLS, WEDLM
 from engine.catalog import TALK
@@ -69,18 +68,13 @@ def test_lanes_are_added_changed_removed_and_remembered(qtbot: QtBot, page: Race
     assert page.lanes.specs[2] == LaneSpec(SKILLS, "autoregressive", {"sampling_temperature": 0.5})
     assert chooser.note.text() == ""
     assert page.page.one.prompt.race.isEnabled()
-    editor.decoder.setCurrentIndex(0)
-    editor.decoder.activated.emit(0)
+    editor.decoding.decoder.setCurrentIndex(0)
     assert page.lanes.specs[2] == LaneSpec(SKILLS, "block_diffusion")  # that setting is not of this decoder
-    assert not editor.boxes["verify_rewrites"].isVisible()
-    thoughts = editor.mixed["thought_decoder"]
-    thoughts.setCurrentIndex(thoughts.findData("autoregressive"))
-    thoughts.activated.emit(thoughts.currentIndex())
-    editor.flags["verify"].click()
-    assert page.lanes.specs[2].changes == {"thought_decoder": "autoregressive", "verify": True}
-    assert editor.boxes["verify_rewrites"].isVisible()
-    assert bar.chips[2].text() == "3  Safelight Skills · Autoregressive, then Block diffusion"
-    assert bar.chips[2].toolTip() == "Decoding of thoughts: Autoregressive · Verify blocks"
+    rules = editor.decoding.acceptance
+    rules.setCurrentIndex(rules.findData("confidence_threshold"))
+    assert page.lanes.specs[2].changes == {"acceptance": "confidence_threshold"}
+    assert editor.boxes["accept_probability"].isVisible()
+    assert bar.chips[2].toolTip() == "Tokens to keep All likely ones, for good"
     editor.duplicate.click()
     assert not bar.add.isVisible()
     assert not editor.duplicate.isEnabled()
@@ -90,13 +84,13 @@ def test_lanes_are_added_changed_removed_and_remembered(qtbot: QtBot, page: Race
     assert editor.isVisible()
     editor.close_button.click()
     assert not bar.chips[0].isChecked()
-    page.lanes.change(2, replace(SHORT, changes={"thought_decoder": "autoregressive", "verify": True, "window": 4}))
+    page.lanes.change(2, replace(SHORT, changes={"token_thoughts": True, "max_denoising_steps": 4}))
     page.lanes.remember()
     again = opened(qtbot, open_context())
     assert again.lanes.specs == page.lanes.specs
 
 
-def test_a_lane_bounds_thoughts_and_chooses_a_remasking(qtbot: QtBot, tmp_path: Path) -> None:
+def test_a_lane_bounds_thoughts(qtbot: QtBot, tmp_path: Path) -> None:
     editor = LaneEditor()
     qtbot.addWidget(editor)
     editor.changed.connect(lambda lane: editor.show_lane(lane, [], [], facts, ""))
@@ -104,22 +98,15 @@ def test_a_lane_bounds_thoughts_and_chooses_a_remasking(qtbot: QtBot, tmp_path: 
     editor.changed.connect(found.append)
     facts = ModelFacts(("block_causal",))
     editor.show_lane(LaneSpec("sdar"), [], [], facts, "")
-    remasking = editor.chosen[REMASKING]
-    remasking.setCurrentIndex(3)
-    remasking.activated.emit(3)
     editor.ticks["thinking_tokens"].click()
-    lane = LaneSpec("sdar", "block_causal", {"remasking": "sequential", "thinking_tokens": 256})
+    lane = LaneSpec("sdar", "block_causal", {"thinking_tokens": 256})
     assert found[-1] == lane
-    assert editor.boxes["accept_probability"].parentWidget().isHidden()
-    assert changes_words(lane) == "Remasking: A fixed number from the left · Thinking: 256 tokens"
+    assert changes_words(lane) == "Thinking: 256 tokens"
     write_lanes(tmp_path, [lane, lane])
     assert read_lanes(tmp_path) == (lane, lane)
     editor.boxes["thinking_tokens"].stepDown()  # no bound, as without a tick
-    assert found[-1] == replace(lane, changes={"remasking": "sequential"})
+    assert found[-1] == replace(lane, changes={})
     assert not editor.ticks["thinking_tokens"].isChecked()
-    facts = ModelFacts(("autoregressive", "block_diffusion"))
-    editor.show_lane(LaneSpec("other"), [], [], facts, "")
-    assert remasking.parentWidget().isHidden()
 
 
 def test_a_new_lane_decodes_in_another_way_and_races_at_once(page: RaceController) -> None:
@@ -258,10 +245,10 @@ def test_lanes_that_cannot_be_read_are_left_alone(written: str, open_context: Op
     folder.mkdir(parents=True, exist_ok=True)
     (folder / NAME).write_text(written)
     assert read_lanes(folder) == ()
-    settings = '{"window": 4, "t_max": 99, "max_new_tokens": 1.5, "top_k": 3, "t_min": true, "rescue": 1}'
+    settings = '{"max_denoising_steps": 4, "t_max": 99, "max_new_tokens": 1.5, "top_k": 3, "t_min": true, "rescue": 1}'
     lane = f'{{"model": "a", "decoder": "No!", "adapter": [], "settings": {settings}}}'
     (folder / NAME).write_text(f'{{"lanes": [{lane}, {lane}]}}')
-    assert read_lanes(folder) == (LaneSpec("a", changes={"window": 4}),) * 2
+    assert read_lanes(folder) == (LaneSpec("a", changes={"max_denoising_steps": 4}),) * 2
 
 
 def test_lanes_are_shown_the_picture_and_it_is_shown_with_its_race(

@@ -12,17 +12,16 @@ from PySide6.QtWidgets import QApplication, QCheckBox, QComboBox, QLineEdit, QPu
 from pytestqt.qtbot import QtBot
 
 from app.settings import store
-from app.settings.decoders import OWN_DECODING, DecodingChoice, settings_of
+from app.settings.decoders import DecodingChoice, settings_of
 from app.settings.dialog import SettingsDialog
 from app.settings.preferences import ELSEWHERE, SECTIONS, Act, Preferences
-from app.settings.spec import ACCEPTANCE, REMASKING, SAMPLER
+from app.settings.spec import SAMPLER
 from app.settings.strip import SettingsStrip
 from app.settings.values import SettingsValues
 from app.system.folders import default_data_folder
 from app.window.appearance import Appearance
 from engine import GenerationConfig
 from engine.config import ACCEPTANCE as RULES
-from engine.config import REMASKING_OF
 from engine.decoding.generate import DECODERS
 
 T = TypeVar("T", bound=QWidget)
@@ -240,31 +239,18 @@ def test_the_strip_shows_what_the_chosen_decoder_goes_by(qtbot: QtBot, settings:
         *("Causal parallel (WeDLM)", "Autoregressive", "Block diffusion", "Of a newer engine")
     ]
     assert not strip.decoding.isHidden()
-    of_window = {"window", "entropy_threshold", "distance_penalty"}
-    assert shown() == of_window | {"sampling_temperature", "repetition_penalty", "max_new_tokens"}
-    strip.boxes["window"].setValue(4)
+    assert shown() == {"sampling_temperature", "max_new_tokens"}
     strip.decoding.decoder.setCurrentIndex(1)
-    assert shown() == {
-        "sampling_temperature",
-        "sampling_top_k",
-        "sampling_top_p",
-        "sampling_min_p",
-        "repetition_penalty",
-        "thinking_tokens",
-        "max_new_tokens",
-    }
+    assert shown() == {"sampling_temperature", "sampling_top_p", "thinking_tokens", "max_new_tokens"}
     assert strip.decoding.about_decoder.text().startswith("One token at a time")
     strip.boxes["sampling_temperature"].setValue(0.7)
     assert values.config(defaults) == defaults.replace(decoder="autoregressive", sampling_temperature=0.7)
     store.write_values(settings, values, False, keep_seed=False)
     read = store.read_values(settings, False)
-    assert (read.decoding, read.overrides) == (
-        DecodingChoice("autoregressive"),
-        {"sampling_temperature": 0.7, "window": 4},
-    )
+    assert (read.decoding, read.overrides) == (DecodingChoice("autoregressive"), {"sampling_temperature": 0.7})
     assert read.config(defaults) == defaults  # of a model that has it not
     strip.decoding.decoder.setCurrentIndex(0)
-    assert values.config(defaults) == defaults.replace(decoder="causal_parallel", sampling_temperature=0.7, window=4)
+    assert values.config(defaults) == defaults.replace(decoder="causal_parallel", sampling_temperature=0.7)
     strip.decoding.decoder.setCurrentIndex(3)
     assert shown() == {setting.name for setting in SAMPLER}
 
@@ -279,10 +265,10 @@ def test_the_strip_bounds_thoughts_where_the_decoder_can(qtbot: QtBot, settings:
     assert values.config(defaults) == defaults.replace(decoder="autoregressive", thinking_tokens=256)
     store.write_values(settings, values, False, keep_seed=False)
     assert store.read_values(settings, False).overrides == {"thinking_tokens": 256}
-    strip.decoding.answer_decoder.setCurrentIndex(1)  # block diffusion
+    strip.decoding.decoder.setCurrentIndex(1)  # block diffusion
     assert box.parentWidget().isHidden()
     assert values.config(defaults).thinking_tokens is None
-    strip.decoding.answer_decoder.setCurrentIndex(0)
+    strip.decoding.decoder.setCurrentIndex(0)
     box.stepDown()
     assert (box.text(), values.overrides) == ("No limit", {})
     store.write_values(settings, values, False, keep_seed=False)
@@ -299,13 +285,13 @@ def test_the_strip_offers_the_rules_of_acceptance_and_their_settings(qtbot: QtBo
     values, defaults = SettingsValues(decoders=("block_diffusion", "autoregressive")), GenerationConfig()
     strip = SettingsStrip(values)
     qtbot.addWidget(strip)
-    box, knobs = strip.decoding.chosen[ACCEPTANCE], ("entropy_bound", "accept_probability", "margin")
+    box, knobs = strip.decoding.acceptance, ("entropy_bound", "accept_probability")
     assert [box.itemData(place) for place in range(box.count())] == ["", *RULES]
     live = []
     for place in range(box.count()):
         box.setCurrentIndex(place)
         live.append([name for name in knobs if not strip.boxes[name].parentWidget().isHidden()])
-    assert live == [["entropy_bound"]] * 3 + [["accept_probability"], ["entropy_bound", "margin"]]
+    assert live == [["entropy_bound"]] * 3 + [["accept_probability"]]
     box.setCurrentIndex(box.findData("confidence_threshold"))
     strip.boxes["accept_probability"].setValue(0.7)
     assert values.config(defaults) == defaults.replace(acceptance="confidence_threshold", accept_probability=0.7)
@@ -314,36 +300,6 @@ def test_the_strip_offers_the_rules_of_acceptance_and_their_settings(qtbot: QtBo
     strip.decoding.decoder.setCurrentIndex(1)
     assert box.parentWidget().isHidden()
     assert values.config(defaults).acceptance == "entropy_bound"
-
-
-def test_the_strip_offers_the_ways_of_remasking_and_what_each_goes_by(qtbot: QtBot, settings: QSettings) -> None:
-    values, defaults = SettingsValues(decoders=("block_causal",)), GenerationConfig()
-    strip = SettingsStrip(values)
-    qtbot.addWidget(strip)
-    box, knobs = strip.decoding.chosen[REMASKING], ("accept_probability", "entropy_bound")
-    assert [box.itemData(place) for place in range(box.count())] == ["", *REMASKING_OF["block_causal"]]
-    assert not strip.decoding.isHidden()
-    live = []
-    for place in range(box.count()):
-        box.setCurrentIndex(place)
-        live.append([name for name in knobs if not strip.boxes[name].parentWidget().isHidden()])
-        assert not strip.boxes["max_denoising_steps"].parentWidget().isHidden()
-    assert live == [["accept_probability"], ["accept_probability"], [], [], ["entropy_bound"], []]
-    box.setCurrentIndex(box.findData("entropy_bounded"))
-    strip.boxes["entropy_bound"].setValue(0.3)
-    changes = {"decoder": "block_causal", "remasking": "entropy_bounded", "entropy_bound": 0.3}
-    assert values.config(defaults) == defaults.replace(**changes)
-    store.write_values(settings, values, False, keep_seed=False)
-    assert store.read_values(settings, False).decoding == values.decoding
-    values.decoders = ("masked_diffusion",)
-    strip.show_values(defaults)
-    assert strip.decoding.isHidden()
-    assert values.config(defaults) == defaults.replace(decoder="masked_diffusion")  # the choice waits for its model
-    strip.reset.click()
-    store.write_values(settings, values, False, keep_seed=False)
-    assert settings.value("sampler/remasking") is None
-    settings.setValue("sampler/remasking", "at random")
-    assert store.read_values(settings, False).decoding == OWN_DECODING
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
@@ -357,82 +313,59 @@ def test_the_strip_fits_its_drawer_whatever_the_decoder(qtbot: QtBot, decoder: s
     assert strip.decoding.minimumSizeHint().width() < 200
 
 
-def test_the_strip_mixes_decoders_where_the_model_has_both(qtbot: QtBot, settings: QSettings) -> None:
+def test_the_strip_lets_a_model_think_token_by_token(qtbot: QtBot, settings: QSettings) -> None:
     values, defaults = SettingsValues(decoders=("block_diffusion", "autoregressive")), GenerationConfig()
     strip = SettingsStrip(values)
     qtbot.addWidget(strip)
-    fields, drawing = (
-        strip.decoding,
-        {"sampling_temperature", "sampling_top_k", "sampling_top_p", "sampling_min_p", "repetition_penalty"},
-    )
-    denoising = settings_of("block_diffusion") | {"entropy_bound"}
+    flag, denoising = strip.decoding.token_thoughts, settings_of("block_diffusion") | {"entropy_bound"}
 
     def shown() -> set[str]:
         return {name for name, box in strip.boxes.items() if not box.parentWidget().isHidden()}
 
-    assert [fields.thought_decoder.itemText(place) for place in range(3)] == [
-        *("Same as Decoding", "Block diffusion", "Autoregressive")
-    ]
-    fields.thought_decoder.setCurrentIndex(2)
-    assert shown() == denoising | drawing
-    fields.thought_decoder.setCurrentIndex(0)
-    assert (values.decoding, shown()) == (OWN_DECODING, denoising)
-    fields.rescue.click()
-    assert shown() == denoising | drawing | {"rescue_probability"}
-    strip.boxes["rescue_probability"].setValue(0.3)
-    fields.answer_decoder.setCurrentIndex(2)
-    assert values.config(defaults) == defaults.replace(
-        answer_decoder="autoregressive", rescue=True, rescue_probability=0.3
-    )
-    store.write_values(settings, values, False, keep_seed=False)
-    read = store.read_values(settings, False)
-    assert (read.decoding, read.overrides) == (values.decoding, values.overrides)
-    fields.thought_decoder.setCurrentIndex(2)  # nothing is denoised any more
-    assert fields.rescue.parentWidget().isHidden()
-    assert shown() == drawing | {"thinking_tokens", "max_new_tokens"}
-    assert values.config(defaults).rescue is False
-    values.decoders = ("autoregressive",)
-    strip.show_values(defaults)
-    assert fields.isHidden()
-    assert values.config(defaults) == defaults.replace(decoder="autoregressive")  # the choice waits for its model
-    strip.reset.click()
-    assert values.decoding == OWN_DECODING
-    store.write_values(settings, values, False, keep_seed=False)
-    assert not [key for key in settings.allKeys() if "decoder" in key or "rescue" in key]
-
-
-def test_the_strip_verifies_blocks_that_are_denoised(qtbot: QtBot, settings: QSettings) -> None:
-    values, defaults = SettingsValues(decoders=("block_diffusion", "autoregressive")), GenerationConfig()
-    strip = SettingsStrip(values)
-    qtbot.addWidget(strip)
-    fields, boxes = strip.decoding, [strip.boxes[name] for name in ("verify_probability", "verify_rewrites")]
-    assert all(box.parentWidget().isHidden() for box in boxes)
-    fields.verify.click()
-    assert not any(box.parentWidget().isHidden() for box in boxes)
-    boxes[0].setValue(0.25)
-    boxes[1].setValue(3)
-    assert values.config(defaults) == defaults.replace(verify=True, verify_probability=0.25, verify_rewrites=3)
+    flag.click()
+    assert shown() == denoising | {"sampling_temperature", "sampling_top_p"}
+    assert values.config(defaults) == defaults.replace(token_thoughts=True)
     store.write_values(settings, values, False, keep_seed=False)
     assert store.read_values(settings, False).decoding == values.decoding
-    fields.decoder.setCurrentIndex(1)  # nothing is denoised any more
-    assert fields.verify.parentWidget().isHidden()
-    assert all(box.parentWidget().isHidden() for box in boxes)
+    strip.decoding.decoder.setCurrentIndex(1)  # nothing is denoised any more
+    assert flag.parentWidget().isHidden()
     assert values.config(defaults) == defaults.replace(decoder="autoregressive")
+    values.decoders = ("block_diffusion",)
+    strip.show_values(defaults)
+    assert values.config(defaults) == defaults  # the choice waits for its model
+    strip.reset.click()
+    store.write_values(settings, values, False, keep_seed=False)
+    assert not [key for key in settings.allKeys() if "decoder" in key or "thoughts" in key]
 
 
-def test_what_a_model_gains_nothing_from_is_not_offered(qtbot: QtBot) -> None:
+def test_how_thoughts_are_written_is_offered_to_models_that_think(qtbot: QtBot) -> None:
     values = SettingsValues(decoders=("block_diffusion", "autoregressive"))
     strip = SettingsStrip(values)
     qtbot.addWidget(strip)
-    fields = strip.decoding
-    rows = [box.parentWidget() for box in (fields.thought_decoder, fields.answer_decoder, fields.rescue, fields.verify)]
-    assert not any(row.isHidden() for row in rows)
-    strip.allow(frozenset(setting.name for setting in SAMPLER) - {"thinking_tokens"}, checks=False)
-    assert all(row.isHidden() for row in rows)
-    assert not fields.decoder.parentWidget().isHidden()
-    values.decoding = DecodingChoice(verify=True)  # by a preset
+    row = strip.decoding.token_thoughts.parentWidget()
+    assert not row.isHidden()
+    strip.allow(frozenset(setting.name for setting in SAMPLER) - {"thinking_tokens"})
+    assert row.isHidden()
+    values.decoding = DecodingChoice(token_thoughts=True)  # by a preset
     strip.refresh()
-    assert [row.isHidden() for row in rows] == [True, True, True, False]
+    assert not row.isHidden()
+
+
+@pytest.mark.parametrize(
+    ("stored", "read"),
+    [
+        ({"thought_decoder": "autoregressive"}, DecodingChoice(token_thoughts=True)),
+        ({"thought_decoder": "autoregressive", "answer_decoder": "autoregressive"}, DecodingChoice("autoregressive")),
+        ({"acceptance": "margin", "rescue": True, "decoder": "bidirectional"}, DecodingChoice("bidirectional")),
+    ],
+)
+def test_the_decoding_that_earlier_versions_stored_is_read(stored: dict[str, object], read: DecodingChoice) -> None:
+    assert DecodingChoice.read(stored) == read
+
+
+def test_a_temperature_below_that_of_the_end_lowers_both() -> None:
+    values, defaults = SettingsValues({"t_max": 0.2}), GenerationConfig()
+    assert values.config(defaults) == defaults.replace(t_max=0.2, t_min=0.2)
 
 
 def test_settings_that_most_need_come_first_and_nothing_stands_twice(qtbot: QtBot, opened: Opened) -> None:

@@ -398,16 +398,6 @@ def test_only_what_differs_is_kept() -> None:
     assert values.config(defaults) == defaults
 
 
-def test_temperatures_that_do_not_go_together_are_explained() -> None:
-    values, defaults = SettingsValues(), GenerationConfig()
-    values.set("t_min", 0.9, defaults)
-    assert "Raise the first or lower the second" in values.problem(defaults)
-    with pytest.raises(SafelightError, match="Raise the first"):
-        values.config(defaults)
-    values.reset()
-    assert values.problem(defaults) == ""
-
-
 def test_a_fixed_seed_counts_up_for_each_version() -> None:
     values = SettingsValues(seed=5)
     assert [values.next_seed(version) for version in range(3)] == [5, 6, 7]

@@ -13,10 +13,10 @@ from app.state.run.canvas import BlockState, CanvasState, CellState, PinnedRound
 from app.state.run.cell_history import history_of
 from app.state.run.replay import NOISE, Frame, Replay
 from app.state.run.settling import block_order
-from app.state.run.stats import RunFigures, RunStats
+from app.state.run.stats import RunStats
 from app.state.run.story import moment
-from engine import CanvasVerified, Event, PrefixPinned, SafelightError, SlotsRead, StepFinished, Trace, open_trace
-from tests.engine.task_runs import FORMAT, decided, decision_header, structured, verified
+from engine import Event, PrefixPinned, SafelightError, SlotsRead, StepFinished, Trace, open_trace
+from tests.engine.task_runs import FORMAT, decided, decision_header, structured
 from tests.engine.traces import header, write
 
 STRUCTURED = header(16, 50, output_format=FORMAT)
@@ -173,64 +173,25 @@ def test_figures_count_what_was_run(events: list[Event]) -> None:
     assert [block.committed for block in snapshots] == [True] * len(snapshots)
 
 
-# --- verified blocks -------------------------------------------------------------------------------------------------
-
-VERIFIED = header(16, 50)
+# --- runs of earlier versions ----------------------------------------------------------------------------------------
 
 
-def test_a_verified_block_is_shown_as_it_was_live_both_ways(tmp_path: Path) -> None:
-    events = list(verified())
-    state, seen = CanvasState(), []
-    for event in events:
-        state.fold(event)
-        if isinstance(event, CanvasVerified):
-            seen.pop()  # it is seen with its step
-        if state.current is not None:
-            block = state.current
-            seen.append((block.tokens(calm=True).tolist(), states(block), str(block.causal)))
-    for trace in (trace_of(events, VERIFIED), open_trace(write(tmp_path / "run.sltrace", events, VERIFIED))):
-        replay = Replay(trace)
-        assert replay.frames == [Frame(0, step) for step in range(NOISE, 7)]
-        for place in (*range(8), *reversed(range(8)), 3, 0, 7):
-            shown = replay.snapshot(place)
-            assert (shown.tokens(calm=True).tolist(), states(shown), str(shown.causal)) == seen[place], place
+@pytest.mark.parametrize(("name", "frames"), [("verified", 8), ("tried", 7), ("heads", 6)])
+def test_runs_with_events_that_are_gone_are_shown_without_them(name: str, frames: int) -> None:
+    replay = Replay(open_trace(Path(__file__).parents[2] / "fixtures" / "earlier_events" / f"{name}.sltrace"))
+    for place in range(len(replay.frames)):
+        assert replay.snapshot(place).length == 16
+    assert (len(replay.frames), replay.problem) == (frames, "")
 
 
-def test_a_reading_is_that_of_its_step_and_in_the_end_of_what_stands() -> None:
-    events = list(verified())
-    first, second, third = (event for event in events if isinstance(event, CanvasVerified))
-    record = Replay(trace_of(events, VERIFIED)).record(0)
-    causal = [snapshot.causal for snapshot in record.snapshots]
-    assert list(record.readings) == [2, 4, 5]
-    assert causal[0] is causal[1] is causal[2] is None
-    for place, event in ((3, first), (5, second), (6, third)):
-        np.testing.assert_array_equal(causal[place], event.probabilities)
-    np.testing.assert_array_equal(causal[4], np.where(first.doubtful, np.nan, first.probabilities))
-    np.testing.assert_array_equal(causal[7], second.probabilities)  # the last rewrite does not stand
-    assert np.isnan(record.snapshots[7].causal[[0, 15]]).all()
-    cell = record.snapshots[7].cell(9, calm=True)
-    assert cell.causal == pytest.approx(second.probabilities[9])
-    assert record.snapshots[7].cell(0, calm=True).causal is None
-    read = tuple((event.step, event.probabilities[9]) for event in (first, second, third))
-    assert history_of(record, 9).causal == read
-    assert history_of(record, 0).causal == ()
-
-
-def test_a_rewrite_makes_noise_of_what_is_doubtful_and_that_is_no_remelt() -> None:
-    events = list(verified())
-    record = Replay(trace_of(events, VERIFIED)).record(0)
-    doubtful = np.isin(np.arange(16), (4, 5, 9))
-    before, begun = record.snapshots[3], record.snapshots[4]
-    assert before.accepted_mask.all()
-    assert (record.accepted[2] & ~record.accepted[3]).any()
-    for step in (3, 5):
-        assert not record.remelted[step].any()
-        assert not record.snapshots[step + 1].remelted_mask.any()
-    assert (begun.tokens(calm=True)[~doubtful] == before.tokens(calm=True)[~doubtful]).all()
-    assert record.free.sum() == 15  # what a rewrite pins for its own steps was given by nobody
-    assert (
-        not CanvasState.from_events(events, rescue_after=3).blocks[0].is_rescued
-    )  # though it takes more steps than the cap
-    stats = RunStats.from_events(events)
-    assert stats.rewrites == (2, 1)
-    assert RunFigures.from_json(stats.figures.to_json()) == stats.figures
+def test_a_second_opinion_is_that_of_the_finished_text() -> None:
+    replay = Replay(open_trace(Path(__file__).parents[2] / "fixtures" / "earlier_events" / "tried.sltrace"))
+    shares = np.linspace(0, 1, 16, dtype=np.float32)
+    shares[15] = np.nan
+    assert replay.record(0).causal is None
+    replay.opine({0: shares})
+    record, last = replay.record(0), replay.snapshot(len(replay.frames) - 1)
+    assert record.causal is last.causal is shares
+    assert [one.causal for one in record.snapshots[:-1]] == [None] * 6
+    assert (last.cell(5, calm=True).causal, last.cell(15, calm=True).causal) == (pytest.approx(1 / 3), None)
+    assert (history_of(record, 5).causal, history_of(record, 15).causal) == (pytest.approx(1 / 3), None)

@@ -171,21 +171,6 @@ def test_spoiled_settings_are_left_out(open_window: Open, settings: QSettings) -
     assert window.appearance.choice == "system"
 
 
-def test_temperatures_that_do_not_go_together_block_sending(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window()
-    page = window.pages.chat().page
-    window.topbar.strip.setChecked(True)
-    window.strip.boxes["t_min"].setValue(2.0)
-    assert window.strip.problem.isVisible()
-    assert "Raise the first or lower the second" in window.strip.problem.text()
-    assert not page.composer.send.isEnabled()
-    ask(qtbot, window, "hello")
-    assert window.context.session.chat.turns == []
-    window.strip.boxes["t_max"].setValue(2.5)
-    assert not window.strip.problem.isVisible()
-    assert page.composer.send.isEnabled()
-
-
 def test_shortcuts(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     control = Qt.KeyboardModifier.ControlModifier

@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.context import CHAT, DECISIONS, INSPECTOR, LAB, MODELS, RACE, SERVER, SUDOKU
 from app.lab import examples
+from app.settings.decoders import DecodingChoice
 from app.window.main_window import MainWindow
 from app.window.model_list import MANAGE
 from app.window.pages import PAGES, PLACES
@@ -200,15 +201,17 @@ def test_the_figures_of_an_answer_stand_in_the_chat_only(qtbot: QtBot, open_wind
 def test_advanced_settings_stay_open(open_window: Open) -> None:
     window = open_window()
     window.topbar.strip.setChecked(True)
-    stability = window.strip.boxes["stability_threshold"]
-    assert window.strip.boxes["entropy_bound"].isVisible()
-    assert not stability.isVisible()
+    window.context.values.decoding = DecodingChoice(acceptance="confidence_threshold")
+    window.strip.refresh()
+    advanced = window.strip.boxes["accept_probability"]
+    assert window.strip.boxes["max_denoising_steps"].isVisible()
+    assert not advanced.isVisible()
     window.strip.advanced.click()
-    assert stability.isVisible()
+    assert advanced.isVisible()
     assert open_window().strip.advanced.isChecked()
     window.strip.advanced.click()
-    window.dialogs.sampler_asked.emit("stability_threshold")  # from the palette
-    assert window.focusWidget() is stability
+    window.dialogs.sampler_asked.emit("accept_probability")  # from the palette
+    assert window.focusWidget() is advanced
 
 
 def test_the_cards_wrap_and_show_what_was_recorded(open_window: Open) -> None:

@@ -184,7 +184,6 @@ def test_cancel_takes_effect_within_one_pass(made: Any) -> None:
 RUNS = [
     {"decoder": "autoregressive"},
     {"decoder": "autoregressive", "sampling_temperature": 1.0},
-    {"rescue": True, "rescue_probability": 0.004, "stability_threshold": 0},
     {},
 ]
 
@@ -232,8 +231,7 @@ def _read(model: Any, config: GenerationConfig) -> Any:
             "an infill needs the decoder block_diffusion",
         ),
         (_read, "a decision needs the decoder block_diffusion"),
-        (lambda m, c: generate(m, [1], c.replace(verify=True)), "verify needs the decoder block_diffusion"),
-        (lambda m, c: generate(m, [1], c.replace(rescue=True)), "rescue needs .*, and this run uses autoregress"),
+        (lambda m, c: generate(m, [1], c.replace(token_thoughts=True)), "thinking token by token needs a model with"),
         (lambda m, c: generate(m, [1], c.replace(pinned=((CANVAS, 1),))), "position 10 is outside the canvas"),
         (lambda m, c: generate(m, [1], c.replace(banned_tokens=(500,))), "banned_tokens has token id 500"),
         (lambda m, c: generate(m, [1], c.replace(allowed_tokens=(3,), banned_tokens=(3,))), "every token is banned"),

@@ -150,7 +150,7 @@ def test_which_decoder_holds_an_answer(asked: dict[str, str], decoders: tuple[st
     ("asked", "decoders", "message"),
     [
         ({"decoder": "causal_parallel"}, ("causal_parallel", "autoregressive"), "autoregressive, and this run uses"),
-        ({"thought_decoder": "autoregressive"}, ("block_diffusion", "autoregressive"), "block_diffusion or autoreg"),
+        ({"token_thoughts": True}, ("block_diffusion", "autoregressive"), "block_diffusion or autoreg"),
         ({}, ("masked_diffusion",), "this model cannot follow a format; describe it in the prompt"),
     ],
 )

@@ -88,7 +88,7 @@ def test_a_cut_within_an_image_goes_back_to_its_beginning(model: DiffusionGemma)
 
 def test_every_way_of_decoding_reads_the_images(model: DiffusionGemma) -> None:
     given, other = prompt(), prompt(first="e")
-    for changes in ({"decoder": "autoregressive"}, {"verify": True}, {"rescue": True}):
+    for changes in ({"decoder": "autoregressive"}, {"token_thoughts": True}):
         cache = model.new_cache()
         used, text = run(model, given, cache, **changes)
         assert used == 0

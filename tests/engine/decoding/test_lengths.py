@@ -1,10 +1,7 @@
-"""Runs whose canvases differ in length, by each stepper: a last canvas that fits what is left, and heads that are
-committed before the rest of their canvas.
-"""
+"""Runs whose canvases differ in length, by each stepper: a last canvas that fits what is left."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,7 +40,6 @@ CONFIG = GenerationConfig(
     max_new_tokens=MOST, max_denoising_steps=6, entropy_bound=6.0, confidence_threshold=0.0, eos_token_ids=()
 )
 FITTING = CONFIG.replace(smallest_canvas=3)
-HEADS = CONFIG.replace(max_new_tokens=4 * CANVAS, head_steps=1, head_probability=0.0)
 
 
 def sharp() -> DiffusionGemma:
@@ -63,7 +59,7 @@ NAMES = ["plain", pytest.param("program", marks=pytest.mark.slow), "program asid
 
 def rows_of(events: list[Event]) -> tuple[list[Any], list[int]]:
     ends = told(events, CanvasCommitted)
-    return [end.row for end in ends], [end.steps for end in ends]
+    return [end.tokens for end in ends], [end.steps for end in ends]
 
 
 def assert_held(subject: Any, cache: Any, text: torch.Tensor) -> None:
@@ -137,73 +133,10 @@ def test_spans_of_blocks_that_differ_in_length_are_written_anew(name: str) -> No
     assert len(measured.kl) == 6
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("probability", [0.0, 1e-4])
-def test_heads_become_text_and_the_rest_goes_on(name: str, probability: float) -> None:
-    subject, seen = MODELS[name](), set[str]()
-    for seed in range(2):
-        cache, config = subject.new_cache(), HEADS.replace(head_probability=probability)
-        found = list(generate(subject, PROMPT, config, seed, cache=cache))
-        ends, starts = told(found, CanvasCommitted), told(found, CanvasStarted)
-        text, before = PROMPT, None
-        for end, start in zip(ends, starts, strict=True):
-            steps = [step for step in told(found, StepFinished) if step.block_index == end.block_index]
-            assert end.steps == len(steps)
-            if before is not None:
-                rest = before[0].next_canvas[before[1] :]
-                assert start.canvas[: len(rest)].tolist() == rest.tolist()
-            before = (steps[-1], end.text_length) if end.reason == "head" else None
-            head = end.row
-            assert head.tolist() == steps[-1].argmax_canvas[: len(head)].tolist()
-            if end.reason == "head":
-                seen |= {"whole" if len(head) == CANVAS else "part"}
-                assert (len(head) >= CANVAS // 4, end.tokens[len(head) :].any()) == (True, False)
-            if end.reason == "head" and len(steps) > 1:
-                assert steps[-2].argmax_canvas[: len(head)].tolist() == head.tolist()
-            if end.reason == "head" and probability:
-                logits = sharp().decode(torch.cat([text, torch.from_numpy(head).long()]), sharp().new_cache(), 0)
-                shares = logits[len(text) - 1 : -1].softmax(-1).gather(1, torch.from_numpy(head).long()[:, None])
-                assert float(shares.min()) >= 0.99 * probability
-            seen |= {end.reason}
-            text = torch.cat([text, torch.from_numpy(head).long()])
-        last = found[-1]
-        assert isinstance(last, GenerationFinished)
-        assert last.tokens.tolist() == text[len(PROMPT) :].tolist()
-        assert (last.reason, last.steps) == ("length", sum(end.steps for end in ends))
-        assert 4 * CANVAS <= len(last.tokens) < 5 * CANVAS
-        held = len(text) - (0 if ends[-1].reason == "head" else CANVAS)
-        assert_held(subject, cache, text[:held])
-    assert seen >= {"head", "part", "step_cap"}
-
-
-def test_no_head_leaves_less_room_than_a_canvas() -> None:
+def test_a_run_with_a_short_last_canvas_is_stored(tmp_path: Path) -> None:
     subject = sharp()
-    most = subject.config.max_position_embeddings
-    prompt = tokens(most - 2 * CANVAS - 3)
-    found = list(generate(subject, prompt, HEADS, 1))
-    assert sum(len(row) for row in rows_of(found)[0]) <= 2 * CANVAS
-    assert found[-1].reason == "length"  # type: ignore[union-attr]
-
-
-def test_a_run_with_heads_is_cancelled_stored_and_infilled_but_not_forked(tmp_path: Path) -> None:
-    flag, seen, subject = threading.Event(), list[Event](), sharp()
-    for event in generate(subject, PROMPT, HEADS, 0, flag):
-        seen.append(event)
-        if told(seen, CanvasCommitted) and isinstance(event, StepFinished):
-            flag.set()
-    last = seen[-1]
-    assert isinstance(last, GenerationFinished)
-    assert (last.reason, last.blocks) == ("cancelled", 1)
-
-    found = list(generate(subject, PROMPT, HEADS.replace(top_k=3), 0))
-    rows, _ = rows_of(found)
-    written = list(rewrite_marked(subject, PROMPT, HEADS, 6, rows, (Mark(1, 0, 1),)))
-    assert len(told(written, CanvasCommitted)[0].tokens) == len(rows[1])
-    with pytest.raises(SafelightError, match="a run with heads cannot be forked"):
-        list(fork(subject, PROMPT, HEADS, 0, [], [], ()))
-
     fitting = list(generate(subject, PROMPT, FITTING, 0))
-    for name, events, config in (("heads", found, HEADS), ("fitting", fitting, FITTING)):
+    for name, events, config in (("fitting", fitting, FITTING),):
         model = ModelIdentity("tiny", canvas_length=CANVAS, vocab_size=VOCABULARY)
         trace = Trace(header=TraceHeader(model, "say", config, 0))
         for event in events:

@@ -1,4 +1,4 @@
-"""Runs that change their decoder between blocks, and blocks that are rescued. Oracles: ``test_autoregressive``."""
+"""Runs that think token by token and answer by block diffusion. Oracles: ``test_autoregressive``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import random
 import threading
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -48,19 +47,19 @@ def holds(model: DiffusionGemma, cache: KVCache, text: list[int]) -> bool:
 
 @pytest.mark.parametrize("made", [network, lambda: ByProgram(network())], ids=["plain", "program"])
 def test_without_autoregressive_blocks_a_run_is_block_diffusion_bit_for_bit(made: Any) -> None:
-    config = CONFIG.replace(confidence_threshold=9.0, stability_threshold=0, rescue=True)  # all converge at once
+    config = CONFIG.replace(confidence_threshold=9.0, stability_threshold=0)  # all converge at once
     prompt, found = tokens(9), []
     for decode in (block_diffusion, mixed):
         model = made()
         cache = model.new_cache()
-        more: Any = {} if decode is block_diffusion else {"decoders": BOTH[:1] * 2, "thoughts": ThoughtTokens()}
+        more: Any = {} if decode is block_diffusion else {"thoughts": ThoughtTokens()}
         events = list(perform_all(model, decode(Run(model, prompt, config, 3, None, cache), **more)))
         found.append((facts(events), cache.length, model.denoise(tokens(CANVAS), cache).tolist()))
     assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("made", [None, ByProgram], ids=["plain", "program"])
-def test_thoughts_and_answers_have_decoders_of_their_own(model: DiffusionGemma, made: Any) -> None:
+def test_thoughts_are_written_token_by_token_and_answers_denoised(model: DiffusionGemma, made: Any) -> None:
     """Each block has the one that the last tag before it asks for, and continues the text before it."""
     subject, rng, seen = made(model) if made else model, random.Random(5), set()
     for number in range(8 if made is None else 2):
@@ -71,13 +70,10 @@ def test_thoughts_and_answers_have_decoders_of_their_own(model: DiffusionGemma, 
         prompt = [token for token in tokens(rng.randint(1, 12), number).tolist() if token != marks[23]] or [marks[0]]
         if asks := rng.random() < 0.5:
             prompt.insert(0, marks[23])
-        order = BOTH if rng.random() < 0.5 else BOTH[::-1]
         config = CONFIG.replace(max_new_tokens=4 * LENGTH - rng.randint(0, 5), eos_token_ids=(3,), top_k=number % 2)
         cache = model.new_cache()
         events = list(
-            perform_all(
-                subject, mixed(Run(subject, torch.tensor(prompt), config, number, None, cache), order, thoughts)
-            )
+            perform_all(subject, mixed(Run(subject, torch.tensor(prompt), config, number, None, cache), thoughts))
         )
         last = events[-1]
         assert isinstance(last, GenerationFinished)
@@ -89,7 +85,7 @@ def test_thoughts_and_answers_have_decoders_of_their_own(model: DiffusionGemma, 
         for block, (start, end) in enumerate(
             zip(told(events, CanvasStarted), told(events, CanvasCommitted), strict=True)
         ):
-            name = order[not in_thought]
+            name = BOTH[in_thought]
             assert (start.filler is None) == (name == "block_diffusion")
             own = end.tokens[: end.text_length].tolist()
             assert own == text[block * LENGTH : (block + 1) * LENGTH]
@@ -106,82 +102,6 @@ def test_thoughts_and_answers_have_decoders_of_their_own(model: DiffusionGemma, 
             assert holds(model, cache, prompt + text)
             assert cache.length >= len(prompt + text) - LENGTH
     assert len(seen) == (4 if made is None else len(seen))
-
-
-def kept_by_rule(
-    model: DiffusionGemma,
-    before: list[int],
-    steps: list[StepFinished],
-    config: GenerationConfig,
-    pinned: dict[int, int],
-) -> int:
-    """How long the prefix is that a rescue keeps, from the steps of a block up to its cap."""
-    draft = steps[-1].argmax_canvas.tolist()
-    shares = oracle(model, before + draft)[len(before) - 1 : -1].softmax(-1)
-    for place, token in enumerate(draft):
-        recent = [int(step.argmax_canvas[place]) for step in steps[-1 - config.stability_threshold :]]
-        is_stable = len(recent) > config.stability_threshold and set(recent) == {token}
-        if place not in pinned and not (is_stable and float(shares[place, token]) >= config.rescue_probability):
-            return place
-        if token in config.eos_token_ids:
-            return place + 1
-    return len(draft)
-
-
-@pytest.mark.parametrize("made", [None, ByProgram], ids=["plain", "program"])
-def test_a_rescued_block_keeps_what_the_rule_says(model: DiffusionGemma, made: Any) -> None:
-    subject, rng, found, rescued = made(model) if made else model, random.Random(2), set(), 0
-    for number in range(10 if made is None else 2):
-        config = CONFIG.replace(
-            max_new_tokens=2 * LENGTH,
-            rescue=True,
-            rescue_probability=rng.choice((0.0, 0.003, 0.006, 0.01)),
-            stability_threshold=rng.choice((0, 0, 1)),
-            eos_token_ids=tuple(range(5)) if rng.random() < 0.4 else (),
-            pinned=tuple((at, 30 + at) for at in rng.sample(range(LENGTH), 3)) if rng.random() < 0.4 else (),
-            top_k=number % 2 * 3,
-        )
-        prompt, cache = tokens(rng.randint(1, 12), number).tolist(), model.new_cache()
-        events = list(generate(subject, prompt, config, number, cache=cache))
-        last, text = events[-1], list[int]()
-        assert isinstance(last, GenerationFinished)
-        for block, end in enumerate(told(events, CanvasCommitted)):
-            pinned = dict(config.pinned) if block == 0 else {}
-            steps = [step for step in told(events, StepFinished) if step.block_index == block]
-            assert [step.step for step in steps] == list(range(end.steps))
-            assert end.reason == "step_cap"
-            diffused, written = steps[: config.max_denoising_steps], steps[config.max_denoising_steps :]
-            kept = kept_by_rule(model, prompt + text, diffused, config, pinned)
-            draft = diffused[-1].argmax_canvas
-            has_ended = kept > 0 and int(draft[kept - 1]) in config.eos_token_ids
-            found.add((kept == 0, kept == LENGTH, has_ended))
-            count, own = kept, draft[:kept].tolist()
-            logits = oracle(model, prompt + text + written[-1].next_canvas.tolist())[len(prompt + text) - 1 :]
-            for step in written:
-                if count < LENGTH and not has_ended:  # one token is drawn, and pinned ones follow
-                    own.append(int(step.candidates[count]))
-                    assert likeliest(logits[count], own[-1], config)
-                    has_ended, count = own[-1] in config.eos_token_ids, count + 1
-                    while count < LENGTH and count in pinned and not has_ended:
-                        own.append(pinned[count])
-                        count += 1
-                accepted = [place < count or place in pinned for place in range(LENGTH)]
-                assert step.accepted_mask.tolist() == accepted
-                assert step.next_canvas[:count].tolist() == own
-                free = np.flatnonzero(~step.accepted_mask)
-                for shown in (step.next_canvas, step.argmax_canvas, step.candidates):
-                    assert shown[free].tolist() == draft[free].tolist()
-                assert step.entropy[free].tolist() == diffused[-1].entropy[free].tolist()
-                if step.top_tokens is not None:
-                    assert step.top_tokens[free].tolist() == diffused[-1].top_tokens[free].tolist()  # type: ignore[index]
-            assert end.text_length == len(own) - has_ended
-            assert end.tokens[: len(own)].tolist() == own
-            text += own[: end.text_length]
-            rescued += 1
-        assert (last.tokens.tolist(), last.steps) == (text, len(told(events, StepFinished)))
-        assert made or holds(model, cache, [*prompt, *text, *(own[-1:] if has_ended else [])])
-    assert rescued > 3
-    assert made or found >= {(True, False, False), (False, True, False), (False, False, True), (False, False, False)}
 
 
 class Tags:
@@ -217,21 +137,23 @@ def test_thoughts_are_found_by_their_tags(prompt: list[int], text: list[int], is
 @pytest.mark.parametrize("after", [2, 3, 4, 6])
 def test_cancel_takes_effect_within_one_pass(model: DiffusionGemma, after: int) -> None:
     flag, seen = threading.Event(), list[Event]()
-    for event in generate(model, tokens(7), CONFIG.replace(rescue=True), 0, flag):
+    for event in generate(model, tokens(7), CONFIG.replace(token_thoughts=True), 0, flag):
         seen.append(event)
         if len(told(seen, StepFinished)) == after:
             flag.set()
     last = seen[-1]
     assert isinstance(last, GenerationFinished)
-    assert (last.reason, last.steps, last.blocks, len(last.tokens)) == ("cancelled", after, 0, 0)
+    assert (last.reason, last.steps, last.blocks) == ("cancelled", after, after // CONFIG.max_denoising_steps)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"thought_decoder": "serial"}, "unknown decoder 'serial'"),
-        ({"rescue": True, "canvas_length": 522}, "rescue takes canvases of at most 521 tokens, not 522"),
-        ({"rescue": True, "pinned": ((6, 1),)}, "position 6 is outside the canvas"),
+        (
+            {"token_thoughts": True, "decoder": "autoregressive"},
+            "thinking token by token needs a model with block_diffusion",
+        ),
+        ({"token_thoughts": True, "pinned": ((6, 1),)}, "position 6 is outside the canvas"),
     ],
 )
 def test_bad_calls(model: DiffusionGemma, changes: dict[str, Any], message: str) -> None:
@@ -240,7 +162,5 @@ def test_bad_calls(model: DiffusionGemma, changes: dict[str, Any], message: str)
 
 
 def test_what_forks_do_not_do(model: DiffusionGemma) -> None:
-    with pytest.raises(SafelightError, match="a run with rescued blocks cannot be forked"):
-        list(fork(model, [1], CONFIG.replace(rescue=True), 0, [], [], []))
     with pytest.raises(SafelightError, match="a fork needs the decoder block_diffusion"):
-        list(fork(model, [1], CONFIG.replace(answer_decoder="autoregressive"), 0, [], [], []))
+        list(fork(model, [1], CONFIG.replace(token_thoughts=True), 0, [], [], []))

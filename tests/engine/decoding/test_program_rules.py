@@ -18,7 +18,6 @@ from engine.decoding.acceptance import Accepted, OfLogits, rule_of
 from engine.decoding.device_stepper import DeviceStepper, stepper_for
 from engine.decoding.performing import complete
 from engine.decoding.plain_stepper import PlainStepper, Step
-from engine.decoding.prefill import commit
 from engine.decoding.run import Run
 from engine.decoding.sampler import Edits, Sampler
 from engine.decoding.step_program import NOISE, StepProgram
@@ -44,13 +43,12 @@ def _program_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps of a sampler draw as the program of its seed; its generator is left to first canvases."""
     streams: dict[torch.Generator, Streams] = {}
 
-    def step(self: Sampler, logits: Tensor, canvas: Tensor, kept: Tensor, step: int) -> tuple[OfLogits, Accepted, Any]:
+    def step(self: Sampler, logits: Tensor, canvas: Tensor, kept: Tensor) -> tuple[OfLogits, Accepted, Any]:
         seed = self.generator.initial_seed()
         own = streams.setdefault(self.generator, Streams(torch.Generator().manual_seed(seed ^ NOISE)))
-        found = OfLogits(logits, draw_tokens(logits, seed, own.taken), self.config.temperature(step))
+        found = OfLogits(logits, draw_tokens(logits, seed, own.taken))
         own.taken += 1
-        progress = torch.tensor((step + 1) / self.config.max_denoising_steps)
-        accepted = rule_of(self.config)(found, canvas, kept, progress)
+        accepted = rule_of(self.config)(found, canvas, kept)
         choices = self.vocab_size if self.allowed is None else self.allowed
         noise = sampling.uniform_tokens((self.length,), choices, own.noise)
         return found, accepted, sampling.renoise(accepted.candidates, accepted.mask, noise)
@@ -79,14 +77,9 @@ class Pair:
         sampler = Sampler.from_settings(self.network.config, self.config, CPU, self.seed)
         return DeviceStepper(self.model, cache, sampler) if is_program else PlainStepper(torch.float32, cache, sampler)
 
-    def begin(self, block: int, before: Step | None = None, head: int | None = None) -> None:
-        """Starts a canvas; with ``head`` only so many tokens of the one before are text, and its rest goes on."""
+    def begin(self, block: int) -> None:
         for stepper in (self.device, self.plain):
-            canvas = stepper.sampler.first_canvas(block)
-            if before is not None and head is not None:
-                complete(self.model, commit(torch.from_numpy(before.argmax[:head]).long(), stepper.cache))
-                canvas[: CANVAS - head] = stepper.canvas[head:]
-            complete(self.model, stepper.begin(block, canvas, head))
+            complete(self.model, stepper.begin(block, stepper.sampler.first_canvas(block)))
 
     def change(self, config: GenerationConfig, block: int, edits: Edits, mixed: Shares) -> None:
         for stepper in (self.device, self.plain):
@@ -115,9 +108,6 @@ def settings(choose: random.Random, acceptance: str) -> GenerationConfig:
         max_denoising_steps=choose.randint(1, 6),
         entropy_bound=choose.choice([0.1, 1.0, 8.0]),
         accept_probability=choose.choice([0.05, 0.3, 0.9]),
-        margin=choose.choice([0.2, 2.0, 20.0]),
-        fixes_kept=choose.random() < 0.4,
-        soft_tokens=choose.choice([0, 0, 1, 3]),
         stability_threshold=choose.randrange(3),
         confidence_threshold=choose.choice([0.0, 0.5, 3.0]),
         pinned=tuple(
@@ -133,9 +123,8 @@ def taken(seed: int, acceptance: str) -> set[str]:
     network, seen = tame(), set[str]()
     network.norm.weight.mul_(choose.choice([1.0, 6.0, 40.0]))
     pair = Pair(network, settings(choose, acceptance), seed)
-    step, head = None, None
     for block in range(2):
-        pair.begin(block, step, head)
+        pair.begin(block)
         changes = [index > 0 and choose.random() < 0.2 for index in range(6)]
         for index in range(6):
             if changes[index]:
@@ -152,10 +141,7 @@ def taken(seed: int, acceptance: str) -> set[str]:
                 break
         seen.add("converged" if step.converged else "step cap")
         seen |= {"kept"} if bool(pair.device.program.kept.any()) else set()
-        head = choose.randint(1, CANVAS) if block == 0 and choose.random() < 0.4 else None
-        seen |= set() if head is None else {"head"}
-        if head is None:
-            pair.finish(step)
+        pair.finish(step)
     return seen
 
 
@@ -168,7 +154,7 @@ def taken(seed: int, acceptance: str) -> set[str]:
 def test_the_program_agrees_with_the_plain_path(acceptance: str, seeds: range) -> None:
     """With pins, bans, edits, shares and other settings between the steps, of the rule too."""
     seen = set[str]().union(*(taken(seed, acceptance) for seed in seeds))
-    assert seen == {"changed", "converged", "step cap", "kept", "head"}
+    assert seen == {"changed", "converged", "step cap", "kept"}
 
 
 @pytest.mark.usefixtures("_program_draws")
@@ -208,26 +194,25 @@ def test_steps_undone_leave_kept_places() -> None:
 
 
 @torch.inference_mode()
-def test_a_graph_serves_all_rules_but_those_that_need_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graph_serves_all_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     captured: list[bool] = []
 
     class Graph:
-        def __init__(self, program: StepProgram, gaps: bool) -> None:
-            self.program, self.gaps = program, gaps
+        def __init__(self, program: StepProgram) -> None:
+            self.program = program
 
         def replay(self) -> None:
-            assert self.program.gaps == self.gaps
             self.program.run_step()
 
-    def capture(program: StepProgram, _commits: bool) -> Graph:
-        captured.append(program.gaps)
+    def capture(program: StepProgram, commits: bool) -> Graph:
+        captured.append(commits)
         program.run_step()
-        return Graph(program, program.gaps)
+        return Graph(program)
 
     monkeypatch.setattr(StepProgram, "_capture", capture)
     program, _cache = program_on(tame(), tokens(7))
     program.captures = True
-    for acceptance in (*ACCEPTANCE, "margin", "entropy_bound"):
+    for acceptance in (*ACCEPTANCE, "entropy_bound"):
         program.begin(tokens(CANVAS), None, CONFIG.replace(acceptance=acceptance))
         program.launch(0)
-    assert captured == [False, True, False]
+    assert captured == [False]

@@ -57,7 +57,7 @@ def told(program: StepProgram, script: str) -> list[bool]:
         argmax, entropy = argmax_of(letter), entropy_of(letter)
         nothing = torch.zeros(1, dtype=torch.int32)
         soft = torch.zeros_like(program.soft)
-        program.settle(VocabularyResult(argmax, argmax, entropy, entropy, entropy, entropy, soft, nothing))
+        program.settle(VocabularyResult(argmax, argmax, entropy, entropy, entropy, soft, nothing))
         found.append(bool(program.flags[0]))
     return found
 

@@ -22,9 +22,9 @@ def is_quick(build: Build) -> bool:
     if build.part == "w4a4" or "int8" in build.name or build.name == "quantize":
         return False
     if build.capability == 89:
-        heads = ("score", "score gaps", "score several runs gaps")
+        heads = ("score",)
         return build.name not in (*heads, "linear4 int4-g32", "attention sliding text", "attention full text")
-    server = ("attention sliding", "attention full", "linear4 int4-g32", "score several runs gaps")
+    server = ("attention sliding", "attention full", "linear4 int4-g32", "score several runs")
     return build.name in {90: server, 120: ("attention full text", "score")}[build.capability]
 
 
@@ -53,8 +53,7 @@ def test_budgets_are_what_they_were_set_for(capability: int) -> None:
         assert budgets[name].loads_in_flight > 0 or (name, capability) == ("attention full", 90)
     assert budgets["attention full"].products == (34 if capability == 90 else 96)
     assert budgets["attention sliding"].products == (18 if capability == 90 else 64)
-    gapped = {"score several runs gaps"} if capability == 90 else set()
-    assert {name for name, budget in budgets.items() if budget.spill_bytes} <= {"embed", "score int8"} | gapped
+    assert {name for name, budget in budgets.items() if budget.spill_bytes} <= {"embed", "score int8"}
     for name in ("linear_int8 out", "linear_int8 gated", "score int8"):
         budget = budgets[name]
         assert (budget.matrix_units, budget.spill_bytes <= (80 if name == "score int8" else 0)) == ("I", True)

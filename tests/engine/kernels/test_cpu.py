@@ -155,7 +155,7 @@ def test_many_queries_and_fp32_are_left_to_torch() -> None:
         assert torch.equal(attend(queries, keys, values, None), expected)
 
 
-@pytest.mark.parametrize("case", ["plain", "banned", "pinned", "several runs", "one fed back", "five fed back"])
+@pytest.mark.parametrize("case", ["plain", "banned", "pinned", "several runs"])
 @pytest.mark.parametrize("dtype", BOUNDS)
 def test_the_vocabulary_by_pieces_is_the_whole(dtype: torch.dtype, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four pieces, the last one short; one of them may be banned altogether, at the beginning or behind it."""
@@ -175,8 +175,6 @@ def test_the_vocabulary_by_pieces_is_the_whole(dtype: torch.dtype, case: str, mo
         "embed_scale": 8.0,
         "forbidden": forbidden,
         "pinned": pinned,
-        "gaps": True,
-        "soft_tokens": {"one fed back": 1, "five fed back": 5}.get(case, 0),
     }
     if case == "several runs":
         places = torch.arange(17) % 9
@@ -185,13 +183,11 @@ def test_the_vocabulary_by_pieces_is_the_whole(dtype: torch.dtype, case: str, mo
     found = cpu_vocabulary.vocabulary_stage(hidden, table, **settings)
     expected = reference_step.vocabulary_stage(hidden, table, **settings)
     assert found.soft.dtype == dtype
-    if dtype == torch.float32 or not settings["soft_tokens"]:  # in bf16 others may be among the likeliest
-        assert relative(found.soft, expected.soft.float()) < max(1e-5, 2 * BOUNDS[dtype])
+    assert relative(found.soft, expected.soft.float()) < max(1e-5, 2 * BOUNDS[dtype])
     atol = 1e-4 if dtype == torch.float32 else 0.1  # in bf16 a logit is rounded, as the plain path does
     torch.testing.assert_close(found.entropy, expected.entropy, atol=atol, rtol=0)
     torch.testing.assert_close(found.logsumexp, expected.logsumexp, atol=atol, rtol=0)
     torch.testing.assert_close(found.probability, expected.probability, atol=atol, rtol=0)
-    torch.testing.assert_close(found.gap, expected.gap, atol=atol, rtol=0)
     assert int(found.nonfinite) == int(expected.nonfinite) == 0
     if dtype == torch.float32:
         assert torch.equal(found.argmax, expected.argmax)

@@ -78,7 +78,7 @@ def program_on(made: DiffusionGemma, seed: int = 3, commits: bool = True) -> tup
     made.prefill(tokens(27 + seed), cache)
     program = StepProgram(made, cache, CANVAS)
     program.seed(seed)
-    config = GenerationConfig(acceptance="margin" if commits else "confidence_threshold")
+    config = GenerationConfig(acceptance="entropy_bound_kept" if commits else "confidence_threshold")
     program.begin(tokens(CANVAS, seed=1), None, config, tokens(CANVAS, seed=2) if commits else None)
     return program, cache
 

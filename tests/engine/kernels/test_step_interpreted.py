@@ -131,7 +131,7 @@ def test_a_step_s_end(count: int, bound: float, same: bool) -> None:
     if not same:
         previous[count // 2] += 1
     nonfinite = torch.tensor([1], dtype=torch.int32)
-    found = VocabularyResult(argmax, candidate, entropy, entropy, entropy, entropy, entropy, nonfinite)
+    found = VocabularyResult(argmax, candidate, entropy, entropy, entropy, entropy, nonfinite)
     pinned = torch.full((count,), -1, dtype=torch.int32)
     left = Buffers(
         tokens=torch.zeros(4, count, dtype=torch.long),
@@ -145,7 +145,7 @@ def test_a_step_s_end(count: int, bound: float, same: bool) -> None:
         draw=torch.tensor([11, 30]),
     )
     mean = float(entropy.mean())
-    settle(found, tokens, pinned, torch.tensor([8.0, bound, 3.0, mean + 1e-3, 0.0, 0.0, 0.0]), left)
+    settle(found, tokens, pinned, torch.tensor([bound, 3.0, mean + 1e-3, 0.0, 0.0]), left)
     ordered = entropy.sort(stable=True)
     before = ordered.values.cumsum(0) - ordered.values
     accepted = torch.zeros(count, dtype=torch.bool).scatter(0, ordered.indices, before <= bound)
@@ -159,7 +159,7 @@ def test_a_step_s_end(count: int, bound: float, same: bool) -> None:
     assert left.flags.tolist() == [int(same), 1]
     assert left.step.item() == 5
     assert left.draw.tolist() == [11, 31]
-    settle(found, tokens, pinned, torch.tensor([8.0, bound, 1.0, mean - 1e-3, 0.0, 0.0, 0.0]), left)
+    settle(found, tokens, pinned, torch.tensor([bound, 1.0, mean - 1e-3, 0.0, 0.0]), left)
     assert left.flags.tolist() == [0, 1]  # stable, not confident
 
 
@@ -169,7 +169,6 @@ def settings_of(choose: random.Random, acceptance: str) -> GenerationConfig:
         max_denoising_steps=choose.choice([1, 3, 8, 100]),
         entropy_bound=choose.choice([0.0, 0.25, 2.0]),
         accept_probability=choose.choice([0.5, 0.75, 1.0]),
-        margin=choose.choice([1.0, 6.0, 7.0, 8.0, 60.0]),
         stability_threshold=choose.randrange(4),
         confidence_threshold=choose.choice([0.0, 0.5, 3.0]),
     )
@@ -188,16 +187,14 @@ def test_a_step_s_end_by_each_rule(acceptance: str, seeds: range) -> None:
         argmax, candidate, tokens, canvas = (torch.randint(99, (count,), generator=draws) for _ in range(4))
         entropy = torch.randperm(2 * count, generator=draws)[:count] / 64  # the order of equal ones is open
         highest = choose.choice([4, 9])  # of an eighth: none is sure, or some are
-        probability, gap = (torch.randint(high, (count,), generator=draws) / 8 for high in (highest, 80))
+        probability = torch.randint(highest, (count,), generator=draws) / 8
         kept = torch.rand(count, generator=draws) < choose.choice([0.0, 0.4, 0.9, 1.0])
-        gap[kept | (choose.random() < 0.2)] = 60.0
         pinned = torch.where(kept & (torch.rand(count, generator=draws) < 0.5), canvas, -1).int()
         previous = argmax.clone() if choose.random() < 0.6 else candidate.clone()
         found = VocabularyResult(
-            argmax, candidate, entropy, probability, gap, entropy, entropy, torch.zeros(1, dtype=torch.int32)
+            argmax, candidate, entropy, probability, entropy, entropy, torch.zeros(1, dtype=torch.int32)
         )
-        progress = torch.tensor((step + 1) / config.max_denoising_steps)
-        want = rule(found, canvas, kept, progress)
+        want = rule(found, canvas, kept)
         following = sampling.renoise(want.candidates, want.mask, tokens)
         left = Buffers(
             tokens=torch.zeros(4, count, dtype=torch.long),
@@ -210,7 +207,7 @@ def test_a_step_s_end_by_each_rule(acceptance: str, seeds: range) -> None:
             step=torch.tensor([step]),
             draw=torch.tensor([11, 30]),
         )
-        settle(found, tokens, pinned, torch.tensor(knobs_of(config)[2:]), left)
+        settle(found, tokens, pinned, torch.tensor(knobs_of(config)[3:]), left)
         assert torch.equal(left.tokens, torch.stack([argmax, want.candidates, want.mask.long(), following])), seed
         assert torch.equal(left.canvas, following)
         assert torch.equal(left.kept, want.mask if rule.keeps else pinned >= 0)

@@ -68,34 +68,6 @@ def of_each(canvases: tuple[int, ...]) -> tuple[list[dict[str, Tensor]], dict[st
     return alone, {"temperature": torch.cat(temperatures), "draw": torch.cat(rows)}
 
 
-@pytest.mark.parametrize("gaps", [False, True])
-def test_gaps(gaps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of free places, of one with a tie, of one with a single token, of pinned ones; all else stays to the bit."""
-    monkeypatch.setattr(kernel, "MERGE_TILES", 2)  # so that three tiles are merged in two turns
-    states, table = made(6, 64, 300, torch.float32, packed=False)
-    table[200], table[299] = states[1], states[1]  # equal, in two tiles
-    table[10], table[11] = states[2], states[2]  # in one
-    forbidden = torch.arange(300) % 3 == 1
-    pinned = torch.full((6,), -1, dtype=torch.int32)
-    pinned[4] = 7
-    each = {
-        "temperature": torch.linspace(0.4, 0.9, 6),
-        "draw": torch.stack([torch.full((6,), 9), torch.arange(6), torch.arange(6)], dim=1),
-    }
-    only = torch.arange(300) != 130
-    for more in ({}, {"forbidden": forbidden, "pinned": pinned}, each, {"forbidden": only}):
-        settings, cut = knobs(**more), {"chunk_tiles": 2, "splits": 1}
-        mine = kernel.vocabulary_stage(states, table, **settings, **cut, gaps=gaps)
-        want = plain.vocabulary_stage(states, table, **settings, gaps=gaps)
-        torch.testing.assert_close(mine.gap, want.gap, atol=2e-5, rtol=0)
-        torch.testing.assert_close(mine.probability, want.probability, atol=1e-6, rtol=1e-5)
-        without = kernel.vocabulary_stage(states, table, **settings, **cut)
-        for name, part in vars(without).items():
-            assert name == "gap" or torch.equal(part, getattr(mine, name)), name
-    assert mine.gap.tolist() == 6 * [plain.MOST_GAP if gaps else 0.0]
-    assert mine.probability.tolist() == 6 * [1.0]
-
-
 @pytest.mark.parametrize("activations", [BF16, Activations(head=True, soft=True)])
 def test_rows_of_several_canvases_are_what_each_canvas_is(activations: Activations) -> None:
     """In one tile and beyond it: a temperature, a seed and a step each, and the places of its own positions."""

@@ -329,13 +329,8 @@ def test_temperature_scales_the_model_s_own(served: Served) -> None:
         {"stop": list("abcdefghijklmnopq")}, {"top_logprobs": 21, "logprobs": True}, {"messages": []},
         {"vllm_xargs": {"diffusion_max_steps": 0}}, {"vllm_xargs": {"magic": 1}}, {"logprob_token_ids": [5]},
         {"vllm_xargs": {"diffusion_pinned": [0]}}, {"vllm_xargs": {"diffusion_seed_canvas": [1, 2]}},
-        {"vllm_xargs": {"diffusion_rescue": "yes"}}, {"vllm_xargs": {"diffusion_rescue_probability": 0.5}},
-        {"vllm_xargs": {"diffusion_verify": 1, "diffusion_verify_rewrites": 17}},
-        {"vllm_xargs": {"diffusion_verify": 1, "diffusion_verify_probability": 1.01}},
-        {"vllm_xargs": {"diffusion_verify": 1}, "guided_regex": "[0-9]+"},
-        {"vllm_xargs": {"diffusion_stall_steps": -1}}, {"vllm_xargs": {"diffusion_stall_fall": 1.5}},
-        {"vllm_xargs": {"diffusion_second_tries": 17}},
-        {"thought_decoder": "autoregressive"}, {"answer_decoder": ""},
+        {"vllm_xargs": {"diffusion_rescue": 1}}, {"vllm_xargs": {"diffusion_stall_steps": -1}},
+        {"token_thoughts": "yes"},
     ],
     ids=lambda field: "-".join(field),
 )  # fmt: skip
@@ -525,38 +520,25 @@ def test_diffusion_s_own_arguments_go_by_vllm_s_names(served: Served) -> None:
     assert (config.allowed_tokens, config.eos_token_ids, config.max_new_tokens) == ((canvas[0],), (), CANVAS)
 
 
-def test_how_blocks_are_finished_is_told_as_the_settings_have_it(served: Served) -> None:
-    xargs = {"diffusion_rescue": 1, "diffusion_rescue_probability": "0.25", "diffusion_verify": "1"}
-    xargs |= {"diffusion_verify_probability": 0.5, "diffusion_verify_rewrites": "2"}
-    assert served.chat(vllm_xargs=xargs).status_code == 200
-    config = served.engine.configs[-1]
-    assert (config.rescue, config.rescue_probability) == (True, 0.25)
-    assert (config.verify, config.verify_probability, config.verify_rewrites) == (True, 0.5, 2)
-    stalling = {"diffusion_stall_steps": "6", "diffusion_stall_fall": 0.25, "diffusion_second_tries": 1}
-    assert served.chat(vllm_xargs=stalling).status_code == 200
-    config = served.engine.configs[-1]
-    assert (config.rescue, config.verify) == (False, False)
-    assert (config.stall_steps, config.stall_fall, config.second_tries) == (6, 0.25, 1)
-    assert served.chat(vllm_xargs={"diffusion_head_steps": "2", "diffusion_head_probability": 0}).status_code == 200
-    config = served.engine.configs[-1]
-    assert (config.head_steps, config.head_probability) == (2, 0.0)
+def test_when_a_block_counts_as_stalled_is_told_as_the_settings_have_it(served: Served) -> None:
+    assert served.chat(vllm_xargs={"diffusion_stall_steps": "6"}).status_code == 200
+    assert served.engine.configs[-1].stall_steps == 6
 
 
 @pytest.mark.parametrize(
     ("sent", "changed"),
     [
-        ({"diffusion_sampler": "confidence-threshold", "threshold": 0.6}, ("confidence_threshold", 0.1, 0.6, 7.5)),
+        ({"diffusion_sampler": "confidence-threshold", "threshold": 0.6}, ("confidence_threshold", 0.1, 0.6)),
         ({"vllm_xargs": {"diffusion_sampler": "entropy_bound_kept", "diffusion_threshold": "0.25"}},
-         ("entropy_bound_kept", 0.25, 0.9, 7.5)),
-        ({"vllm_xargs": {"diffusion_sampler": "margin", "diffusion_threshold": 12}}, ("margin", 0.1, 0.9, 12.0)),
-        ({"threshold": 2.5}, ("entropy_bound", 2.5, 0.9, 7.5)),
-        ({}, ("entropy_bound", 0.1, 0.9, 7.5)),
+         ("entropy_bound_kept", 0.25, 0.9)),
+        ({"threshold": 2.5}, ("entropy_bound", 2.5, 0.9)),
+        ({}, ("entropy_bound", 0.1, 0.9)),
     ],
 )  # fmt: skip
 def test_the_acceptance_rule_goes_by_mlx_vlm_s_names(served: Served, sent: dict[str, Any], changed: object) -> None:
     assert served.chat(**sent).status_code == 200
     config = served.engine.configs[-1]
-    assert (config.acceptance, config.entropy_bound, config.accept_probability, config.margin) == changed
+    assert (config.acceptance, config.entropy_bound, config.accept_probability) == changed
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from openai.types import Decision
 from pydantic import BaseModel, Field
 
 from engine.catalog import BASE, SKILLS, WEDLM
-from engine.events import CanvasVerified
 from engine.service import LocalBackend
 from tests.engine.server.served import KEY, ScriptedEngine, serving
 
@@ -167,22 +166,6 @@ def test_every_token_has_the_probability_by_which_it_was_written() -> None:
                 likeliest, other = entry.top_logprobs
                 assert (entry.token, entry.logprob) == (likeliest.token, likeliest.logprob)
                 assert 0 >= likeliest.logprob > other.logprob
-
-
-def test_blocks_are_rescued_and_verified_for_who_asks() -> None:
-    xargs = {"diffusion_canvas_length": 16, "diffusion_max_steps": 1, "diffusion_rescue": 1, "diffusion_verify": 1}
-    mixing = {"thought_decoder": "autoregressive", "answer_decoder": "block_diffusion"}
-    with serving(LocalBackend(), SKILLS) as served, _client(served.server.url) as client:
-        for body in ({"vllm_xargs": xargs}, {"vllm_xargs": {"diffusion_verify": 1}} | mixing):
-            asked: Any = {"model": SKILLS, "messages": QUESTION, "seed": 3, "max_tokens": 16, "extra_body": body}
-            with client.chat.completions.create(**asked, stream=True) as stream:
-                assert "".join(chunk.choices[0].delta.content or "" for chunk in stream)
-        mixed, rescued = (live.trace for live in served.server.live.snapshot())
-        assert mixed is not None
-        assert rescued is not None
-        assert (mixed.header.config.verify, mixed.header.config.thought_decoder) == (True, "autoregressive")
-        assert any(isinstance(event, CanvasVerified) for event in mixed.events)
-        assert rescued.committed[0].steps > 1
 
 
 def test_tools_and_thoughts_pass_its_checks_and_its_accumulator() -> None:

@@ -138,7 +138,7 @@ def test_forks_infills_and_influence_see_the_pictures(backend: LocalBackend) -> 
 
 
 def test_verified_and_autoregressive_runs_see_them(backend: LocalBackend) -> None:
-    for changes in ({"verify": True}, {"decoder": "autoregressive"}):
+    for changes in ({"token_thoughts": True}, {"decoder": "autoregressive"}):
         one = run(backend, chat(message("what?", TALL), config=QUICK.replace(**changes)))[1]
         other = run(backend, chat(message("what?", WIDE), config=QUICK.replace(**changes)))[1]
         assert text(one) != text(other)

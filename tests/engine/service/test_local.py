@@ -420,10 +420,9 @@ def test_a_fork_may_change_several_blocks_at_once(skills: LocalBackend) -> None:
     "how",
     [
         {},
-        {"rescue": True, "max_denoising_steps": 1, "canvas_length": 16, "max_new_tokens": 32},
-        {"verify": True, "verify_rewrites": 1},
+        {"stall_steps": 2, "max_denoising_steps": 4, "canvas_length": 16, "max_new_tokens": 32},
     ],
-    ids=["plain", "rescued", "rewritten"],
+    ids=["plain", "stalled"],
 )
 def test_an_infill_keeps_the_other_blocks_in_their_order(skills: LocalBackend, how: dict[str, Any]) -> None:
     root = trace_of(list(run_alone(skills, chat(QUICK.replace(**how), 3, "Count from 4 to 43."))))

@@ -175,8 +175,8 @@ def test_a_run_of_a_text_with_gaps_is_forked_like_any_other(skills: LocalBackend
     fork = RunRequest.fork(trace, (*trace.header.changes, Fork(1, 1)))
     events, message = events_of(skills, fork)
     assert not message
-    rows = [event.row.tolist() for event in events if isinstance(event, CanvasCommitted)]
-    assert rows == [event.row.tolist() for event in trace.committed][1:]
+    rows = [event.tokens.tolist() for event in events if isinstance(event, CanvasCommitted)]
+    assert rows == [event.tokens.tolist() for event in trace.committed][1:]
 
 
 def test_special_tokens_in_a_text_are_letters(skills: LocalBackend) -> None:

@@ -188,10 +188,10 @@ def test_a_decoder_that_would_write_token_by_token_has_no_such_format() -> None:
     assert (held.text, held.header.config.decoder) == (free.text, free.header.config.decoder)
 
 
-def test_a_run_with_extras_keeps_them_and_its_calls_are_free() -> None:
+def test_a_run_that_thinks_token_by_token_has_free_calls() -> None:
     backend = LocalBackend()
     backend.load(LoadRequest(SKILLS, "Skills"), lambda _: None)
-    checked = dataclasses.replace(asked(MAY_CALL), config=CONFIG.replace(verify=True))
+    checked = dataclasses.replace(asked(MAY_CALL), config=CONFIG.replace(token_thoughts=True))
     trace = trace_of(list(run_alone(backend, checked)))
     assert trace.header.output_format is None
-    assert any(entry.kind == "verify" for entry in trace.entries)
+    assert trace.header.config.token_thoughts

@@ -251,7 +251,7 @@ def test_a_header_that_is_none_is_refused(opened: Opened, name: str) -> None:
 def test_a_header_with_more_than_is_known_is_read(opened: Opened) -> None:
     raw = raw_header(mood="good", config=changed_config(zeal=3, ardour=4), prompt="\ud800 lone")
     found = opened(built(head=json.dumps(raw).encode()))
-    assert "settings that this Safelight does not know (ardour, zeal)" in found.notice
+    assert "settings that this Safelight does not have (ardour, zeal)" in found.notice
     assert found.prompt.encode() == "\N{REPLACEMENT CHARACTER} lone".encode()
 
 
@@ -382,7 +382,7 @@ def test_a_stream_must_end_where_it_says(stored: bytes) -> None:
 
 OTHERS = {
     "a text longer than its canvas": (3, patched(COMMIT, 0, struct.pack("<I", LENGTH + 1))),
-    "a reason of no kind": (3, patched(COMMIT, COMM.size - 4, struct.pack("<I", len(COMMITTED)))),
+    "a reason of no kind": (3, patched(COMMIT, COMM.size - 4, struct.pack("<I", len(COMMITTED) + 1))),
     "an end for no reason": (4, patched(END, 0, struct.pack("<I", 3))),
     "an answer without end": (4, patched(END, DONE.size - 12, struct.pack("<I", 2**32 - 1))),
 }

@@ -1,4 +1,4 @@
-"""Traces of decisions, and of runs that fit a format or are verified: whole, cut, damaged, made to harm."""
+"""Traces of decisions, and of runs that fit a format: whole, cut, damaged, made to harm; and earlier ones."""
 
 from __future__ import annotations
 
@@ -13,29 +13,24 @@ import numpy as np
 import pytest
 
 from engine import (
-    CanvasVerified,
     Event,
-    Fork,
     PrefixPinned,
     SlotsRead,
     Trace,
     TraceError,
     TraceHeader,
-    TryEnded,
     open_trace,
 )
 from engine.service import RunAdvanced, RunEnded, RunStarted
 from engine.service.wire.stream import ReplyReader, ReplyWriter
 from engine.trace import Entry
-from engine.trace.codec import COUNT, OPTIONS, PINS, TRYE, VRFY, Codec
+from engine.trace.codec import COUNT, OPTIONS, PINS, Codec
 from engine.trace.format import PayloadError, frame, opening
-from tests.engine.task_runs import FORMAT, decided, decision_header, structured, tried, verified
+from tests.engine.task_runs import FORMAT, decided, decision_header, structured
 from tests.engine.traces import assert_same, header, letter, letters, write
 
 DECIDED = decision_header()
 STRUCTURED = header(16, 50, output_format=FORMAT)
-TRIED = header(16, 50)
-TRIED = dataclasses.replace(TRIED, config=TRIED.config.replace(stall_steps=2, second_tries=1))
 RUNS = {
     "a decision": (DECIDED, tuple(decided(DECIDED))),
     "a decision that a server told of": (
@@ -43,8 +38,6 @@ RUNS = {
         (next(iter(one for one in decided(DECIDED) if isinstance(one, SlotsRead))),),
     ),
     "a run that fits a format": (STRUCTURED, tuple(structured())),
-    "a verified run": (header(16, 50), tuple(verified())),
-    "a run that begins again": (TRIED, tuple(tried())),
 }
 both = pytest.mark.parametrize("name", RUNS)
 
@@ -103,13 +96,26 @@ def test_older_readers_pass_over_what_they_do_not_know(tmp_path: Path, monkeypat
     found = open_trace(path)
     assert_same(found.events, [event for event in whole if not isinstance(event, PrefixPinned)])
     assert found.notice == ""
-    told, events = RUNS["a verified run"]
-    assert told.format_version == 1
-    path = write(tmp_path / "verified.sltrace", events, told)
-    monkeypatch.setattr(Codec, "most", {k: v for k, v in Codec.for_header(told).most.items() if k != b"VRFY"})
-    found = open_trace(path)
-    assert_same(found.events, [event for event in events if not isinstance(event, CanvasVerified)])
-    assert found.notice == ""
+
+
+EARLIER = Path(__file__).parents[2] / "fixtures" / "earlier_events"
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "gone"),
+    [
+        ("verified", 6, "verify"),  # read from left to right after steps 3, 5 and 6, with a decoder of thoughts
+        ("tried", 5, "acceptance=margin, second_tries"),  # began again after step 3
+        ("heads", 2, "head_steps"),  # a block ended with its first 6 tokens; a fork had set a margin
+    ],
+)
+def test_events_of_earlier_versions_are_passed_over(name: str, steps: int, gone: str) -> None:
+    found = open_trace(EARLIER / f"{name}.sltrace", check=True)
+    assert found.notice == (f"It was made with settings that this Safelight does not have ({gone}), and is only shown.")
+    assert len(found.steps) == steps
+    assert found.result is not None
+    assert sum(event.text_length for event in found.committed) == len(found.result.tokens)
+    assert found.config.token_thoughts == (name == "verified")
 
 
 # --- made to harm ----------------------------------------------------------------------------------------------------
@@ -164,35 +170,6 @@ def test_pins_are_within_the_canvas() -> None:
             codec.decode(b"PINS", payload, 0, 1)
 
 
-def test_verified_probabilities_are_from_0_to_1_or_not_known() -> None:
-    codec = Codec.for_header(STRUCTURED)
-    event = next(one for one in verified() if isinstance(one, CanvasVerified))
-    _, good, *_ = codec.encode(event)
-    assert_same([codec.decode(b"VRFY", good, 0, 2)], [event])
-    for shares in (np.full(16, -0.1, np.float32), np.full(16, np.inf, np.float32), np.full(16, 1.5, np.float32)):
-        _, bad, *_ = codec.encode(dataclasses.replace(event, probabilities=shares))
-        with pytest.raises(PayloadError, match="probability"):
-            codec.decode(b"VRFY", bad, 0, 2)
-    for payload in (good[:-1], good + b"x", VRFY.pack(17, 1) + good[VRFY.size :], VRFY.pack(0, 2) + good[VRFY.size :]):
-        with pytest.raises(PayloadError):
-            codec.decode(b"VRFY", payload, 0, 2)
-
-
-def test_a_try_is_one_of_few_and_the_best_so_far_is_among_them() -> None:
-    assert (TRIED.format_version, dataclasses.replace(TRIED, config=header().config).format_version) == (4, 1)
-    forked = dataclasses.replace(TRIED, config=header().config, changes=(Fork(0, 1, settings=(("stall_steps", 2),)),))
-    assert forked.format_version == 4
-    codec, event = Codec.for_header(TRIED), next(one for one in tried() if isinstance(one, TryEnded))
-    _, good, *_ = codec.encode(event)
-    assert_same([codec.decode(b"TRYE", good, 0, 2)], [event])
-    for figures in ((0, 1, 1, 1), (17, 0, 1, 1), (0, 0, 2, 1), (0, 0, 1, 3)):
-        with pytest.raises(PayloadError, match="contradicts"):
-            codec.decode(b"TRYE", TRYE.pack(*figures) + good[TRYE.size :], 0, 2)
-    for payload in (good[:-1], good + b"x"):
-        with pytest.raises(PayloadError):
-            codec.decode(b"TRYE", payload, 0, 2)
-
-
 def reordered(events: tuple[Event, ...], *places: int) -> list[Event]:
     return [events[place] for place in places]
 
@@ -206,12 +183,6 @@ ORDERS: dict[str, tuple[str, tuple[int, ...], int]] = {  # which events, and how
     "read before its step": ("a decision", (0, 1, 3), 2),
     "read behind its block": ("a decision", (0, 1, 2, 4, 3), 4),
     "another block's read": ("a decision", (0, 1, 2, 7), 3),
-    "verified before a step": ("a verified run", (0, 1, 5), 2),
-    "verified twice": ("a verified run", (0, 1, 2, 3, 4, 5, 5), 6),
-    "a try that ends before a step": ("a run that begins again", (0, 1, 5), 2),
-    "a try that ends twice": ("a run that begins again", (0, 1, 2, 3, 4, 5, 5), 6),
-    "a try that ends behind another step": ("a run that begins again", (0, 1, 2, 3, 5), 4),
-    "verified behind another step": ("a verified run", (0, 1, 2, 3, 5), 4),
 }
 
 

@@ -303,7 +303,6 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
         from app.state.sudoku.pasting import PasteError, read
         from app.window.palette import Palette
         from app.window.sidebar.search_field import SearchField
-        from engine import GenerationConfig
 
         held = _Held()
         shown: QWidget
@@ -324,7 +323,7 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
             field = editor.field
             editor.begin("Before")
         elif into == 2:
-            shown = form = PresetForm(SettingsValues(), GenerationConfig())
+            shown = form = PresetForm(SettingsValues())
             field = form.system_prompt
             held(lambda: form.show_preset(Preset("1", "Name", texts[0])))
         elif into == 3:

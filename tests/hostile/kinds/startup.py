@@ -76,7 +76,7 @@ def _make_presets(random: Random, folder: Path) -> Attempt:
         for preset in first.presets:
             problem(preset, (), defaults)
             second.find(preset.id)
-        drafts = PresetDrafts(second, defaults)
+        drafts = PresetDrafts(second)
         first.write((*(preset for preset in first.own if preset.id != own[0].id), *own))
         drafts.add(second.presets[0])
         third = PresetStore(folder)

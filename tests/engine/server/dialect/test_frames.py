@@ -14,7 +14,7 @@ from engine.server.frames import CanvasFrames
 from engine.service import LoadedModel
 from engine.service.wire.model import model_from_json
 from tests.engine.service.wire.test_wire import some_model
-from tests.engine.task_runs import rewritten, structured, tried
+from tests.engine.task_runs import rewritten, structured
 from tests.engine.traces import is_tenth, letter, letters, made_up
 
 
@@ -30,9 +30,8 @@ def model() -> LoadedModel:
         (made_up(length=40, blocks=3, steps=6, vocabulary=4), 3 * 8),  # few tokens, so that guesses agree
         (structured(), 5),
         (rewritten(), 13),
-        (tried(), 7),
     ],
-    ids=["free", "in a format", "over masks", "begun again"],
+    ids=["free", "in a format", "over masks"],
 )
 def test_each_frame_shows_what_the_window_shows(model: LoadedModel, events: Iterable[Event], count: int) -> None:
     state, frames = CanvasState(), CanvasFrames(model, 48)

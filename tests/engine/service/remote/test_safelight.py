@@ -13,7 +13,7 @@ import pytest
 
 from engine import catalog
 from engine.config import GenerationConfig
-from engine.events import CanvasVerified, Event
+from engine.events import Event
 from engine.files import read_json
 from engine.forks import Fork, Mark
 from engine.server.options import ServerOptions
@@ -147,19 +147,6 @@ def test_a_run_is_the_same_as_here(pair: tuple[Ran, Ran]) -> None:
     here, there = pair
     assert there.ended.message == ""
     assert_same(there.events, here.events)
-
-
-def test_verified_and_rescued_blocks_are_the_same_as_here(local: LocalBackend, remote: RemoteBackend) -> None:
-    rescuing = asked(max_denoising_steps=1, max_new_tokens=16, canvas_length=16, rescue=True)
-    verifying = asked(verify=True, verify_probability=1.0, verify_rewrites=1)
-    (rescued, its_rescued), (verified, its_verified) = (
-        (ask(local, request), ask(remote, again(request))) for request in (rescuing, verifying)
-    )
-    assert any(event.steps > 1 for event in rescued.trace.committed)
-    assert any(isinstance(event, CanvasVerified) for event in verified.events)
-    assert its_rescued.ended.message == its_verified.ended.message == ""
-    assert_same(its_rescued.events, rescued.events)
-    assert_same(its_verified.events, verified.events)
 
 
 def test_it_is_recorded_here_with_the_address_and_without_the_key(pair: tuple[Ran, Ran], server: RemoteAddress) -> None:
