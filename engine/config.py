@@ -29,7 +29,7 @@ MOST_THREADS = 256  # of a processor
 MOST_NAME = 64  # characters of a decoder's name
 USUAL_HOLE = 16  # tokens of a hole whose length is not given
 GAP_LENGTHS = (8, 16, 32)  # of a gap's hole, in tokens, in models that were trained to pad it
-SMALLEST_CANVAS = 64  # of answers whose length is asked for, or known from their format; as mlx-vlm has it
+SMALLEST_CANVAS = 64  # of answers whose length is asked for, or that have a format; as mlx-vlm has it
 LARGEST_SEED = 2**63 - 1  # of a run; the least is 0
 MOST_PENALTY = 100  # of a repetition; checkpoints have 1.0 to 1.3
 IMAGE_TOKENS = (70, 140, 280, 560, 1120)  # budgets of an image that the published model was trained with
@@ -421,18 +421,15 @@ class GenerationConfig:
             size *= 2
         return min(size, own)
 
-    def fitting(self, longest: int | None, own: int) -> GenerationConfig:
-        """Returns settings with canvases that are as small as the whole answer allows.
+    def for_format(self, own: int) -> GenerationConfig:
+        """Returns settings with small canvases, where an answer in a format takes a processor less time.
 
         Args:
-            longest: tokens of the longest answer; None if it has no bound.
             own: tokens of the model's canvas.
         """
-        if longest is None or longest >= self.max_new_tokens or not self.is_block_diffusion:
+        if self.canvas_length or self.seed_canvas or self.pinned or not self.is_block_diffusion:
             return self
-        smallest = self.smallest_canvas or SMALLEST_CANVAS
-        bounded = self.replace(smallest_canvas=smallest, max_new_tokens=longest + 1)  # and an end token
-        return self.replace(canvas_length=bounded.canvas(own))
+        return self.replace(canvas_length=min(SMALLEST_CANVAS, self.canvas(own)))
 
     def temperature(self, step: int) -> float:
         """Returns the temperature of a denoising step (0 upward): linear in the steps that remain."""

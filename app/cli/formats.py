@@ -7,7 +7,6 @@ from pathlib import Path
 
 from engine import GenerationConfig, SafelightError, files
 from engine.config import BLOCK_DIFFUSION
-from engine.text.longest_answer import longest_answer
 from engine.text.output_format import MOST_SCHEMA, OutputFormat
 
 MOST_FILE = 8 * MOST_SCHEMA  # bytes of a schema's file, with its white space
@@ -40,14 +39,14 @@ def output_format(args: argparse.Namespace) -> OutputFormat | None:
 
 
 def fitted(config: GenerationConfig, wanted: OutputFormat | None, own: str, length: int) -> GenerationConfig:
-    """Returns settings with a canvas that is as small as an answer of the format allows.
+    """Returns settings with small canvases for an answer in a format.
 
     Args:
         own: the model's decoder. length: tokens of its canvas.
     """
     if wanted is None or own != BLOCK_DIFFUSION:
         return config
-    return config.fitting(longest_answer(wanted), length)
+    return config.for_format(length)
 
 
 def _schema(given: str) -> dict[str, object]:

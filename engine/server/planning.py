@@ -21,7 +21,6 @@ from engine.server.strict import Ignored
 from engine.server.xargs import apply_xargs, is_read_only
 from engine.service import LoadedModel, RunRequest, is_remote
 from engine.service.outlining import noise_places
-from engine.text.longest_answer import longest_answer
 from engine.text.tags import end_of_thought, starts_in_thought
 from engine.trace.header import new_id
 
@@ -214,7 +213,7 @@ def plan(
     if longest and config.is_block_diffusion:
         config = config.replace(smallest_canvas=config.smallest_canvas or SMALLEST_CANVAS, max_new_tokens=longest)
     if asked_format is not None and not (request.think or is_open):
-        config = config.fitting(longest_answer(asked_format.format), model.canvas_length)
+        config = config.for_format(model.canvas_length)
     least = config.canvas(model.canvas_length) if config.denoises else 1
     if request.prompt_scores is not None and longest == 0:  # nothing is written
         least = 0

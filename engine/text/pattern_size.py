@@ -1,10 +1,8 @@
-"""Bounds of a regular expression before any library reads it: its size, as nested repeats multiply, and its texts'."""
+"""The bound of a regular expression before any library reads it: its size, as nested repeats multiply."""
 
 from __future__ import annotations
 
-import math
 import re
-import string
 
 from engine.errors import SafelightError, quoted
 
@@ -12,7 +10,7 @@ MOST_PATTERN_SIZE = 20_000  # characters, each counted as often as the repeats a
 MOST_GROUPS = 64  # nested
 
 _PART = re.compile(
-    r"(?P<repeat>\{\s*(?P<least>\d{0,9})\s*(?P<comma>,)?\s*(?P<most>\d{0,9})\s*\})"
+    r"(?P<repeat>\{\s*(?P<least>\d{0,9})\s*,?\s*(?P<most>\d{0,9})\s*\})"
     r"|(?P<open>\((?:\?(?:P?<\w+>|:))?)(?!\?)|(?P<close>\))"
     r"|(?P<class>\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\])|(?P<sign>\\.|.)",
     re.DOTALL,
@@ -20,8 +18,6 @@ _PART = re.compile(
 _PLAIN_CLASS = re.compile(r"\[-?(?:[a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9]|[A-Za-z0-9 _.,:;/!?@#$%&'()*+<=>{|}`~])*-?\]")
 """Classes of ASCII characters that JSON does not escape."""
 _LITERAL_OPEN = re.compile(r"(?<!\\)\[(?!:)")  # in a class; other dialects take it for a class in it
-_PLAIN = frozenset(string.ascii_letters + string.digits + string.punctuation + " ") - {'"', "\\"}
-_ASCII_KINDS = frozenset(("\\d", "\\w"))  # in a schema's pattern; elsewhere they are of all scripts
 
 
 def check_pattern(pattern: str, where: str) -> None:
@@ -68,48 +64,3 @@ def in_json(pattern: str) -> str:
         return rf"(?:[{inner}&&[^\x00-\x1f]]|[{inner}&&[\n\r\t\x08\x0c]])"
 
     return _PART.sub(split, pattern)
-
-
-def longest_match(pattern: str, *, in_json: bool = False) -> float:
-    """Returns the bytes of the longest text that a pattern matches as a whole; infinite if no bound is found.
-
-    Args:
-        in_json: the text is a string of JSON, where a character may take six bytes, and any text may stand around what
-            the pattern does not anchor.
-    """
-    if in_json and not (pattern.startswith("^") and re.fullmatch(r"(?:\\.|[^\\])*\$", pattern, re.DOTALL)):
-        return math.inf
-    groups, last = [(0, 0)], 0  # of each open group: the longest alternative before, and this one; the last element
-    for part in _PART.finditer(pattern):
-        before, here = groups[-1]
-        match part.lastgroup:
-            case "open":
-                groups.append((0, 0))
-                last = 0
-            case "close" if len(groups) > 1:
-                last = max(groups.pop())
-                before, here = groups[-1]
-                groups[-1] = before, here + last
-            case "repeat":
-                most = part["most"] or ("" if part["comma"] else part["least"])
-                if not most:
-                    return math.inf
-                groups[-1] = before, here + last * (int(most) - 1)
-                last *= int(most)
-            case _ if part[0] == "|" and not (in_json and len(groups) == 1):
-                groups[-1], last = (max(before, here), 0), 0
-            case _ if part[0] in ("*", "+", "(", ")", "{", "|"):  # the last ones are odd here
-                return math.inf
-            case _ if part[0] not in ("?", "^", "$"):
-                last = _sign_bytes(part[0], in_json)
-                groups[-1] = before, here + last
-    return max(groups[0]) if len(groups) == 1 else math.inf
-
-
-def _sign_bytes(sign: str, in_json: bool) -> int:
-    """Returns the most bytes of the character that a sign or class of a pattern stands for."""
-    escaped = sign[1:] if sign[0] == "\\" else sign
-    is_plain = escaped in _PLAIN and sign != "." and (sign == escaped or not escaped.isalnum())
-    if is_plain or _PLAIN_CLASS.fullmatch(sign) or (in_json and sign in _ASCII_KINDS):
-        return 1
-    return 6 if in_json else 4

@@ -302,20 +302,15 @@ def test_a_short_answer_has_a_small_canvas(changes: dict[str, Any], tokens: int)
 
 
 @pytest.mark.parametrize(
-    ("changes", "longest", "tokens"),
+    ("changes", "tokens"),
     [
-        ({}, 63, 64),
-        ({}, 64, 128),  # an end token follows
-        ({}, 200, 256),
-        ({}, 256, 256),
-        ({}, None, 256),
-        ({"smallest_canvas": 16}, 9, 16),
-        ({"smallest_canvas": 16, "max_new_tokens": 20}, 30, 32),
-        ({"canvas_length": 24}, 9, 24),
-        ({"decoder": "autoregressive"}, 9, 256),
+        ({}, 64),
+        ({"smallest_canvas": 16}, 64),
+        ({"smallest_canvas": 16, "max_new_tokens": 20}, 32),
+        ({"canvas_length": 24}, 24),
+        ({"pinned": ((90, 3),)}, 256),
+        ({"decoder": "autoregressive"}, 256),
     ],
 )
-def test_an_answer_with_a_bound_has_a_small_canvas(changes: dict[str, Any], longest: int | None, tokens: int) -> None:
-    fitting = GenerationConfig(**changes).fitting(longest, 256)
-    assert fitting.canvas(256) == tokens
-    assert fitting.max_new_tokens == GenerationConfig(**changes).max_new_tokens
+def test_an_answer_in_a_format_has_small_canvases(changes: dict[str, Any], tokens: int) -> None:
+    assert GenerationConfig(**changes).for_format(256).canvas(256) == tokens

@@ -110,33 +110,6 @@ _MADE = {
 }  # fmt: skip
 
 
-def closed(schema: Any, random: Random) -> Any:
-    """A schema in which each value has a bound."""
-    if not isinstance(schema, dict):
-        return schema
-    found = {name: [closed(one, random) for one in value] if name in ("anyOf", "prefixItems") else value
-             for name, value in schema.items()}  # fmt: skip
-    match schema.get("type"):
-        case "object":
-            members = {name: closed(one, random) for name, one in schema["properties"].items()}
-            found |= {"properties": members, "additionalProperties": False}
-        case "array":
-            found |= {"items": closed(schema["items"], random), "maxItems": schema["minItems"] + random.randint(0, 2)}
-        case "string" if "pattern" not in schema or random.random() < 0.7:
-            found["maxLength"] = (
-                schema.get("minLength", 0)
-                + random.randint(0, 4)
-                + 40 * ("format" in schema)
-                + 9 * ("pattern" in schema)
-            )
-        case "integer":
-            low = random.randint(-2_000, 100)
-            found = {"type": "integer", "minimum": low, "maximum": low + random.randint(61, 5_000)}
-        case "number":
-            found = {"enum": [random.choice((0.5, -1e-7, 1e21, 3.0))]}
-    return found
-
-
 def random_format(random: Random, number: int) -> OutputFormat:
     """Seven schemas in ten, then regular expressions, choices and any object."""
     match number % 10:
