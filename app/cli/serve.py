@@ -68,11 +68,6 @@ def add(commands: options.Commands) -> None:
         metavar="N",
         help="most answers at a time; others wait (default: depends on the model)",
     )
-    parser.add_argument(
-        "--strict",
-        action="store_true",
-        help="refuse fields that cannot be honoured, where others are passed over and named in x-safelight-ignored",
-    )
     parser.add_argument("--json", action="store_true", help="print one JSON object with url and api_key instead")
     options.add_loading(parser, SKILLS)
     parser.set_defaults(run=run)
@@ -117,7 +112,6 @@ def _options(args: argparse.Namespace) -> ServerOptions:
         port=args.port,
         origins=tuple(args.origin),
         hosts=tuple(args.allow_host),
-        is_strict=args.strict,
     )
     return settings if key is None else dataclasses.replace(settings, api_key=key)
 

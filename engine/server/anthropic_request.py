@@ -141,7 +141,7 @@ def _messages(body: MessagesRequest) -> list[dict[str, Any]]:
         if role not in ("user", "assistant", "system"):
             raise ApiError(400, "The role must be user or assistant.", param=f"{where}.role")
         for note in message.keys() - {"role", "content"}:
-            _pass_over(body, "messages", note)
+            body.ignored.add(f"messages.{note}")
         if role == "assistant":
             found.append(_written(content, where, body))
         elif isinstance(content, str) or role == "system":
@@ -213,7 +213,7 @@ def _written(content: Any, where: str, body: MessagesRequest) -> dict[str, Any]:
             case "thinking":
                 thoughts.append(_field(block, "thinking", spot, body))
             case "redacted_thinking":
-                _pass_over(body, "messages.content", "redacted_thinking")
+                body.ignored.add("messages.content.redacted_thinking")
             case "tool_use":
                 function = {"name": block.get("name"), "arguments": json.dumps(block.get("input") or {})}
                 calls.append({"id": block.get("id"), "type": "function", "function": function})
@@ -227,16 +227,11 @@ def _written(content: Any, where: str, body: MessagesRequest) -> dict[str, Any]:
 
 def _field(block: dict[str, Any], name: str, where: str, body: MessagesRequest) -> str:
     for note in block.keys() - {"type", name, "signature", "citations"}:
-        _pass_over(body, "messages.content", note)
+        body.ignored.add(f"messages.content.{note}")
     value = block.get(name)
     if not isinstance(value, str):
         raise ApiError(400, f"{name} must be a text.", param=f"{where}.{name}")
     return value
-
-
-def _pass_over(body: MessagesRequest, where: str, note: str) -> None:
-    unread_note = ApiError(400, f"This server does not read {note[:60]!r}; leave it out.", param=where)
-    body.ignored.pass_over(f"{where}.{note}", unread_note)
 
 
 def _url(source: Any, where: str) -> str:

@@ -65,7 +65,7 @@ def build_app(context: ServerContext) -> Starlette:
         routes=routes,
         middleware=[
             Middleware(_Counted, context=context, known=known),
-            Middleware(_Noted, is_strict=context.options.is_strict),
+            Middleware(_Noted),
             Middleware(Gate, options=context.options),
             Middleware(_Caught),
         ],
@@ -129,11 +129,11 @@ class _Counted:
 class _Noted:
     """ASGI middleware that gives each answer an id, and names the fields of its request that were passed over."""
 
-    def __init__(self, app: ASGIApp, *, is_strict: bool) -> None:
-        self._app, self._is_strict = app, is_strict
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        ignored = scope["state"]["ignored"] = Ignored(is_strict=self._is_strict)
+        ignored = scope["state"]["ignored"] = Ignored()
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -71,8 +71,7 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
             raise unsupported("This model's chat template does not support tools.", "tools")
         plain = dataclasses.replace(request, think=False)
         if thinks and prompt_of(model, request) == prompt_of(model, plain):
-            field = "reasoning_effort"
-            body.ignored.pass_over(field, unsupported("This model's chat template does not support thinking.", field))
+            body.ignored.add("reasoning_effort")
             return plain
         return request
 

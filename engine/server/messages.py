@@ -89,7 +89,7 @@ def _read_content(message: ChatMessage, where: str, sent: SentImages, ignored: I
         if is_image and message.role not in ("user", "tool"):
             raise unread("Only a user's message and a tool's result can have images.", param)
         if is_image and message.role == "tool" and not sent.can_see:
-            ignored.pass_over("messages.content.image_url", unread("The model cannot see a tool's image.", param))
+            ignored.add("messages.content.image_url")
             text += "\n" * follows_text + UNSEEN
         elif is_image:
             images.append(image_of(sent.open(chat_image(part, param)), len(text)))

@@ -38,7 +38,6 @@ class ServerOptions:
         request_seconds: time from a request to the end of its answer.
         comment_seconds: time without news after which a stream sends a sign of life.
         answer_tokens: the longest answer if ``max_tokens`` is not given.
-        is_strict: fields that cannot be honoured are refused, where others would be passed over.
         keeps_traces: runs are stored as files, if the backend stores files.
     """
 
@@ -58,7 +57,6 @@ class ServerOptions:
     request_seconds: float = 1800.0
     comment_seconds: float = 5.0
     answer_tokens: int = 4096
-    is_strict: bool = False
     keeps_traces: bool = False
 
     def __post_init__(self) -> None:

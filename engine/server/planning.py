@@ -14,7 +14,7 @@ from engine.errors import SafelightError, quoted
 from engine.forks import Fork
 from engine.server.answer import AnswerSettings
 from engine.server.context import ServerContext
-from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing, sentence, unsupported
+from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing, unsupported
 from engine.server.formats import AskedFormat
 from engine.server.schemas import OF_SAMPLING, SampledRequest
 from engine.server.strict import Ignored
@@ -241,24 +241,19 @@ def plan(
 
 
 def _check_thinking(model: LoadedModel, request: RunRequest, *, thinks: bool, ignored: Ignored) -> RunRequest:
-    """Checks a bound of thinking; returns the request without it if the run cannot bound it, or does not think.
-
-    Raises:
-        ApiError: the same, in a strict server.
-    """
+    """Returns the request, without its bound of thinking if the run cannot bound it, or does not think."""
     own, has_end = next(iter(model.decoders), ""), end_of_thought(model.encode, model.piece) is not None
     try:
         require_thoughts(request.config, model.decoders, own, has_end=has_end, thinks=thinks)
-    except SafelightError as error:
-        field = "thinking_token_budget"
-        ignored.pass_over(field, unsupported(sentence(error), field))
+    except SafelightError:
+        ignored.add("thinking_token_budget")
         return dataclasses.replace(request, config=request.config.replace(thinking_tokens=None))
     return request
 
 
 def take_any_name(body: SampledRequest, *beginnings: str) -> None:
     """Passes over the name of somebody else's model, which a client sends whatever is loaded."""
-    if not body.ignored.is_strict and body.model is not None and body.model.startswith(beginnings):
+    if body.model is not None and body.model.startswith(beginnings):
         body.ignored.add("model")
         body.model = None
 

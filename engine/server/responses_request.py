@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from engine.server.bodies import in_words
-from engine.server.errors import ApiError, unread, unsupported
+from engine.server.errors import ApiError, unread
 from engine.server.formats import NamedSchema
 from engine.server.images import input_image
 from engine.server.schemas import MOST_MESSAGES, MOST_TOOLS, AnyLength, AnySeed, ChatRequest, ModelName, StreamOptions
@@ -122,10 +122,7 @@ class ResponsesRequest(NeutralFields):
         "background": ((False,), "wait for the answer, or stream it"),
         "prompt": ((), "put the prompt into input"),
     }
-    PASSED_OVER = {  # noqa: RUF012 - as above
-        "truncation": (("disabled",), "shorten the input yourself"),
-        "service_tier": (("auto", "default"), "there is only one tier"),
-    }
+    PASSED_OVER = {"truncation": ("disabled",), "service_tier": ("auto", "default")}  # noqa: RUF012 - as above
 
     @field_validator("tools", mode="before")
     @classmethod
@@ -183,10 +180,9 @@ def chat_of(body: ResponsesRequest) -> ChatRequest:
     if body.has_logprobs:
         asked |= {"logprobs": True, "top_logprobs": body.top_logprobs or 0}
     if set(body.include or ()) - INCLUDED:
-        body.ignored.pass_over("include", unsupported("There is nothing to include; leave it out.", "include"))
+        body.ignored.add("include")
     if body.reasoning is not None and (body.reasoning.summary or body.reasoning.generate_summary):
-        field = "reasoning.summary"
-        body.ignored.pass_over(field, unsupported("A thought is sent whole, without a summary; leave it out.", field))
+        body.ignored.add("reasoning.summary")  # a thought is sent whole
     try:
         return ChatRequest.model_validate(asked, context=body.ignored)
     except ValidationError as error:
@@ -291,8 +287,7 @@ def _goes_on(last: dict[str, Any], message: dict[str, Any]) -> bool:
 
 def _message(item: dict[str, Any], where: str, ignored: Ignored) -> dict[str, Any]:
     for name in item.keys() - {"type", "role", "content", "id", "status", "phase"}:
-        unknown = ApiError(400, "This field of a message is not known.", param=f"{where}.{name[:100]}")
-        ignored.pass_over(f"input.{name}", unknown)
+        ignored.add(f"input.{name}")
     return {"role": text_of(item, "role", where), "content": _shown(item.get("content"), where)}
 
 

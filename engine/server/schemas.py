@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from engine.config import LARGEST_SEED, MOST_CANVAS, MOST_POSITIONS, MOST_TOKENS
 from engine.server.formats import FormattedRequest
-from engine.server.strict import Neutral, Strict, ignored_in
+from engine.server.strict import Neutral, PassedOver, Strict, ignored_in
 from engine.service.requests import MOST_NOISE
 
 MOST_MESSAGES = 2_000
@@ -46,16 +46,15 @@ def _unless_unnamed(name: str) -> str | None:
 ModelName = Annotated[str, Field(max_length=1_000), AfterValidator(_unless_unnamed)]
 
 
-_SAMPLING = "the entropy bound chooses what is kept; leave it out, or use temperature"
 _ENDS = "the model ends its text itself"
 _NEW_TURN = "the answer is a new message; let completions go on with a text"
 _WORDS = "ask for other words in the prompt"
-OF_SAMPLING: Neutral = {"repetition_penalty": ((1, 1.0), _SAMPLING)}  # of decoders that draw token by token
-UNUSED_SAMPLING: Neutral = {
-    "typical_p": ((1, 1.0), _SAMPLING),
-    "presence_penalty": ((0, 0.0), _SAMPLING),
-    "frequency_penalty": ((0, 0.0), _SAMPLING),
-    "logit_bias": (({},), _WORDS),
+OF_SAMPLING: PassedOver = {"repetition_penalty": (1, 1.0)}  # of decoders that draw token by token
+UNUSED_SAMPLING: PassedOver = {
+    "typical_p": (1, 1.0),
+    "presence_penalty": (0, 0.0),
+    "frequency_penalty": (0, 0.0),
+    "logit_bias": ({},),
 }
 OTHERS_FORMATS: Neutral = {
     "grammar": (("",), "send a JSON schema, a regular expression or choices"),
@@ -186,8 +185,6 @@ class ChatMessage(Strict):
     def _drop_notes(self, info: ValidationInfo) -> Self:
         """Passes over a person's name, and what clients note on parts of the content."""
         ignored = ignored_in(info)
-        if ignored.is_strict:
-            return self
         if self.name is not None and self.role not in ("tool", "assistant"):
             ignored.add("messages.name")
             self.name = None
@@ -263,10 +260,7 @@ class ChatRequest(SampledRequest):
         "chat_template": (("",), "the model's own is used"),
         "echo": ((False,), "it is for completions"),
     }
-    PASSED_OVER = UNUSED_SAMPLING | {
-        "store": ((False,), "answers are not stored; leave it out"),
-        "service_tier": (("auto", "default"), "there is only one tier"),
-    }
+    PASSED_OVER = UNUSED_SAMPLING | {"store": (False,), "service_tier": ("auto", "default")}
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -311,7 +305,7 @@ class FimRequest(CompletionRequest):
     """Body of ``/v1/fim/completions``, where a text may be empty, whatever ``min_tokens`` asks for."""
 
     NEUTRAL = {name: one for name, one in SampledRequest.NEUTRAL.items() if name != "min_tokens"}  # noqa: RUF012
-    PASSED_OVER = UNUSED_SAMPLING | {"min_tokens": ((0,), _ENDS)}
+    PASSED_OVER = UNUSED_SAMPLING | {"min_tokens": (0,)}
     random_seed: AnySeed = None  # Mistral's name
 
     @model_validator(mode="after")

@@ -10,36 +10,27 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, PrivateAttr, V
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from engine.server.errors import ApiError, unsupported
+from engine.server.errors import unsupported
 
 Neutral = dict[str, tuple[tuple[Any, ...], str]]
 """Fields with the values that change nothing, and a hint for clients."""
+PassedOver = dict[str, tuple[Any, ...]]
+"""Fields with the values that change nothing; at others they are left out."""
 
 MOST_NAMED = 20  # fields that are passed over and named
 _ODD = re.compile(r"[^A-Za-z0-9_.\-]")
 
 
 class Ignored:
-    """The names of a request's fields that are passed over; a strict server passes over none."""
+    """The names of a request's fields that are passed over."""
 
-    def __init__(self, *, is_strict: bool = True) -> None:
-        self.is_strict = is_strict
+    def __init__(self) -> None:
         self._names: dict[str, None] = {}  # in order
 
     def add(self, name: str) -> None:
         """Adds a field's name, which may come from outside."""
         if len(self._names) < MOST_NAMED:
             self._names[_ODD.sub("?", name[:60]) or "?"] = None
-
-    def pass_over(self, name: str, refusal: ApiError) -> None:
-        """Adds a field's name, or refuses it in a strict server.
-
-        Raises:
-            ApiError: the server is strict.
-        """
-        if self.is_strict:
-            raise refusal
-        self.add(name)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -75,7 +66,7 @@ class Strict(BaseModel):
                 found[name] = value
             elif value is None:
                 continue
-            elif cls.PLACE is None or ignored.is_strict:
+            elif cls.PLACE is None:
                 found[name] = value  # which is refused
             else:
                 ignored.add(cls.PLACE + name)
@@ -85,18 +76,19 @@ class Strict(BaseModel):
 class NeutralFields(Strict):
     """A request with fields that change nothing at some values, and cannot be honoured at others.
 
-    At others those in ``NEUTRAL`` are refused, and those in ``PASSED_OVER`` are left out, except by a strict server.
+    At others those in ``NEUTRAL`` are refused, and those in ``PASSED_OVER`` are left out.
     """
 
     NEUTRAL: ClassVar[Neutral] = {}
-    PASSED_OVER: ClassVar[Neutral] = {}
+    PASSED_OVER: ClassVar[PassedOver] = {}
     _ignored: Ignored = PrivateAttr(default_factory=Ignored)
 
     @model_validator(mode="after")
     def _check_neutral(self, info: ValidationInfo) -> Self:
         self._ignored = ignored_in(info)
-        for name, (_, instead) in _others(self, self.NEUTRAL).items():
-            raise _refusal(name, instead)
+        for name, (neutral, instead) in self.NEUTRAL.items():
+            if self._differs(name, neutral):
+                raise unsupported(f"{name} only takes its neutral value: {instead}.", name)
         self.pass_over(self.PASSED_OVER)
         return self
 
@@ -105,15 +97,16 @@ class NeutralFields(Strict):
         """The fields that are passed over in this request."""
         return self._ignored
 
-    def pass_over(self, fields: Neutral) -> None:
-        """Leaves out fields that cannot be honoured.
+    def pass_over(self, fields: PassedOver) -> None:
+        """Leaves out fields that cannot be honoured, and names them."""
+        for name, neutral in fields.items():
+            if self._differs(name, neutral):
+                self._ignored.add(name)
+                setattr(self, name, None)
 
-        Raises:
-            ApiError: the server is strict.
-        """
-        for name, (_, instead) in _others(self, fields).items():
-            self._ignored.pass_over(name, _refusal(name, instead))
-            setattr(self, name, None)
+    def _differs(self, name: str, neutral: tuple[Any, ...]) -> bool:
+        value = getattr(self, name)
+        return value is not None and value not in neutral
 
 
 def ignored_in(info: ValidationInfo) -> Ignored:
@@ -123,23 +116,12 @@ def ignored_in(info: ValidationInfo) -> Ignored:
 
 def own_tools(tools: Any, info: ValidationInfo, is_own: Callable[[dict[str, Any]], bool]) -> Any:
     """Returns the tools of a body without those that only the service's owner can run, which are passed over."""
-    ignored = ignored_in(info)
-    if ignored.is_strict or not isinstance(tools, list):
+    if not isinstance(tools, list):
         return tools
-    kept = []
+    kept, ignored = [], ignored_in(info)
     for tool in tools:
         if isinstance(tool, dict) and isinstance(tool.get("type"), str) and not is_own(tool):
             ignored.add(f"tools.{tool['type']}")
         else:
             kept.append(tool)
     return kept
-
-
-def _refusal(name: str, instead: str) -> ApiError:
-    return unsupported(f"{name} only takes its neutral value: {instead}.", name)
-
-
-def _others(body: Strict, fields: Neutral) -> Neutral:
-    """Returns those of the fields that are not at a value that changes nothing."""
-    values = {name: getattr(body, name) for name in fields}
-    return {name: fields[name] for name, value in values.items() if value is not None and value not in fields[name][0]}
