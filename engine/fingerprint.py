@@ -9,8 +9,7 @@ from pathlib import Path
 from engine.errors import SafelightError
 from engine.files import JSON_BYTES, open_regular
 from engine.model_files import gguf_parts, is_gguf
-from engine.text.tokenizer_file import FILE_BYTES
-from engine.text.vocabulary_files import FILES
+from engine.text.vocabulary_files import FILE_BYTES, FILES
 
 SAMPLES, SAMPLE_BYTES = 16, 4096
 

@@ -31,7 +31,7 @@ from engine.service.wire.model import model_to_json
 from engine.service.wire.request import messages_from_json, request_from_json, tools_from_json
 from engine.service.wire.source import digests_from_json
 from engine.service.wire.stream import CONTENT_TYPE, IDLE, ReplyWriter
-from engine.text.tokenizer_file import FILE_BYTES
+from engine.text.vocabulary_files import FILE_BYTES
 from engine.trace.format import MOST_HEADER, MOST_VALUES
 from engine.trace.recording import Recording
 

@@ -16,9 +16,8 @@ from typing import Any
 from engine.errors import SafelightError, quoted
 from engine.text.published_patterns import LING, LLAMA3, O200K, QWEN2, QWEN3_5, TEKKEN
 from engine.text.token_bytes import BYTE_LEVEL
-from engine.text.tokenizer_file import FILE_BYTES, MOST_MERGES, MOST_TOKENS, TOKEN_BYTES
 
-MOST_CHARACTERS = 2**23  # of all tokens; Gemma has two million
+LONGEST = 1_024  # characters of a token, each of whose splits is looked at
 PREFIX = "tokenizer.ggml."
 ON_CHARACTERS, ON_BYTES = ("gemma4", "llama"), "gpt2"  # values of ``tokenizer.ggml.model``
 UNKNOWN, CONTROL, USER_DEFINED, BYTE = 2, 3, 4, 6  # values of ``tokenizer.ggml.token_type``
@@ -50,10 +49,7 @@ PRE: dict[str, tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]] = {
 def tokenizer_files(values: Mapping[str, Any]) -> dict[str, bytes]:
     """Returns ``tokenizer.json`` and the small files of ``tokenizer_of``; arguments and errors as there."""
     made, small = tokenizer_of(values)
-    file = _json(made)
-    if len(file) > FILE_BYTES:
-        raise SafelightError(f"has a tokenizer of more than {FILE_BYTES:,} bytes, the most that is read")
-    return {"tokenizer.json": file, **small}
+    return {"tokenizer.json": _json(made), **small}
 
 
 def tokenizer_of(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -69,12 +65,9 @@ def tokenizer_of(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, b
     model = values.get(PREFIX + "model")
     if model != ON_BYTES and model not in ON_CHARACTERS:
         raise SafelightError(f"has a tokenizer of the kind {quoted(model)}, whose rules are not in the file")
-    tokens = _strings(values, "tokens", MOST_TOKENS)
-    if max(map(len, tokens), default=0) > TOKEN_BYTES or sum(map(len, tokens)) > MOST_CHARACTERS:
-        raise SafelightError(
-            f"has a tokenizer with a token of more than {TOKEN_BYTES:,} characters, or with more than "
-            f"{MOST_CHARACTERS:,} in all"
-        )
+    tokens = _strings(values, "tokens")
+    if max(map(len, tokens), default=0) > LONGEST:
+        raise SafelightError(f"has a tokenizer with a token of more than {LONGEST:,} characters")
     known = {name: token for key, name in NAMED.items() if (token := _named(values, key, tokens)) is not None}
     make = _on_bytes if model == ON_BYTES else _on_characters
     made = make(values, tokens, known.get("unk_token")) | {"post_processor": _post_processor(values, known)}
@@ -195,7 +188,7 @@ def _merges(
 def _pairs(values: Mapping[str, Any], vocabulary: dict[str, int]) -> list[tuple[str, str]]:
     """Returns the merges. Their halves, and those joined, are tokens."""
     found = list[tuple[str, str]]()
-    for merge in _strings(values, "merges", MOST_MERGES):
+    for merge in _strings(values, "merges"):
         left, _, right = merge.partition(" ")
         if left not in vocabulary or right not in vocabulary or left + right not in vocabulary:
             raise SafelightError(f"has a tokenizer with the merge {quoted(merge)}, which is not one of its tokens")
@@ -214,18 +207,14 @@ def merges_from(vocabulary: dict[str, int], scores: list[float], without: set[st
         made = [pair for pair in known if not without.intersection(pair)]
         made.sort(key=lambda pair: (vocabulary[pair[0]], vocabulary[pair[1]]))
         found += [(scores[index], len(left), len(right), left, right) for left, right in made]
-        if len(found) > MOST_MERGES:
-            raise SafelightError(f"has a tokenizer of more than {MOST_MERGES:,} merges, the most that are read")
     found.sort(key=lambda entry: entry[:3], reverse=True)
     return [entry[3:] for entry in found]
 
 
-def _strings(values: Mapping[str, Any], name: str, most: int) -> list[str]:
+def _strings(values: Mapping[str, Any], name: str) -> list[str]:
     found = values.get(PREFIX + name)
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
         raise SafelightError(f"has no tokenizer ({PREFIX}{name})")
-    if len(found) > most:
-        raise SafelightError(f"has a tokenizer of more than {most:,} {name}, the most that are read")
     return found
 
 

@@ -1,4 +1,10 @@
-"""Converts text to token ids and back, with the checkpoint's own tokenizer.json."""
+"""Converts text to token ids and back, with the checkpoint's own tokenizer.json.
+
+The file is followed as it is, as ``transformers`` does for most classes of ``tokenizer_config.json``. Two of its
+classes rebuild a tokenizer by their own rules. ``Qwen2Tokenizer`` normalizes (NFC) even if the file does not; this is
+done here, too, as all Qwen models were trained so. ``GPT2Tokenizer``, which SmolLM2's settings name, drops the
+``Digits`` of its file; that is not done here, because SmolLM2 was trained with them.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +17,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as FastTokenizer
 from tokenizers.models import BPE
+from tokenizers.normalizers import NFC
 
 from engine.errors import SafelightError, quoted
-from engine.files import read_json
-from engine.text.tokenizer_file import TokenizerFile, read_tokenizer_file, reduced
-from engine.text.vocabulary_files import joined, stands_in
+from engine.files import read_bytes, read_json
+from engine.text.vocabulary_files import FILE_BYTES, joined, stands_in
 
 BREAK = "\ufdd0"
 """The character within a broken token. Unicode guarantees that it never is a character of a text."""
@@ -34,10 +40,6 @@ _HTML = re.compile(
     "ul|li|img|iframe|bbox|[abiu])>"
 )
 """Tokens of Gemma's vocabulary that are text."""
-
-
-Bulk: TypeAlias = "tuple[dict[str, int], list[tuple[str, str]]]"
-"""A vocabulary and merges."""
 
 
 class Tokenizer:
@@ -90,27 +92,39 @@ class Tokenizer:
         settings = read_json(settings_path) if settings_path.exists() else {}
         if stands_in(folder, settings):
             return Tokenizer.from_bytes(joined(folder, settings), str(folder / "vocab.json"))
-        file = read_tokenizer_file(path, composes=settings.get("tokenizer_class") in COMPOSING)
+        try:
+            data = read_bytes(path, FILE_BYTES)
+        except FileNotFoundError:
+            raise SafelightError(f"{path} is missing; download the model again") from None
+        except OSError as error:
+            raise SafelightError(f"{path} cannot be read: {error.strerror or error}") from error
         with _in_words(f"{path} is damaged; download it again"):
-            return _made(file, before)
+            fast = FastTokenizer.from_buffer(data)
+            if fast.normalizer is None and settings.get("tokenizer_class") in COMPOSING:
+                fast.normalizer = NFC()
+            return _made(fast, before)
 
     @staticmethod
     def from_bytes(data: bytes, name: str) -> Tokenizer:
         """Reads a tokenizer as ``from_folder``, from a file's content; ``name`` stands for it in messages."""
-        file = reduced(data, name)
         with _in_words(f"{name} is damaged; ask for it again"):
-            return _made(file)
+            return _made(FastTokenizer.from_buffer(data))
 
     @staticmethod
     def from_parts(raw: dict[str, Any], name: str) -> Tokenizer:
-        """Makes a tokenizer as ``from_bytes``, of a content that is trusted as to its vocabulary and merges (pairs).
+        """Makes a tokenizer as ``from_bytes``, of a content whose merges are pairs.
 
-        These go to the library as they are: to write them as JSON and read them again would take most of the time.
+        Vocabulary and merges go to the library as they are: to write them as JSON and read them again would take most
+        of the time.
         """
-        vocabulary, merges = raw["model"]["vocab"], raw["model"]["merges"]
-        file = reduced(json.dumps(raw | {"model": raw["model"] | {"vocab": {}, "merges": []}}).encode(), name)
+        model, empty = raw["model"], {"vocab": {}, "merges": []}
+        fields = {name: value for name, value in model.items() if name not in ("type", "vocab", "merges")}
         with _in_words(f"{name} is damaged; ask for it again"):
-            return _made(file, bulk=(vocabulary, merges))
+            fast = FastTokenizer.from_str(json.dumps(raw | {"added_tokens": [], "model": model | empty}))
+            fast.model = BPE(model["vocab"], model["merges"], **fields)
+            tokens = [{name: value for name, value in one.items() if name != "id"} for one in raw["added_tokens"]]
+            fast.add_tokens([AddedToken(**token) for token in tokens])
+            return _made(fast)
 
     def inert_with(self, tokens: Iterable[str] = ()) -> Inert:
         """Returns what breaks the control tokens in a text, and others by their written form; see ``inert``."""
@@ -273,28 +287,15 @@ def _whole(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _made(file: TokenizerFile, default: tuple[int, ...] = (), bulk: Bulk | None = None) -> Tokenizer:
-    fast, before = _loaded(file.library, bulk), file.before or default
-    if any(fast.id_to_token(token) is None for token in (*before, *file.after)):
-        raise ValueError("it adds a token to each text that it does not know")
-    return Tokenizer(fast, before, file.after)
-
-
-def _loaded(data: bytes, bulk: Bulk | None) -> FastTokenizer:
-    """Returns the library's tokenizer of a reduced file, with a vocabulary and merges that are not in it."""
-    if bulk is None:
-        fast = FastTokenizer.from_buffer(data)
-    else:
-        raw = json.loads(data)
-        fields = {name: value for name, value in raw["model"].items() if name not in ("type", "vocab", "merges")}
-        fast = FastTokenizer.from_str(json.dumps(raw | {"added_tokens": []}))
-        fast.model = BPE(*bulk, **fields)
-        tokens = [{name: value for name, value in token.items() if name != "id"} for token in raw["added_tokens"]]
-        fast.add_tokens([AddedToken(**token) for token in tokens])
-    added = [token.content for token in fast.get_added_tokens_decoder().values() if token.normalized and token.content]
-    if fast.normalizer is not None and not all(map(fast.normalizer.normalize_str, added)):
-        raise ValueError("its normalizer leaves nothing of a token")  # the library would panic at the first text
-    return fast
+def _made(fast: FastTokenizer, default: tuple[int, ...] = ()) -> Tokenizer:
+    """Returns the library's tokenizer as one that neither pads nor cuts, and adds tokens to prompts alone."""
+    fast.no_padding()
+    fast.no_truncation()
+    text = fast.encode("x")
+    own = [place for place, is_added in enumerate(text.special_tokens_mask) if not is_added] or [len(text)]
+    before, after = tuple(text.ids[: own[0]]), tuple(text.ids[own[-1] + 1 :])
+    fast.post_processor = None
+    return Tokenizer(fast, before or default, after)
 
 
 @contextmanager

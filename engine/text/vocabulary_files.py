@@ -14,8 +14,8 @@ from typing import Any
 from engine.errors import SafelightError
 from engine.files import read_bytes
 from engine.text.published_patterns import QWEN2
-from engine.text.tokenizer_file import FILE_BYTES
 
+FILE_BYTES = 2**26  # of a tokenizer.json, or of one of these; Gemma's has 33 MB
 CLASSES = ("DreamTokenizer", "Qwen2Tokenizer")  # values of ``tokenizer_class``
 FILES = ("vocab.json", "merges.txt")
 _BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}

@@ -24,7 +24,7 @@ from engine.tasks.decisions.questions import Decision
 from engine.text.message import Message, image_digests
 from engine.text.reply import read_reply
 from engine.text.tokenizer import Tokenizer
-from engine.text.tokenizer_file import FILE_BYTES
+from engine.text.vocabulary_files import FILE_BYTES
 from engine.trace.format import MOST_ANSWER
 from engine.trace.header import TraceHeader
 

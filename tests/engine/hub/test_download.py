@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import random
 import shutil
@@ -30,7 +29,6 @@ from engine.hub.record import DownloadProgress, size_of
 from engine.hub_cache import delete, repo_folder, snapshot_of
 from engine.models.model import check_small_files
 from engine.store_files import DRAFT_FOLDER
-from engine.text.published_patterns import QWEN2
 from tests.engine.hub.server import REVISION, Hub, serving
 
 REPO = "someone/a-model"
@@ -555,10 +553,8 @@ def test_weights_are_not_asked_for_before_the_small_files_are_seen_to_be_good(
     small = ("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json", "chat_template.jinja")
     files = {name: (source / name).read_bytes() for name in small}
     weights = {"model-00001-of-00002.safetensors": b"tiny", "model-00002-of-00002.safetensors": bytes(SIZE)}
-    raw = json.loads(files["tokenizer.json"])
-    raw["pre_tokenizer"] = QWEN2.split | {"pattern": {"Regex": r"\d+(a+)+$"}}
     refused = {
-        "tokenizer.json": (json.dumps(raw).encode(), r"the regular expression .*\(a\+\)\+.*; choose a model"),
+        "tokenizer.json": (b'{"model": 7}', r"tokenizer\.json is damaged"),
         "config.json": (b'{"model_type": "mamba"}', "mamba"),
         "chat_template.jinja": (b"{% for x in", "chat template is damaged"),
     }

@@ -1,4 +1,4 @@
-"""A stranger's tokenizer.json: what it asks of the library is known, or it is refused in one line."""
+"""A tokenizer.json is read by its library; what that refuses is told in one line."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import Regex, pre_tokenizers
 from transformers import AutoTokenizer
 
 from engine import EMBEDDED, SafelightError
-from engine.text.published_patterns import GPT2, PUBLISHED, QWEN2, PublishedPattern
 from engine.text.tokenizer import MOST_CHARACTERS, Tokenizer
 
 SAMPLE = EMBEDDED[0].folder / "tokenizer.json"
@@ -82,19 +80,6 @@ def test_a_tokenizer_as_gemma_has_it_is_read(tmp_path: Path) -> None:
     assert tokenizer.before == (2,)
 
 
-@pytest.mark.parametrize("pattern", PUBLISHED, ids=lambda known: known.name)
-def test_published_patterns_split(pattern: PublishedPattern, tmp_path: Path) -> None:
-    steps = [pattern.split, {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}]
-    change = {"type": "Sequence", "pretokenizers": steps}
-    tokenizer = Tokenizer.from_folder(written(tmp_path, lambda raw: raw.update(pre_tokenizer=change)))
-    text = "We'LL see  1234 HTTPServer/2\r\n\r\n  e\u0301 \u00a0!?\n"
-    assert [piece for piece, _ in tokenizer.fast.pre_tokenizer.pre_tokenize_str(text)]
-    meant = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(pattern.pattern), "isolated"), pre_tokenizers.ByteLevel(False, use_regex=False)]
-    )
-    assert tokenizer.fast.pre_tokenizer.pre_tokenize_str(text) == meant.pre_tokenize_str(text)
-
-
 @pytest.mark.parametrize(
     ("file", "before", "after"),
     [
@@ -129,88 +114,19 @@ def test_a_class_that_composes_characters(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (
-            lambda raw: raw.update(pre_tokenizer=split({"Regex": "((.*)*)*Z"})),
-            "expression '((.*)*)*Z' (Split)",
-        ),
-        (lambda raw: raw.update(pre_tokenizer=split({"Regex": "(" * 9_000})), "choose a model that has one of them"),
-        (
-            lambda raw: raw.update(pre_tokenizer=split({"Regex": QWEN2.pattern + "?"})),
-            "Qwen2, Qwen3.5, Llama 3, tekken",
-        ),
-        (lambda raw: raw.update(pre_tokenizer=split({"Regex": QWEN2.pattern}, "Removed")), "behavior 'Removed'"),
-        (lambda raw: raw.update(pre_tokenizer=QWEN2.split | {"invert": True}), "invert True"),
-        (
-            lambda raw: raw.update(normalizer={"type": "Replace", "pattern": {"Regex": GPT2.pattern}, "content": ""}),
-            "(Replace)",
-        ),
-        (lambda raw: raw.update(post_processor={"type": "BertProcessing"}), "BertProcessing"),
-        (lambda raw: raw.update(post_processor=around("<bos>", 2, 9)), "more than 8 tokens"),
-        (lambda raw: raw.update(post_processor=around("<bos>", 2**31)), "damaged"),
-        (lambda raw: raw.update(post_processor=around("<bos>", -1)), "adds unknown tokens"),
-        (lambda raw: raw.update(normalizer=replaced("a", "b" * 1_000)), "more than 16 characters"),
-        (
-            lambda raw: raw.update(normalizer={"type": "Sequence", "normalizers": [replaced("a", "a" * 16)] * 6}),
-            "times as long",
-        ),
-        (lambda raw: raw.update(normalizer={"type": "Sequence", "normalizers": [GEMMA["decoder"]]}), "Sequence"),
-        (lambda raw: raw.update(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}), "Precompiled"),
-        (lambda raw: raw.update(decoder={"type": "CTC"}), "CTC"),
-        (lambda raw: raw.update(normalizer=5), "damaged"),
-        (lambda raw: raw["model"].update(type="WordPiece", max_input_chars_per_word=10**9), "WordPiece"),
-        (lambda raw: raw["model"].update(type="x" * 5_000), "byte-pair"),
-        (lambda raw: raw["model"].update(dropout=0.5), "at random"),
-        (lambda raw: raw["model"].update(vocab=7), "vocab"),
-        (lambda raw: raw["model"].update(vocab={"a": {"b": 1}}), "vocab"),
-        (lambda raw: raw["model"].update(merges="a b"), "merges"),
-        (lambda raw: raw["model"].update(merges=[["a"]]), "damaged"),
-        (lambda raw: raw["model"].update(merges=[["a", "nothing"]]), "damaged"),
-        (lambda raw: raw["model"].update(unk_token="x" * 5_000), "unk_token"),
-        (lambda raw: raw["model"]["vocab"].update({"\\" * 5_000: 200}), "1024 bytes"),
-        (lambda raw: raw["model"]["vocab"].update({f"t{i}": i for i in range(2**19 + 9)}), "tokens"),
-        (lambda raw: raw["added_tokens"].append(raw["added_tokens"][0] | {"content": "x" * 5_000}), "1024"),
-        (lambda raw: raw.update(added_tokens=raw["added_tokens"] * 2_000), "adds more than"),
-        (lambda raw: raw.update(added_tokens=[5]), "damaged"),
-        (lambda raw: raw.clear(), "damaged"),
-    ],
-)
-def test_what_is_not_known_to_be_bounded_is_refused(change: Change, said: str, tmp_path: Path) -> None:
-    with pytest.raises(SafelightError, match=r"tokenizer\.json") as error:
-        Tokenizer.from_folder(written(tmp_path, change))
-    assert said in str(error.value)
-    assert len(str(error.value)) < 600
-
-
-NORMALIZED = {"normalized": True}
-PREFIXED = {"vocab": {" ": 0, "é": 1, " é": 2, " éé": 3}, "merges": [[" ", "é"], [" é", "é"]]}
-STRIPPING = {"type": "Strip", "content": "o", "start": 0, "stop": 2}
-
-
-@pytest.mark.parametrize(
     "change",
     [
-        pytest.param(lambda raw: raw.update(decoder=STRIPPING), id="a decoder takes two signs off each token"),
-        pytest.param(lambda raw: raw.update(normalizer={"type": "Prepend", "prepend": ""}), id="nothing is prepended"),
-        pytest.param(
-            lambda raw: raw.update(
-                normalizer=replaced("<eos>", ""), added_tokens=[raw["added_tokens"][1] | NORMALIZED]
-            ),
-            id="nothing is left of a token",
-        ),
-        pytest.param(
-            lambda raw: raw["model"].update(PREFIXED, continuing_subword_prefix=" "), id="a prefix is cut within a sign"
-        ),
+        lambda raw: raw.update(normalizer=5),
+        lambda raw: raw["model"].update(type="x"),
+        lambda raw: raw["model"].update(vocab=7),
+        lambda raw: raw["model"].update(merges=[["a", "nothing"]]),
+        lambda raw: raw.update(added_tokens=[5]),
+        lambda raw: raw.clear(),
     ],
 )
-def test_what_the_library_panics_at_is_not_given_to_it(
-    change: Change, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """It would print its panic before our line, or, at the last of these, end the process."""
-    with pytest.raises(SafelightError, match=r"does not run|leaves nothing"):
+def test_what_the_library_refuses_is_told_in_a_line(change: Change, tmp_path: Path) -> None:
+    with pytest.raises(SafelightError, match=r"^\S+tokenizer\.json is damaged; download it again \(.*\)$"):
         Tokenizer.from_folder(written(tmp_path, change))
-    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[" * 100_000, b"\xff", b'{"model": null}', b"\x00" * 100])

@@ -36,7 +36,7 @@ from engine.files import JSON_BYTES
 from engine.fingerprint import fingerprint
 from engine.forks import Fork, Mark
 from engine.tasks import sudoku
-from engine.text.tokenizer_file import FILE_BYTES
+from engine.text.vocabulary_files import FILE_BYTES
 from engine.trace import make_private, new_id
 from engine.trace.texts import tokens_of
 from tests.engine.taught import FIXTURES
