@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from engine.adapters.patterns import Patterns, what_is_wrong
 from engine.errors import SafelightError, quoted
 from engine.files import read_json
 
@@ -19,6 +18,9 @@ TENSOR = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
 MOST_RANK = 65_536  # a matrix of a higher one is larger than its layer
 MOST_ALPHA = 1e6  # values beyond it, in either direction, are errors
 STARTS = (True, False, None, "gaussian", "eva", "orthogonal")  # initialisations that leave the base unchanged
+Value = TypeVar("Value")
+Patterns = tuple[tuple[re.Pattern[str], Value], ...]
+"""Values by regular expressions over the end of a module's name, of which the first that matches counts."""
 # Options that change what LoRA adds, or add something else; PEFT writes those that are off as null, false or empty.
 OTHERS = {
     "use_dora": "DoRA",
@@ -49,17 +51,17 @@ class LoraConfig:
     rank: int
     alpha: float
     is_rank_stabilised: bool = False
-    ranks: Patterns[int] = field(default_factory=Patterns)
-    alphas: Patterns[float] = field(default_factory=Patterns)
+    ranks: Patterns[int] = ()
+    alphas: Patterns[float] = ()
     base: str = ""  # as given to the training: an id or a folder
 
     def rank_of(self, module: str) -> int:
         """Returns the rank of a module's matrices, by transformers' name."""
-        return self.ranks.get(module, self.rank)
+        return _found(self.ranks, module, self.rank)
 
     def scaling_of(self, module: str) -> float:
         """Returns the factor of a module's product: alpha / rank, or alpha / sqrt(rank) if it is rank-stabilised."""
-        alpha, rank = self.alphas.get(module, self.alpha), self.rank_of(module)
+        alpha, rank = _found(self.alphas, module, self.alpha), self.rank_of(module)
         return alpha / (math.sqrt(rank) if self.is_rank_stabilised else rank)
 
     @staticmethod
@@ -91,20 +93,25 @@ class LoraConfig:
             rank=_rank(path, "r", raw.get("r")),
             alpha=_alpha(path, "lora_alpha", raw.get("lora_alpha")),
             is_rank_stabilised=raw.get("use_rslora") is True,
-            ranks=Patterns({key: _rank(path, key, rank) for key, rank in _pattern(path, raw, "rank_pattern")}),
-            alphas=Patterns({key: _alpha(path, key, alpha) for key, alpha in _pattern(path, raw, "alpha_pattern")}),
+            ranks=_patterns(path, raw, "rank_pattern", _rank),
+            alphas=_patterns(path, raw, "alpha_pattern", _alpha),
             base=str(raw.get("base_model_name_or_path") or ""),
         )
 
 
-def _pattern(path: Path, raw: dict[str, Any], name: str) -> Iterator[tuple[str, Any]]:
-    """Yields the entries of ``rank_pattern`` or ``alpha_pattern``, after checking their keys."""
+def _patterns(path: Path, raw: dict[str, Any], name: str, read: Callable[[Path, str, Any], Value]) -> Patterns[Value]:
+    """Returns the entries of ``rank_pattern`` or ``alpha_pattern``, whose keys PEFT takes as regular expressions."""
     found = raw.get(name) or {}
     if not isinstance(found, dict):
         raise SafelightError(f"{path}: {name} is not an object; save the adapter again")
-    if fault := what_is_wrong(found):
-        raise SafelightError(f"{path}: {name} has {fault}; save the adapter again with the modules' names in it")
-    yield from found.items()
+    try:
+        return tuple((re.compile(rf"(.*\.)?({key})$"), read(path, key, value)) for key, value in found.items())
+    except (re.error, OverflowError, RecursionError) as error:
+        raise SafelightError(f"{path}: {name} has a key that is no pattern; save the adapter again") from error
+
+
+def _found(patterns: Patterns[Value], module: str, default: Value) -> Value:
+    return next((value for pattern, value in patterns if pattern.match(module)), default)
 
 
 def _rank(path: Path, name: str, value: Any) -> int:

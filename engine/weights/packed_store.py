@@ -11,9 +11,8 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -38,7 +37,7 @@ from engine.quant import Precision
 from engine.store_files import COMPANIONS, DRAFT_FILES, DRAFT_FOLDER, MANIFEST, PARTIAL, UNFINISHED
 from engine.types import Cancel, Progress
 from engine.weights.layout import Expected, Layout, State, TensorSource, fill
-from engine.weights.safetensors import FLOATING, MOST_FILES, Checkpoint
+from engine.weights.safetensors import FLOATING, Checkpoint
 from engine.weights.saving import save_whole
 
 FORMAT, VERSION = "safelight-store", 1
@@ -53,7 +52,6 @@ TYPES = {  # of packed tensors, as safetensors' headers name them
 HASHING_THREADS = 4
 SAMPLES, SAMPLE_BYTES = 64, 4096  # of a file of a checkpoint
 COMPANION_BYTES = 256 * 2**20  # of each; tokenizers have up to 35 MB
-HASH = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -101,32 +99,20 @@ class Manifest:
             raise SafelightError(
                 f"{path} has format version {quoted(raw.get('version'))}; this Safelight reads {VERSION}. Update it"
             )
-        source, revised, parts, files = (raw.get(name) for name in ("source", "revision", "precision", "files"))
-        if not (isinstance(source, str) and isinstance(revised, str) and isinstance(files, dict)):
-            raise SafelightError(f"{path} is damaged: it lacks an entry; convert the model again")
-        if len(files) > MOST_FILES:
-            raise SafelightError(f"{path} is damaged: it has {len(files)} files; convert the model again")
-        shards = {name: _shard(path, name, facts) for name, facts in files.items()}
-        return Manifest(source, revised, Precision.from_dict(parts), shards)
+        try:
+            shards = {name: _shard(name, **facts) for name, facts in raw["files"].items()}
+            return Manifest(str(raw["source"]), str(raw["revision"]), Precision.from_dict(raw["precision"]), shards)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise SafelightError(f"{path} is damaged ({quoted(str(error))}); convert the model again") from error
 
 
-def _shard(path: Path, name: str, facts: object) -> Shard:
-    """Reads an entry of a manifest's files."""
+def _shard(name: str, bytes: int, sha256: str, errors: dict[str, tuple[float, float]] | None = None) -> Shard:
+    """Reads an entry of a manifest's files; early ones have no errors."""
     if not is_bare_name(name):
-        raise SafelightError(f"{path} names {quoted(name)}, which is not a file in its folder; convert the model again")
-    known = facts if isinstance(facts, dict) else {}
-    count, sha256 = known.get("bytes"), known.get("sha256")
-    if type(count) is not int or not isinstance(sha256, str) or not HASH.fullmatch(sha256):
-        raise SafelightError(f"{path} is damaged: of {name} it knows {quoted(facts)}; convert the model again")
-    return Shard(count, sha256, dict(_errors(known.get("errors"))))
-
-
-def _errors(raw: object) -> Iterator[tuple[str, tuple[float, float]]]:
-    """Yields the packing errors of a manifest. They are only displayed, so invalid ones are skipped."""
-    for part, sums in raw.items() if isinstance(raw, dict) else ():
-        if part in Precision().as_dict() and isinstance(sums, list) and len(sums) == 2:
-            error, total = (float(x) if type(x) in (int, float) and 0 <= x < math.inf else 0.0 for x in sums)
-            yield part, (error, total)
+        raise ValueError(f"{quoted(name)} is not a file in its folder")
+    return Shard(
+        int(bytes), sha256, {part: (float(error), float(total)) for part, (error, total) in (errors or {}).items()}
+    )
 
 
 def digest(path: Path) -> str:

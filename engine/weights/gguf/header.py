@@ -24,12 +24,7 @@ from engine.files import open_regular, read_up_to
 from engine.model_files import gguf_parts
 
 HEADER_BYTES = 2**26  # Gemma's takes 21 MB: a vocabulary of 2^18 tokens and twice as many merges
-MOST_KEYS = 2**12  # DiffusionGemma's has 44
-MOST_TENSORS = 2**14  # DiffusionGemma's has 692
 MOST_ITEMS = 2**21  # in all lists; Gemma's has 1.3 million
-TEXT_BYTES = 2**20  # of a name or a value, the longest being a template; a text takes up to four times its bytes
-MOST_DIMENSIONS = 4
-MOST_ALIGNMENT = 2**20
 VERSIONS = (2, 3)
 
 Value: TypeAlias = bool | int | float | str | list[int] | list[float] | list[bool] | list[str]
@@ -93,11 +88,7 @@ class GGUFHeader:
             if (part.values.get("split.no"), part.values.get("split.count")) != (number, count):
                 raise SafelightError(f"{other} is not part {number + 1} of {count}. Download it again")
             values = values if number else part.values
-            if twice := tensors.keys() & part.tensors.keys():
-                raise SafelightError(f"{other} has the tensor {quoted(min(twice))} of another part. Download it again")
             tensors |= part.tensors
-            if len(tensors) > MOST_TENSORS:
-                raise SafelightError(f"{path} has more than {MOST_TENSORS:,} tensors in its parts; no more are read")
         return GGUFHeader(path, values, tensors)
 
 
@@ -150,10 +141,7 @@ class _Cursor:
         return int(self.number(layout))
 
     def text(self) -> str:
-        length = self.count()
-        if TEXT_BYTES < length <= self.size - self.at:
-            raise _HeaderError(f"has a text of {length:,} bytes; at most {TEXT_BYTES:,} are read")
-        start = self.skip(length)
+        start = self.skip(self.count())
         return self.data[start : self.at].decode("utf-8", "replace")
 
     def texts(self, count: int) -> list[str]:
@@ -165,7 +153,7 @@ class _Cursor:
                 break
             (length,) = _LENGTH(data, at)
             end = at + 8 + length
-            if length > TEXT_BYTES or end > len(data):
+            if end > len(data):
                 break
             found.append(data[at + 8 : end].decode("utf-8", "replace"))
             at = end
@@ -205,36 +193,26 @@ def _parsed(path: Path, cursor: _Cursor, size: int) -> GGUFHeader:
         why = "is written for big-endian machines" if version & 0xFFFF == 0 else f"is of GGUF version {version}"
         raise _HeaderError(f"{why}; versions {VERSIONS[0]} and {VERSIONS[1]} of the usual byte order are read")
     counts = cursor.count(), cursor.count()
-    for count, most, what in zip(counts, (MOST_TENSORS, MOST_KEYS), ("tensors", "keys"), strict=True):
-        if count > most:
-            raise _HeaderError(f"says that it has {count:,} {what}; at most {most:,} are read")
     values: dict[str, Value] = {}
     for _ in range(counts[1]):
         key = cursor.text()
-        if key in values:
-            raise _HeaderError(f"is damaged: it has the key {quoted(key)} twice. Download it again")
         values[key] = cursor.value(cursor.count("<I"))
     tensors: dict[str, TensorInfo] = {}
     for _ in range(counts[0]):
         name = cursor.text()
-        if name in tensors:
-            raise _HeaderError(f"is damaged: it has the tensor {quoted(name)} twice. Download it again")
         tensors[name] = _tensor(name, path, cursor)
     return GGUFHeader(path, values, dict(_placed(tensors, cursor, values, size)))
 
 
 def _tensor(name: str, file: Path, cursor: _Cursor) -> TensorInfo:
     """Reads a tensor's entry; its ``start`` is counted from the beginning of the tensors."""
-    dimensions = cursor.count("<I")
-    if not 1 <= dimensions <= MOST_DIMENSIONS:
-        raise _HeaderError(f"is damaged: tensor {quoted(name)} has {dimensions} dimensions. Download it again")
-    shape = tuple(cursor.count() for _ in range(dimensions))[::-1]
+    shape = tuple(cursor.count() for _ in range(cursor.count("<I")))[::-1]
     number, start = cursor.count("<I"), cursor.count()
     if number not in tuple(GGMLQuantizationType):
         raise _HeaderError(f"has tensor {quoted(name)} in the unknown type {number}; use a file in Q8_0 or Q4_K_M")
     kind = GGMLQuantizationType(number)
     numbers = GGML_QUANT_SIZES[kind][0]
-    if not all(shape) or shape[-1] % numbers:
+    if not shape or not all(shape) or shape[-1] % numbers:
         raise _HeaderError(
             f"is damaged: tensor {quoted(name)} of shape {shape} does not divide into blocks of {numbers} ({kind.name})"
         )
@@ -246,7 +224,7 @@ def _placed(
 ) -> Iterator[tuple[str, TensorInfo]]:
     """Yields the tensors with their start bytes in the file; all lie within it."""
     alignment = values.get("general.alignment", 32)
-    if not isinstance(alignment, int) or not 1 <= alignment <= MOST_ALIGNMENT or alignment & (alignment - 1):
+    if not isinstance(alignment, int) or alignment < 1:
         raise _HeaderError(f"is damaged: its tensors are aligned to {quoted(alignment)} bytes. Download it again")
     begin = -(-cursor.at // alignment) * alignment
     for name, tensor in tensors.items():

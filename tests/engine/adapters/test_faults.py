@@ -64,13 +64,6 @@ def instead(path: Path, make: Callable[[Path], object]) -> None:
     make(path)
 
 
-def huge_header() -> bytes:
-    """Of a file with more tensors than are read, all of them empty."""
-    entry = '"%d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},'
-    text = "{" + "".join(entry % number for number in range(201_000)).rstrip(",") + "}"
-    return len(text).to_bytes(8, "little") + text.encode()
-
-
 MODULE = "base_model.model.model.decoder."
 FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "another kind": (config(peft_type="IA3"), "peft_type 'IA3' is not supported; train the adapter as LoRA"),
@@ -87,24 +80,10 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a rank in words": (config(rank_pattern={"q_proj": "four"}), "the rank q_proj must be a whole number"),
     "no alpha": (config(lora_alpha=None), "the alpha lora_alpha must be a number"),
     "an endless alpha": (config(lora_alpha=float("inf")), "Infinity is not a number"),
-    "no pattern": (config(alpha_pattern={"(": 3}), "alpha_pattern has the key '\\(', which is neither a name nor"),
-    "a pattern that works for ever": (
-        config(rank_pattern={"((.*)*)*Z": 3}),
-        r"rank_pattern has the key '\(\(\.\*\)\*\)\*Z', which is neither a name nor a simple pattern; save",
-    ),
-    "a count beyond any": (
-        config(rank_pattern={"a{4294967296}": 3}),
-        "which is neither a name nor",
-    ),
-    "a long key": (config(alpha_pattern={"a" * 5_000: 3}), "alpha_pattern has the key 'a{60}'…, which is neither"),
-    "thousands of keys": (config(rank_pattern={f"a{n}": 3 for n in range(5_001)}), "has more than 5,000 keys"),
-    "many patterns": (config(rank_pattern={f".*{n}": 3 for n in range(17)}), "has more than 16 keys that are patterns"),
+    "no pattern": (config(alpha_pattern={"(": 3}), "alpha_pattern has a key that is no pattern"),
+    "a number too large": (config(rank_pattern={"a{4294967296}": 3}), "rank_pattern has a key that is no pattern"),
     "a deep list for a rank": (config(r=[[[[]]]]), "the rank r must be a whole number from 1 to"),
     "a pipe": (lambda f: instead(f / "adapter_model.safetensors", os.mkfifo), "is missing$"),
-    "a huge header": (
-        lambda f: (f / "adapter_model.safetensors").write_bytes(huge_header()),
-        "header that is too large",
-    ),
     "a list of ranks": (config(rank_pattern=[3]), "rank_pattern is not an object; save the adapter again"),
     "another rank": (config(r=5), "has rank 4, adapter_config.json says 5; save the adapter again"),
     "no config": (lambda folder: (folder / "adapter_config.json").unlink(), "it has no adapter_config.json"),

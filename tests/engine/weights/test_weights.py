@@ -256,19 +256,14 @@ BAD_STORE = {
     "no files": (rewritten(lambda raw: raw.pop("files")), "is damaged"),
     "odd precision": (rewritten(lambda raw: raw.update(precision={"experts": "q2"})), "'experts' as 'q2'"),
     "no JSON": (lambda folder: (folder / store_files.MANIFEST).write_text("{"), "cannot be read as JSON"),
-    "a file elsewhere": (
-        renamed("../layer-00.safetensors"),
-        "names '../layer-00.safetensors', which is not a file in its folder",
-    ),
-    "a file by its path": (renamed("/etc/passwd"), "names '/etc/passwd', which is not a file in its folder"),
-    "a name with NUL": (renamed("a\0b"), "which is not a file in its folder"),
+    "a file elsewhere": (renamed("../layer-00.safetensors"), "is not a file in its folder"),
+    "a name with NUL": (renamed("a\0b"), "is not a file in its folder"),
     "a pipe": (piped, "layer-00.safetensors is missing"),
     "an endless size": (sized("1e999"), "cannot be read as JSON"),
-    "a size in words": (sized('"many"'), "is damaged: of rest.safetensors it knows"),
+    "a size in words": (sized('"many"'), "is damaged ("),
     "a size near 2^62": (sized(str(2**62)), "instead of 4611686018427387904; convert the model again"),
     "a precision in a list": (rewritten(lambda raw: raw.update(precision=[1])), "does not know: [1]"),
     "a scheme in a list": (rewritten(lambda raw: raw.update(precision={"experts": []})), "does not know: 'experts' as"),
-    "no source": (rewritten(lambda raw: raw.update(source=3)), "is damaged: it lacks an entry"),
     "a file left out": (
         rewritten(lambda raw: raw["files"].pop("rest.safetensors")),  # type: ignore[attr-defined]
         "is missing",
@@ -412,7 +407,7 @@ def test_nothing_goes_from_a_folder_of_another_conversion(source: Path, tmp_path
     (tmp_path / store_files.PARTIAL).write_text(
         json.dumps(raw | {"files": {"../x": {"bytes": 1, "sha256": "00" * 32}}})
     )
-    with pytest.raises(SafelightError, match="which is not a file in its folder"):
+    with pytest.raises(SafelightError, match="is not a file in its folder"):
         quantize(source, tmp_path, "int4", CPU)
     assert half.exists()
 
