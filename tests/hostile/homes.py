@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -156,12 +155,6 @@ def _sparse(path: Path, size: int = 2**40) -> None:
 
 
 # --- settings ----------------------------------------------------------------------------------------------------
-
-
-def _nested_variant(home: Home) -> None:
-    one = struct.pack(">IBI", 9, 0, 1)  # a QVariantList of one
-    written = "".join(f"\\x{byte:x}" for byte in one)
-    home.set(f"[window]\ntheme=@Variant({written * DEEP})\n")
 
 
 def _pipe(path: Path) -> None:
@@ -333,11 +326,7 @@ HOMES: dict[str, Callable[[Home], object]] = {
     "logs-strange": _strange_logs,
     "traces-strange": _traces,
     # settings
-    "settings-garbage": lambda home: home.settings.write_bytes(bytes(range(256)) * 400),
-    "settings-nested-variant": _nested_variant,
-    "settings-enormous": lambda home: _sparse(home.settings),
-    "settings-pipe": lambda home: _pipe(home.settings),
-    "settings-lock-folder": lambda home: home.settings.with_name("Safelight.conf.lock").mkdir(),
+    "settings-garbage": lambda home: home.settings.write_bytes(b"[window\n" + bytes(range(256)) * 400),
     "settings-senseless": _senseless,
     "data-folder-nul": lambda home: _data_folder(home, f"{home.data}\\0/x"),
     "data-folder-file": _data_folder_is_file,
@@ -366,7 +355,7 @@ WITHOUT_LIBRARY = {"data-folder-file", "data-folder-loop", "data-folder-5000-cha
 
 SPOKEN = {
     *(name for name in HOMES if name.startswith(("presets-", "data-folder-"))),
-    "settings-garbage", "settings-nested-variant", "settings-enormous", "settings-pipe",
+    "settings-garbage",
     "schema-not-utf8", "library-cut", "library-header", "library-page-size", "library-locked", "library-pipe",
 }  # fmt: skip
 """Where something is set aside or cannot be used, and is to be said."""
