@@ -25,14 +25,13 @@ if TYPE_CHECKING:
     from app.models.jobs import JobKind, Phase
 
 Group = Literal["embedded", "published", "stored", "local"]
-State = Literal["ready", "absent", "unfinished", "leftover", "unpacked", "missing", "gguf"]
+State = Literal["ready", "absent", "unfinished", "unpacked", "missing", "gguf"]
 Action = Literal[
     "load", "unload", "download", "resume", "pause", "cancel", "convert", "convert_but_vision", "verify", "delete",
     "remove",
 ]  # fmt: skip
 ACTIONS: tuple[Action, ...] = get_args(Action)
 PACKED = "-packed"  # suffix of the folder that a conversion writes
-LEFTOVER = ".partial"  # suffix of the folder into which earlier versions downloaded
 
 # The window waits for the listing, and the data folder's content is untrusted: hence these bounds. ``os.path`` returns
 # False where ``Path`` raises, as for an unreadable folder.
@@ -46,7 +45,7 @@ JSON_BYTES = 2**18  # bytes of a file that is parsed
 class ModelEntry:
     """One model.
 
-    ``unpacked`` is an unfinished conversion; ``leftover`` an unfinished download of an earlier version;
+    ``unpacked`` is an unfinished conversion;
     ``missing`` a folder or file that no longer exists; ``gguf`` a file that has to be imported. A file that loads as it
     is, is ``ready``.
     """
@@ -100,8 +99,6 @@ def actions(
         return ("download",) if entry.group == "published" else ("download", "remove")
     if entry.state in ("unfinished", "unpacked"):
         return ("resume", "cancel")
-    if entry.state == "leftover":
-        return ("cancel",)
     if entry.state == "missing":
         return ("remove",)
     if entry.state == "gguf":
@@ -138,7 +135,7 @@ def entries(
     taken = {entry.key for entry in found} | {entry.folder for entry in found}
     stored: list[ModelEntry] = []
     for path in _inside(folder):
-        entry = _leftover(path, sizes) if path.name.endswith(LEFTOVER) else _stored(path, sizes)
+        entry = _stored(path, sizes)
         if entry is not None and not {entry.key, path} & taken:
             taken.add(entry.key)
             stored.append(entry)
@@ -228,11 +225,6 @@ def _unfinished(record: Record) -> ModelEntry:
         bytes_here=record.done_bytes,
         bytes_total=record.total_bytes,
     )
-
-
-def _leftover(path: Path, sizes: _Sizes) -> ModelEntry:
-    purpose = tr("an earlier version of Safelight did not finish this download, and this one cannot go on with it")
-    return ModelEntry(str(path), "stored", "leftover", path.name, purpose, path, bytes_here=sizes.of(path))
 
 
 def _stored(path: Path, sizes: _Sizes) -> ModelEntry | None:

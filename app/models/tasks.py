@@ -21,15 +21,14 @@ from app.system.secret import Secret
 from engine import PUBLISHED, SafelightError, found, hashes, hub_cache
 from engine.files import clear, is_plain_file
 from engine.hub import download as downloads
-from engine.hub.record import DownloadProgress, is_wanted
+from engine.hub.record import DownloadProgress
 from engine.memory.machine import Machine
 from engine.model_files import is_gguf
-from engine.store_files import DRAFT_FOLDER, PARTIAL, is_of_a_conversion
+from engine.store_files import PARTIAL, is_of_a_conversion
 
 Work = Callable[[Control], object]
 GOING = ".safelight-deleted"  # suffix of a folder that is being deleted
 LONGEST_TOKEN = 500
-EARLIER = "safelight-download.json"  # in the folders that earlier versions downloaded into
 
 
 def download(entry: ModelEntry, endpoint: str | None, tokens: Secret) -> Work:
@@ -117,8 +116,6 @@ def discard(entry: ModelEntry) -> Work:
     def work(_control: Control) -> object:
         if entry.state == "unpacked":
             _discard_conversion(entry.folder)
-        elif entry.state == "leftover":
-            _discard_leftover(entry.folder)
         else:
             downloads.discard(entry.repo)
         return None
@@ -205,14 +202,6 @@ def _discard_conversion(folder: Path) -> None:
     if not is_plain_file(folder / PARTIAL) or folder.is_symlink():
         raise SafelightError(tr("Safelight did not make the conversion in {folder}; remove it yourself", folder=folder))
     clear(folder, is_of_a_conversion, PARTIAL)
-
-
-def _discard_leftover(folder: Path) -> None:
-    """Deletes an unfinished download of an earlier version; raises as ``_discard_conversion``."""
-    if not is_plain_file(folder / EARLIER) or folder.is_symlink():
-        raise SafelightError(tr("Safelight did not begin the download in {folder}; remove it yourself", folder=folder))
-    mine = (EARLIER, f"{DRAFT_FOLDER}/")
-    clear(folder, lambda name: name in mine or is_wanted(name.removesuffix(".part")), EARLIER)
 
 
 def _remove(folder: Path) -> None:

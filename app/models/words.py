@@ -119,8 +119,6 @@ def status(
         return tr("Not downloaded")
     if entry.state == "unfinished":
         return tr("Paused")
-    if entry.state == "leftover":
-        return tr("Not finished, {size} on disk", size=here)
     if entry.state == "unpacked":
         return tr("Conversion paused")
     if entry.state == "missing":
@@ -287,7 +285,7 @@ def tokens(count: int) -> str:
 
 def delete_question(entry: ModelEntry) -> str:
     """Returns the question that is asked before files are deleted."""
-    if entry.state in ("unfinished", "leftover", "unpacked"):
+    if entry.state in ("unfinished", "unpacked"):
         return tr(
             "Remove what is here of {title}? This frees {size}.", title=entry.title, size=amount(entry.bytes_here)
         )

@@ -61,7 +61,7 @@ class ModelWork:
 
     def delete(self, entry: ModelEntry) -> None:
         """Deletes a model, or the files of an unfinished one."""
-        if entry.state in ("unfinished", "leftover", "unpacked"):
+        if entry.state in ("unfinished", "unpacked"):
             self.submit(entry.key, "delete", tasks.discard(entry))
         elif entry.group in ("published", "stored") or repo_of(entry.folder) is not None:
             self.submit(entry.key, "delete", tasks.delete(entry, self._folder))

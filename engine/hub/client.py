@@ -141,8 +141,7 @@ class Client:
         """Returns True if the file arrived as it is listed; else what arrived is removed."""
         file, part, headers = self.file, self.record.part(self.file), self._api._build_hf_headers()
         url = hf_hub_url(self.record.repo, file.name, revision=self.record.revision, endpoint=self._api.endpoint)
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-        with open(os.open(windows.reachable(part), flags, 0o666), "r+b") as out:
+        with open(windows.reachable(part), "ab") as out:
 
             def bound(count: int) -> None:
                 self._check()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from urllib.request import getproxies, proxy_bypass
-
 import httpx2
 from huggingface_hub.errors import HfHubHTTPError
 
@@ -18,7 +15,7 @@ FAULTS = (
 _CHANGED = "{repo} has changed at {endpoint}; cancel this download and start it again"
 _NONE = "there is no repository {repo} at {endpoint}; check the name"
 _CLOSED = "{repo} is closed{whose}: accept its licence at {endpoint}/{repo}{then}"
-_ABSENT = "there is no connection to {endpoint}{path}, then try again"
+_ABSENT = "there is no connection to {endpoint}; check the network, or the proxy that is set here, then try again"
 _BROKEN = "the connection to {endpoint} keeps breaking; resume later; the download goes on from here"
 _OTHER = (
     "{endpoint} does not answer as a hub does; check its address. If this network asks for a password, open a web page "
@@ -44,13 +41,5 @@ def explained(error: Exception, repo: str, endpoint: str, *, with_token: bool) -
     whose = " to this access token" if with_token else ""
     then = " with the token's account, or enter another token" if with_token else ", then enter an access token"
     kind = ClosedError if sentence is _CLOSED else SafelightError
-    known = {"repo": repo, "endpoint": endpoint, "status": answer.status_code, "path": _path(httpx2.URL(endpoint))}
+    known = {"repo": repo, "endpoint": endpoint, "status": answer.status_code}
     return kind(sentence.format(whose=whose, then=then, **known))
-
-
-def _path(url: httpx2.URL) -> str:
-    """Names the variable of the proxy for an address; without one, the network."""
-    names = (f"{url.scheme}_proxy", "all_proxy")
-    known = (each for name in names for each in (name.upper(), name) if os.environ.get(each))
-    proxy = "" if proxy_bypass(url.host) or not getproxies() else next(known, "")
-    return f" through the proxy of {proxy}; check it" if proxy else "; check the network"

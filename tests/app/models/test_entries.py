@@ -124,16 +124,12 @@ def test_other_things_in_the_data_folder(tmp_path: Path) -> None:
     (begun / "safelight-store.partial.json").write_text('{"source": "half"}')
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.txt").write_text("no model")
-    other = tmp_path / "some--one.partial"
-    other.mkdir()
     gone = tmp_path / ".old.deleted"
     model(gone)
     found = {e.key: e for e in entries(tmp_path, ()) if e.group == "stored"}
-    assert set(found) == {str(tmp_path / "copied"), str(packed), str(begun), str(other)}
+    assert set(found) == {str(tmp_path / "copied"), str(packed), str(begun)}
     assert (found[str(packed)].title, found[str(packed)].is_packed) == ("big, packed", True)
     assert (found[str(begun)].state, found[str(begun)].source) == ("unpacked", "half")
-    assert found[str(other)].state == "leftover"
-    assert actions(found[str(other)], None, loaded=False, can_convert=True) == ("cancel",)
 
 
 def test_folders_of_the_user(tmp_path: Path) -> None:

@@ -313,30 +313,6 @@ def test_deleting_says_how_much_it_frees(qtbot: QtBot, models: ModelsController)
     assert not repo_folder(REPO).exists()
 
 
-def test_what_an_earlier_version_did_not_finish_is_offered_to_be_removed(
-    qtbot: QtBot, models: ModelsController
-) -> None:
-    place = models._folder / "some--one.partial"
-    place.mkdir(parents=True)
-    for name in ("safelight-download.json", "config.json", f"{WEIGHTS}.part", "thesis.txt"):
-        (place / name).write_text("{}")
-    models.refresh()
-    row = models.page.rows[str(place)]
-    assert (row.status.text(), offered(row)) == ("Not finished, 0.0 MB on disk", ["cancel"])
-    press(qtbot, row, "cancel")
-    qtbot.waitUntil(
-        lambda: "holds 'thesis.txt', which Safelight did not write" in row.notice.message.text(), timeout=SOON
-    )
-    assert [path.name for path in place.iterdir()] == ["thesis.txt"]
-    (place / "thesis.txt").rename(place / "config.json")
-    press(qtbot, row, "cancel")
-    qtbot.waitUntil(lambda: "did not begin the download" in row.notice.message.text(), timeout=SOON)
-    (place / "safelight-download.json").write_text("{}")
-    press(qtbot, row, "cancel")
-    qtbot.waitUntil(lambda: str(place) not in models.page.rows, timeout=SOON)
-    assert not place.exists()
-
-
 def test_offline_stops_downloads_and_starts_none(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
     half(hub, qtbot, models)
     models._context.set_offline(True)

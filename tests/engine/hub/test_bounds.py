@@ -8,7 +8,6 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -307,15 +306,3 @@ def test_more_bytes_than_were_listed_are_not_written() -> None:
     with answering(answer) as rude, pytest.raises(SafelightError, match="keeps breaking"):
         download(REPO, endpoint=rude.endpoint)
     assert max(path.stat().st_size for path in repo_folder(REPO).glob("blobs/*")) <= len(WEIGHTS)
-
-
-def test_a_link_in_place_of_a_part_is_not_written_through(tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("mine")
-    with answering(whole) as rude:
-        record = listed(rude.endpoint)
-        for file in record.files:
-            record.part(file).parent.mkdir(parents=True, exist_ok=True)
-            record.part(file).symlink_to(tmp_path / "thesis.txt")
-        with pytest.raises(SafelightError, match="cannot be written"):
-            download(REPO, endpoint=rude.endpoint)
-    assert (tmp_path / "thesis.txt").read_text() == "mine"

@@ -382,15 +382,14 @@ def test_a_hub_that_does_not_answer_is_told_soon_and_tried_once(
     assert "waiting" in told
 
 
-@pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY", "http_proxy"])
-def test_a_proxy_that_does_not_answer_is_named_by_its_variable(
-    variable: str, get: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
+def test_a_proxy_that_does_not_answer_is_among_what_to_check(
+    get: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
-        monkeypatch.setenv(variable, f"http://user:secret@127.0.0.1:{nobody.getsockname()[1]}")
+        monkeypatch.setenv("ALL_PROXY", f"http://user:secret@127.0.0.1:{nobody.getsockname()[1]}")
         with pytest.raises(
-            SafelightError, match=rf"no connection to http://hub.invalid through the proxy of {variable};"
+            SafelightError, match=r"no connection to http://hub.invalid; check the network, or the proxy"
         ):
             get(endpoint="http://hub.invalid")
 

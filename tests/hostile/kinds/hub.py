@@ -14,7 +14,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from app.models.entries import actions, entries
-from app.models.tasks import _discard_leftover
 from app.models.words import action_text, disk_line, status
 from engine import PUBLISHED, SafelightError
 from engine.hub import download
@@ -26,7 +25,6 @@ from tests.hostile.kind import Attempt, Kind
 
 REPO, NAME = "someone/a-model", "someone--a-model"
 CONTENT = {"config.json": b'{"a": 1}', "tokenizer.json": b"{}" * 40, "model.safetensors": bytes(range(256)) * 16}
-EARLIER = "safelight-download.json"
 BOMB = gzip.compress(b" " * 10**7)
 
 
@@ -86,7 +84,7 @@ def _hostile_record(random: Random, folder: Path) -> bytes:
         case 0 | 1:
             pass
         case 2 | 3:
-            name = random.choice((*bait, *mutate.NAMES, EARLIER, "model.safetensors.part", "Config.json"))
+            name = random.choice((*bait, *mutate.NAMES, "model.safetensors.part", "Config.json"))
             raw["files"].append(raw["files"][0] | {"name": random.choice((name, f"{name}.safetensors"))})
         case 4:
             file = random.choice(raw["files"])
@@ -121,10 +119,9 @@ def _plant(random: Random, path: Path, content: bytes, elsewhere: Path) -> None:
 
 
 def _make_records(random: Random, folder: Path) -> Attempt:
-    """A record of an unfinished download, and an earlier version's folder, over a folder of somebody else."""
+    """A record of an unfinished download, over a cache with files of somebody else."""
     models, elsewhere = folder / "models", folder / "elsewhere"
-    place = models / f"{NAME}.partial"
-    place.mkdir(parents=True)
+    models.mkdir()
     elsewhere.mkdir()
     (elsewhere / "thesis.txt").write_bytes(b"mine")
     cached = folder / "cache" / f"models--{NAME}"
@@ -136,22 +133,18 @@ def _make_records(random: Random, folder: Path) -> Attempt:
         (cached / MARK).symlink_to(random.choice(("/dev/zero", MARK, "/proc/self/mem")))
     for content in CONTENT.values():
         _plant(random, blobs / f"{_sha(content)}.incomplete", content, elsewhere)
-    (place / EARLIER).write_bytes(b"{}")
-    for file, content in CONTENT.items():
-        _plant(random, place / file, content, elsewhere)
     if random.random() < 0.5:
-        (place / "notes.txt").write_bytes(b"foreign")
-        (place / "link").symlink_to(elsewhere)
+        (cached / "notes.txt").write_bytes(b"foreign")
+        (cached / "link").symlink_to(elsewhere)
 
     def attempt() -> None:
         os.environ["HF_HUB_CACHE"] = str(folder / "cache")
         foreign = _foreign(folder)
-        for step in (lambda: download.discard(REPO), lambda: _discard_leftover(place)):
-            entries(models, ())
-            try:
-                step()
-            finally:
-                assert _foreign(folder) == foreign, "what is not ours was touched"
+        entries(models, ())
+        try:
+            download.discard(REPO)
+        finally:
+            assert _foreign(folder) == foreign, "what is not ours was touched"
 
     return attempt
 
@@ -340,7 +333,7 @@ def _config(random: Random) -> bytes:
             return mutate.dumped(random, mutate.tree(random, raw))
 
 
-def _plant_model(random: Random, place: Path, elsewhere: Path, folder: Path) -> None:
+def _plant_model(random: Random, place: Path, elsewhere: Path) -> None:
     place.mkdir()
     for name in ("config.json", "safelight-store.json", "safelight-store.partial.json"):
         if random.random() < (0.8 if name == "config.json" else 0.15):
@@ -348,11 +341,6 @@ def _plant_model(random: Random, place: Path, elsewhere: Path, folder: Path) -> 
                 _plant(random, place / name, b"{}", elsewhere)
             else:
                 (place / name).write_bytes(_config(random))
-    if random.random() < 0.5:
-        raw = _hostile_record(random, folder)
-        if random.random() < 0.6 and (repo := place.name.removesuffix(".partial").replace("--", "/", 1)):
-            raw = raw.replace(REPO.encode(), json.dumps(repo)[1:-1].encode("utf-8", "surrogatepass"))
-        (place / EARLIER).write_bytes(raw)
     if random.random() < 0.5:
         _plant(random, place / "model.safetensors", CONTENT["model.safetensors"], elsewhere)
     if random.random() < 0.1:
@@ -368,10 +356,9 @@ def _make_folders(random: Random, folder: Path) -> Attempt:
     for index in range(count):
         known = random.choice([model.repo.replace("/", "--") for model in PUBLISHED])
         name = random.choice((NAME, known, f"m{index}-packed", f"a--m{index}", *mutate.NAMES))
-        name += random.choice(("", "", ".partial"))
         with contextlib.suppress(OSError, ValueError):  # what no file system takes, or what is there already
             if "/" not in name and name not in (".", "..", ""):
-                _plant_model(random, models / name, elsewhere, folder)
+                _plant_model(random, models / name, elsewhere)
     if random.random() < 0.05:
         (models / b"\xff\xfe".decode("utf-8", "surrogateescape")).mkdir()
     local = [path for path in sorted(models.iterdir()) if random.random() < 0.2]
