@@ -33,11 +33,9 @@ Action = Literal[
 ACTIONS: tuple[Action, ...] = get_args(Action)
 PACKED = "-packed"  # suffix of the folder that a conversion writes
 
-# The window waits for the listing, and the data folder's content is untrusted: hence these bounds. ``os.path`` returns
-# False where ``Path`` raises, as for an unreadable folder.
-NAMES = 5_000  # entries read from the data folder
+# The window waits for the listing: hence these bounds. ``os.path`` returns False where ``Path`` raises, as for an
+# unreadable folder.
 FOLDERS = 50  # entries of the data folder that are listed; a row of the page takes 7 ms
-FILES = 20_000  # files whose sizes are added up, in all folders together
 JSON_BYTES = 2**18  # bytes of a file that is parsed
 
 
@@ -125,23 +123,22 @@ def entries(
         folder: the data folder of models; may be missing.
         local: folders and files that the user added.
     """
-    sizes = _Sizes()
     embedded = sorted(installed(), key=lambda model: model.id != TALK.id)
-    found = [_embedded(model, sizes) for model in embedded]
-    to_download = [_published(model, folder, sizes) for model in published]
+    found = [_embedded(model) for model in embedded]
+    to_download = [_published(model, folder) for model in published]
     found += sorted(to_download, key=lambda entry: (entry.writes == "word by word", entry.bytes_total))
     known = {entry.key for entry in found}
     found += [_unfinished(each) for each in islice(unfinished(), FOLDERS) if each.repo not in known]
     taken = {entry.key for entry in found} | {entry.folder for entry in found}
     stored: list[ModelEntry] = []
     for path in _inside(folder):
-        entry = _stored(path, sizes)
+        entry = _stored(path)
         if entry is not None and not {entry.key, path} & taken:
             taken.add(entry.key)
             stored.append(entry)
         if len(stored) >= FOLDERS:
             break
-    return (*found, *stored, *(_local(path, sizes) for path in local))
+    return (*found, *stored, *(_local(path) for path in local))
 
 
 Place = Literal["hero", "own", "small", "catalog", "experimental"]
@@ -168,20 +165,20 @@ def _inside(folder: Path) -> list[Path]:
     """Returns the folders in the data folder that have displayable names."""
     try:
         with os.scandir(folder) as found:
-            names = [each.name for each in islice(found, NAMES) if os.path.isdir(each.path)]
+            names = [each.name for each in found if os.path.isdir(each.path)]
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return []
     return [folder / name for name in sorted(names) if name.isprintable() and not name.startswith(".")]
 
 
-def _embedded(model: EmbeddedModel, sizes: _Sizes) -> ModelEntry:
+def _embedded(model: EmbeddedModel) -> ModelEntry:
     return ModelEntry(
         model.id, "embedded", "ready", model.title, tr(model.purpose), model.folder, model.id,
-        bytes_here=sizes.of(model.folder), writes="word by word" if model.id == TALK.id else "diffusion",
+        bytes_here=_size(model.folder), writes="word by word" if model.id == TALK.id else "diffusion",
     )  # fmt: skip
 
 
-def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> ModelEntry:
+def _published(model: PublishedModel, folder: Path) -> ModelEntry:
     earlier = folder / model.repo.replace("/", "--")  # where earlier versions put it
     place = snapshot_of(model.repo) or (earlier if os.path.isfile(earlier / "config.json") else None)
     record = Record.read(model.repo)
@@ -196,7 +193,7 @@ def _published(model: PublishedModel, folder: Path, sizes: _Sizes) -> ModelEntry
         folder=place or earlier,
         load_id=str(place) if whole else "",
         repo=model.repo,
-        bytes_here=record.done_bytes if record is not None else sizes.of(place) if place is not None else 0,
+        bytes_here=record.done_bytes if record is not None else _size(place) if place is not None else 0,
         bytes_total=known or model.download_bytes,
         is_reckoned=not (known or model.listed),
         listed="" if known else model.listed,
@@ -227,12 +224,12 @@ def _unfinished(record: Record) -> ModelEntry:
     )
 
 
-def _stored(path: Path, sizes: _Sizes) -> ModelEntry | None:
+def _stored(path: Path) -> ModelEntry | None:
     """Returns the entry of a folder in the data folder: a model or an unfinished conversion. None if it is neither."""
     key = str(path)
     if os.path.lexists(path / MANIFEST):
         purpose = tr("packed into 4 bits by Safelight; loads quickly")
-        here = sizes.of(path)
+        here = _size(path)
         return ModelEntry(
             key, "stored", "ready", _title(path), purpose, path, key,
             bytes_here=here, is_packed=True, can_verify=True, writes=_writes(path),
@@ -241,22 +238,22 @@ def _stored(path: Path, sizes: _Sizes) -> ModelEntry | None:
         source = _json(path / PARTIAL).get("source")
         return ModelEntry(
             key, "stored", "unpacked", _title(path), tr("a conversion to 4 bits that is not finished"), path,
-            bytes_here=sizes.of(path), source=source if isinstance(source, str) else "",
+            bytes_here=_size(path), source=source if isinstance(source, str) else "",
         )  # fmt: skip
-    return _folder_entry(path, "stored", sizes) if os.path.isfile(path / "config.json") else None
+    return _folder_entry(path, "stored") if os.path.isfile(path / "config.json") else None
 
 
 def added_entry(path: Path) -> ModelEntry:
     """Returns the entry of a folder or a file of the user's."""
-    return _local(path, _Sizes())
+    return _local(path)
 
 
-def _local(path: Path, sizes: _Sizes) -> ModelEntry:
+def _local(path: Path) -> ModelEntry:
     if is_gguf(path):
         return _file_entry(path)
     if not os.path.isfile(path / "config.json"):
         return ModelEntry(str(path), "local", "missing", path.name, tr("a model folder of your own"), path)
-    return _folder_entry(path, "local", sizes)
+    return _folder_entry(path, "local")
 
 
 def _file_entry(path: Path) -> ModelEntry:
@@ -281,13 +278,13 @@ def _file_entry(path: Path) -> ModelEntry:
     return ModelEntry(str(path), "local", "gguf", model_title(path), purpose, path, bytes_here=here)
 
 
-def _folder_entry(path: Path, group: Group, sizes: _Sizes) -> ModelEntry:
+def _folder_entry(path: Path, group: Group) -> ModelEntry:
     """Returns the entry of a model folder that the user put there, or that is in the Hugging Face cache."""
     store = os.path.lexists(path / MANIFEST)
     purpose = tr("a model folder of your own") if repo_of(path) is None else tr("from Hugging Face")
     return ModelEntry(
         str(path), group, "ready", model_title(path), purpose, path, str(path),
-        bytes_here=sizes.of(path), is_packed=store or _is_packed(path), sees=_sees(path), can_verify=store,
+        bytes_here=_size(path), is_packed=store or _is_packed(path), sees=_sees(path), can_verify=store,
         writes=_writes(path),
     )  # fmt: skip
 
@@ -297,36 +294,13 @@ def _title(path: Path) -> str:
     return tr("{model}, packed", model=name.split("--", 1)[-1])
 
 
-class _Sizes:
-    """Adds up file sizes; at most ``FILES`` files over all folders of one listing."""
-
-    def __init__(self) -> None:
-        self._left = FILES
-
-    def of(self, folder: Path) -> int:
-        """Returns the bytes of the files in a folder, or of a GGUF file; links to folders are not followed, unreadable
-        files count 0.
-        """
-        if is_gguf(folder):
-            with contextlib.suppress(OSError):
-                return folder.stat().st_size
-        total, pending = 0, [str(folder)]
-        while pending and self._left > 0:
-            with contextlib.suppress(OSError), os.scandir(pending.pop()) as found:
-                for entry in islice(found, self._left):
-                    self._left -= 1
-                    if entry.is_dir(follow_symlinks=False):
-                        pending.append(entry.path)
-                    else:
-                        total += _size(entry)
-        return total
-
-
-def _size(entry: os.DirEntry[str]) -> int:
-    try:
-        return entry.stat().st_size if entry.is_file() else 0
-    except OSError:  # such as a link to itself
-        return 0
+def _size(path: Path) -> int:
+    """Returns the bytes of a file, or of the files in a model's folder; what cannot be read counts 0."""
+    with contextlib.suppress(OSError):
+        if path.is_file():
+            return path.stat().st_size
+        return sum(os.path.getsize(each.path) for each in os.scandir(path) if os.path.isfile(each.path))
+    return 0
 
 
 def _is_packed(model: Path) -> bool:

@@ -117,7 +117,7 @@ class Tokenizer:
         Vocabulary and merges go to the library as they are: to write them as JSON and read them again would take most
         of the time.
         """
-        model, empty = raw["model"], {"vocab": {}, "merges": []}
+        model, empty = raw["model"], {"vocab": dict[str, int](), "merges": list[str]()}
         fields = {name: value for name, value in model.items() if name not in ("type", "vocab", "merges")}
         with _in_words(f"{name} is damaged; ask for it again"):
             fast = FastTokenizer.from_str(json.dumps(raw | {"added_tokens": [], "model": model | empty}))
