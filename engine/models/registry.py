@@ -52,7 +52,7 @@ class Family:
     """An architecture: its config reader, its network, and its decoders."""
 
     model_type: str
-    read_config: Callable[[dict[str, Any]], ModelConfig]  # of a parsed config.json
+    reader: Callable[[dict[str, Any]], ModelConfig]  # of a parsed config.json; see ``read_config``
     build: Callable[[ModelConfig], Network]  # weights not filled
     names: Names  # of the tensors in released checkpoints
     targets: Targets  # of adapters
@@ -73,6 +73,18 @@ class Family:
     def has_masks(self) -> bool:
         """True if it was trained with a token for positions that are not written yet."""
         return not {BLOCK_DIFFUSION, "autoregressive"}.issuperset(self.decoders)
+
+    def read_config(self, raw: dict[str, Any]) -> ModelConfig:
+        """Returns the shape that a parsed ``config.json`` describes.
+
+        Raises:
+            SafelightError: a field is missing, of another type, or of a value that this engine does not implement.
+        """
+        try:
+            return self.reader(raw)
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+            said = f"{type(error).__name__}: {error}"
+            raise SafelightError(f"config.json is malformed ({quoted(said)})") from error
 
     def read_in(self, folder: Path, raw: dict[str, Any]) -> ModelConfig:
         """Returns the shape of a model in a folder, by its parsed ``config.json``.

@@ -127,28 +127,9 @@ def read_kinds(raw: dict[str, Any], default: Callable[[int], LayerKind]) -> tupl
     return tuple(kinds)
 
 
-def text_config(raw: dict[str, Any]) -> dict[str, Any]:
-    """Returns the text config of a model that sees.
-
-    Raises:
-        SafelightError: there is none.
-    """
-    text = raw.get("text_config")
-    if not isinstance(text, dict):
-        raise SafelightError("config.json: text_config is missing")
-    return text
-
-
 def flag(raw: dict[str, Any], name: str, default: bool) -> bool:
-    """Returns a field that is true or false.
-
-    Raises:
-        SafelightError: it is neither.
-    """
-    value = _or(raw.get(name), default)
-    if not isinstance(value, bool):
-        raise SafelightError(f"config.json: {name} must be true or false, not {quoted(value)}")
-    return value
+    """Returns a field that is true or false."""
+    return bool(_or(raw.get(name), default))
 
 
 def _or(value: Any, default: Any) -> Any:
@@ -185,10 +166,7 @@ def _read_rope(raw: dict[str, Any], theta: float) -> tuple[float, RopeScaling | 
 
     ``rope_parameters`` holds all of it; older files have ``rope_scaling``, and theta next to it.
     """
-    found = _or(raw.get("rope_parameters"), raw.get("rope_scaling"))
-    rope: dict[str, Any] = {} if found is None else found
-    if not isinstance(rope, dict):
-        raise SafelightError(f"config.json: rope_parameters must be an object, not {quoted(rope)}")
+    rope: dict[str, Any] = _or(_or(raw.get("rope_parameters"), raw.get("rope_scaling")), {})
     theta = _or(rope.get("rope_theta"), _or(raw.get("rope_theta"), theta))
     if _or(rope.get("partial_rotary_factor"), 1.0) != 1.0:
         raise SafelightError("config.json: partial_rotary_factor is not supported")

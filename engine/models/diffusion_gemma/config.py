@@ -16,9 +16,7 @@ def read_config(raw: dict[str, Any]) -> ModelConfig:
     Raises:
         SafelightError: a missing field or a value this engine does not implement.
     """
-    text = raw.get("text_config")
-    if not isinstance(text, dict):
-        raise SafelightError("config.json: text_config is missing; the file is not a DiffusionGemma config")
+    text = raw["text_config"]
 
     def need(name: str) -> Any:
         if text.get(name) is None:
@@ -34,27 +32,24 @@ def read_config(raw: dict[str, Any]) -> ModelConfig:
     if not raw.get("tie_word_embeddings", True):
         raise SafelightError("config.json: tie_word_embeddings must be true")
 
-    try:
-        return ModelConfig(
-            vocab_size=need("vocab_size"),
-            hidden_size=need("hidden_size"),
-            intermediate_size=need("intermediate_size"),
-            num_attention_heads=need("num_attention_heads"),
-            layers=_read_layers(text, need),
-            sliding_window=need("sliding_window"),
-            num_experts=need("num_experts"),
-            top_k_experts=need("top_k_experts"),
-            moe_intermediate_size=need("moe_intermediate_size"),
-            canvas_length=raw.get("canvas_length") or 256,
-            max_position_embeddings=need("max_position_embeddings"),
-            rms_norm_eps=text.get("rms_norm_eps", 1e-6),
-            final_logit_softcapping=text.get("final_logit_softcapping") or 30.0,
-            bos_token_id=_first(text.get("bos_token_id"), 2),
-            pad_token_id=_first(text.get("pad_token_id"), 0),
-            vision=read_vision(raw, need("vocab_size")),
-        )
-    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
-        raise SafelightError(f"config.json is malformed: {error}") from error
+    return ModelConfig(
+        vocab_size=need("vocab_size"),
+        hidden_size=need("hidden_size"),
+        intermediate_size=need("intermediate_size"),
+        num_attention_heads=need("num_attention_heads"),
+        layers=_read_layers(text, need),
+        sliding_window=need("sliding_window"),
+        num_experts=need("num_experts"),
+        top_k_experts=need("top_k_experts"),
+        moe_intermediate_size=need("moe_intermediate_size"),
+        canvas_length=raw.get("canvas_length") or 256,
+        max_position_embeddings=need("max_position_embeddings"),
+        rms_norm_eps=text.get("rms_norm_eps", 1e-6),
+        final_logit_softcapping=text.get("final_logit_softcapping") or 30.0,
+        bos_token_id=_first(text.get("bos_token_id"), 2),
+        pad_token_id=_first(text.get("pad_token_id"), 0),
+        vision=read_vision(raw, need("vocab_size")),
+    )
 
 
 def _first(value: Any, default: int) -> Any:

@@ -12,7 +12,7 @@ from engine.config import MOST_LAYERS
 from engine.declared import check_whole
 from engine.errors import SafelightError, quoted
 from engine.models.causal.config import CausalConfig
-from engine.models.causal.reading import FULL, SLIDING, flag, read_causal, read_kinds, text_config
+from engine.models.causal.reading import FULL, SLIDING, flag, read_causal, read_kinds
 
 THETA, NEAR_THETA = 1_000_000.0, 10_000.0  # of full and of sliding layers, if the file has none
 PATTERN = 6  # one layer in so many is full, if the file does not say
@@ -32,7 +32,7 @@ DEFAULTS = {  # transformers', for what published files leave out
 
 def read_seeing(raw: dict[str, Any]) -> CausalConfig:
     """Reads the ``text_config`` of a model that sees; see ``read_causal``."""
-    return read_text(text_config(raw))
+    return read_text(raw["text_config"])
 
 
 def read_text(raw: dict[str, Any]) -> CausalConfig:
@@ -78,18 +78,12 @@ def _ropes(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     found = raw.get("rope_parameters")
     if found is None:  # files before transformers 5
         found = {
-            FULL: {"rope_theta": raw.get("rope_theta", THETA), **_object(raw.get("rope_scaling", {}))},
+            FULL: {"rope_theta": raw.get("rope_theta", THETA), **raw.get("rope_scaling", {})},
             SLIDING: {"rope_theta": raw.get("rope_local_base_freq", NEAR_THETA)},
         }
-    full, near = (_object(_object(found).get(kind) or {}) for kind in (FULL, SLIDING))
+    full, near = (found.get(kind) or {} for kind in (FULL, SLIDING))
     if near.get("rope_type", "default") != "default":
         raise SafelightError(
             f"config.json: rope_type {quoted(near['rope_type'])} of sliding layers is not supported, only 'default'"
         )
     return full, near
-
-
-def _object(found: Any) -> dict[str, Any]:
-    if not isinstance(found, dict):
-        raise SafelightError(f"config.json: rope_parameters must be an object, not {quoted(found)}")
-    return found

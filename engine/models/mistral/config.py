@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.errors import SafelightError, quoted
 from engine.models.causal.config import CausalConfig
-from engine.models.causal.reading import FULL, SLIDING, read_causal, read_kinds, text_config
+from engine.models.causal.reading import FULL, SLIDING, read_causal, read_kinds
 
 THETA, MINISTRAL3_THETA = 10_000.0, 1_000_000.0  # transformers', for files without rope_theta
 WINDOW = 4096  # transformers', for files without sliding_window; those that have null there have none
@@ -25,7 +25,7 @@ def read_ministral3(raw: dict[str, Any]) -> CausalConfig:
 
 def read_mistral3(raw: dict[str, Any]) -> CausalConfig:
     """Reads the ``text_config`` of a model that sees; see ``read_causal``."""
-    text = text_config(raw)
+    text = raw["text_config"]
     readers = {"mistral": read_mistral, "ministral3": read_ministral3}
     found = text.get("model_type", "mistral")
     reader = readers.get(found) if isinstance(found, str) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.config import VisionConfig
-from engine.errors import SafelightError, quoted
+from engine.errors import SafelightError
 
 
 def read_vision(raw: dict[str, Any], vocab_size: int) -> VisionConfig | None:
@@ -21,11 +21,7 @@ def read_vision(raw: dict[str, Any], vocab_size: int) -> VisionConfig | None:
     vision = raw.get("vision_config")
     if vision is None:
         return None
-    if not isinstance(vision, dict):
-        raise SafelightError(f"config.json: vision_config must be an object, not {quoted(vision)}")
     rope = vision.get("rope_parameters") or {}
-    if not isinstance(rope, dict):
-        raise SafelightError(f"config.json: vision_config.rope_parameters must be an object, not {quoted(rope)}")
     known = (
         vision.get("model_type") == "gemma4_vision"
         and vision.get("hidden_activation", "gelu_pytorch_tanh") == "gelu_pytorch_tanh"

@@ -162,7 +162,6 @@ def test_each_family_reads_its_own_words() -> None:
         ({"n_layers": ...}, "n_layers is missing"),
         ({"mlp_hidden_size": ..., "mlp_ratio": "9"}, "mlp_ratio must be a whole number"),
         ({"mlp_hidden_size": ..., "d_model": 2**60}, "d_model must be a whole number"),
-        ({"multi_query_attention": 3, "n_kv_heads": ...}, "multi_query_attention must be true or false"),
         ({"mask_token_id": 126464}, "mask_token_id must be a whole number between 0 and 126463"),
     ],
 )
