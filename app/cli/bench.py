@@ -98,11 +98,6 @@ def add(commands: options.Commands) -> None:
         metavar="PRODUCT",
         help="round activations of linears, head or soft (the soft embedding) to int8; may be repeated",
     )
-    shape.add_argument(
-        "--fp4",
-        action="store_true",
-        help="round activations of text to NVFP4 for the experts: with --quantization nvfp4, on an RTX 50",
-    )
     shape.add_argument("--compare", choices=("transformers",), help="the same steps by transformers, in the same run")
     options.add_model(parser, SKILLS)
     options.add_sampler(parser)
@@ -114,8 +109,8 @@ def run(args: argparse.Namespace) -> int:
         if args.prompt_tokens is not None:
             raise SafelightError("--prompt-tokens needs a model; leave out --shape")
         return _run_shape(args)
-    if args.random_weights or args.compare or args.steps is not None or args.int8 or args.fp4:
-        names = "--random-weights, --steps, --int8, --fp4 and --compare"
+    if args.random_weights or args.compare or args.steps is not None or args.int8:
+        names = "--random-weights, --steps, --int8 and --compare"
         raise SafelightError(f"{names} go with --shape; give one, such as --shape 26b-a4b")
     if args.prompt_tokens is not None:
         return bench_writing.run(args)
@@ -164,13 +159,12 @@ def _run_shape(args: argparse.Namespace) -> int:
     # imports torch, so after the arguments are checked
     from engine.benchmarks.step import STEPS, measure_shape
     from engine.benchmarks.transformers import transformers_step_ms
-    from engine.kernels import rounds_experts
     from engine.memory.device import choose
     from engine.memory.footprint import Mode, parts
     from engine.memory.plan import require_room
     from engine.memory.several import further_run
     from engine.models.folder import ModelFolder, plan
-    from engine.quant import DEFAULT, NVFP4, Activations
+    from engine.quant import DEFAULT, Activations
     from engine.threads import use_threads
 
     opened = ModelFolder.open(folder)
@@ -179,8 +173,8 @@ def _run_shape(args: argparse.Namespace) -> int:
         if not 1 <= args.canvas_length <= config.canvas_length:
             raise SafelightError(f"--canvas-length of {folder.name} must be from 1 to {config.canvas_length}")
         config = dataclasses.replace(config, canvas_length=args.canvas_length)
-    if not config.denoises and (args.int8 or args.fp4 or args.compare or args.parallel):
-        raise SafelightError(f"{folder.name} has no denoising steps; leave out --int8, --fp4, --compare and --parallel")
+    if not config.denoises and (args.int8 or args.compare or args.parallel):
+        raise SafelightError(f"{folder.name} has no denoising steps; leave out --int8, --compare and --parallel")
     needed = plan(folder, max(1, args.context), args.quantization, args.device, args.dtype)
     if not needed.precision.is_packed:  # it would fit unpacked, but packed weights are measured
         needed = plan(folder, max(1, args.context), DEFAULT, args.device, args.dtype)
@@ -190,9 +184,6 @@ def _run_shape(args: argparse.Namespace) -> int:
         use_threads(args.threads)
     if not config.denoises:
         return _run_decoding(args, opened, needed, placement)
-    has_units = needed.precision.experts == NVFP4 and rounds_experts(placement.device, placement.dtype)
-    if args.fp4 and not has_units:
-        raise SafelightError("--fp4 needs --quantization nvfp4 and a card that multiplies 4-bit floats; leave it out")
     parallel = args.parallel or 1
     mode = Mode.on_device(placement.device, placement.dtype, needed.precision)
     text_alone = dataclasses.replace(config, vision=None)  # as the network that is built
@@ -211,7 +202,7 @@ def _run_shape(args: argparse.Namespace) -> int:
             args.steps or STEPS,
             plan_bytes=sum(parts(opened.family.build, text_alone, mode, max(1, args.context)).values()),
             report=_reporter(),
-            activations=Activations(**dict.fromkeys(args.int8, True), experts=args.fp4),
+            activations=Activations(**dict.fromkeys(args.int8, True)),
             parallel=parallel,
         )
         if args.compare:
@@ -288,7 +279,6 @@ def _print_shape(result: ShapeResult) -> None:
     rows = [
         ("experts", result.precision["experts"] or "not packed", ""),
         ("activations in int8", ", ".join(result.int8) or "none", ""),
-        *([("activations in NVFP4", "experts', of text", "")] if result.fp4 else []),
         ("context", str(result.context), "tokens"),
         *_threads_rows(result),
         ("its prefill", f"{result.prefill_ms:.1f}", "ms"),

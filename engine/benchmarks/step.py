@@ -54,7 +54,6 @@ class ShapeResult:
     device: str
     precision: dict[str, str | None]
     int8: list[str]  # products whose activations were rounded to int8
-    fp4: bool  # True if activations of text were rounded to NVFP4 for the experts
     context: int  # tokens before the canvas
     canvas: int
     threads: int  # of the processor that a pass takes; 0 on a GPU
@@ -133,7 +132,6 @@ def measure_shape(
         together = joint_step_times(programs, steps, report) if parallel > 1 else []
     return ShapeResult(
         int8=activations.int8,
-        fp4=activations.experts,
         canvas=config.canvas_length,
         graph=bool(programs[0].graphs),
         oracle_error=errors,

@@ -62,8 +62,6 @@ def network_checks(network: DiffusionGemma, activations: Activations = BF16) -> 
                 used = config.num_experts if is_fast else min(config.num_experts, PLAIN_EXPERTS)
                 chosen = routing(tokens, used, config.top_k_experts, network.device, seed=index)
                 yield LayerCheck("experts", where, partial(_experts, module, hidden, *chosen))
-                if module.rounds:
-                    yield LayerCheck("experts w4a4", where, partial(_experts_w4a4, module, hidden, *chosen))
         yield LayerCheck("attention", f"layer {index}", partial(_attention, network, layer, tokens))
         if has_kernels:
             count, place = config.num_attention_heads, (network.device, network.dtype)
@@ -87,11 +85,6 @@ def _linear(linear: PackedLinear, x: Tensor) -> OracleCheck:
 def _experts(experts: PackedExperts, x: Tensor, weights: Tensor, chosen: Tensor) -> OracleCheck:
     gate_up, down = experts.gate_up_proj.packed, experts.down_proj.packed
     return product_checks.experts_check(lambda *parts: experts(*parts[:3]), x, weights, chosen, gate_up, down)
-
-
-def _experts_w4a4(experts: PackedExperts, x: Tensor, weights: Tensor, chosen: Tensor) -> OracleCheck:
-    gate_up, down = experts.gate_up_proj.packed, experts.down_proj.packed
-    return product_checks.experts_w4a4_check(kernels.experts_w4a4, x, weights, chosen, gate_up, down)
 
 
 def _attention(network: DiffusionGemma, layer: LayerConfig, tokens: int) -> OracleCheck:

@@ -122,14 +122,6 @@ def experts_check(
     )
 
 
-def experts_w4a4_check(
-    run: Experts, x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed
-) -> OracleCheck:
-    """Checks ``experts_w4a4``. Codes next to a midpoint may be rounded differently if their input was in bf16."""
-    check = experts_check(run, x, weights, chosen, gate_up, down, reference.experts_w4a4)
-    return replace(check, tolerances=(2 * tolerance(x.dtype),))
-
-
 def sort_check(run: Group, chosen: Tensor, experts: int, block: int) -> OracleCheck:
     """Checks ``group``: pairs by expert, the start of each expert's pairs, and the tiles in use."""
 

@@ -19,7 +19,7 @@ class CodeBudget:
     registers: int = 255  # of a thread
     spill_bytes: int = 0  # of a thread
     programs: int = 1  # minimum number that fits in a multiprocessor's shared memory at once
-    matrix_units: str = ""  # the kind its loop must use: "H" for bf16, "I" for int8, "Q" for fp8, "O" for 4-bit floats
+    matrix_units: str = ""  # the kind its loop must use: "H" for bf16, "I" for int8
     decoding: float = 0  # instructions to decode a weight; 0: it decodes none
     looping: float = 0  # instructions of the whole loop for a weight; 0: not counted
     loads_in_flight: int = 0  # groups of asynchronous copies that must be in flight while one is computed on

@@ -11,7 +11,6 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from engine import kernels
 from engine.checks import product_checks
 from engine.checks.operands import packed, routing
 from engine.checks.oracle import OracleCheck
@@ -23,7 +22,6 @@ from engine.doctor.shapes import CheckShape
 from engine.kernels import (
     expert_gemm,
     expert_sort,
-    expert_w4a4,
     linear_w4a16,
     linear_w8a8,
     linear_w8a16,
@@ -39,7 +37,6 @@ from engine.quant import (
     INT4,
     INT8,
     NF4_VALUES,
-    NVFP4,
     PRECISIONS,
     UINT4,
     Activations,
@@ -108,16 +105,11 @@ def _experts(shape: CheckShape) -> Iterator[Named]:
         run, plain = (partial(one, activation=activation) for one in (expert_gemm.experts, reference.experts))
         return product_checks.experts_check(run, *operands(scheme, tokens), plain)
 
-    def make_w4a4(tokens: int) -> OracleCheck:
-        return product_checks.experts_w4a4_check(expert_w4a4.experts, *operands(NVFP4, tokens))
-
     default = PRECISIONS[DEFAULT].experts
     for scheme in schemes("experts", "triton"):
         for tokens in (shape.canvas, 2 * shape.canvas, 1) if scheme == default else (shape.canvas,):
             yield f"experts {scheme}, {tokens} tokens", partial(make, scheme, tokens)
         yield f"experts {scheme} with SiLU, 32 tokens", partial(make, scheme, 32, "silu")
-    if kernels.rounds_experts(shape.device, shape.dtype):
-        yield f"experts w4a4, {4 * shape.canvas} tokens", partial(make_w4a4, 4 * shape.canvas)
 
 
 def _linears(shape: CheckShape) -> Iterator[Named]:

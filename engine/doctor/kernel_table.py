@@ -3,7 +3,7 @@
 The same table serves ``safelight doctor`` and the tests. To add a kernel, add a line to its part: its
 constants, the types of arguments that ``build.TYPES`` does not know, and its code budget.
 
-The parts "int8" and "w4a4" are launched only with rounded activations; see ``engine.quant.Activations``.
+The part "int8" is launched only with rounded activations; see ``engine.quant.Activations``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from engine.kernels import (
     attention,
     expert_gemm,
     expert_sort,
-    expert_w4a4,
     inputs,
     linear_w4a16,
     linear_w8a8,
@@ -42,7 +41,7 @@ AHEAD = CodeBudget(matrix_units="H", loads_in_flight=1)
 
 def step_kernels(capability: int) -> list[Build]:
     """Returns all kernels of a step for a compute capability of ``TARGETS``."""
-    parts = (_experts, _router, _linears, _linears_four_bit, _norms, _attention, _vocabulary, _ends, _int8, _w4a4)
+    parts = (_experts, _router, _linears, _linears_four_bit, _norms, _attention, _vocabulary, _ends, _int8)
     return [build for part in parts for build in part(capability)]
 
 
@@ -295,31 +294,3 @@ def _int8(capability: int) -> list[Build]:
             )
         )  # fmt: skip
     return builds
-
-
-def _w4a4(capability: int) -> list[Build]:
-    """Returns the experts with NVFP4 activations, on cards whose matrix units take them."""
-    if capability < 100:
-        return []
-    # Reached: 212 and 226 instructions for 32 products, 151 and 144 registers. All loads are ahead of their use.
-    clean = ("LDG", "STS", "PRMT", "LDL", "STL")
-    loop = CodeBudget(168, 0, 3, "O", instructions=240, loads_in_flight=4, loop_without=clean)
-    tile = {"PTX": True, "N": expert_w4a4.TOKENS, "M": expert_w4a4.ROWS, "TILES": expert_w4a4.TILES, "TOP_K": TOP_K}
-    small, number = "fp8e4nv", "fp32"
-    types = {"x_ptr": "u8", "codes_ptr": "u8", "x_scales_ptr": small, "scales_ptr": small}
-    types |= {"wholes_ptr": number, "weights_ptr": number}
-    rows = {"K": HIDDEN, "SPLIT": True, "GROUPS": 256}
-    return [
-        Build(
-            "w4a4", "quantize w4a4", capability, expert_w4a4.quantize_rows_kernel, rows, CodeBudget(registers=128),
-            warps=4, types={"codes_ptr": "u8", "scales_ptr": "u8", "wholes_ptr": number},
-        ),
-        *(
-            Build(
-                "w4a4", f"{name} w4a4", capability, expert_w4a4.expert_w4a4_kernel,
-                tile | {"K": inputs, "OUT": outputs, "GATED": name == "gate_up"}, loop,
-                expert_w4a4.WARPS, expert_w4a4.STAGES, types,
-            )
-            for name, inputs, outputs in (("gate_up", HIDDEN, 2 * WIDTH), ("down", WIDTH, HIDDEN))
-        ),
-    ]  # fmt: skip

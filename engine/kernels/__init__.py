@@ -24,10 +24,10 @@ import torch
 from torch import Tensor
 
 from engine.config import GELU, Activation
-from engine.kernels import gradients, reference
+from engine.kernels import gradients
 from engine.kernels.reference_step import VocabularyResult
 from engine.kernels.table import AMPERE, CPU, PLAIN, Capability, find
-from engine.quant import BF16, NVFP4, Activations, Packed
+from engine.quant import BF16, Activations, Packed
 
 LEAST_CAPABILITY = AMPERE.version
 
@@ -63,12 +63,6 @@ def _can_build() -> bool:
 def _version(device: torch.device) -> tuple[int, int]:
     """Returns the compute capability of a card; the minimum for a device that only counts as one."""
     return torch.cuda.get_device_capability(device) if device.type == "cuda" else LEAST_CAPABILITY
-
-
-def rounds_experts(device: torch.device, dtype: torch.dtype) -> bool:
-    """Returns True if ``experts_w4a4`` has its own kernel for numbers of this type on this device."""
-    run = find("experts_w4a4", NVFP4, capability(torch.empty(0, device=device, dtype=dtype)))
-    return run is not reference.experts_w4a4
 
 
 def run_on(device: torch.device, dtype: torch.dtype) -> bool:
@@ -107,12 +101,6 @@ def experts(
     if _wants_gradient(x, weights):
         return gradients.experts(run, x, weights, chosen, gate_up, down, activation)
     out: Tensor = run(x, weights, chosen, gate_up, down, activation)
-    return out
-
-
-def experts_w4a4(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
-    """Runs gated experts as ``experts``, with activations rounded to NVFP4. Without gradients."""
-    out: Tensor = find("experts_w4a4", gate_up.scheme, capability(x))(x, weights, chosen, gate_up, down)
     return out
 
 

@@ -5,7 +5,7 @@ Packed weights are unpacked first: correct on any device, and slow. Number types
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from engine.config import GELU, Activation
 from engine.kernels.activation import activate
-from engine.quant import AT_ONCE, NVFP4, Packed, pack, unpack
+from engine.quant import AT_ONCE, Packed, unpack
 
 GROUP = 128  # inputs of a token that share a scale of int8 activations; also the size of a vocabulary tile
 
@@ -70,17 +70,6 @@ def rows(table: Packed, ids: Tensor, dtype: torch.dtype) -> Tensor:
     return found.view(*ids.shape, -1)
 
 
-def round_rows_nvfp4(x: Tensor) -> Tensor:
-    """Returns x (N, in) as NVFP4 rounds it, each row a matrix of its own, fp32; NaN in a row that is not finite."""
-    values = unpack(pack(x.float().nan_to_num(0.0, 0.0, 0.0), NVFP4, matrices=len(x)))
-    return values + (x.float() * 0.0).sum(dim=-1, keepdim=True)
-
-
-def linear_nvfp4(x: Tensor, weight: Packed) -> Tensor:
-    """Multiplies as ``linear``, with x (N, in) rounded by ``round_rows_nvfp4``."""
-    return linear(round_rows_nvfp4(x), weight).to(x.dtype)
-
-
 def experts(
     x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, activation: Activation = GELU
 ) -> Tensor:
@@ -93,27 +82,10 @@ def experts(
     Returns:
         (N, H), the weighted sum over each token's experts.
     """
-    return _experts(linear, x, weights, chosen, gate_up, down, activation)
-
-
-def experts_w4a4(x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed) -> Tensor:
-    """Runs experts as ``experts``, with the inputs of both products rounded by ``round_rows_nvfp4``."""
-    return _experts(linear_nvfp4, x, weights, chosen, gate_up, down, GELU)
-
-
-def _experts(
-    product: Callable[[Tensor, Packed], Tensor],
-    x: Tensor,
-    weights: Tensor,
-    chosen: Tensor,
-    gate_up: Packed,
-    down: Packed,
-    activation: Activation,
-) -> Tensor:
     out = torch.zeros_like(x)
     for expert in torch.unique(chosen).tolist():
         token, rank = (chosen == expert).nonzero(as_tuple=True)
-        gate, up = product(x[token], gate_up[expert]).chunk(2, dim=-1)
-        part = product(activate(gate, activation) * up, down[expert])
+        gate, up = linear(x[token], gate_up[expert]).chunk(2, dim=-1)
+        part = linear(activate(gate, activation) * up, down[expert])
         out.index_add_(0, token, (part * weights[token, rank, None]).to(out.dtype))
     return out

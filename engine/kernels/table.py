@@ -36,7 +36,6 @@ class KernelRow(NamedTuple):
 
 
 AMPERE, CPU = Capability("triton", (8, 0)), Capability("cpu")  # cards with bf16 matrix units; any processor
-BLACKWELL = Capability("triton", (10, 0))  # cards whose matrix units take 4-bit floats
 PLAIN = Capability("plain")
 FOUR_BIT = (INT4, INT4_G64, NF4, NVFP4)
 BITSANDBYTES = (NF4_F32, FP4_F32)
@@ -50,9 +49,6 @@ ROWS = (
     KernelRow("experts", FOUR_BIT, AMPERE, "expert_gemm.experts"),
     KernelRow("experts", (*FOUR_BIT, *BITSANDBYTES, INT8), CPU, "cpu.experts"),
     KernelRow("experts", None, None, "reference.experts"),
-    # with activations in NVFP4
-    KernelRow("experts_w4a4", (NVFP4,), BLACKWELL, "expert_w4a4.experts"),
-    KernelRow("experts_w4a4", None, None, "reference.experts_w4a4"),
     KernelRow("rows", None, None, "reference.rows"),
     KernelRow("expectation", (INT8,), CPU, "cpu.expectation"),
     KernelRow("expectation", None, None, "reference.expectation"),

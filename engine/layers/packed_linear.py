@@ -60,15 +60,13 @@ class PackedLinear(nn.Module):
 
 
 class PackedExperts(nn.Module):
-    """E gated MLPs, as ``Experts``; with ``rounds`` fused layers quantise activations of text to NVFP4."""
+    """E gated MLPs, as ``Experts``."""
 
-    def __init__(
-        self, gate_up_proj: PackedWeight, down_proj: PackedWeight, rounds: bool = False, activation: Activation = GELU
-    ) -> None:
+    def __init__(self, gate_up_proj: PackedWeight, down_proj: PackedWeight, activation: Activation = GELU) -> None:
         super().__init__()
         self.gate_up_proj = gate_up_proj
         self.down_proj = down_proj
-        self.rounds, self.activation = rounds, activation
+        self.activation = activation
 
     def forward(self, x: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
         """Runs the experts: x (N, H), weights and chosen (N, K) -> (N, H)."""
@@ -196,7 +194,6 @@ def install(network: nn.Module, precision: Precision, dtype: torch.dtype, activa
                 packed: nn.Module = PackedExperts(
                     weight("gate_up_proj", module.gate_up_proj.shape, matrices=2),
                     weight("down_proj", module.down_proj.shape),
-                    activations.experts and scheme in schemes("experts_w4a4", "triton"),
                     module.activation,
                 )
             case TokenTable():

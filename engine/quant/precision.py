@@ -107,7 +107,7 @@ DEFAULT = "int4"  # smaller error than nf4 for a quarter bit more, and half the 
 
 @dataclass(frozen=True)
 class Activations:
-    """Flags of the products that quantise their activations, to run on 8-bit or 4-bit matrix units.
+    """Flags of the products that quantise their activations, to run on 8-bit matrix units.
 
     All are off, for every model and card, until measurements on a card have shown that the kernels are right and
     faster. Only those may then be switched on that keep the steps per canvas within 2 % (``tests.bench.activations``).
@@ -118,8 +118,6 @@ class Activations:
     linears: bool = False  # with 8-bit weights
     head: bool = False
     soft: bool = False  # the soft embedding, whose activations are probabilities
-    # To NVFP4, with weights in it, on cards from compute capability 10.0 on:
-    experts: bool = False  # for text only: a canvas has few rows, so that reading the weights takes most of the time
 
     @property
     def int8(self) -> list[str]:

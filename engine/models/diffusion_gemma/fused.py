@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from engine.config import LayerConfig, ModelConfig
-from engine.kernels import expert_w4a4
 from engine.kernels.expert_gemm import expert_parts
 from engine.kernels.inputs import embed_rows, rope_tables
 from engine.kernels.linear_w8a8 import linear_w8a8
@@ -158,7 +157,7 @@ class FusedLayers:
         )
         # Before the experts, whose parts are the largest thing held.
         dense = self.dense(block.mlp, layer.gate_up, dense_in, text_rows)
-        sparse = self.experts(layer, router_in, experts_in, text_rows)
+        sparse = self.experts(layer, router_in, experts_in)
         return merge_norm(x, dense, sparse, layer.merge, layer.scalars, text_rows, eps)
 
     def attention(
@@ -210,12 +209,11 @@ class FusedLayers:
             return GatedMLP.forward(mlp, x, text_rows)
         return linear(mlp.down_proj, _multiply(x, linears, gate_up, gated=True), text_rows)
 
-    def experts(self, layer: _Layer, scaled: Tensor, x: Tensor, text_rows: int) -> Tensor:
+    def experts(self, layer: _Layer, scaled: Tensor, x: Tensor) -> Tensor:
         """Runs routed experts, weighted: K parts of each token (T * K, H), or their sum (T, H).
 
         Args:
             scaled: (T, H), normed and scaled for the router. x: (T, H), for packed experts in ``split_pairs`` order.
-            text_rows: the first of the T; only these are rounded, so that no row depends on its neighbours.
         """
         router = layer.block.router
         if router.proj.weight.shape[0] <= MOST_EXPERTS:
@@ -226,13 +224,7 @@ class FusedLayers:
             summed: Tensor = layer.block.experts(x, weights, chosen)
             return summed
         both = layer.experts.gate_up_proj.packed, layer.experts.down_proj.packed
-        rounded = text_rows if layer.experts.rounds else 0
-        weights, parts = weights.contiguous(), list[Tensor]()
-        if rounded:
-            parts.append(expert_w4a4.expert_parts(x[:rounded], weights[:rounded], chosen[:rounded], *both))
-        if rounded < len(x):
-            parts.append(expert_parts(x[rounded:], weights[rounded:], chosen[rounded:], *both))
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        return expert_parts(x, weights.contiguous(), chosen, *both)
 
 
 def _layer(block: Block, following: RMSNorm) -> _Layer:

@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from engine.doctor.machine_code import MachineCode
 
 if INTERPRETING and not collect_ignore_glob:
-    from tests.engine.kernels.interpreting import hasten, know_e4m3_scales  # needs Triton
+    from tests.engine.kernels.interpreting import hasten  # needs Triton
 
     hasten()
-    know_e4m3_scales()
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

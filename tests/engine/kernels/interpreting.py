@@ -1,14 +1,10 @@
-"""Triton's interpreter without what it does again and again: four fifths of an interpreted kernel's time.
-
-And with scales in e4m3, which it lacks: see ``know_e4m3_scales``.
-"""
+"""Triton's interpreter without what it does again and again: four fifths of an interpreted kernel's time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch.testing import _comparison
 from triton import language
 from triton.runtime import interpreter
@@ -24,21 +20,6 @@ def hasten() -> None:
     _make_each_block_type_once()
     _join_what_has_one_type_at_once()
     _comparison._HAS_DTENSOR = False  # to look for one imports a whole library
-
-
-def know_e4m3_scales() -> None:
-    """Emulates ``dot_scaled`` with the scales of NVFP4: the interpreter takes all scales for powers of two.
-
-    What a test shows of such a product is thus of this definition, a value times its scale in fp32, not of Triton's.
-    """
-    power_of_two = interpreter._dot_scaled_scale_to_f32
-
-    def scale_to_f32(scale: Any, compute_type: Any) -> Any:
-        if scale.dtype != language.float8e4nv:
-            return power_of_two(scale, compute_type)
-        return torch.from_numpy(scale.data).view(torch.float8_e4m3fn).float().numpy()
-
-    interpreter._dot_scaled_scale_to_f32 = scale_to_f32
 
 
 def _once_a_module(patch: Callable[[Any], Any]) -> Callable[[Any], Any]:

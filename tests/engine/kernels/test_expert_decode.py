@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from engine.kernels.decode import E2M1_PTX, INT4_PTX, NF4_PTX, UINT4_PTX, split_pairs
-from engine.kernels.expert_w4a4 import REGROUP_PTX
-from engine.quant import NF4, NVFP4, SCHEMES, Packed, split_nibbles, to_blocks, unpack
+from engine.quant import NF4, NVFP4, SCHEMES, Packed, to_blocks, unpack
 from engine.quant.uint4 import UINT4, words_of
 
 WORD = 0xFFFFFFFF
@@ -114,16 +113,6 @@ def test_ptx_decodes_uint4_by_scales_and_values_of_code_eight() -> None:
     want = unpack(Packed(in_blocks, words_of(scales, eights), UINT4, block=64)).to(torch.bfloat16).float()
     halves = (half.unsqueeze(1).expand(-1, 8) for part in (scales, eights) for half in part)
     assert torch.equal(decoded(UINT4_PTX, codes, *halves), split_pairs(want))
-
-
-def test_ptx_regroups_codes() -> None:
-    """Of two neighbouring words, low halves lie in one word, inputs 0 4 1 5 2 6 3 7, and high halves in another."""
-    codes = torch.randint(256, (256, 32), generator=torch.Generator().manual_seed(2)).to(torch.uint8)
-    words = codes.view(torch.int32).long() & WORD  # (R, 8)
-    found = run(REGROUP_PTX, [words[:, 0::2], words[:, 1::2]], outputs=2)
-    nibbles = torch.stack([word >> 4 * place & 15 for word in found for place in range(8)], dim=-1)
-    usual = split_nibbles(codes).view(256, 2, 4, 2, 4)  # half of the tile, group of eight, half of that, place
-    assert torch.equal(nibbles.view(256, 4, 2, 4, 2), usual.permute(0, 2, 1, 4, 3).long())
 
 
 def decoded(ptx: str, codes: Tensor, *halves: Tensor) -> Tensor:

@@ -213,20 +213,6 @@ def test_linears_that_round_their_inputs_do_so_where_they_are_joined() -> None:
 
 
 @torch.inference_mode()
-def test_experts_round_text_alone() -> None:
-    """A row of text is what it is in a pass without a canvas; a canvas's is what it is without rounding."""
-    made, exact = (packed(PRECISIONS["nvfp4"], activations=way) for way in (Activations(experts=True), Activations()))
-    scaled, x = torch.randn(2, 3 + CANVAS, made.config.hidden_size, generator=torch.Generator().manual_seed(1))
-    rounding, plain = FusedLayers(made), FusedLayers(exact)
-    found = rounding.experts(rounding.layers[0], scaled, x, 3)
-    want = plain.experts(plain.layers[0], scaled, x, 3)
-    text = 3 * made.config.top_k_experts
-    assert torch.equal(found[:text], rounding.experts(rounding.layers[0], scaled[:3], x[:3], 3))
-    assert torch.equal(found[text:], want[text:])
-    assert 0.05 < float((found - want)[:text].norm() / want[:text].norm()) < 0.25
-
-
-@torch.inference_mode()
 def test_a_step_whose_linears_round_launches_one_more_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     made = packed(activations=Activations(linears=True))
     program, _cache = program_on(made)
