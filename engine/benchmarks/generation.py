@@ -1,6 +1,6 @@
-"""Measures a loaded model on its own tasks: time of a denoising step, steps per canvas, memory. Prints nothing.
+"""Measures a loaded model: on its own tasks, or as it reads a prompt and writes token by token. Prints nothing.
 
-Times come from the events of real runs; loading is timed by ``load_model``. One short run warms up beforehand.
+Results are the records that ``safelight bench --json`` prints; times are medians over the runs.
 """
 
 from __future__ import annotations
@@ -8,19 +8,17 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
-from engine.benchmarks.measuring import device_name, peak_memory_mb
+from engine.benchmarks.measuring import device_name, peak_memory_mb, percentile_95
 from engine.catalog import SKILLS, SUDOKU
 from engine.config import GenerationConfig
 from engine.decoding.generate import generate
 from engine.errors import SafelightError
 from engine.events import CanvasCommitted, Event, GenerationFinished, PrefillFinished, StepFinished
+from engine.layers.kv_cache import KVCache
 from engine.models.model import Model
 from engine.tasks import skills, sudoku
 
@@ -31,48 +29,7 @@ GENERIC = (
     "List the planets of the solar system with one fact about each.",
     "A train leaves at 9:40 and arrives at 13:05. How long is the journey? Show your steps.",
 )
-
-Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class BenchResult:
-    """The measurements; ``None`` for what this machine does not report."""
-
-    model: str
-    device: str
-    dtype: str
-    threads: int
-    parameters: int
-    load_seconds: float
-    prefill_ms: float  # median, of a whole prompt
-    step_ms_median: float
-    step_ms_p95: float
-    steps_per_canvas_mean: float
-    steps_per_canvas_median: float
-    tokens_per_forward: float  # mean over all runs: tokens ÷ denoising steps
-    tokens_per_second: float  # tokens ÷ time, prefill included
-    peak_memory_mb: float | None  # of the process; on CUDA, of the device
-    peak_memory_note: str  # what the number measures, or why there is none
-    runs: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the result as the command line prints it with ``--json``."""
-        return {
-            "model": self.model,
-            "device": self.device,
-            "dtype": self.dtype,
-            "threads": self.threads,
-            "parameters": self.parameters,
-            "load_seconds": self.load_seconds,
-            "prefill_ms": self.prefill_ms,
-            "step_ms": {"median": self.step_ms_median, "p95": self.step_ms_p95},
-            "steps_per_canvas": {"mean": self.steps_per_canvas_mean, "median": self.steps_per_canvas_median},
-            "tokens_per_forward": self.tokens_per_forward,
-            "tokens_per_second": self.tokens_per_second,
-            "peak_memory_mb": self.peak_memory_mb,
-            "runs": self.runs,
-        }
+WARM_UP = 4  # tokens written before what is timed
 
 
 def prompts(model_name: str, count: int, seed: int) -> list[str]:
@@ -88,71 +45,116 @@ def prompts(model_name: str, count: int, seed: int) -> list[str]:
     return [GENERIC[index % len(GENERIC)] for index in range(count)]
 
 
-def measure(
-    model: Model,
-    runs: int = 10,
-    seed: int = 0,
-    config: GenerationConfig | None = None,
-    progress: Progress | None = None,
-) -> BenchResult:
-    """Runs a model's workload and measures it.
+def measure(model: Model, runs: int = 10, seed: int = 0, config: GenerationConfig | None = None) -> dict[str, Any]:
+    """Answers prompts of a model's workload, after a short run that warms up.
 
     Args:
-        model: from ``load_model``.
         runs: prompts to answer, 1 or more.
         seed: of the prompts and of each run.
         config: sampler settings; None takes the model's own.
-        progress: called with the number of finished runs and of all runs.
 
     Raises:
-        SafelightError: ``runs`` is below 1, or a run fails.
+        SafelightError: a run fails.
     """
-    if runs < 1:
-        raise SafelightError(f"the number of runs must be 1 or more, not {runs}")
     settings = config or model.generation_defaults
     tasks = [model.chat_ids([{"role": "user", "content": prompt}]) for prompt in prompts(model.name, runs, seed)]
     cache = model.new_cache()  # one for all runs, since a step program belongs to its cache
     for _ in generate(model, tasks[0], settings.replace(max_new_tokens=1, max_denoising_steps=2), seed, cache=cache):
-        pass  # warms up
-
+        pass
     events: list[Event] = []
-    seconds = 0.0
-    for index, ids in enumerate(tasks):
+    started = time.perf_counter()
+    for ids in tasks:
         cache.truncate(0)  # prefill is timed in full
-        started = time.perf_counter()
-        found = list(generate(model, ids, settings, seed, cache=cache))
-        seconds += time.perf_counter() - started
-        events += found
-        if progress is not None:
-            progress(index + 1, runs)
-
-    memory, memory_note = peak_memory_mb(model.device)
-    return BenchResult(
-        model=model.name,
-        device=device_name(model.device),
-        dtype=str(model.placement.dtype).removeprefix("torch."),
-        threads=torch.get_num_threads(),
-        parameters=model.parameter_count,
-        load_seconds=model.load_seconds,
-        peak_memory_mb=memory,
-        peak_memory_note=memory_note,
-        runs=runs,
-        **_figures(events, seconds),
-    )
-
-
-def _figures(events: Sequence[Event], seconds: float) -> dict[str, float]:
-    """Returns the fields of the result that come from the events of all runs, which took ``seconds``."""
-    prefill = [event.seconds for event in events if isinstance(event, PrefillFinished)]
-    steps = [event.seconds for event in events if isinstance(event, StepFinished)]
+        events += generate(model, ids, settings, seed, cache=cache)
+    seconds = time.perf_counter() - started
+    prefill = [1e3 * event.seconds for event in events if isinstance(event, PrefillFinished)]
+    steps = [1e3 * event.seconds for event in events if isinstance(event, StepFinished)]
     canvases = [event.steps for event in events if isinstance(event, CanvasCommitted)]
     tokens = sum(len(event.tokens) for event in events if isinstance(event, GenerationFinished))
     return {
-        "prefill_ms": 1000 * statistics.median(prefill),
-        "step_ms_median": 1000 * statistics.median(steps),
-        "step_ms_p95": 1000 * float(np.percentile(steps, 95)),
-        "steps_per_canvas_mean": statistics.fmean(canvases),
-        "steps_per_canvas_median": float(statistics.median(canvases)),
+        **_subject(model),
+        "parameters": model.parameter_count,
+        "prefill_ms": statistics.median(prefill),  # of a whole prompt
+        "step_ms": {"median": statistics.median(steps), "p95": percentile_95(steps)},
+        "steps_per_canvas": {"mean": statistics.fmean(canvases), "median": float(statistics.median(canvases))},
         "tokens_per_forward": tokens / len(steps),
-        "tokens_per_second": tokens / seconds,
+        "tokens_per_second": tokens / seconds,  # prefill included
+        "runs": runs,
+    }
+
+
+def measure_writing(model: Model, prompt_tokens: int, new_tokens: int, runs: int = 3) -> dict[str, Any]:
+    """Reads ``prompt_tokens`` and writes ``new_tokens`` behind them, a token a pass, after a run that warms up.
+
+    The likeliest token is taken each time, and end tokens do not end the text. So each run does the same work, which
+    other programs can be asked for, too: it is that of llama.cpp's ``llama-bench -p P`` and ``-n N -d P``.
+
+    Raises:
+        SafelightError: the model has no positions for all tokens, or it cannot write so.
+    """
+    most = model.config.max_position_embeddings
+    if prompt_tokens + 1 + new_tokens > most:
+        raise SafelightError(
+            f"{prompt_tokens} tokens of prompt and {new_tokens} new ones do not fit the {most} positions of "
+            f"{model.name}; ask for fewer"
+        )
+    once = model.tokenizer.encode("\n".join(GENERIC) + "\n")
+    prompt, cache = (once * -(-(prompt_tokens + 1) // len(once)))[: prompt_tokens + 1], model.new_cache()
+    timed_run(model, prompt, min(WARM_UP, new_tokens), cache)
+    found = [timed_run(model, prompt, new_tokens, cache) for _ in range(runs)]
+    return {
+        **_subject(model),
+        "precision": model.precision.as_dict(),
+        "prompt_tokens": prompt_tokens,
+        "new_tokens": new_tokens,
+        "prefill_tokens_per_second": statistics.median(prefill for prefill, _ in found),
+        "decode_tokens_per_second": statistics.median(decode for _, decode in found),
+        "runs": runs,
+    }
+
+
+def timed_run(model: Model, prompt: list[int], new_tokens: int, cache: KVCache) -> tuple[float, float]:
+    """Reads all of the prompt but its last token, then takes ``new_tokens`` passes of one token.
+
+    Returns:
+        The tokens per second of both, by the clock on the wall.
+
+    Raises:
+        SafelightError: the model cannot write token by token.
+    """
+    config = model.generation_defaults.replace(
+        decoder="autoregressive",
+        thought_decoder="",
+        answer_decoder="",
+        max_new_tokens=new_tokens,
+        eos_token_ids=(),
+        sampling_temperature=0.0,
+        repetition_penalty=1.0,
+        thinking_tokens=None,
+        rescue=False,
+        verify=False,
+        top_k=0,
+    )
+    cache.truncate(0)  # so that the whole prompt is read
+    started = read = ended = time.perf_counter()
+    for event in generate(model, prompt, config, cache=cache):
+        if isinstance(event, PrefillFinished):
+            read = time.perf_counter()
+        elif isinstance(event, GenerationFinished):
+            ended = time.perf_counter()
+            if len(event.tokens) != new_tokens:
+                raise SafelightError(f"{model.name} wrote {len(event.tokens)} tokens in place of {new_tokens}")
+    return (len(prompt) - 1) / (read - started), new_tokens / (ended - read)
+
+
+def _subject(model: Model) -> dict[str, Any]:
+    memory, note = peak_memory_mb(model.device)
+    return {
+        "model": model.name,
+        "device": device_name(model.device),
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "threads": model.threads or torch.get_num_threads(),
+        "load_seconds": model.load_seconds,
+        "peak_memory_mb": memory,
+        "peak_memory_note": note,
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TypeVar
 
 import torch
 
@@ -13,12 +12,10 @@ from engine.errors import SafelightError
 from engine.layers.packed_linear import PackedWeight, for_processor, install, packed_weights
 from engine.memory.device import Placement
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.models.network import Network
 from engine.quant import BF16, Activations, Precision
 
 DRAWN_AT_ONCE = 1 << 24  # bytes of random codes
 
-AnyNetwork = TypeVar("AnyNetwork", bound=Network)
 Report = Callable[[str], object]
 """Called with a few words on what has been done."""
 
@@ -35,37 +32,25 @@ def random_network(
     report: Report = silent,
     activations: Activations = BF16,
 ) -> DiffusionGemma:
-    """Returns a DiffusionGemma of a shape with random weights and without vision; see ``randomised``."""
-    with torch.device("meta"):
-        network = DiffusionGemma(dataclasses.replace(config, vision=None))
-    return randomised(network, precision, placement, seed, report, activations)
-
-
-def randomised(
-    network: AnyNetwork,
-    precision: Precision,
-    placement: Placement,
-    seed: int = 0,
-    report: Report = silent,
-    activations: Activations = BF16,
-) -> AnyNetwork:
-    """Gives a network without memory (on the meta device) random weights; packed ones directly from random codes.
+    """Returns a DiffusionGemma of a shape with random weights and without vision; packed ones from random codes.
 
     Raises:
         SafelightError: the device has no room for it.
     """
+    with torch.device("meta"):
+        network = DiffusionGemma(dataclasses.replace(config, vision=None))
     install(network, precision, placement.dtype, activations)
     try:
         network = network.to_empty(device=placement.device)
     except torch.OutOfMemoryError as error:
         raise SafelightError(f"{placement.device} has no room for these weights; see safelight plan") from error
-    draws, blocks = torch.Generator(device=placement.device).manual_seed(seed), network.get_submodule("layers")
-    for index, block in enumerate(blocks.children(), 1):
+    draws = torch.Generator(device=placement.device).manual_seed(seed)
+    for index, block in enumerate(network.layers, 1):
         for weight in packed_weights(block):
             _draw(weight, draws)
         for_processor(block, placement.dtype)
-        report(f"built {index} of {len(list(blocks.children()))} layers")
-    layers = set(packed_weights(blocks))
+        report(f"built {index} of {len(network.layers)} layers")
+    layers = set(packed_weights(network.layers))
     for weight in packed_weights(network):
         if weight not in layers:
             _draw(weight, draws)
@@ -73,8 +58,6 @@ def randomised(
         data = parameter.data = parameter.data.to(placement.dtype)
         if parameter.dim() > 1:
             data.normal_(std=parameter.shape[-1] ** -0.5, generator=draws)
-        elif name.endswith(".bias"):
-            data.zero_()
         else:
             data.fill_(parameter.shape[0] ** -0.25 if name.endswith(("q_norm.weight", "k_norm.weight")) else 1.0)
     return network.requires_grad_(False).eval()

@@ -46,11 +46,6 @@ if __name__ == "__main__":
         import bundle_check
 
         sys.exit(bundle_check.main())
-    if sys.argv[1:] == ["--first-paint"]:  # ``safelight bench --window`` measures a fresh process
-        from app.main import measure_first_paint
-
-        print(measure_first_paint())
-        sys.exit(0)
     if sys.argv[1:2] == ["--doctor"]:  # a section of ``safelight doctor``, see engine/doctor/examine.py
         from engine.doctor.child import main as run_section
 

@@ -492,56 +492,20 @@ def test_drawings_are_scored_in_other_proportions(capsys: Capture) -> None:
 # --- bench --------------------------------------------------------------------------------------------------------
 
 
-def test_bench_json(capsys: Capture) -> None:
+def test_bench_of_a_model(capsys: Capture) -> None:
     code, out, err = run(capsys, "bench", "--runs", "2", "--json", *FAST)
     record = json.loads(out)
     assert (code, err) == (0, "")
-    assert set(record) == {
-        *("model", "device", "dtype", "threads", "parameters", "load_seconds", "prefill_ms", "step_ms"),
-        *("steps_per_canvas", "tokens_per_forward", "tokens_per_second", "peak_memory_mb", "runs"),
-    }
     assert set(record["step_ms"]) == {"median", "p95"}
     assert set(record["steps_per_canvas"]) == {"mean", "median"}
-
-
-def test_bench_table_and_window(capsys: Capture, monkeypatch: Patch) -> None:
-    from app.cli import bench
-
-    monkeypatch.setattr(bench, "LAUNCH", "print('noise'); print(1.25)")
-    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
-    code, out, _ = run(capsys, "bench", "--runs", "1", "--window", *FAST)
-    assert code == 0
-    assert "denoising step, median" in out
-    assert "1.25  s" in out
-    monkeypatch.setattr(bench, "LAUNCH", "raise SystemExit('no luck')")
-    code, out, err = run(capsys, "bench", "--runs", "1", "--window", *FAST)
-    assert (code, out) == (2, "")
-    assert "no luck" in one_line(err)
-
-
-def test_bench_of_several_runs_at_once(capsys: Capture, monkeypatch: Patch) -> None:
-    from engine.benchmarks import parallel
-
-    monkeypatch.setattr(parallel.measure_parallel, "__defaults__", (10, 0, None, 1))
-    code, out, _ = run(capsys, "bench", "--parallel", "2", "--runs", "2", *FAST)
-    assert code == 0
-    assert "to one at a time" in out
-    assert "1.00×" in out
-    code, out, err = run(capsys, "bench", "--parallel", "2", "--runs", "2", "--json", *FAST)
-    assert (code, err) == (0, "")
-    assert [row["runs"] for row in json.loads(out)["parallel"]] == [1, 2]
-
-
-def test_bench_token_by_token(capsys: Capture) -> None:
     asked = "bench", "--prompt-tokens", "16", "--max-new-tokens", "3", "--runs", "2", "--threads", "1"
     code, out, _ = run(capsys, *asked)
     assert code == 0
-    assert "reading 16 tokens" in out
-    assert "writing 3 tokens" in out
+    assert re.search(r"^prompt tokens +16$", out, re.MULTILINE)
     code, out, err = run(capsys, *asked, "--json")
     record = json.loads(out)
     assert (code, err) == (0, "")
-    assert (record["prompt_tokens"], record["new_tokens"], record["threads"], len(record["runs"])) == (16, 3, 1, 2)
+    assert (record["prompt_tokens"], record["new_tokens"], record["threads"], record["runs"]) == (16, 3, 1, 2)
 
 
 # --- bad input ----------------------------------------------------------------------------------------------------
@@ -602,10 +566,9 @@ BAD_INPUT = {
     "make none": (["sudoku", "--make", "0"], "1 to 100000"),
     "no runs": (["bench", "--runs", "0"], "the runs must be"),
     "none at once": (["bench", "--parallel", "0"], "the runs at once must be"),
-    "at once and a window": (["bench", "--parallel", "2", "--window"], "leave out --parallel"),
+    "at once without a shape": (["bench", "--parallel", "2"], "go with --shape; give one, such as"),
     "no prompt tokens": (["bench", "--prompt-tokens", "0"], "the prompt's tokens must be"),
     "prompt tokens of a shape": (["bench", "--prompt-tokens", "8", "--shape", "26b-a4b"], "leave out --shape"),
-    "prompt tokens and a window": (["bench", "--prompt-tokens", "8", "--window"], "leave out --window"),
     "prompt tokens with steps": (["bench", "--prompt-tokens", "8", "--max-steps", "3"], "leave out all sampler"),
     "no tasks": (["skills", "--count", "0"], "the count must be"),
     "unknown skill": (["skills", "--only", "juggling"], "juggling"),

@@ -1,14 +1,16 @@
-"""What a benchmark measures and says; not how fast anything is."""
+"""What the bench of a model measures and says; not how fast anything is."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
-import torch
 
 from engine import SKILLS, SUDOKU, GenerationConfig, Model, SafelightError, load_model
-from engine.benchmarks.generation import measure, peak_memory_mb, prompts
+from engine.benchmarks import generation
+from engine.benchmarks.generation import measure, measure_writing, prompts, timed_run
+from engine.events import Event, GenerationFinished, PrefillFinished, StepFinished
 from engine.tasks import skills, sudoku
 
 
@@ -18,36 +20,15 @@ def model() -> Model:
 
 
 def test_a_result_adds_up(model: Model) -> None:
-    seen: list[tuple[int, int]] = []
     config = GenerationConfig(max_new_tokens=1, max_denoising_steps=2, eos_token_ids=(1, 8))
-    result = measure(model, runs=3, seed=1, config=config, progress=lambda done, of: seen.append((done, of)))
-    assert seen == [(1, 3), (2, 3), (3, 3)]
-    assert (result.model, result.device, result.dtype, result.runs) == (SKILLS, "cpu", "float32", 3)
-    assert result.parameters == model.parameter_count
-    assert result.threads == torch.get_num_threads()
-    assert result.load_seconds == model.load_seconds
-    assert 0 < result.step_ms_median <= result.step_ms_p95
-    assert 1 <= result.steps_per_canvas_median <= 2
-    assert 1 <= result.steps_per_canvas_mean <= 2
-    assert result.prefill_ms > 0
-    assert result.tokens_per_forward >= 0
-    assert result.tokens_per_second >= 0
-
-
-def test_the_record_has_these_keys(model: Model) -> None:
-    config = GenerationConfig(max_new_tokens=1, max_denoising_steps=1)
-    record = measure(model, runs=1, config=config).as_dict()
-    assert list(record) == [
-        *("model", "device", "dtype", "threads", "parameters", "load_seconds", "prefill_ms", "step_ms"),
-        *("steps_per_canvas", "tokens_per_forward", "tokens_per_second", "peak_memory_mb", "runs"),
-    ]
-    assert set(record["step_ms"]) == {"median", "p95"}
-    assert set(record["steps_per_canvas"]) == {"mean", "median"}
-
-
-def test_no_runs_is_an_error(model: Model) -> None:
-    with pytest.raises(SafelightError, match="must be 1 or more"):
-        measure(model, runs=0)
+    result = measure(model, runs=3, seed=1, config=config)
+    assert (result["model"], result["device"], result["dtype"], result["runs"]) == (SKILLS, "cpu", "float32", 3)
+    assert (result["parameters"], result["load_seconds"]) == (model.parameter_count, model.load_seconds)
+    assert 0 < result["step_ms"]["median"] <= result["step_ms"]["p95"]
+    assert 1 <= result["steps_per_canvas"]["median"] <= 2
+    assert result["prefill_ms"] > 0
+    assert result["tokens_per_second"] >= 0
+    assert 50 < result["peak_memory_mb"] < 100_000
 
 
 def test_each_model_gets_its_own_tasks() -> None:
@@ -62,9 +43,39 @@ def test_each_model_gets_its_own_tasks() -> None:
     assert len(set(general)) == 5
 
 
-def test_peak_memory_has_a_number_or_a_reason() -> None:
-    peak, note = peak_memory_mb(torch.device("cpu"))
-    assert note
-    if sys.platform in ("linux", "darwin"):
-        assert peak is not None
-        assert 50 < peak < 100_000
+def test_each_run_reads_all_and_writes_a_token_a_pass(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, runs = generation.generate, list[list[Event]]()
+
+    def recorded(*arguments: Any, **named: Any) -> Iterator[Event]:
+        runs.append([])
+        for event in real(*arguments, **named):
+            runs[-1].append(event)
+            yield event
+
+    monkeypatch.setattr(generation, "generate", recorded)
+    result = measure_writing(model, 20, 6, runs=2)
+    assert len(runs) == 3, "one warms up"
+    for events, passes in zip(runs, (generation.WARM_UP, 6, 6), strict=True):
+        read = [event for event in events if isinstance(event, PrefillFinished)]
+        assert [(event.prompt_tokens, event.reused_tokens) for event in read] == [(21, 0)]
+        assert sum(isinstance(event, StepFinished) for event in events) == passes
+    written = [event.tokens.tolist() for events in runs for event in events if isinstance(event, GenerationFinished)]
+    assert [len(tokens) for tokens in written] == [generation.WARM_UP, 6, 6]
+    assert written[1] == written[2]
+    assert (result["prompt_tokens"], result["new_tokens"], result["runs"]) == (20, 6, 2)
+    most = model.config.max_position_embeddings
+    with pytest.raises(SafelightError, match=f"do not fit the {most} positions"):
+        measure_writing(model, most - 4, 4)
+
+
+def test_rates_are_tokens_over_seconds(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter((10.0, 12.0, 17.0))  # the start, the prompt is read, all is written
+
+    class Clock:
+        @staticmethod
+        def perf_counter() -> float:
+            return next(ticks)
+
+    monkeypatch.setattr(generation, "time", Clock)
+    prompt = model.tokenizer.encode(" ".join(generation.GENERIC))[:21]
+    assert timed_run(model, prompt, 5, model.new_cache()) == (20 / 2, 5 / 5)
