@@ -95,7 +95,7 @@ def _run_model(args: argparse.Namespace) -> int:
 
     with terminal.note(f"Running {model.name} {args.runs} times …"):
         result = measure(model, args.runs, running.seed(args), config)
-    return _told(args, f"{model.name} on {result['device']}", result | running.model_names(model))
+    return _finish(args, f"{model.name} on {result['device']}", result | running.model_names(model))
 
 
 def _run_writing(args: argparse.Namespace) -> int:
@@ -108,7 +108,7 @@ def _run_writing(args: argparse.Namespace) -> int:
 
     with terminal.note(f"Running {model.name} {args.runs} times …"):
         result = measure_writing(model, args.prompt_tokens, new_tokens, args.runs)
-    return _told(args, f"{model.name} on {result['device']}", result | running.model_names(model))
+    return _finish(args, f"{model.name} on {result['device']}", result | running.model_names(model))
 
 
 def _run_shape(args: argparse.Namespace) -> int:
@@ -169,10 +169,10 @@ def _run_shape(args: argparse.Namespace) -> int:
         )
         if args.compare:
             result["compared"] = transformers_step_ms(folder, placement, context)
-    return _told(args, f"{folder.name} with random weights on {result['device']}", result)
+    return _finish(args, f"{folder.name} with random weights on {result['device']}", result)
 
 
-def _told(args: argparse.Namespace, title: str, record: dict[str, Any]) -> int:
+def _finish(args: argparse.Namespace, title: str, record: dict[str, Any]) -> int:
     """Prints a record, as JSON or as a table; its names say their units."""
     if args.json:
         running.print_json(record)

@@ -1,23 +1,25 @@
-"""Checks of the attention and norm kernels. Oracles are ``reference_step``'s, given operands in fp32."""
+"""Checks of the Triton kernels that only fused layers use, and of attention. Oracles are ``reference_step``'s."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from engine.checks.oracle import OracleCheck, Outputs, Work
-from engine.checks.product_checks import tolerance
+from engine.checks.operands import other_scales, tolerance
+from engine.checks.oracle import EXACT, Mistakes, OracleCheck, Outputs, against
 from engine.kernels import reference_step as plain
+from engine.layers.rope import cos_sin
+from engine.quant import Packed, unpack
 
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor, int, int | None], Tensor]
-Norm = Callable[[Tensor, Tensor, float], Tensor]
-AddNorm = Callable[[Tensor, Tensor, Tensor, Tensor, float], Outputs]
-MergeNorm = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, int, float], Outputs]
-HeadNormRope = Callable[..., Tensor]
+Run = Callable[..., Any]
 EPS = 1e-6
+ROLL_ROWS, ROLL = (lambda x: x.roll(1, 0)), (lambda x: x.roll(1, -1))
 
 
 def attention_check(
@@ -29,96 +31,71 @@ def attention_check(
     omitting one of them shows among thousands.
     """
     first, end = bounds
-    lowest = first if window is None or not text else min(first, max(0, end - queries.shape[1] - window + 1))
+    window = window if text else None
+    lowest = first if window is None else min(first, max(0, end - queries.shape[1] - window + 1))
     values[:, [first, end - 1]] *= max(1.0, (end - first) / 40)
     for buffer in (keys, values):
         buffer[:, end:] = float("nan")
         buffer[:, :lowest] = float("nan")
     span = torch.tensor(bounds, dtype=torch.int32, device=queries.device)
-    seen, said = (buffer.float().nan_to_num() for buffer in (keys, values))
 
-    def oracle(queries: Tensor, keys: Tensor, values: Tensor, bounds: tuple[int, int], text: int) -> Work:
-        span = torch.tensor(bounds, dtype=torch.int32, device=queries.device)
-        return lambda: (plain.attention(queries.float(), keys, values, span, text, window if text else None),)
+    def oracle(queries: Tensor, keys: Tensor, values: Tensor, *more: Any) -> Tensor:
+        return plain.attention(queries, keys.nan_to_num(), values.nan_to_num(), *more)
 
-    mixups = {
-        "the neighbouring head": oracle(queries.roll(1, 0), seen, said, bounds, text),
-        "the neighbouring key's value": oracle(queries, seen, said.roll(1, 1), bounds, text),
+    def without_last(values: Tensor) -> Tensor:
+        return values.index_fill(1, torch.tensor([end - 1], device=values.device), 0)
+
+    mistakes: Mistakes = {
+        "the neighbouring head": (0, ROLL_ROWS),
+        "the neighbouring key's value": (2, lambda values: values.roll(1, 1)),
     }
     if text:
-        mixups["text that sees all"] = oracle(queries, seen, said, bounds, 0)
+        mistakes |= {"text that sees all": (4, lambda _: 0)}
     else:
-        mixups["the first key left out"] = oracle(queries, seen, said, (first + 1, end), text)
-        last_out = said.clone()
-        last_out[:, end - 1] = 0
-        mixups["the last value left out"] = oracle(queries, seen, last_out, bounds, text)
-    return OracleCheck(
-        run=lambda: (run(queries, keys, values, span, text, window if text else None),),
-        oracle=oracle(queries, seen, said, bounds, text),
-        mixups=mixups,
-        tolerances=(tolerance(queries.dtype),),
-    )
+        later = torch.tensor([1, 0], dtype=torch.int32, device=queries.device)
+        mistakes |= {"the first key left out": (3, lambda span: span + later)}
+        mistakes |= {"the last value left out": (2, without_last)}
+    return against(run, oracle, (queries, keys, values, span, text, window), mistakes, (tolerance(queries.dtype),))
 
 
-def norm_check(run: Norm, x: Tensor, weight: Tensor) -> OracleCheck:
+def norm_check(run: Run, x: Tensor, weight: Tensor) -> OracleCheck:
     """Checks ``norm``: x (N, H), a weight (H,)."""
-
-    def oracle(x: Tensor, weight: Tensor) -> Work:
-        return lambda: (plain.norm(x, weight, EPS),)
-
-    return OracleCheck(
-        run=lambda: (run(x, weight, EPS),),
-        oracle=oracle(x, weight),
-        mixups={
-            "the neighbouring weight": oracle(x, weight.roll(1)),
-            "the neighbouring token": oracle(x.roll(1, 0), weight),
-        },
-        tolerances=(tolerance(x.dtype),),
-    )
+    mistakes: Mistakes = {"the neighbouring weight": (1, ROLL), "the neighbouring token": (0, ROLL_ROWS)}
+    return against(run, plain.norm, (x, weight, EPS), mistakes, (tolerance(x.dtype),))
 
 
-def add_norm_check(run: AddNorm, x: Tensor, y: Tensor, post: Tensor, pre: Tensor) -> OracleCheck:
-    """Checks ``add_norm``: x and y (N, H), weights (H,) and (P, H)."""
+def add_norm_check(run: Run, x: Tensor, y: Tensor, post: Tensor, pre: Tensor) -> OracleCheck:
+    """Checks ``add_norm``: x and y (N, H), weights (H,) and (P, H); the last norm in pairs, for experts."""
 
-    def oracle(x: Tensor, y: Tensor, post: Tensor, pre: Tensor) -> Work:
-        return lambda: plain.add_norm(x.float(), y.float(), post, pre, EPS)
+    def joined(*operands: Any) -> Outputs:
+        total, normed = run(*operands, split=True)  # of 32 numbers, the even ones come before the odd ones
+        normed[-1] = normed[-1].view(len(x), -1, 2, 16).transpose(-1, -2).reshape(x.shape)
+        return total, normed
 
-    return OracleCheck(
-        run=lambda: run(x, y, post, pre, EPS),
-        oracle=oracle(x, y, post, pre),
-        mixups={
-            "the neighbouring token": oracle(x, y.roll(1, 0), post, pre),
-            "another norm's weights": oracle(x, y, post, pre.roll(1, 0)),
-            "the neighbouring weight": oracle(x, y, post.roll(1), pre),
-        },
-        tolerances=(tolerance(x.dtype),) * 2,
-    )
+    mistakes: Mistakes = {
+        "the neighbouring token": (1, ROLL_ROWS),
+        "another norm's weights": (3, ROLL_ROWS),
+        "the neighbouring weight": (2, ROLL),
+    }
+    return against(joined, plain.add_norm, (x, y, post, pre, EPS), mistakes, (tolerance(x.dtype),) * 2)
 
 
 def merge_norm_check(
-    run: MergeNorm, x: Tensor, dense: Tensor, sparse: Tensor, weights: Tensor, scalars: Tensor, text: int
+    run: Run, x: Tensor, dense: Tensor, sparse: Tensor, weights: Tensor, scalars: Tensor, text: int
 ) -> OracleCheck:
     """Checks ``merge_norm``: x and dense (N, H), sparse (N * K, H), weights (4, H), scalars (2,)."""
-
-    def oracle(dense: Tensor, sparse: Tensor, weights: Tensor, scalars: Tensor) -> Work:
-        parts = (x.float(), dense.float(), sparse.float())
-        return lambda: plain.merge_norm(*parts, weights, scalars, text, EPS)
-
-    return OracleCheck(
-        run=lambda: run(x, dense, sparse, weights, scalars, text, EPS),
-        oracle=oracle(dense, sparse, weights, scalars),
-        mixups={
-            "another token's experts": oracle(dense, sparse.roll(1, 0), weights, scalars),
-            "another token's dense output": oracle(dense.roll(1, 0), sparse, weights, scalars),
-            "another norm's weights": oracle(dense, sparse, weights.roll(1, 0), scalars),
-            "text's scalar for the canvas's": oracle(dense, sparse, weights, scalars.flip(0)),
-        },
-        tolerances=(tolerance(x.dtype),) * 2,
-    )
+    mistakes: Mistakes = {
+        "another token's experts": (2, ROLL_ROWS),
+        "another token's dense output": (1, ROLL_ROWS),
+        "another norm's weights": (3, ROLL_ROWS),
+        "text's scalar for the canvas's": (4, ROLL),
+    }
+    operands = x, dense, sparse, weights, scalars, text, EPS
+    return against(run, plain.merge_norm, operands, mistakes, (tolerance(x.dtype),) * 2)
 
 
 def head_norm_rope_check(
-    run: HeadNormRope,
+    run: Run,
     projected: tuple[Tensor, Tensor, Tensor],
     weights: tuple[Tensor, Tensor],
     rope: tuple[Tensor, Tensor],
@@ -128,29 +105,64 @@ def head_norm_rope_check(
     """Checks ``head_norm_rope``: queries, keys and values (T, heads * D) as projected; outputs all three."""
     size, device = rope[0].shape[1], rope[0].device
     kv_heads = projected[1].shape[1] // size
+
+    def outputs(of: Run, parts: tuple[Tensor, ...], *more: Any) -> Outputs:
+        buffers = tuple(torch.ones(kv_heads, capacity, size, dtype=parts[0].dtype, device=device) for _ in range(2))
+        weights, rope, place = more
+        return of(*parts, weights, rope, buffers, place, EPS), *buffers
+
     place = torch.tensor([end], dtype=torch.int32, device=device)
+    mistakes: Mistakes = {
+        "keys for values": (0, lambda parts: (parts[0], parts[2], parts[1])),
+        "the queries' weights for keys": (1, lambda weights: weights[::-1]),
+        "the neighbouring token's turn": (2, lambda rope: tuple(map(ROLL_ROWS, rope))),
+        "the place behind": (3, lambda place: place + 1),
+    }
+    both = partial(outputs, run), partial(outputs, plain.head_norm_rope)
+    return against(*both, (projected, weights, rope, place), mistakes, (tolerance(rope[0].dtype),) * 3)
 
-    def outputs(
-        norm: HeadNormRope,
-        projected: tuple[Tensor, ...],
-        weights: tuple[Tensor, Tensor],
-        rope: tuple[Tensor, Tensor],
-        place: Tensor,
-    ) -> Outputs:
-        dtype = projected[0].dtype
-        buffers = tuple(torch.full((kv_heads, capacity, size), 1.0, dtype=dtype, device=device) for _ in range(2))
-        return norm(*projected, weights, rope, buffers, place, EPS), *buffers
 
-    oracle, parts = partial(outputs, plain.head_norm_rope), tuple(part.float() for part in projected)
-    queries, keys, values = parts
-    return OracleCheck(
-        run=partial(outputs, run, projected, weights, rope, place),
-        oracle=partial(oracle, parts, weights, rope, place),
-        mixups={
-            "keys for values": partial(oracle, (queries, values, keys), weights, rope, place),
-            "the queries' weights for keys": partial(oracle, parts, weights[::-1], rope, place),
-            "the neighbouring token's turn": partial(oracle, parts, weights, tuple(t.roll(1, 0) for t in rope), place),
-            "the place behind": partial(oracle, parts, weights, rope, place + 1),
-        },
-        tolerances=(tolerance(projected[0].dtype),) * 3,
-    )
+def router_check(run: Run, x: Tensor, weight: Tensor, expert_scales: Tensor, top_k: int) -> OracleCheck:
+    """Checks ``route``: x (N, H), weight (E, H), scales (E,). In bf16 a fiftieth of the choices may differ."""
+    dtype = x.dtype
+
+    def oracle(x: Tensor, weight: Tensor, expert_scales: Tensor, top_k: int) -> Outputs:
+        scores = F.linear(x, weight).to(dtype).float()
+        best, chosen = scores.softmax(-1).sort(dim=-1, descending=True, stable=True)
+        shares = best[:, :top_k] / best[:, :top_k].sum(-1, keepdim=True)
+        return shares * expert_scales[chosen[:, :top_k]], chosen[:, :top_k]
+
+    mistakes: Mistakes = {
+        "the neighbouring expert's scale": (2, ROLL),
+        "the neighbouring expert's row": (1, ROLL_ROWS),
+        "the neighbouring input": (0, ROLL),
+    }
+    tolerances = tolerance(dtype), 0.02 if dtype == torch.bfloat16 else EXACT
+    return against(run, oracle, (x, weight, expert_scales, top_k), mistakes, tolerances)
+
+
+def embed_rows_check(run: Run, ids: Tensor, table: Packed, fed: Tensor, text: int) -> OracleCheck:
+    """Checks ``embed_rows``: ids (T,), a packed table (V, H), fed (T - text, H)."""
+    scale = fed.shape[1] ** 0.5
+
+    def oracle(ids: Tensor, table: Packed, fed: Tensor, *_: object) -> Tensor:
+        rows = unpack(table.part(ids)) * scale
+        return torch.cat([rows[:text], plain.norm(rows[text:] + fed, None, EPS)])
+
+    mistakes: Mistakes = {
+        "the neighbouring token": (0, ROLL_ROWS),
+        "the neighbouring tokens' scales": (1, other_scales),
+        "another row's self-conditioning": (2, ROLL_ROWS),
+    }
+    return against(run, oracle, (ids, table, fed, text, scale, EPS), mistakes, (tolerance(fed.dtype),))
+
+
+def rope_check(run: Run, frequencies: Tensor, start: int, count: int, dtype: torch.dtype) -> OracleCheck:
+    """Checks ``rope_tables``: frequencies (D / 2,) and positions from ``start`` on, also large ones."""
+
+    def oracle(start: Tensor, first: int, count: int, frequencies: Tensor, _: object) -> Outputs:
+        return cos_sin(int(start) + first + torch.arange(count, device=start.device), frequencies, torch.float32)
+
+    mistakes: Mistakes = {"the place behind": (1, lambda first: first + 1), "the place before": (1, lambda at: at - 1)}
+    place = torch.tensor([start + 3], device=frequencies.device)
+    return against(run, oracle, (place, -3, count, frequencies, dtype), mistakes, (tolerance(dtype),) * 2)

@@ -5,30 +5,33 @@ Everything is called as in a step, so that on a device without kernels the plain
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+import torch
 from torch import Tensor, nn
 
 from engine import kernels
 from engine.checks import layer_checks, product_checks
-from engine.checks.operands import CONTEXT, normal, routing
-from engine.checks.oracle import OracleCheck
-from engine.checks.vocabulary_checks import vocabulary_check
-from engine.config import LayerConfig
+from engine.checks.operands import CONTEXT, draws, normal, routing
+from engine.checks.oracle import EXACT, OracleCheck, Outputs
+from engine.config import ACCEPTANCE, GenerationConfig, LayerConfig
+from engine.decoding.step_program import StepProgram
 from engine.kernels import reference
-from engine.kernels.reference_step import VocabularyResult
 from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedTokenTable
+from engine.layers.rope import inverse_frequencies
 from engine.models.diffusion_gemma.block import Block
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.quant import BF16, Activations
+from engine.quant import BF16, Activations, Packed
 
 # tokens on the plain path, which spends its time unpacking, and whose memory is part of the plan
 PLAIN_TOKENS = 16
 PLAIN_EXPERTS = 16
 PLAIN_ROWS = 16_384  # rows of the token table
 PLAIN_ROUGH = (0.2, 0.5)  # shares of best tokens and draws that may differ, since logits are rounded to bf16
+FAR = 32_768  # tokens before the canvas, on a card
+Make = Callable[[], OracleCheck]
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class LayerCheck:
 
     kernel: str
     where: str
-    make: partial[OracleCheck]
+    make: Make  # operands are created on demand: those of the experts take 0.5 GB
 
 
 def network_checks(network: DiffusionGemma, activations: Activations = BF16) -> Iterator[LayerCheck]:
@@ -45,9 +48,7 @@ def network_checks(network: DiffusionGemma, activations: Activations = BF16) -> 
     config, is_fast = network.config, network.device.type == "cuda"
     tokens = config.canvas_length if is_fast else min(config.canvas_length, PLAIN_TOKENS)
     random = partial(normal, device=network.device, dtype=network.dtype)
-    has_kernels = kernels.why_plain(network.device) is None
-    if has_kernels:
-        from engine.checks import fused_checks  # needs Triton
+    has_kernels = kernels.run_on(network.device, network.dtype)
     for layer in dict.fromkeys(config.layers):
         index = config.layers.index(layer)
         block = network.layers[index]
@@ -62,19 +63,20 @@ def network_checks(network: DiffusionGemma, activations: Activations = BF16) -> 
                 used = config.num_experts if is_fast else min(config.num_experts, PLAIN_EXPERTS)
                 chosen = routing(tokens, used, config.top_k_experts, network.device, seed=index)
                 yield LayerCheck("experts", where, partial(_experts, module, hidden, *chosen))
-        yield LayerCheck("attention", f"layer {index}", partial(_attention, network, layer, tokens))
+        for context in (CONTEXT, FAR) if is_fast else (CONTEXT,):
+            for text in (0, tokens) if has_kernels else (0,):
+                where = f"layer {index}, context {context}, {text} of text"
+                yield LayerCheck("attention", where, partial(_attention, network, layer, tokens, context, text))
         if has_kernels:
-            count, place = config.num_attention_heads, (network.device, network.dtype)
-            heads = partial(fused_checks.head_norms_check, count, layer, tokens, *place)
-            yield LayerCheck("norms", f"layer {index}, heads", heads)
-            router = partial(fused_checks.router_check, block.router, network, tokens)
-            yield LayerCheck("router", f"layer {index}", router)
+            yield from _turns(network, layer, tokens, f"layer {index}")
     if has_kernels:
-        yield LayerCheck("norms", "after attention", partial(fused_checks.add_norm_check, network, tokens))
-        yield LayerCheck("norms", "at a layer's end", partial(fused_checks.merge_norm_check, network, tokens))
+        yield from _between(network, tokens)
     table: nn.Module = network.embed_tokens
     if isinstance(table, PackedTokenTable):
         yield LayerCheck("vocabulary", "token table", partial(_vocabulary, network, table, tokens, activations))
+        if has_kernels:
+            many = partial(_vocabulary, network, table, tokens, activations, product_checks.CANVASES)
+            yield LayerCheck("vocabulary", "several runs", many)
 
 
 def _linear(linear: PackedLinear, x: Tensor) -> OracleCheck:
@@ -87,29 +89,134 @@ def _experts(experts: PackedExperts, x: Tensor, weights: Tensor, chosen: Tensor)
     return product_checks.experts_check(lambda *parts: experts(*parts[:3]), x, weights, chosen, gate_up, down)
 
 
-def _attention(network: DiffusionGemma, layer: LayerConfig, tokens: int) -> OracleCheck:
+def _attention(network: DiffusionGemma, layer: LayerConfig, tokens: int, context: int, text: int) -> OracleCheck:
+    """Checks attention of a canvas and the text before it that is read with it."""
     random = partial(normal, device=network.device, dtype=network.dtype)
-    heads, size, kept = layer.num_key_value_heads, layer.head_dim, CONTEXT + tokens + 5
-    scale = 1.4 * size**-0.25
+    heads, size, end = layer.num_key_value_heads, layer.head_dim, context + tokens + text
+    window = network.config.sliding_window if layer.is_sliding else None
+    # A sliding layer's cache begins where the canvas's window does.
+    first = 3 if window is None else max(3, context + text - window + 1)
+    scale = 1.4 * size**-0.25  # scores of about 2: some keys count much more than others
     return layer_checks.attention_check(
         kernels.attend,
-        random(network.config.num_attention_heads, tokens, size, seed=1, scale=scale),
-        random(heads, kept, size, seed=2, scale=scale),
-        random(heads, kept, size, seed=3),
-        (3, CONTEXT + tokens),
-        0,
-        None,
+        random(network.config.num_attention_heads, tokens + text, size, seed=1, scale=scale),
+        random(heads, end + 53, size, seed=2, scale=scale),
+        random(heads, end + 53, size, seed=3),
+        (first, end),
+        text,
+        window,
     )
 
 
-def _vocabulary(network: DiffusionGemma, table: PackedTokenTable, tokens: int, activations: Activations) -> OracleCheck:
+def _turns(network: DiffusionGemma, layer: LayerConfig, tokens: int, where: str) -> Iterator[LayerCheck]:
+    """Yields checks of head norms with rotation, and of the tables of angles."""
+    from engine.kernels import inputs, norms  # need Triton
+
+    device, dtype = network.device, network.dtype
+    random = partial(normal, device=device, dtype=dtype)
+    size, kv_heads = layer.head_dim, layer.num_key_value_heads
+
+    def heads() -> OracleCheck:
+        angle = torch.rand(tokens, size // 2, generator=draws(device, 9), device=device) * 6.28
+        angles = torch.cat([angle, angle], dim=-1)
+        counts = (network.config.num_attention_heads, kv_heads, kv_heads)
+        queries, keys, values = (random(tokens, count * size, seed=seed) for seed, count in enumerate(counts))
+        weights, rope = (random(size, seed=4), random(size, seed=5)), (angles.cos().to(dtype), angles.sin().to(dtype))
+        parts = queries, keys, values
+        return layer_checks.head_norm_rope_check(
+            norms.head_norm_rope, parts, weights, rope, tokens + 11, tokens + CONTEXT
+        )
+
+    def tables() -> OracleCheck:
+        frequencies = inverse_frequencies(layer).to(device)
+        return layer_checks.rope_check(inputs.rope_tables, frequencies, 200_000, tokens, dtype)
+
+    yield LayerCheck("norms", f"{where}, heads", heads)
+    yield LayerCheck("rope", where, tables)
+
+
+def _between(network: DiffusionGemma, tokens: int) -> Iterator[LayerCheck]:
+    """Yields checks of the other kernels between the products, and at a step's two ends."""
+    from engine.kernels import expert_sort, inputs, norms, router  # need Triton
+
+    config, device = network.config, network.device
+    hidden, top_k, experts = config.hidden_size, config.top_k_experts, config.num_experts
+    random = partial(normal, device=device, dtype=network.dtype)
+    x, y, weights = random(tokens, hidden, seed=0), random(tokens, hidden, seed=1), random(4, hidden, seed=2)
+    checks = layer_checks
+
+    def route() -> OracleCheck:
+        rows = random(experts, hidden, seed=5, scale=2 * hidden**-0.5)
+        return checks.router_check(router.route, x, rows, random(experts, seed=6).exp(), top_k)
+
+    def group(chosen: Tensor, experts: int, block: int) -> Outputs:
+        found = expert_sort.group(chosen, experts, block)
+        return found.pairs, found.offsets, found.tiles
+
+    def sort() -> OracleCheck:
+        return product_checks.sort_check(group, routing(tokens, experts, top_k, device, seed=5)[1], experts, 16)
+
+    def merge() -> OracleCheck:
+        sparse = random(tokens * top_k, hidden, seed=7)
+        return checks.merge_norm_check(norms.merge_norm, x, y, sparse, weights, random(2, seed=8), tokens // 2)
+
+    def embed() -> OracleCheck:
+        ids = torch.randint(config.vocab_size, (tokens,), generator=draws(device, 4), device=device)
+        table = network.embed_tokens.table
+        assert isinstance(table, Packed)
+        return checks.embed_rows_check(inputs.embed_rows, ids, table, y[: tokens - 3], 3)
+
+    yield LayerCheck("norms", "before a layer", lambda: checks.norm_check(norms.norm, x, weights[0]))
+    yield LayerCheck(
+        "norms", "after attention", lambda: checks.add_norm_check(norms.add_norm, x, y, weights[0], weights[1:])
+    )
+    yield LayerCheck("norms", "at a layer's end", merge)
+    yield LayerCheck("router", "of a layer", route)
+    yield LayerCheck("sort", "of the experts' tokens", sort)
+    yield LayerCheck("embed_rows", "of a canvas and text", embed)
+    for acceptance in ACCEPTANCE:
+        yield LayerCheck("settle", f"by {acceptance}", partial(_settle, network, acceptance))
+
+
+def _settle(network: DiffusionGemma, acceptance: str) -> OracleCheck:
+    """Checks the end of a step against the plain path's, bit for bit, from the same predictions."""
+    cache, length, device = network.new_cache(), network.config.canvas_length, network.device
+    cache.reserve(length)
+    hidden = normal(length, network.config.hidden_size, device=device, dtype=network.dtype, seed=1)
+    canvas, before = torch.arange(2 * length, device=device).view(2, length) % network.config.vocab_size
+    pinned = torch.where(torch.arange(length, device=device) % 6 == 0, canvas, -1)
+
+    def begun(bound: float) -> StepProgram:
+        program = StepProgram(network, cache, length)
+        program.seed(3)
+        program.begin(canvas, pinned, GenerationConfig(acceptance=acceptance, entropy_bound=bound))
+        return program
+
+    bound = float(begun(1.0).vocabulary(hidden).entropy.sum()) / 8  # for an eighth of the canvas
+
+    def settled(is_fused: bool, hidden: Tensor) -> Outputs:
+        program = begun(bound)
+        program.fused = program.fused if is_fused else None
+        program.previous.copy_(before)
+        program.settle(program.vocabulary(hidden))
+        counts = program.flags.long(), program.unchanged, program.step, program.draw
+        return program.tokens, program.canvas, program.kept.long(), torch.cat(counts)
+
+    return OracleCheck(
+        run=partial(settled, True, hidden),
+        oracle=partial(settled, False, hidden),
+        mixups={"the neighbouring position": partial(settled, False, hidden.roll(1, 0))},
+        tolerances=(EXACT,) * 4,
+    )
+
+
+def _vocabulary(
+    network: DiffusionGemma, table: PackedTokenTable, tokens: int, activations: Activations, canvases: int = 1
+) -> OracleCheck:
     hidden = normal(tokens, network.config.hidden_size, device=network.device, dtype=network.dtype, seed=1)
     is_fast = network.device.type == "cuda"
     rows = table.table if is_fast else table.table.rows(0, min(network.config.vocab_size, PLAIN_ROWS))
-
-    def stage(hidden: Tensor, _: object, **settings: object) -> VocabularyResult:
-        return kernels.vocabulary_stage(hidden, rows, **settings)  # type: ignore[arg-type]
-
-    if is_fast:
-        return vocabulary_check(stage, hidden, rows, activations=activations)
-    return vocabulary_check(stage, hidden, rows, rough=PLAIN_ROUGH, activations=activations)
+    rough = {} if is_fast else {"rough": PLAIN_ROUGH}
+    return product_checks.vocabulary_check(
+        kernels.vocabulary_stage, hidden, rows, activations=activations, canvases=canvases, **rough
+    )

@@ -7,8 +7,10 @@ than the tolerance, or the check could not distinguish them from rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,6 +31,37 @@ class OracleCheck:
     oracle: Work  # in fp32
     mixups: Mapping[str, Work]  # name of a mistake -> the oracle's result with it
     tolerances: tuple[float, ...]  # per output: relative; for integers the share that may differ
+
+
+Mistakes = dict[str, tuple[int, Callable[[Any], Any]]]
+"""The name of a mistake -> which operand a wrong kernel would have changed, and how."""
+
+
+def against(
+    run: Callable[..., Any],
+    oracle: Callable[..., Any],
+    operands: Sequence[Any],
+    mistakes: Mistakes,
+    tolerances: tuple[float, ...],
+) -> OracleCheck:
+    """Returns the check of ``run`` on operands; its oracle takes their numbers in fp32."""
+
+    def work(which: int = -1, change: Callable[[Any], Any] | None = None) -> Outputs:
+        given = [change(each) if change and index == which else each for index, each in enumerate(operands)]
+        return _outputs(oracle(*map(_exact, given)))
+
+    mixups = {name: partial(work, *mistake) for name, mistake in mistakes.items()}  # made late: codes take 0.3 GB
+    return OracleCheck(lambda: _outputs(run(*operands)), work, mixups, tolerances)
+
+
+def _exact(operand: Any) -> Any:
+    if isinstance(operand, tuple):
+        return tuple(map(_exact, operand))
+    return operand.float() if isinstance(operand, Tensor) and operand.is_floating_point() else operand
+
+
+def _outputs(found: Tensor | Outputs) -> Outputs:
+    return (found,) if isinstance(found, Tensor) else found
 
 
 @dataclass(frozen=True)

@@ -1,142 +1,88 @@
-"""Checks of the kernels that multiply by packed weights, and of the sort before them. Oracles are ``reference``'s."""
+"""Checks of the kernels that multiply by packed weights, of the sort before them, and of the vocabulary stage."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.checks.operands import other_matrix_scales, other_scales
-from engine.checks.oracle import EXACT, OracleCheck, Outputs, Work
+from engine.checks.operands import other_matrix_scales, other_scales, tolerance
+from engine.checks.oracle import EXACT, Mistakes, OracleCheck, Outputs, against
 from engine.kernels import reference
-from engine.quant import Packed
+from engine.kernels import reference_step as plain
+from engine.kernels.reference_step import VocabularyResult
+from engine.quant import BF16, UINT4, Activations, Packed
 from engine.quant.uint4 import rounded
 
 Linear = Callable[[Tensor, Packed], Tensor]
 Experts = Callable[[Tensor, Tensor, Tensor, Packed, Packed], Tensor]
-Group = Callable[[Tensor, int, int], Outputs]
-
-
-def tolerance(dtype: torch.dtype) -> float:
-    """Returns the relative error allowed for a product's rounding."""
-    return 0.02 if dtype == torch.bfloat16 else 1e-4
+CAP = 30.0
+CANVASES = 3  # whose rows go through the vocabulary stage in one pass
 
 
 def linear_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = reference.linear) -> OracleCheck:
     """Checks ``linear``: x (N, in), a packed weight (out, in)."""
-
-    def work(x: Tensor, weight: Packed) -> Work:
-        return lambda: (oracle(x.float(), weight),)
-
-    mixups = {"the neighbouring rows' scales": work(x, other_scales(weight))}
+    mistakes: Mistakes = {
+        "the neighbouring rows' scales": (1, other_scales),
+        "the neighbouring input": (0, lambda x: x.roll(1, -1)),
+    }
     if len(x) > 1:
-        mixups["the neighbouring token"] = work(x.roll(1, 0), weight)
-    mixups["the neighbouring input"] = work(x.roll(1, -1), weight)
+        mistakes |= {"the neighbouring token": (0, lambda x: x.roll(1, 0))}
     if weight.matrix_scales is not None:
-        mixups["no scale of the matrix"] = work(x, replace(weight, matrix_scales=None))
+        mistakes |= {"no scale of the matrix": (1, lambda weight: replace(weight, matrix_scales=None))}
     if weight.scales.shape[0] > 1:
-        mixups["the neighbouring groups' scales"] = work(x, other_scales(weight, -2))
-    return OracleCheck(
-        run=lambda: (run(x, weight),),
-        oracle=work(x, weight),
-        mixups=mixups,
-        tolerances=(tolerance(x.dtype) / 2,),
-    )
+        mistakes |= {"the neighbouring groups' scales": (1, partial(other_scales, dim=-2))}
+    if weight.scheme == UINT4:  # kernels round its values
+        oracle = _linear_uint4
+    return against(run, oracle, (x, weight), mistakes, (tolerance(x.dtype) / 2,))
 
 
-def linear_uint4(x: Tensor, weight: Packed) -> Tensor:
-    """Multiplies x (N, in) by a ``UINT4`` (out, in) as kernels read it -> (N, out)."""
+def _linear_uint4(x: Tensor, weight: Packed) -> Tensor:
     return F.linear(x, rounded(weight).to(x.dtype))
 
 
-def linear_int8_check(run: Linear, x: Tensor, weight: Packed, oracle: Linear = reference.linear_int8) -> OracleCheck:
-    """Checks ``linear_int8``: x (N, in) of several groups of different magnitude, and an 8-bit weight (out, in)."""
-    check = linear_check(run, x, weight, oracle)
-
-    def other_groups() -> Outputs:
-        codes, scales = reference.quantize_rows(x)
-        wide = scales.roll(1, 0).movedim(0, -1).repeat_interleave(reference.GROUP, dim=-1)
-        return (oracle(codes * wide[:, : x.shape[-1]], weight),)
-
-    return replace(check, mixups={**check.mixups, "the neighbouring groups' scales of a token": other_groups})
-
-
-def gated(x: Tensor, weight: Packed, product: Linear = reference.linear) -> Tensor:
-    """Computes GELU(gate) * up by ``linear_w8a16`` of gates and ups."""
-    gate, up = product(x, weight).chunk(2, dim=-1)
-    return F.gelu(gate, approximate="tanh") * up
-
-
 def experts_check(
-    run: Experts,
-    x: Tensor,
-    weights: Tensor,
-    chosen: Tensor,
-    gate_up: Packed,
-    down: Packed,
-    plain: Experts = reference.experts,
+    run: Experts, x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed
 ) -> OracleCheck:
-    """Checks ``experts``: x (N, H), routing (N, K), 4-bit (E, 2I, H) and (E, H, I); ``plain`` in fp32."""
+    """Checks ``experts``: x (N, H), routing (N, K), packed (E, 2I, H) and (E, H, I)."""
 
-    half = gate_up.shape[-2] // 2
-
-    def exchanged() -> Packed:
-        own = None if gate_up.matrix_scales is None else gate_up.matrix_scales.roll(1, -1)
+    def exchanged(gate_up: Packed) -> Packed:
+        half, own = gate_up.shape[-2] // 2, gate_up.matrix_scales
         codes, scales = gate_up.codes.roll(half, -2), gate_up.scales.roll(half, -1)
-        return replace(gate_up, codes=codes, scales=scales, matrix_scales=own)
+        return replace(gate_up, codes=codes, scales=scales, matrix_scales=None if own is None else own.roll(1, -1))
 
-    def oracle(make: Callable[[], tuple[Tensor, Tensor, Packed, Packed]]) -> Work:
-        return lambda: (plain(x.float(), *make()),)  # created late: other codes take 0.3 GB
-
-    mixups = {
-        "the neighbouring expert": oracle(lambda: (weights, (chosen + 1) % down.shape[0], gate_up, down)),
-        "another choice's weight": oracle(lambda: (weights.roll(1, -1), chosen, gate_up, down)),
-        "the neighbouring rows' scales of gate and up": oracle(lambda: (weights, chosen, other_scales(gate_up), down)),
-        "the neighbouring rows' scales of down": oracle(lambda: (weights, chosen, gate_up, other_scales(down))),
-        "gate for up": oracle(lambda: (weights, chosen, exchanged(), down)),
+    mistakes: Mistakes = {
+        "the neighbouring expert": (2, lambda chosen: (chosen + 1) % down.shape[0]),
+        "another choice's weight": (1, lambda weights: weights.roll(1, -1)),
+        "the neighbouring rows' scales of gate and up": (3, other_scales),
+        "the neighbouring rows' scales of down": (4, other_scales),
+        "gate for up": (3, exchanged),
     }
-    if gate_up.matrix_scales is not None and down.matrix_scales is not None:
-        mixups["gate's own scales for up"] = oracle(lambda: (weights, chosen, other_matrix_scales(gate_up, -1), down))
-        mixups["the neighbouring expert's own scales of gate and up"] = oracle(
-            lambda: (weights, chosen, other_matrix_scales(gate_up, 0), down)
-        )
-        mixups["the neighbouring expert's own scale of down"] = oracle(
-            lambda: (weights, chosen, gate_up, other_matrix_scales(down, 0))
-        )
-    if gate_up.scales.shape[-2] > 1:
-        mixups["the neighbouring groups' scales of gate and up"] = oracle(
-            lambda: (weights, chosen, other_scales(gate_up, -2), down)
-        )
-    if down.scales.shape[-2] > 1:
-        mixups["the neighbouring groups' scales of down"] = oracle(
-            lambda: (weights, chosen, gate_up, other_scales(down, -2))
-        )
-    return OracleCheck(
-        run=lambda: (run(x, weights, chosen, gate_up, down),),
-        oracle=oracle(lambda: (weights, chosen, gate_up, down)),
-        mixups=mixups,
-        tolerances=(tolerance(x.dtype),),
-    )
+    for place, name, weight in ((3, "gate and up", gate_up), (4, "down", down)):
+        if weight.matrix_scales is not None:
+            own = partial(other_matrix_scales, dim=0)
+            mistakes |= {f"the neighbouring expert's own scales of {name}": (place, own)}
+        if weight.scales.shape[-2] > 1:
+            mistakes |= {f"the neighbouring groups' scales of {name}": (place, partial(other_scales, dim=-2))}
+    if gate_up.matrix_scales is not None:
+        mistakes |= {"gate's own scales for up": (3, partial(other_matrix_scales, dim=-1))}
+    operands = x, weights, chosen, gate_up, down
+    return against(run, reference.experts, operands, mistakes, (tolerance(x.dtype),))
 
 
-def sort_check(run: Group, chosen: Tensor, experts: int, block: int) -> OracleCheck:
+def sort_check(run: Callable[[Tensor, int, int], Outputs], chosen: Tensor, experts: int, block: int) -> OracleCheck:
     """Checks ``group``: pairs by expert, the start of each expert's pairs, and the tiles in use."""
 
-    def used(pairs: Tensor, offsets: Tensor, tiles: Tensor) -> Outputs:
+    def used(*operands: object) -> Outputs:
+        pairs, offsets, tiles = run(*operands)  # type: ignore[arg-type]
         return pairs, offsets, tiles[tiles[:, 0] >= 0]
 
-    def oracle(chosen: Tensor) -> Work:
-        return lambda: sorted_pairs(chosen, experts, block)
-
-    return OracleCheck(
-        run=lambda: used(*run(chosen, experts, block)),
-        oracle=oracle(chosen),
-        mixups={"the neighbouring expert": oracle((chosen + 1) % experts)},
-        tolerances=(EXACT, EXACT, EXACT),
-    )
+    mistakes: Mistakes = {"the neighbouring expert": (0, lambda chosen: (chosen + 1) % experts)}
+    return against(used, sorted_pairs, (chosen, experts, block), mistakes, (EXACT, EXACT, EXACT))
 
 
 def sorted_pairs(chosen: Tensor, experts: int, block: int) -> Outputs:
@@ -148,51 +94,55 @@ def sorted_pairs(chosen: Tensor, experts: int, block: int) -> Outputs:
     return pairs.to(chosen.device), torch.tensor(starts).to(chosen.device), torch.tensor(tiles).to(chosen.device)
 
 
-def decode_check(
-    run: Callable[..., Tensor],
-    values: Tensor,
-    dtype: torch.dtype,
-    scale_dtype: torch.dtype = torch.bfloat16,
-    has_eights: bool = False,
+def vocabulary_check(
+    run: Callable[..., VocabularyResult],
+    hidden: Tensor,
+    table: Packed,
+    rough: tuple[float, float] = (0.02, 0.05),
+    activations: Activations = BF16,
+    canvases: int = 1,
 ) -> OracleCheck:
-    """Checks decoding, bit for bit: every word of four codes, with scales of their own.
+    """Checks ``vocabulary_stage``: hidden (C, H), a packed table (V, H). The oracle rounds ``activations``, too.
 
-    Args:
-        run: words (R, 16) int16 and the scales (R,) bf16 of low and high codes, with ``has_eights`` then the numbers to
-            add to them -> weights (4, R, 16).
-        values: (16,) fp32 values of the codes, rounded as in the kernel.
-        dtype: of the weights.
-        scale_dtype: the number format of the scales.
+    Some tokens are forbidden, some positions pinned. Each of several ``canvases`` has some of the rows, in turn, and
+    its own temperature and draw. In bf16 two tokens may be nearly tied: ``rough`` are the shares of best tokens and of
+    draws that may differ.
     """
-    device = values.device
-    words = torch.arange(65_536, device=device).view(4096, 16)
-    low, high, *eights = (
-        torch.randn(4096, generator=torch.Generator(device=device).manual_seed(seed), device=device)
-        .to(scale_dtype)
-        .bfloat16()
-        for seed in ((3, 4, 5, 6) if has_eights else (3, 4))
-    )
-    added = [each.double()[:, None] for each in eights] or [torch.tensor(-0.0, device=device)] * 2  # -0 changes nothing
+    device, rows = hidden.device, torch.arange(len(hidden), device=hidden.device)
+    own = rows % canvases
+    forbidden = torch.arange(table.shape[0], device=device) % 3 == 1 if canvases == 1 else None
+    pinned = torch.where(rows % 7 == 1, rows * 3, -1).int() if canvases == 1 else None
 
-    def oracle(low: Tensor, high: Tensor, shifts: tuple[int, ...] = (0, 8, 4, 12)) -> Work:
-        halves = [(low, added[0])] * 2 + [(high, added[1])] * 2
-        return lambda: (
-            torch.stack(
-                [
-                    (values[words >> shift & 15] * scales.float()[:, None] + more).to(dtype)
-                    for shift, (scales, more) in zip(shifts, halves, strict=True)
-                ]
-            ).view(torch.int16 if dtype == torch.bfloat16 else torch.int32),
+    def stage(of: Callable[..., VocabularyResult], hidden: Tensor, table: Packed, step: int, shift: int) -> Outputs:
+        if canvases == 1:
+            temperature, draw = torch.full((1,), 0.6, device=device), torch.tensor([(1 << 40) + 7, step], device=device)
+        else:
+            turn = own.roll(shift)
+            temperature = 0.5 + 0.1 * turn
+            draw = torch.stack([(1 << 40) + turn, step + turn, rows // canvases], dim=1)
+        found = of(
+            hidden,
+            table,
+            temperature=temperature,
+            draw=draw,
+            cap=CAP,
+            embed_scale=hidden.shape[1] ** 0.5,
+            forbidden=forbidden,
+            pinned=pinned,
+            activations=activations,
         )
+        numbers = (part[None] for part in (found.entropy, found.probability, found.logsumexp))
+        return found.argmax, found.candidate, *numbers, found.soft, found.nonfinite
 
-    signed = torch.where(words > 32_767, words - 65_536, words).to(torch.int16)
-    return OracleCheck(
-        run=lambda: (run(signed, low, high, *eights).view(torch.int16 if dtype == torch.bfloat16 else torch.int32),),
-        oracle=oracle(low, high),
-        mixups={
-            "low for high scales": oracle(high, low),
-            "the neighbouring rows' scales": oracle(low.roll(1), high.roll(1)),
-            "another order of codes": oracle(low, high, (0, 4, 8, 12)),
-        },
-        tolerances=(EXACT,),
-    )
+    mistakes: Mistakes = {
+        "the neighbouring tokens' scales": (1, other_scales),
+        "the neighbouring position": (0, lambda hidden: hidden.roll(1, 0)),
+        "another step's draw": (2, lambda step: step + 1),
+        **({"another run's settings": (3, lambda shift: shift + 1)} if canvases > 1 else {}),
+    }
+    is_rough = hidden.dtype == torch.bfloat16
+    ties = rough if is_rough else (EXACT, EXACT)
+    numbers = (0.005, 0.05, 0.005) if is_rough else (1e-4, 1e-4, 1e-4)
+    tolerances = (*ties, *numbers, tolerance(hidden.dtype), EXACT)
+    both = partial(stage, run), partial(stage, plain.vocabulary_stage)
+    return against(*both, (hidden, table, 3, 0), mistakes, tolerances)

@@ -1,4 +1,4 @@
-"""A section in a separate process: ``child SECTION DEVICE full|quick [SKIPPED CHECK …]``.
+"""A section in a separate process: ``child SECTION DEVICE``.
 
 Results go to standard output, one JSON object per line; all other output goes to standard error.
 """
@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 
 from engine.doctor.reporter import Reporter
-from engine.doctor.sections import planned
 
 
 def main(arguments: list[str]) -> int:
-    """Runs a section; the exit status is 0 if it was completed."""
-    name, device, extent, *skip = arguments
+    """Runs a section; the exit status is 0 if it was completed. Scripts may name an extent after the device."""
+    section, device, *_ = arguments
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # libraries print, too
-    planned(name).run(Reporter(out, frozenset(skip)), device, extent == "quick")
+    import_module(f"engine.doctor.{section}").run(Reporter(out), device)
     return 0
 
 

@@ -13,19 +13,22 @@ import torch
 
 from engine import kernels
 from engine.doctor import four_bits
-from engine.doctor.reporter import Found, Reporter
+from engine.doctor.reporter import Reporter
 from engine.memory.experimental import NAMES, experimental, verdict
 
 PACKAGES = ("safelight", "torch", "triton", "numpy", "safetensors", "tokenizers", "transformers")
 FLAGS = ("avx2", "avx_vnni", "avx512_f", "avx512_bf16", "avx512_vnni", "amx_int8", "amx_bf16")
 
 
-def run(reporter: Reporter, _device: str, _quick: bool) -> None:
+def run(reporter: Reporter, _device: str) -> None:
     """Reports the facts of this machine."""
     has_card = torch.cuda.is_available() and experimental() is None
     device = torch.device("cuda", 0) if has_card else torch.device("cpu")
     reporter.fact("device", str(device))
-    _experimental_fact(reporter)
+    if (other := experimental()) is not None:  # the checks leave it out; a model's loading has compared it
+        why = verdict(other)
+        found = "not checked yet" if why is None else why or "right in its check"
+        reporter.fact("experimental device", f"{other}, {NAMES[other.type]}: {found}")
     reporter.fact("system", f"{platform.system()} {platform.release()}, {platform.machine()}")
     reporter.fact("Python", platform.python_version())
     for package in PACKAGES:
@@ -35,20 +38,12 @@ def run(reporter: Reporter, _device: str, _quick: bool) -> None:
     reporter.fact("driver", smi)
     if device.type == "cuda":
         _card_facts(reporter, device)
-        reporter.check("kernels run on this card", lambda: _runs(device))
+        why = kernels.why_plain(device)
+        reporter.check("kernels run on this card", lambda: (why is None, why or "they do"))
     elif smi is not None:
         reporter.check("the card is seen", lambda: (False, f"torch {torch.__version__} sees no CUDA device: {smi}"))
     else:
         reporter.left_out("a card", f"no CUDA device; {kernels.why_plain(device)}")
-
-
-def _experimental_fact(reporter: Reporter) -> None:
-    """Names a device that the checks leave out, and what was found when a model was first loaded on it."""
-    device = experimental()
-    if device is not None:
-        why = verdict(device)
-        found = "not checked yet" if why is None else why or "right in its check"
-        reporter.fact("experimental device", f"{device}, {NAMES[device.type]}: {found}")
 
 
 def _processor_facts(reporter: Reporter) -> None:
@@ -61,7 +56,6 @@ def _processor_facts(reporter: Reporter) -> None:
     reporter.fact("memory", round(memory.total / 1e9, 1), "GB")
     reporter.fact("memory free", round(memory.available / 1e9, 1), "GB")
     reporter.fact("4-bit experts", four_bits.experts_kernel())
-    reporter.fact("4-bit linear layers", four_bits.layers_kernel())
     if (why := four_bits.why_not_ours()) is not None:
         reporter.fact("why not by our kernel in C", why)
     reporter.fact("C compiler", os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"))
@@ -80,11 +74,6 @@ def _card_facts(reporter: Reporter, device: torch.device) -> None:
     reporter.fact("card's memory free", round(free / 1e9, 1), "GB")
 
 
-def _runs(device: torch.device) -> Found:
-    why = kernels.why_plain(device)
-    return why is None, why or "they do"
-
-
 def _version(package: str) -> str | None:
     try:
         return version(package)
@@ -95,14 +84,9 @@ def _version(package: str) -> str | None:
 def _nvidia_smi() -> str | None:
     """Returns driver, clocks and power limit from nvidia-smi; None without it."""
     fields = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.limit,temperature.gpu"
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]
     try:
-        done = subprocess.run(
-            ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=True,
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return "; ".join(done.stdout.strip().splitlines()) or None

@@ -1,7 +1,4 @@
-"""Runs the sections in sequence, each in a separate process, and continues after failures. Knows no torch.
-
-If a process crashes, its current check has failed, and a new process continues with the next check.
-"""
+"""Runs the sections in sequence, each in a separate process, and continues after failures. Knows no torch."""
 
 from __future__ import annotations
 
@@ -14,104 +11,114 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from engine.doctor.report import CheckResult, Report, SectionReport
-from engine.doctor.reporter import LOST
-from engine.doctor.sections import SECTIONS, SectionPlan
+SECTIONS = {
+    "environment": "this machine",
+    "kernels": "kernels against their oracles",
+    "steps": "whole steps, by two paths",
+}
+"""Modules here, each with ``run(reporter, device)``: the first one reports the device of the others."""
+MOST_SECONDS = 600.0  # of a section
 
-MOST_DEATHS = 5  # of a section's processes
-Progress = Callable[[str], None]
+
+@dataclass
+class SectionReport:
+    """The records of one section's process, in order; see ``Reporter``."""
+
+    name: str
+    checks: list[dict[str, Any]] = field(default_factory=list)
+    facts: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def status(self) -> str:
+        """``wrong``, ``right``, ``not checked`` (all were left out), or ``told`` for a section without checks."""
+        found = {check["ok"] for check in self.checks}
+        return "wrong" if False in found else "right" if True in found else "not checked" if found else "told"
+
+    def value(self, name: str) -> Any:
+        """Returns a fact's value; None if it was not reported."""
+        return next((fact["value"] for fact in self.facts if fact["fact"] == name), None)
 
 
-def examine(quick: bool, progress: Progress) -> Report:
+@dataclass(frozen=True)
+class Report:
+    """All sections."""
+
+    sections: list[SectionReport]
+
+    @property
+    def failed(self) -> list[str]:
+        """Names of failed checks, each with its section's."""
+        wrong = [(one.name, check) for one in self.sections for check in one.checks if check["ok"] is False]
+        return [f"{name}: {check['check']}" for name, check in wrong]
+
+    @property
+    def verdict(self) -> str:
+        """The last line: says that everything is right, or what is not."""
+        if not (failed := self.failed):
+            return "All checks are right."
+        return f"{len(failed)} check{'s' * (len(failed) != 1)} failed: {'; '.join(failed)}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the report as the command line prints it with ``--json``."""
+        sections = [{"status": section.status, **asdict(section)} for section in self.sections]
+        return {"ok": not self.failed, "failed": self.failed, "sections": sections}
+
+
+def examine(progress: Callable[[str], None]) -> Report:
     """Checks this machine.
 
     Args:
-        quick: leave out slow checks.
-        progress: called with a line at the start of each check.
+        progress: called with a line at the start of each section.
     """
-    device = "cpu"
-    sections = []
-    run = [plan for plan in SECTIONS if plan.quick or not quick]
-    for plan in SECTIONS:
-        if plan not in run:
-            left_out = CheckResult(plan.title, None, "left out by --quick")
-            sections.append(SectionReport(plan.name, checks=[left_out]))
-            continue
-        section = run_section(plan, device, quick, _numbered(progress, run.index(plan) + 1, len(run)))
-        if plan.name == "environment":
-            device = str(section.value("device") or "cpu")
-        sections.append(section)
-    return Report(sections, quick)
+    sections = list[SectionReport]()
+    for number, (name, title) in enumerate(SECTIONS.items(), start=1):
+        device = str(sections[0].value("device") or "cpu") if sections else "cpu"
+        progress(f"{number} of {len(SECTIONS)}: {title} …")
+        sections.append(run_section(name, device))
+    return Report(sections)
 
 
-def _numbered(progress: Progress, number: int, count: int) -> Progress:
-    return lambda text: progress(f"{number} of {count}: {text}")
-
-
-def run_section(plan: SectionPlan, device: str, quick: bool, progress: Progress) -> SectionReport:
-    """Runs one section, in as many processes as needed."""
-    section, started = SectionReport(plan.name), time.monotonic()
-    for _ in range(MOST_DEATHS):
-        left = plan.seconds - (time.monotonic() - started)
-        if left <= 0 or not _run_process(plan, section, device, quick, left, progress):
-            break
-    section.seconds = round(time.monotonic() - started, 1)
-    return section
-
-
-def _run_process(
-    plan: SectionPlan, section: SectionReport, device: str, quick: bool, seconds: float, progress: Progress
-) -> bool:
-    """Runs the rest of a section; returns True if it crashed in a check, so that others may be left."""
-    extent = "quick" if quick else "full"
-    command = [*_program(), plan.name, device, extent, *(check.name for check in section.checks)]
-    environment = _environment(plan.interprets and device == "cpu")
-    late = threading.Event()
+def run_section(name: str, device: str, most: float = MOST_SECONDS) -> SectionReport:
+    """Runs one section. If its process ends before it is done, the check that it was at has failed."""
+    section, started = SectionReport(name), time.monotonic()
     with (
         tempfile.TemporaryFile() as errors,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environment) as process,
+        subprocess.Popen(
+            [*_program(), name, device], stdout=subprocess.PIPE, stderr=errors, env=_environment()
+        ) as process,
     ):
-
-        def end() -> None:
-            late.set()
-            process.kill()
-
-        alarm = threading.Timer(seconds, end)
+        alarm = threading.Timer(most, process.kill)
         alarm.start()
+        begun: str | None = None
         try:
             assert process.stdout is not None
-            begun = _listen(process.stdout, section, plan.title, progress)
+            for line in process.stdout:
+                try:
+                    record = json.loads(line)
+                except ValueError:  # truncated by the process's end
+                    continue
+                if "begin" in record:
+                    begun = record["begin"]
+                elif "check" in record:
+                    begun = None
+                    section.checks.append(record)
+                else:
+                    section.facts.append(record)
             code = process.wait()
         finally:
             alarm.cancel()
             process.kill()
-        alarm.join()
-        why = f"the process ended with {_ending(code)}: {_last_line(errors)}"
-    if code == 0 or (code == LOST and begun is None):
-        return code != 0
-    if late.is_set():
-        why = f"it was not done after {plan.seconds:g} s"
-    section.checks.append(CheckResult(begun or plan.title, False, why))
-    return begun is not None and not late.is_set()
-
-
-def _listen(stream: IO[bytes], section: SectionReport, title: str, progress: Progress) -> str | None:
-    """Reads a process's reports until it ends; returns the check that began and did not end."""
-    begun: str | None = None
-    progress(f"{title} …")
-    for line in stream:
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue  # truncated by the process's end
-        found = section.take(record)
-        if found is not None:
-            progress(f"{title}: {found}")
-        begun = found if found is not None else None if "check" in record else begun
-    return begun
+        section.seconds = round(time.monotonic() - started, 1)
+        if code != 0:
+            late = f"it was not done after {most:g} s" if section.seconds >= most else ""
+            why = late or f"the process ended with {_ending(code)}: {_last_line(errors)}"
+            section.checks.append({"check": begun or SECTIONS.get(name, name), "ok": False, "said": why})
+    return section
 
 
 def _program() -> list[str]:
@@ -122,11 +129,10 @@ def _program() -> list[str]:
     return [sys.executable, "-P", "-m", "engine.doctor.child"]
 
 
-def _environment(interprets: bool) -> dict[str, str]:
+def _environment() -> dict[str, str]:
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    return environment | {"PYTHONPATH": os.pathsep.join(paths)} | ({"TRITON_INTERPRET": "1"} if interprets else {})
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _ending(code: int) -> str:

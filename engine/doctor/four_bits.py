@@ -16,14 +16,9 @@ def experts_kernel() -> str:
     """Names the kernel of experts in int4."""
     if why_not_ours() is None:
         return f"ours in C, {OURS[native.instructions()]}"
-    return f"torch's, {_units()}" if cpu_int4.block() else _decoded()
-
-
-def layers_kernel() -> str:
-    """Names the kernels of linear layers in int4, by rows."""
-    if not cpu_int4.block():
-        return _decoded()
-    return f"torch's, {_units()}, up to {cpu_int4.FEW} rows; for more {_decoded()}"
+    if cpu_int4.block():
+        return f"torch's, {torch.backends.cpu.get_cpu_capability()}"
+    return f"decoded and multiplied in {'bf16' if cpu.has_bf16_units() else 'fp32'}"
 
 
 def why_not_ours() -> str | None:
@@ -43,12 +38,3 @@ def why_not_ours() -> str | None:
     if rows:
         return f"without AVX-512 VNNI it reads blocks of {rows} rows, and torch lays weights in blocks of {block} here"
     return "it could not be built or loaded here, the processor lacks AVX2, or its results were wrong"
-
-
-def _units() -> str:
-    return str(torch.backends.cpu.get_cpu_capability())
-
-
-def _decoded() -> str:
-    number = "bf16" if cpu.has_bf16_units() else "fp32"
-    return f"decoded and multiplied in {number}"

@@ -1,7 +1,7 @@
 """The operations that have fast paths. ``table`` selects the function of each; every kernel has its own file.
 
 A Triton kernel runs on a CUDA device of compute capability 8.0 or newer; ``why_plain`` gives the reason if not. The
-meta device counts as a card, so that launches can be counted without one; see ``launches``. A CPU has functions of its
+meta device counts as a card, so that launches can be counted without one. A CPU has functions of its
 own in ``cpu`` for packed weights. Everything else takes the plain path in ``reference`` and ``reference_step``, correct
 anywhere, slow with packed weights; on a CPU this includes products with int8 activations, for which a
 large table is unpacked as a whole.

@@ -24,13 +24,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.kernels.launches import PROCESSORS
 from engine.quant import Packed
 
 BLOCK_ROWS = 128  # of the weight
 BLOCK_TOKENS = 128  # at most
 BLOCK_INPUTS = 64
 STAGES = 3  # with two, each block of inputs is waited for as soon as it is requested
+PROCESSORS = 132  # of an H100 and an H200; the meta device counts as one
 MIN_BLOCKS = 8  # blocks of inputs that make a split worthwhile
 MAX_TILES = 1024  # maximum of tiles that are split: more than any card has processors
 # Cost of splitting, in units of a block of inputs (0.5 µs on an H200): writing a part to the L2 cache, reading a

@@ -46,7 +46,8 @@ def test_doctor_names_it_and_what_its_check_found() -> None:
     for why in (None, "", "it is too slow"):
         if why is not None:
             experimental.keep(device, why)
-        environment._experimental_fact(Reporter(out))
-    told = [json.loads(line)["value"] for line in out.getvalue().splitlines()]
+        environment.run(Reporter(out), "cpu")
+    records = map(json.loads, out.getvalue().splitlines())
+    told = [record["value"] for record in records if record.get("fact") == "experimental device"]
     found = ("not checked yet", "right in its check", "it is too slow")
     assert told == [f"mps:0, Apple's graphics processor: {each}" for each in found]

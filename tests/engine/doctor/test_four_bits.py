@@ -20,8 +20,8 @@ Patch = pytest.MonkeyPatch
 def a_processor(monkeypatch: Patch, tmp_path: Path) -> None:
     """One with AVX-512, on which nothing is built."""
     monkeypatch.setattr(four_bits.platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(four_bits, "_units", lambda: "AVX512")
-    monkeypatch.setattr(four_bits, "_decoded", lambda: "decoded")
+    monkeypatch.setattr(four_bits.torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    monkeypatch.setattr(four_bits.cpu, "has_bf16_units", lambda: True)
     monkeypatch.setattr(native, "HERE", tmp_path)
     monkeypatch.setattr(native, "instructions", lambda: "avx512")
     monkeypatch.setattr(native, "compiler", lambda: "/usr/bin/cc")
@@ -58,7 +58,7 @@ def test_other_reasons(monkeypatch: Patch) -> None:
     assert "blocks of 32 rows, and torch lays weights in blocks of 64" in (four_bits.why_not_ours() or "")
     having(monkeypatch, 0, 0)
     assert "this torch has none" in (four_bits.why_not_ours() or "")
-    assert four_bits.experts_kernel() == four_bits.layers_kernel() == "decoded"
+    assert four_bits.experts_kernel() == "decoded and multiplied in bf16"
 
 
 def test_the_report_has_them(monkeypatch: Patch) -> None:
@@ -70,7 +70,6 @@ def test_the_report_has_them(monkeypatch: Patch) -> None:
 
     found, why = facts(), "why not by our kernel in C"
     assert found["4-bit experts"] == "ours in C, AVX-512 VNNI"
-    assert found["4-bit linear layers"] == f"torch's, AVX512, up to {cpu_int4.FEW} rows; for more decoded"
     assert why not in found
     having(monkeypatch, 64, 0)
     assert str(facts()[why]).startswith("it could not be built")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from engine.doctor.build import Build
+from tests.engine.kernels.machine.build import Build
 
 
 def quick_or_slow(builds: Iterable[Build], is_quick: Callable[[Build], bool]) -> list[object]:

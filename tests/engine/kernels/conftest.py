@@ -34,7 +34,7 @@ collect_ignore_glob = [] if importlib.util.find_spec("triton") else ["test_*.py"
 
 
 if TYPE_CHECKING:
-    from engine.doctor.machine_code import MachineCode
+    from tests.engine.kernels.machine.machine_code import MachineCode
 
 if INTERPRETING and not collect_ignore_glob:
     from tests.engine.kernels.interpreting import hasten  # needs Triton
@@ -124,7 +124,7 @@ class InterpretedRun(pytest.Item):
 def codes(request: pytest.FixtureRequest) -> dict[str, MachineCode]:
     """Machine code of all builds that a file's selected tests ask for, by name; all at once takes less time."""
     calls = [item.callspec for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
-    from engine.doctor.build import compile_all  # which only two files here need
+    from tests.engine.kernels.machine.build import compile_all  # which only two files here need
 
     builds = [call.params["build"] for call in calls if "build" in call.params]
     return dict(zip(map(str, builds), compile_all(builds), strict=True))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine.doctor.budgets import SHARED, TARGETS
-from engine.doctor.build import Build
-from engine.doctor.kernel_table import step_kernels
-from engine.doctor.machine_code import MachineCode
 from tests.engine.kernels.building import quick_or_slow
+from tests.engine.kernels.machine.budgets import SHARED, TARGETS
+from tests.engine.kernels.machine.build import Build
+from tests.engine.kernels.machine.machine_code import MachineCode
+from tests.engine.kernels.machine.step_kernels import step_kernels
 
 
 def is_quick(build: Build) -> bool:
@@ -17,7 +17,7 @@ def is_quick(build: Build) -> bool:
     On a server's card attention is other code, on an RTX 50 the widest attention and the products of four bits. Of the
     heads, and of the products of uint4 and int4, which differ in a few loads, each has another card. Kernels of
     rounded activations, which are off unless they are asked for, are in none.
-    ``-m slow`` and ``safelight doctor`` build all of it.
+    ``-m slow`` builds all of it.
     """
     if "int8" in build.name or build.name == "quantize":
         return False

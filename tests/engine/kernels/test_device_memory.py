@@ -10,7 +10,6 @@ from torch import Tensor
 
 from engine import catalog
 from engine.decoding.step_batch import JointStep
-from engine.decoding.step_launches import empty
 from engine.decoding.step_program import StepProgram
 from engine.layers.kv_cache import KERNEL_PIECE, KVCache
 from engine.memory import footprint
@@ -19,6 +18,7 @@ from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.registry import config_in
 from engine.quant import PRECISIONS
 from tests.engine.kernels.card import Memory, pretend
+from tests.engine.kernels.step_launches import empty
 
 CONTEXT, GB = 32_768, 10**9
 CONFIG = dataclasses.replace(config_in(catalog.shape("26b-a4b").folder), vision=None)  # the tower waits on the host

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine.doctor.budgets import TARGETS
-from engine.doctor.build import Build
-from engine.doctor.kernel_table import step_kernels
-from engine.doctor.machine_code import MachineCode
 from tests.engine.kernels.building import quick_or_slow
+from tests.engine.kernels.machine.budgets import TARGETS
+from tests.engine.kernels.machine.build import Build
+from tests.engine.kernels.machine.machine_code import MachineCode
+from tests.engine.kernels.machine.step_kernels import step_kernels
 
 # Sorting and products of experts are the same code but for addresses on all cards, as are the router's two, the longest
 # of all builds, but for how inputs are split among programs: each is in every run for one card, and one of int4

@@ -14,7 +14,6 @@ from engine.config import GenerationConfig
 from engine.decoding.protocols import LaunchStep
 from engine.decoding.step_batch import launch_together
 from engine.decoding.step_program import StepFacts, StepProgram
-from engine.kernels.launches import counting
 from engine.kernels.table import AMPERE
 from engine.layers.attention import Span
 from engine.layers.kv_cache import KVCache
@@ -22,6 +21,7 @@ from engine.models.diffusion_gemma.fused import FusedLayers
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import INT4, INT8, PRECISIONS, Activations, Precision
 from tests.engine.adapting import random_adapters
+from tests.engine.kernels.launches import counting
 from tests.engine.packing import ToyScheme, packable, packed
 from tests.engine.tiny import CANVAS, WINDOW, tokens
 

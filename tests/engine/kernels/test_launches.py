@@ -15,16 +15,16 @@ from engine import catalog
 from engine.benchmarks import step
 from engine.config import GenerationConfig
 from engine.decoding.step_batch import JointStep
-from engine.decoding.step_launches import StepLaunches, empty, step_launches
 from engine.decoding.step_program import TOP_PIECE, StepProgram
-from engine.doctor.budgets import MOST_LAUNCHES
 from engine.kernels import norms
-from engine.kernels.launches import counting
 from engine.kernels.linear_w8a16 import Cut
 from engine.models.diffusion_gemma.fused import FusedLayers
 from engine.models.registry import config_in
 from engine.quant import PRECISIONS
+from tests.engine.kernels.launches import counting
+from tests.engine.kernels.step_launches import StepLaunches, empty, step_launches
 
+MOST_LAUNCHES = 480  # of a step
 REAL = config_in(catalog.shape("26b-a4b").folder)
 
 

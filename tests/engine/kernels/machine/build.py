@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.doctor.ahead import compiled, disassembled
-from engine.doctor.budgets import CodeBudget, decoding, looping, matrix_opcode
-from engine.doctor.machine_code import MachineCode
+from tests.engine.kernels.machine.ahead import compiled, disassembled
+from tests.engine.kernels.machine.budgets import CodeBudget
+from tests.engine.kernels.machine.machine_code import MachineCode
 
 # Element types of pointer arguments by name, unless a kernel overrides them. Others point to bf16.
 POINTED = {
@@ -67,32 +67,13 @@ class Build:
         pointers = {name: f"*{known.get(name, 'bf16')}" for name in names if name.endswith("_ptr")}
         return {name: pointers.get(name) or ("fp32" if name in FLOATS else "i32") for name in names}
 
-    def compile(self) -> MachineCode:
-        """Compiles it, with instructions if its budget covers them."""
-        return compile_all([self])[0]
-
     def faults(self, code: MachineCode) -> list[str]:
         """Returns the machine code's violations of the budget, in words."""
         return self.budget.faults(code, self.capability, self.decoded)
 
-    def figures(self, code: MachineCode) -> dict[str, Any]:
-        """Returns a row of the printed table."""
-        return {
-            "part": self.part,
-            "kernel": self.name,
-            "target": f"sm_{self.capability}",
-            "registers": code.registers,
-            "spill_bytes": code.spill_bytes,
-            "shared_bytes": code.shared_bytes,
-            "loop_instructions": code.loop.total() or None,
-            "matrix_instructions": code.loop[matrix_opcode(self.budget.matrix_units or "H", self.capability)] or None,
-            "decoding": round(decoding(code, self.decoded), 2) or None,
-            "looping": round(looping(code, self.decoded), 2) or None,
-        }
-
 
 def compile_all(builds: Sequence[Build]) -> list[MachineCode]:
-    """Compiles all, in less time than one by one; see ``Build.compile``."""
+    """Compiles all, in less time than one by one; with instructions where a budget covers them."""
     codes = [
         compiled(each.kernel, each.signature, each.constants, each.capability, each.warps, each.stages)
         for each in builds

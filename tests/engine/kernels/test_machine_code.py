@@ -8,8 +8,8 @@ import struct
 
 import pytest
 
-from engine.doctor.budgets import CodeBudget, decoding, matrix_opcode
-from engine.doctor.machine_code import MachineCode, apart, text_of, used
+from tests.engine.kernels.machine.budgets import CodeBudget, decoding, matrix_opcode
+from tests.engine.kernels.machine.machine_code import MachineCode, apart, text_of, used
 
 PLAIN = """\
         Function : kernel

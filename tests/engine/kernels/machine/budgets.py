@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.doctor.machine_code import MachineCode
+from tests.engine.kernels.machine.machine_code import MachineCode
 
 TARGETS = (89, 90, 120)  # RTX 40, H100 and H200, RTX 50
 SHARED = {89: 99 << 10, 90: 227 << 10, 120: 99 << 10}  # bytes per multiprocessor available to programs
-MOST_LAUNCHES, MOST_LAYER_LAUNCHES = 480, 14  # of a step, and of one of its layers
 DECODE = ("PRMT", "LOP3", "SHF", "HFMA2", "HMUL2", "MOV", "IMAD")  # includes moves of tables and addresses
 
 

@@ -1,6 +1,6 @@
 """Every Triton kernel of a step at the real model's shapes, as a kind of card launches it, with its budget.
 
-The same table serves ``safelight doctor`` and the tests. To add a kernel, add a line to its part: its
+To add a kernel, add a line to its part: its
 constants, the types of arguments that ``build.TYPES`` does not know, and its code budget.
 
 The part "int8" is launched only with rounded activations; see ``engine.quant.Activations``.
@@ -11,8 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from engine.doctor.budgets import CodeBudget
-from engine.doctor.build import Build
 from engine.kernels import (
     attention,
     expert_gemm,
@@ -26,10 +24,12 @@ from engine.kernels import (
     settle,
     vocabulary,
 )
-from engine.kernels.launches import PROCESSORS
+from engine.kernels.linear_w8a16 import PROCESSORS
 from engine.kernels.reference import GROUP
 from engine.kernels.reference_step import TILE_TOKENS
 from engine.quant import INT4, NF4, NVFP4, UINT4, Scheme
+from tests.engine.kernels.machine.budgets import CodeBudget
+from tests.engine.kernels.machine.build import Build
 
 HIDDEN, WIDTH, TOP_K, EXPERTS, VOCABULARY = 2816, 704, 8, 128, 262_144
 CANVAS_PAIRS = 256 * TOP_K / EXPERTS  # of an expert

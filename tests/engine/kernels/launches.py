@@ -4,7 +4,7 @@ A torch operation counts once, even if a library launches several kernels for it
 allocations and operations on nothing count as none. Copies between host and device count.
 
 On the meta device nothing is computed: kernels are counted instead of launched. So a real shape is counted in seconds,
-without a card and without its memory. A meta device counts as a card with ``PROCESSORS`` multiprocessors.
+without a card and without its memory. A meta device counts as a card with ``linear_w8a16.PROCESSORS`` multiprocessors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-PROCESSORS = 132  # of an H100 and an H200
 ALLOCATIONS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view", "lift_fresh"}
 
 

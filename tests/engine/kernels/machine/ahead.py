@@ -6,8 +6,6 @@ nor its speed. Needs Triton with its bundled disassembler and a process in which
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -15,25 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.doctor.machine_code import MachineCode, apart, text_of, used
-
-
-def why_not() -> str | None:
-    """Returns the reason why nothing can be compiled here, in words; None if it can."""
-    if importlib.util.find_spec("triton") is None:
-        return "Triton is not installed"
-    from triton import knobs  # may be missing
-
-    if knobs.runtime.interpret:
-        return "Triton's interpreter is on"
-    for tool in ("ptxas", "cuobjdump", "nvdisasm"):
-        try:
-            found = getattr(knobs.nvidia, tool).path
-        except (AttributeError, RuntimeError):
-            found = ""
-        if not os.path.isfile(found):
-            return f"this Triton comes without {tool}"
-    return None
+from tests.engine.kernels.machine.machine_code import MachineCode, apart, text_of, used
 
 
 def compiled(
@@ -54,7 +34,7 @@ def compiled(
     Raises:
         ValueError: an argument of the kernel is in neither mapping.
     """
-    import triton  # may be missing; ``why_not`` says so
+    import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 

@@ -12,11 +12,11 @@ from engine import kernels
 from engine.config import GenerationConfig, LayerConfig, ModelConfig
 from engine.decoding.step_program import StepProgram
 from engine.errors import SafelightError
-from engine.kernels.launches import counting
 from engine.layers.kv_cache import KVCache
 from engine.layers.packed_linear import install
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import Precision
+from tests.engine.kernels.launches import counting
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class StepLaunches:
 
 
 def step_launches(config: ModelConfig, precision: Precision, top_k: int = 0) -> StepLaunches:
-    """Counts the launches of a shape's step on a card with ``launches.PROCESSORS`` multiprocessors.
+    """Counts the launches of a shape's step on a card with ``linear_w8a16.PROCESSORS`` multiprocessors.
 
     Args:
         top_k: likeliest tokens reported for each position, which cost a second pass over the vocabulary.
