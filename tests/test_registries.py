@@ -71,7 +71,7 @@ def test_a_precision_packs_by_schemes_that_stores_know() -> None:
 def test_a_kernel_has_the_signature_of_its_plain_function() -> None:
     """It may take more than that one, of which nobody needs to know."""
     for row in ROWS:
-        if row.needs is None or (row.needs.kind == "triton" and not HAS_TRITON):
+        if row.needs is None or (row.needs == "triton" and not HAS_TRITON):
             continue
         plain = parameters(function_of(next(last for last in reversed(ROWS) if last.operation == row.operation)))
         if row.operation == "vocabulary_stage":  # what rounds activations is the operation beside it

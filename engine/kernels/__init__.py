@@ -26,10 +26,10 @@ from torch import Tensor
 from engine.config import GELU, Activation
 from engine.kernels import gradients
 from engine.kernels.reference_step import VocabularyResult
-from engine.kernels.table import AMPERE, CPU, PLAIN, Capability, find
+from engine.kernels.table import Kind, find
 from engine.quant import BF16, Activations, Packed
 
-LEAST_CAPABILITY = AMPERE.version
+LEAST_CAPABILITY = (8, 0)  # of cards with bf16 matrix units
 
 
 @functools.cache
@@ -39,7 +39,7 @@ def why_plain(device: torch.device) -> str | None:
         return "the kernels need an NVIDIA GPU"
     if device.type == "cuda" and torch.version.hip is not None:
         return "the kernels are written for NVIDIA GPUs"
-    version = _version(device)
+    version = torch.cuda.get_device_capability(device) if device.type == "cuda" else LEAST_CAPABILITY
     if version < LEAST_CAPABILITY:
         return f"the GPU's compute capability {version[0]}.{version[1]} is below 8.0"
     if importlib.util.find_spec("triton") is None:
@@ -59,21 +59,16 @@ def _can_build() -> bool:
     return given or bool(os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"))
 
 
-@functools.cache
-def _version(device: torch.device) -> tuple[int, int]:
-    """Returns the compute capability of a card; the minimum for a device that only counts as one."""
-    return torch.cuda.get_device_capability(device) if device.type == "cuda" else LEAST_CAPABILITY
-
-
 def run_on(device: torch.device, dtype: torch.dtype) -> bool:
     """Returns True if kernels compute with numbers of this type on this device."""
     return dtype == torch.bfloat16 and why_plain(device) is None
 
 
-def capability(x: Tensor) -> Capability:
+def kind_of(x: Tensor) -> Kind:
+    """Returns which kernels serve numbers like these."""
     if run_on(x.device, x.dtype):
-        return Capability("triton", _version(x.device))
-    return CPU if x.device.type == "cpu" else PLAIN
+        return "triton"
+    return "cpu" if x.device.type == "cpu" else "plain"
 
 
 def _wants_gradient(*inputs: Tensor) -> bool:
@@ -82,14 +77,14 @@ def _wants_gradient(*inputs: Tensor) -> bool:
 
 def linear(x: Tensor, weight: Packed) -> Tensor:
     """Multiplies x (..., in) by a packed (out, in) -> (..., out)."""
-    run = find("linear", weight.scheme, capability(x))
+    run = find("linear", weight.scheme, kind_of(x))
     out: Tensor = gradients.linear(run, x, weight) if _wants_gradient(x) else run(x, weight)
     return out
 
 
 def linear_int8(x: Tensor, weight: Packed) -> Tensor:
     """Multiplies x (..., in), quantised to int8, by a packed (out, in) of 8 bits -> (..., out). Without gradients."""
-    out: Tensor = find("linear_int8", weight.scheme, capability(x))(x, weight)
+    out: Tensor = find("linear_int8", weight.scheme, kind_of(x))(x, weight)
     return out
 
 
@@ -97,22 +92,16 @@ def experts(
     x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed, activation: Activation = GELU
 ) -> Tensor:
     """Runs gated experts: x (N, H), routing (N, K), packed (E, 2I, H) and (E, H, I) of one scheme -> (N, H)."""
-    run = find("experts", gate_up.scheme, capability(x))
+    run = find("experts", gate_up.scheme, kind_of(x))
     if _wants_gradient(x, weights):
         return gradients.experts(run, x, weights, chosen, gate_up, down, activation)
     out: Tensor = run(x, weights, chosen, gate_up, down, activation)
     return out
 
 
-def rows(table: Packed, ids: Tensor, dtype: torch.dtype) -> Tensor:
-    """Looks up rows of a packed (V, H) by ids (...) -> (..., H)."""
-    found: Tensor = find("rows", table.scheme, capability(ids))(table, ids, dtype)
-    return found
-
-
 def expectation(probabilities: Tensor, table: Packed) -> Tensor:
     """Returns the mean row of a packed (V, H) under probabilities (..., V) -> (..., H)."""
-    run = find("expectation", table.scheme, capability(probabilities))
+    run = find("expectation", table.scheme, kind_of(probabilities))
     if _wants_gradient(probabilities):
         return gradients.expectation(run, linear, probabilities, table)
     out: Tensor = run(probabilities, table)
@@ -128,7 +117,7 @@ def attend(
     span: int32 (2,), the first visible key and the number of valid ones. text_rows: queries before the canvas that are
     text, and attend to keys up to their own position, at most ``window``.
     """
-    run = find("attend", None, capability(queries))
+    run = find("attend", None, kind_of(queries))
     out: Tensor = run(queries, keys, values, span, text_rows, window)
     return out
 
@@ -148,7 +137,7 @@ def vocabulary_stage(
     """Runs head, soft-cap, temperature, statistics, draw and soft embedding in one: ``vocabulary.vocabulary_stage``."""
     rounding = {"activations": activations} if activations.head or activations.soft else {}
     operation = "vocabulary_stage_a8" if rounding else "vocabulary_stage"
-    run = find(operation, table.scheme if isinstance(table, Packed) else None, capability(hidden))
+    run = find(operation, table.scheme if isinstance(table, Packed) else None, kind_of(hidden))
     result: VocabularyResult = run(
         hidden,
         table,

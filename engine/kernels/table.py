@@ -1,4 +1,4 @@
-"""The function of each operation, by the scheme of its weights and the capability of the device.
+"""The function of each operation, by the scheme of its weights and the kind of device.
 
 The first matching row is used. Rows of plain torch come last and match everything; they are also the oracles. To add a
 kernel, write its file, give it the signature of the operation's plain function, and add its row above that one's. To
@@ -17,13 +17,7 @@ from typing import Any, Literal, NamedTuple
 from engine.quant import FP4_F32, INT4, INT4_G64, INT8, INT8_G16, INT8_G32, NF4, NF4_F32, NVFP4, UINT4, Scheme
 
 Kind = Literal["triton", "cpu", "plain"]
-
-
-class Capability(NamedTuple):
-    """A device's offer, or a kernel's requirement."""
-
-    kind: Kind
-    version: tuple[int, int] = (0, 0)  # a card's compute capability
+"""Which kernels run on a device: those for cards with bf16 matrix units, those for processors, or none."""
 
 
 class KernelRow(NamedTuple):
@@ -31,62 +25,55 @@ class KernelRow(NamedTuple):
 
     operation: str
     schemes: tuple[Scheme | None, ...] | None  # of the weights; None among them: not packed; None alone: any
-    needs: Capability | None  # None: nothing
+    needs: Kind | None  # None: nothing
     function: str  # module in this folder, and name
 
 
-AMPERE, CPU = Capability("triton", (8, 0)), Capability("cpu")  # cards with bf16 matrix units; any processor
-PLAIN = Capability("plain")
 FOUR_BIT = (INT4, INT4_G64, NF4, NVFP4)
 BITSANDBYTES = (NF4_F32, FP4_F32)
 ROWS = (
-    KernelRow("linear", (INT8,), AMPERE, "linear_w8a16.linear_w8a16"),
-    KernelRow("linear", (*FOUR_BIT, UINT4), AMPERE, "linear_w4a16.linear_w4a16"),
-    KernelRow("linear", (*FOUR_BIT, *BITSANDBYTES, INT8, INT8_G16, INT8_G32, UINT4), CPU, "cpu.linear"),
+    KernelRow("linear", (INT8,), "triton", "linear_w8a16.linear_w8a16"),
+    KernelRow("linear", (*FOUR_BIT, UINT4), "triton", "linear_w4a16.linear_w4a16"),
+    KernelRow("linear", (*FOUR_BIT, *BITSANDBYTES, INT8, INT8_G16, INT8_G32, UINT4), "cpu", "cpu.linear"),
     KernelRow("linear", None, None, "reference.linear"),
-    KernelRow("linear_int8", (INT8,), AMPERE, "linear_w8a8.linear_w8a8"),
+    KernelRow("linear_int8", (INT8,), "triton", "linear_w8a8.linear_w8a8"),
     KernelRow("linear_int8", None, None, "reference.linear_int8"),
-    KernelRow("experts", FOUR_BIT, AMPERE, "expert_gemm.experts"),
-    KernelRow("experts", (*FOUR_BIT, *BITSANDBYTES, INT8), CPU, "cpu.experts"),
+    KernelRow("experts", FOUR_BIT, "triton", "expert_gemm.experts"),
+    KernelRow("experts", (*FOUR_BIT, *BITSANDBYTES, INT8), "cpu", "cpu.experts"),
     KernelRow("experts", None, None, "reference.experts"),
-    KernelRow("rows", None, None, "reference.rows"),
-    KernelRow("expectation", (INT8,), CPU, "cpu.expectation"),
+    KernelRow("expectation", (INT8,), "cpu", "cpu.expectation"),
     KernelRow("expectation", None, None, "reference.expectation"),
-    KernelRow("attend", None, AMPERE, "attention.attention"),
-    KernelRow("attend", None, CPU, "cpu.attention"),
+    KernelRow("attend", None, "triton", "attention.attention"),
+    KernelRow("attend", None, "cpu", "cpu.attention"),
     KernelRow("attend", None, None, "reference_step.attention"),
-    KernelRow("vocabulary_stage", (INT8, None), AMPERE, "vocabulary.vocabulary_stage"),
-    KernelRow("vocabulary_stage", (INT8,), CPU, "cpu_vocabulary.vocabulary_stage"),
+    KernelRow("vocabulary_stage", (INT8, None), "triton", "vocabulary.vocabulary_stage"),
+    KernelRow("vocabulary_stage", (INT8,), "cpu", "cpu_vocabulary.vocabulary_stage"),
     KernelRow("vocabulary_stage", None, None, "reference_step.vocabulary_stage"),
     # with int8 activations
-    KernelRow("vocabulary_stage_a8", (INT8, None), AMPERE, "vocabulary.vocabulary_stage"),
+    KernelRow("vocabulary_stage_a8", (INT8, None), "triton", "vocabulary.vocabulary_stage"),
     KernelRow("vocabulary_stage_a8", None, None, "reference_step.vocabulary_stage"),
 )
 
 
-def find(operation: str, scheme: Scheme | None, capability: Capability) -> Callable[..., Any]:
+def find(operation: str, scheme: Scheme | None, kind: Kind) -> Callable[..., Any]:
     """Returns the function for an operation on weights of a scheme; None: not packed, or no weights."""
-    module, name = _served(operation, scheme, capability)
+    module, name = _served(operation, scheme, kind)
     found: Callable[..., Any] = getattr(module, name)
     return found
 
 
 @functools.cache
-def _served(operation: str, scheme: Scheme | None, capability: Capability) -> tuple[ModuleType, str]:
+def _served(operation: str, scheme: Scheme | None, kind: Kind) -> tuple[ModuleType, str]:
     """Returns module and name of that function. Modules are imported on first use: Triton's take a second."""
     for row in ROWS:
         fits_weights = row.schemes is None or scheme in row.schemes
-        if row.operation == operation and fits_weights and _fits(capability, row.needs):
+        if row.operation == operation and fits_weights and row.needs in (None, kind):
             module, _, name = row.function.partition(".")
             return import_module(f"engine.kernels.{module}"), name
     raise LookupError(f"no kernel serves {operation}")
 
 
-def _fits(capability: Capability, needs: Capability | None) -> bool:
-    return needs is None or (capability.kind == needs.kind and capability.version >= needs.version)
-
-
 def schemes(operation: str, kind: Kind) -> tuple[Scheme, ...]:
     """Returns the schemes for which an operation has its own kernels on a kind of device."""
-    rows = [row for row in ROWS if row.operation == operation and row.needs is not None and row.needs.kind == kind]
+    rows = [row for row in ROWS if row.operation == operation and row.needs == kind]
     return tuple(scheme for row in rows for scheme in row.schemes or () if scheme is not None)

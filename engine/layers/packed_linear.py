@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from engine import kernels
 from engine.config import GELU, Activation
-from engine.kernels import cpu_int4, cpu_int8
+from engine.kernels import cpu_int4, cpu_int8, reference
 from engine.kernels.native import matrices
 from engine.kernels.table import schemes
 from engine.layers.embedding import TokenTable
@@ -81,7 +81,7 @@ class PackedTokenTable(nn.Module):
         self.weight, self.dtype = weight, dtype
 
     def forward(self, ids: Tensor) -> Tensor:
-        return kernels.rows(self.weight.packed, ids, self.dtype)
+        return reference.rows(self.weight.packed, ids, self.dtype)
 
     @property
     def table(self) -> Packed:

@@ -14,7 +14,6 @@ from engine.config import GenerationConfig
 from engine.decoding.protocols import LaunchStep
 from engine.decoding.step_batch import launch_together
 from engine.decoding.step_program import StepFacts, StepProgram
-from engine.kernels.table import AMPERE
 from engine.layers.attention import Span
 from engine.layers.kv_cache import KVCache
 from engine.models.diffusion_gemma.fused import FusedLayers
@@ -119,7 +118,7 @@ def test_a_step_that_commits(quantization: str, adapted: bool, monkeypatch: pyte
     program.fused = FusedLayers(made)
     wanted = steps(plain)
     if quantization != "none":  # there are no kernels for linear layers that are not packed
-        monkeypatch.setattr(kernels, "capability", lambda _: AMPERE)
+        monkeypatch.setattr(kernels, "kind_of", lambda _: "triton")
     with counting() as found:
         assert_alike(steps(program), wanted)
     # Of self-conditioning, a sliding layer and a full one: each by itself, or those with the same inputs in one.
@@ -143,7 +142,7 @@ def test_steps_of_two_runs_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     fused = FusedLayers(made)
     for program, _ in joint:
         program.fused = fused
-    monkeypatch.setattr(kernels, "capability", lambda _: AMPERE)
+    monkeypatch.setattr(kernels, "kind_of", lambda _: "triton")
     with counting() as found:
         launch_together([LaunchStep(program, 0) for program, _ in joint])
     for (program, _), facts in zip(joint, wanted, strict=True):
@@ -176,7 +175,7 @@ def test_a_scheme_without_kernels_takes_the_plain_path(monkeypatch: pytest.Monke
     program, _cache = program_on(made)
     program.fused = FusedLayers(made)
     wanted = steps(plain, 1)
-    monkeypatch.setattr(kernels, "capability", lambda _: AMPERE)
+    monkeypatch.setattr(kernels, "kind_of", lambda _: "triton")
     with counting() as found:
         assert_alike(steps(program, 1), wanted)
     assert found["linear_w8a16_kernel"] == found["gate_up_kernel"] == found["score_kernel"] == 0
@@ -217,7 +216,7 @@ def test_a_step_whose_linears_round_launches_one_more_for_each(monkeypatch: pyte
     made = packed(activations=Activations(linears=True))
     program, _cache = program_on(made)
     program.fused = FusedLayers(made)
-    monkeypatch.setattr(kernels, "capability", lambda _: AMPERE)
+    monkeypatch.setattr(kernels, "kind_of", lambda _: "triton")
     with counting() as found:
         assert steps(program, 1)[0].finite
     assert found["linear_w8a8_kernel"] == found["quantize_kernel"] == 2 + 4 + 4

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from engine import catalog, load_model
 from engine.kernels import linear_w4a16
-from engine.kernels.table import AMPERE, FOUR_BIT, find
+from engine.kernels.table import FOUR_BIT, find
 from engine.layers.packed_linear import packed_weights
 from engine.quant import INT4, INT4_G64, NF4, NVFP4, UINT4, Scheme, pack, unpack
 from engine.quant.uint4 import rounded
@@ -57,7 +57,7 @@ def test_a_loaded_gguf_file(tmp_path: Path) -> None:
 
 def test_it_serves_cards_and_fills_them() -> None:
     """WeDLM-8B's products: two to eight programs a tile on a card with 132 multiprocessors, in equal shares."""
-    assert all(find("linear", scheme, AMPERE) is linear_w4a16.linear_w4a16 for scheme in (*FOUR_BIT, UINT4))
+    assert all(find("linear", scheme, "triton") is linear_w4a16.linear_w4a16 for scheme in (*FOUR_BIT, UINT4))
     found = {}
     for name, rows, inputs in (("keys", 1024, 4096), ("out", 4096, 4096), ("up", 12_288, 4096), ("down", 4096, 12_288)):
         blocks = linear_w4a16.LinearBlocks.for_shape(16, inputs)
