@@ -13,9 +13,8 @@ from engine import SKILLS, SafelightError, catalog
 from engine.config import MOST_POSITIONS
 
 EPILOG = """\
-Runs the model's own tasks: Sudoku puzzles for the Sudoku model, held-out tasks for the skills model, general questions
-for any other. The same seed gives the same prompts. --prompt-tokens N reads a prompt of N tokens instead and writes
-behind it, a token a pass, whatever the model's own decoder is.
+Runs the model's own tasks: puzzles, held-out skills, or general questions, the same for the same seed. --prompt-tokens
+N reads a prompt of N tokens instead and writes behind it, a token a pass, whatever the model's own decoder is.
 
 --shape needs no model. It makes one of that shape from random packed weights, checks its kernels against the plain
 oracle, and times 16 forced steps a canvas and their parts. A CPU takes one canvas; --steps takes fewer.
@@ -178,10 +177,8 @@ def _finish(args: argparse.Namespace, title: str, record: dict[str, Any]) -> int
         running.print_json(record)
         return 0
     table = terminal.table(title, "measure", "value")
-    table.columns[1].no_wrap = False
     for name, value in _apart(record):
-        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-        table.add_row(name.replace("_", " "), shown)
+        table.add_row(name.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value))
     terminal.console(sys.stdout).print(table)
     return 0
 

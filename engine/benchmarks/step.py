@@ -227,10 +227,11 @@ def _time_parts(program: StepProgram, config: GenerationConfig) -> dict[str, flo
 
     On a GPU a part's kernels are captured too, so that launching them costs what it costs inside a step.
     """
-    device, calls = program.network.device, _record(program, config)
-    if not _has_graphs(device):
-        return {part: timed(device, work, 1)[0] for part, work in calls.items()}
-    return {part: statistics.median(timed(device, _replayable(program, work), 5)) for part, work in calls.items()}
+    device, parts = program.network.device, dict[str, float]()
+    for part, work in _record(program, config).items():
+        replayed = _replayable(program, work) if _has_graphs(device) else work
+        parts[part] = statistics.median(timed(device, replayed, 5 if _has_graphs(device) else 1))
+    return parts
 
 
 def _record(program: StepProgram, config: GenerationConfig) -> dict[str, Callable[[], object]]:

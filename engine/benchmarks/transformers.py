@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from engine.benchmarks.measuring import wait
 from engine.errors import SafelightError
 from engine.files import read_json
 from engine.memory.device import Placement
@@ -69,8 +70,7 @@ def transformers_step_ms(folder: Path, placement: Placement, context: int) -> di
         )
         started = time.perf_counter()
         model.generate(prompt, generation_config=settings)
-        if static:
-            torch.cuda.synchronize(placement.device)
+        wait(placement.device)
         return time.perf_counter() - started
 
     for steps in (SHORT, LONG):  # compiles
