@@ -16,9 +16,10 @@ from engine import kernels
 from engine.checks import layer_checks, product_checks
 from engine.checks.operands import CONTEXT, draws, normal, routing
 from engine.checks.oracle import EXACT, OracleCheck, Outputs
-from engine.config import ACCEPTANCE, GenerationConfig, LayerConfig
+from engine.config import ACCEPTANCE, GELU, GenerationConfig, LayerConfig
 from engine.decoding.step_program import StepProgram
 from engine.kernels import reference
+from engine.kernels.activation import activate
 from engine.layers.packed_linear import PackedExperts, PackedLinear, PackedTokenTable
 from engine.layers.rope import inverse_frequencies
 from engine.models.diffusion_gemma.block import Block
@@ -68,6 +69,7 @@ def network_checks(network: DiffusionGemma, activations: Activations = BF16) -> 
                 where = f"layer {index}, context {context}, {text} of text"
                 yield LayerCheck("attention", where, partial(_attention, network, layer, tokens, context, text))
         if has_kernels:
+            yield from _joined(network, index, random(tokens, config.hidden_size, seed=index))
             yield from _turns(network, layer, tokens, f"layer {index}")
     if has_kernels:
         yield from _between(network, tokens)
@@ -84,6 +86,27 @@ def _linear(linear: PackedLinear, x: Tensor) -> OracleCheck:
     return product_checks.linear_check(lambda x, _: linear(x), x, linear.weight.packed, oracle)
 
 
+def _joined(network: DiffusionGemma, index: int, x: Tensor) -> Iterator[LayerCheck]:
+    """Yields checks of the products that fused layers join: queries, keys and values; gate and up, multiplied."""
+    from engine.kernels.linear_w8a8 import linear_w8a8  # needs Triton
+    from engine.kernels.linear_w8a16 import linear_w8a16
+
+    block, layer = network.layers[index], network.fused().layers[index]
+    rounds = isinstance(block, Block) and getattr(block.self_attn.q_proj, "rounds", False)
+    run, oracle = (linear_w8a8, reference.linear_int8) if rounds else (linear_w8a16, reference.linear)
+
+    def gated(x: Tensor, weight: Packed) -> Tensor:
+        gate, up = oracle(x, weight).chunk(2, dim=-1)
+        return activate(gate, GELU) * up
+
+    if layer.projections is not None:
+        make = partial(product_checks.linear_check, run, x, layer.projections, oracle)
+        yield LayerCheck("linear", f"layer {index}, queries, keys and values", make)
+    if layer.gate_up is not None:
+        make = partial(product_checks.linear_check, partial(run, gated=True), x, layer.gate_up, gated)
+        yield LayerCheck("linear", f"layer {index}, gate and up", make)
+
+
 def _experts(experts: PackedExperts, x: Tensor, weights: Tensor, chosen: Tensor) -> OracleCheck:
     gate_up, down = experts.gate_up_proj.packed, experts.down_proj.packed
     return product_checks.experts_check(lambda *parts: experts(*parts[:3]), x, weights, chosen, gate_up, down)
@@ -95,7 +118,8 @@ def _attention(network: DiffusionGemma, layer: LayerConfig, tokens: int, context
     heads, size, end = layer.num_key_value_heads, layer.head_dim, context + tokens + text
     window = network.config.sliding_window if layer.is_sliding else None
     # A sliding layer's cache begins where the canvas's window does.
-    first = 3 if window is None else max(3, context + text - window + 1)
+    least = 0 if text else 3  # text with a window reaches back to the beginning
+    first = least if window is None else max(least, context + text - window + 1)
     scale = 1.4 * size**-0.25  # scores of about 2: some keys count much more than others
     return layer_checks.attention_check(
         kernels.attend,
