@@ -96,7 +96,7 @@ def merge_norm_check(
 
 def head_norm_rope_check(
     run: Run,
-    projected: tuple[Tensor, Tensor, Tensor],
+    projected: tuple[Tensor, ...],
     weights: tuple[Tensor, Tensor],
     rope: tuple[Tensor, Tensor],
     end: int,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -136,70 +137,49 @@ def _turns(network: DiffusionGemma, layer: LayerConfig, tokens: int, where: str)
     """Yields checks of head norms with rotation, and of the tables of angles."""
     from engine.kernels import inputs, norms  # need Triton
 
-    device, dtype = network.device, network.dtype
+    device, dtype, size = network.device, network.dtype, layer.head_dim
     random = partial(normal, device=device, dtype=dtype)
-    size, kv_heads = layer.head_dim, layer.num_key_value_heads
-
-    def heads() -> OracleCheck:
-        angle = torch.rand(tokens, size // 2, generator=draws(device, 9), device=device) * 6.28
-        angles = torch.cat([angle, angle], dim=-1)
-        counts = (network.config.num_attention_heads, kv_heads, kv_heads)
-        queries, keys, values = (random(tokens, count * size, seed=seed) for seed, count in enumerate(counts))
-        weights, rope = (random(size, seed=4), random(size, seed=5)), (angles.cos().to(dtype), angles.sin().to(dtype))
-        parts = queries, keys, values
-        return layer_checks.head_norm_rope_check(
-            norms.head_norm_rope, parts, weights, rope, tokens + 11, tokens + CONTEXT
-        )
-
-    def tables() -> OracleCheck:
-        frequencies = inverse_frequencies(layer).to(device)
-        return layer_checks.rope_check(inputs.rope_tables, frequencies, 200_000, tokens, dtype)
-
-    yield LayerCheck("norms", f"{where}, heads", heads)
-    yield LayerCheck("rope", where, tables)
+    angle = torch.rand(tokens, size // 2, generator=draws(device, 9), device=device) * 6.28
+    angles = torch.cat([angle, angle], dim=-1)
+    counts = (network.config.num_attention_heads, layer.num_key_value_heads, layer.num_key_value_heads)
+    parts = tuple(random(tokens, count * size, seed=seed) for seed, count in enumerate(counts))
+    weights, rope = (random(size, seed=4), random(size, seed=5)), (angles.cos().to(dtype), angles.sin().to(dtype))
+    heads = norms.head_norm_rope, parts, weights, rope, tokens + 11, tokens + CONTEXT
+    yield LayerCheck("norms", f"{where}, heads", partial(layer_checks.head_norm_rope_check, *heads))
+    far = inputs.rope_tables, inverse_frequencies(layer).to(device), 200_000, tokens, dtype
+    yield LayerCheck("rope", where, partial(layer_checks.rope_check, *far))
 
 
 def _between(network: DiffusionGemma, tokens: int) -> Iterator[LayerCheck]:
     """Yields checks of the other kernels between the products, and at a step's two ends."""
     from engine.kernels import expert_sort, inputs, norms, router  # need Triton
 
-    config, device = network.config, network.device
+    config, device, checks = network.config, network.device, layer_checks
     hidden, top_k, experts = config.hidden_size, config.top_k_experts, config.num_experts
     random = partial(normal, device=device, dtype=network.dtype)
     x, y, weights = random(tokens, hidden, seed=0), random(tokens, hidden, seed=1), random(4, hidden, seed=2)
-    checks = layer_checks
+    rows, factors = random(experts, hidden, seed=5, scale=2 * hidden**-0.5), random(experts, seed=6).exp()
+    sparse, scalars = random(tokens * top_k, hidden, seed=7), random(2, seed=8)
+    _, chosen = routing(tokens, experts, top_k, device, seed=5)
+    ids = torch.randint(config.vocab_size, (tokens,), generator=draws(device, 4), device=device)
+    table = cast(Packed, network.embed_tokens.table)
 
-    def route() -> OracleCheck:
-        rows = random(experts, hidden, seed=5, scale=2 * hidden**-0.5)
-        return checks.router_check(router.route, x, rows, random(experts, seed=6).exp(), top_k)
-
-    def group(chosen: Tensor, experts: int, block: int) -> Outputs:
-        found = expert_sort.group(chosen, experts, block)
+    def group(*operands: Any) -> Outputs:
+        found = expert_sort.group(*operands)
         return found.pairs, found.offsets, found.tiles
 
-    def sort() -> OracleCheck:
-        return product_checks.sort_check(group, routing(tokens, experts, top_k, device, seed=5)[1], experts, 16)
-
-    def merge() -> OracleCheck:
-        sparse = random(tokens * top_k, hidden, seed=7)
-        return checks.merge_norm_check(norms.merge_norm, x, y, sparse, weights, random(2, seed=8), tokens // 2)
-
-    def embed() -> OracleCheck:
-        ids = torch.randint(config.vocab_size, (tokens,), generator=draws(device, 4), device=device)
-        table = network.embed_tokens.table
-        assert isinstance(table, Packed)
-        return checks.embed_rows_check(inputs.embed_rows, ids, table, y[: tokens - 3], 3)
-
-    yield LayerCheck("norms", "before a layer", lambda: checks.norm_check(norms.norm, x, weights[0]))
-    yield LayerCheck(
-        "norms", "after attention", lambda: checks.add_norm_check(norms.add_norm, x, y, weights[0], weights[1:])
-    )
-    yield LayerCheck("norms", "at a layer's end", merge)
-    yield LayerCheck("router", "of a layer", route)
-    yield LayerCheck("sort", "of the experts' tokens", sort)
-    yield LayerCheck("embed_rows", "of a canvas and text", embed)
-    for acceptance in ACCEPTANCE:
-        yield LayerCheck("settle", f"by {acceptance}", partial(_settle, network, acceptance))
+    merged = norms.merge_norm, x, y, sparse, weights, scalars, tokens // 2
+    embedded = inputs.embed_rows, ids, table, y[: tokens - 3], 3
+    made: dict[tuple[str, str], Make] = {
+        ("norms", "before a layer"): partial(checks.norm_check, norms.norm, x, weights[0]),
+        ("norms", "after attention"): partial(checks.add_norm_check, norms.add_norm, x, y, weights[0], weights[1:]),
+        ("norms", "at a layer's end"): partial(checks.merge_norm_check, *merged),
+        ("router", "of a layer"): partial(checks.router_check, router.route, x, rows, factors, top_k),
+        ("sort", "of the experts' tokens"): partial(product_checks.sort_check, group, chosen, experts, 16),
+        ("embed_rows", "of a canvas and text"): partial(checks.embed_rows_check, *embedded),
+        **{("settle", f"by {rule}"): partial(_settle, network, rule) for rule in ACCEPTANCE},
+    }
+    yield from (LayerCheck(*names, make) for names, make in made.items())
 
 
 def _settle(network: DiffusionGemma, acceptance: str) -> OracleCheck:

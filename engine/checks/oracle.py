@@ -78,7 +78,7 @@ def judge(check: OracleCheck, repeats: int, with_mixups: bool = True) -> OracleR
         _poison(want[0].device)
     found = tuple(output.clone() for output in check.run())
     error, strain = _furthest(found, want, check.tolerances)
-    differing = sum(not _same(found, check.run()) for _ in range(repeats - 1))
+    differing = sum(not all(map(torch.equal, found, check.run())) for _ in range(repeats - 1))
     if strain > 1.0:
         return OracleResult(False, error, f"off by {error:.2%} from the oracle{_suspect(check, found, error)}")
     if differing:
@@ -126,10 +126,6 @@ def _suspect(check: OracleCheck, found: Outputs, error: float) -> str:
         if _furthest(found, work(), check.tolerances)[0] <= error / LIKE:
             return f"; it is much like what {name} would give"
     return ""
-
-
-def _same(found: Outputs, again: Outputs) -> bool:
-    return all(torch.equal(one, other) for one, other in zip(found, again, strict=True))
 
 
 def _poison(device: torch.device) -> None:

@@ -33,6 +33,7 @@ from engine.quant import PRECISIONS
 STEPS, TEXT = 4, 1500  # of a canvas; tokens before it
 ROOM = 4  # canvases that a cache has room for after the text
 SEED = 11
+SETTINGS = GenerationConfig(max_denoising_steps=STEPS, entropy_bound=2.0, confidence_threshold=0.0)
 APART = 0.1  # nats by which entropies may differ on average from the plain network's
 
 
@@ -78,7 +79,7 @@ class StepPair:
         held = [self.program(captures, SEED + number) for number in range(runs)]
         programs = [program for program, _cache in held]  # which do not keep their caches alive
         for program in programs:
-            program.begin(self.canvas(1), None, self.settings(), self.canvas(2) if program is programs[0] else None)
+            program.begin(self.canvas(1), None, SETTINGS, self.canvas(2) if program is programs[0] else None)
         return self.launched(programs, captures)
 
     def launched(self, programs: Sequence[StepProgram], captures: bool) -> list[StepFacts]:
@@ -95,7 +96,7 @@ class StepPair:
     def plain(self) -> Found:
         """Compares entropies of a first step with the plain network's, whose rounding differs."""
         program, cache = self.program(self.has_graphs, SEED)
-        program.begin(self.canvas(1), None, self.settings())
+        program.begin(self.canvas(1), None, SETTINGS)
         program.launch(0)
         facts = program.collect(0)
         logits = self.network.denoise(self.canvas(1), cache) / GenerationConfig().temperature(0)
@@ -113,9 +114,6 @@ class StepPair:
         program.captures = captures
         program.seed(seed)
         return program, cache
-
-    def settings(self) -> GenerationConfig:
-        return GenerationConfig(max_denoising_steps=STEPS, entropy_bound=2.0, confidence_threshold=0.0)
 
     def canvas(self, seed: int) -> Tensor:
         device, config = self.network.device, self.network.config

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from engine.decoding.step_program import StepFacts, StepProgram
 from engine.doctor.examine import run_section
-from engine.doctor.steps import ROOM, SEED, TEXT, StepPair
+from engine.doctor.steps import ROOM, SEED, SETTINGS, TEXT, StepPair
 from engine.kernels.decode import SCALE_SHIFT
 from engine.quant import E2M1_VALUES, NF4_VALUES
 from tests.engine.kernels.decode_all import decode_all
@@ -86,7 +86,7 @@ def test_graphs_follow_a_cache_that_moves_and_canvases_of_another_length(pair: S
         for turn, each in enumerate((program, other) * 2):
             if turn == 1 and not shortened:
                 cache.reserve(TEXT + 3 * ROOM * program.length)
-            each.begin(pair.canvas(1)[: each.length], None, pair.settings())
+            each.begin(pair.canvas(1)[: each.length], None, SETTINGS)
             found += pair.launched([each], captures)
         return bits(found)
 
