@@ -118,7 +118,6 @@ def _run_shape(args: argparse.Namespace) -> int:
         raise SafelightError("--shape is measured with random weights; add --random-weights")
     folder = catalog.resolve(args.shape, shapes=True)
     # imports torch, so after the arguments are checked
-    from engine.benchmarks.random_network import silent
     from engine.benchmarks.step import STEPS, measure_shape
     from engine.benchmarks.transformers import transformers_step_ms
     from engine.memory.device import choose
@@ -162,7 +161,7 @@ def _run_shape(args: argparse.Namespace) -> int:
             args.context,
             args.steps or STEPS,
             plan_bytes=sum(parts(opened.family.build, text_alone, mode, context).values()),
-            report=terminal.say if placement.device.type == "cpu" else silent,  # a step takes seconds there
+            report=terminal.say if placement.device.type == "cpu" else lambda _: None,  # a step takes seconds
             activations=Activations(**dict.fromkeys(args.int8, True)),
             parallel=parallel,
         )

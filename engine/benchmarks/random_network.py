@@ -20,16 +20,12 @@ Report = Callable[[str], object]
 """Called with a few words on what has been done."""
 
 
-def silent(_: str) -> None:
-    """Reports nothing."""
-
-
 def random_network(
     config: ModelConfig,
     precision: Precision,
     placement: Placement,
     seed: int = 0,
-    report: Report = silent,
+    report: Report = lambda _: None,
     activations: Activations = BF16,
 ) -> DiffusionGemma:
     """Returns a DiffusionGemma of a shape with random weights and without vision; packed ones from random codes.

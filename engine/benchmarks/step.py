@@ -18,7 +18,7 @@ from torch import Tensor
 
 from engine import kernels
 from engine.benchmarks.measuring import copy_bandwidth, device_name, peak_memory_mb, percentile_95, timed, wait
-from engine.benchmarks.random_network import Report, random_network, silent
+from engine.benchmarks.random_network import Report, random_network
 from engine.checks.network_checks import network_checks
 from engine.checks.oracle import judge
 from engine.config import GenerationConfig, ModelConfig
@@ -47,7 +47,7 @@ def measure_shape(
     context: int = 1024,
     steps: int = STEPS,
     plan_bytes: int | None = None,
-    report: Report = silent,
+    report: Report = lambda _: None,
     activations: Activations = BF16,
     parallel: int = 1,
 ) -> dict[str, Any]:
