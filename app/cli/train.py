@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import engine
 from app.cli import options, running, terminal
 from engine import BASE, SafelightError, catalog
 from engine.errors import quoted
-from engine.training.recipes.adapter import (
+from engine.training.adapter import (
     FORMS,
-    STATES,
     STEPS,
     AdapterRun,
     PuzzlesMade,
@@ -30,10 +31,7 @@ from engine.training.recipes.adapter import (
 
 EPILOG = """\
 The model's weights do not change: the adapter is a set of LoRA matrices in PEFT's format. FOLDER gets the adapter, a
-log (log.jsonl), its plot (loss.png) and a checkpoint. If a run was stopped, the same command goes on from there.
-
---states uniform, the default for large models, corrupts answers at random, as in DiffusionGemma's public recipe. walk,
-the default for small models, trains on canvases in the middle of sampling.
+log (log.jsonl) and a checkpoint. If a run was stopped, the same command goes on from there.
 
 A data file has a puzzle and its solution on each line, 81 digits each, with 0 or . for a blank; CSV works, too. Without
 one, puzzles with a single solution are made.
@@ -62,7 +60,7 @@ def add(commands: options.Commands) -> None:
         help="the adapter's folder; new, or of a stopped run",
     )
     parser.add_argument(
-        "--steps", type=whole("the steps", 1), metavar="N", help="training steps (default: the recipe's)"
+        "--steps", type=whole("the steps", 1), default=STEPS, metavar="N", help=f"training steps (default: {STEPS})"
     )
     parser.add_argument("--rank", type=whole("the rank", 1), metavar="N", help="rank of the LoRA matrices")
     parser.add_argument(
@@ -73,9 +71,6 @@ def add(commands: options.Commands) -> None:
     )
     parser.add_argument("--rate", type=_rate, metavar="X", help="highest learning rate")
     parser.add_argument("--batch", type=whole("the batch", 1), metavar="N", help="examples a step")
-    parser.add_argument(
-        "--states", choices=STATES, help="how canvases for training are made (default: by the model's size)"
-    )
     parser.add_argument(
         "--format",
         choices=FORMS,
@@ -102,7 +97,6 @@ def add(commands: options.Commands) -> None:
     measuring.add_argument(
         "--eval-count", type=whole("the count", 1), metavar="N", help="puzzles in each measurement (default: 20)"
     )
-    parser.add_argument("--compile", action="store_true", help="make --states walk twice as fast; needs a C++ compiler")
     model = parser.add_argument_group("model")  # without --adapter a new one is trained
     model.add_argument(
         "--model",
@@ -121,25 +115,23 @@ def run(args: argparse.Namespace) -> int:
     from engine.models.registry import config_in  # imports torch
 
     name = args.model or getattr(args, "window_model", None) or BASE
-    config = config_in(catalog.resolve(name))
-    recipe = recipe_for(config, args.states)
-    changes = {
+    recipe = recipe_for(config_in(catalog.resolve(name)))
+    changes: dict[str, Any] = {
         "rank_denoise": args.rank,
-        "rank_causal": args.causal_rank if args.causal_rank is not None or not recipe.rank_causal else args.rank,
+        "rank_causal": args.rank if args.causal_rank is None else args.causal_rank,
         "rate": args.rate,
         "batch": args.batch,
         "form": args.format,
         "puzzles": args.puzzles,
         "eval_count": args.eval_count,
-        "compiled": args.compile or None,
     }
     if args.data is not None and args.puzzles is not None:
         raise SafelightError("--puzzles says how many to make; leave it out with --data")
     plan = AdapterRun(
         model=name,
         out=Path(args.out),
-        recipe=recipe.replace(**{field: value for field, value in changes.items() if value is not None}),
-        steps=args.steps or STEPS[recipe.states],
+        recipe=dataclasses.replace(recipe, **{field: value for field, value in changes.items() if value is not None}),
+        steps=args.steps,
         data=None if args.data is None else Path(args.data),
         eval_every=args.eval_every,
         seed=running.seed(args),
@@ -180,8 +172,6 @@ def in_words(record: TrainingRecord) -> str:
             parts = [f"step {record.step} of {record.steps}: loss {record.loss:.4f}"]
             if record.causal_loss is not None:
                 parts.append(f"causal {record.causal_loss:.4f}")
-            if record.right is not None:
-                parts.append(f"right {100 * record.right:.1f} %")
             return ", ".join([*parts, f"rate {record.rate:.2g}", f"{record.steps_per_second:.2f} steps/s"])
         case TrainingMeasured():
             return (

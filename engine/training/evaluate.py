@@ -11,8 +11,7 @@ from engine.decoding.generate import generate
 from engine.events import GenerationFinished
 from engine.tasks import sudoku
 from engine.threads import use_threads
-from engine.training.data.corpus import Pair
-from engine.training.data.puzzles import Format
+from engine.training.puzzles import Format, Pair
 from engine.types import Cancel
 
 

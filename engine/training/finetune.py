@@ -1,4 +1,4 @@
-"""Trains a Sudoku adapter of a frozen model, packed or not. ``data.states`` makes its training states.
+"""Trains a Sudoku adapter of a frozen model, packed or not.
 
 The matrices are trained in fp32. A network that computes in bf16 gets copies, as small steps would be lost in bf16.
 A run can be stopped between any two steps; resumed, it gives the same numbers to the bit.
@@ -28,16 +28,7 @@ from engine.fingerprint import fingerprint
 from engine.memory.experimental import experimental
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.model import Model, load_model
-from engine.training.checkpointing import STATE, gather, scatter, under, write_state
-from engine.training.data.corpus import Pair, SudokuSource
-from engine.training.data.puzzles import Examples, FilePuzzles, Format, fresh_pairs, read_pairs, split
-from engine.training.data.states import source_of
-from engine.training.evaluate import measure
-from engine.training.memory import require_training_memory
-from engine.training.minimal import minimal_puzzles
-from engine.training.optim import Muon
-from engine.training.plot import write_plot
-from engine.training.recipes.adapter import (
+from engine.training.adapter import (
     AdapterRun,
     PuzzlesMade,
     TrainingEnded,
@@ -46,11 +37,28 @@ from engine.training.recipes.adapter import (
     TrainingRecord,
     TrainingStarted,
 )
+from engine.training.evaluate import measure
+from engine.training.loss import Draws, Loss, draw, uniform_loss
+from engine.training.memory import require_training_memory
+from engine.training.puzzles import (
+    Examples,
+    FilePuzzles,
+    Format,
+    MadePuzzles,
+    Pair,
+    PuzzleStream,
+    TrainingBatch,
+    fresh_pairs,
+    minimal_puzzles,
+    read_pairs,
+    split,
+)
 from engine.types import Cancel
 from engine.weights import packed_store
 from engine.weights.safetensors import Checkpoint
+from engine.weights.saving import save_whole
 
-LOG, PLOT, PUZZLES = "log.jsonl", "loss.png", "puzzles.txt"
+STATE, LOG, PUZZLES = "state.safetensors", "log.jsonl", "puzzles.txt"
 LOG_EVERY = 20  # steps
 MOST_STEPS = 10**9
 LOG_BYTES = 256 * 2**20  # steps; a step in twenty has a line of 150 bytes
@@ -100,36 +108,30 @@ class AdapterTrainer:
         self.run, self.recipe, self.model, self.facts, self.step = run, run.recipe, model, facts, 0
         recipe, network = run.recipe, model.network
         assert isinstance(network, DiffusionGemma), "refused before it was loaded"
+        self.network = network
         self.generator = torch.Generator().manual_seed(run.seed)
         self.adapters = new_adapters(
             network, model.family.targets, recipe.rank_denoise, recipe.rank_causal, self.generator
         )
-        self.names = {
+        self.matrices = {
             f"{path}.{n}": p for path, adapter in self.adapters.items() for n, p in adapter.named_parameters()
         }
         attached = self.adapters
         if network.dtype != torch.float32:
             attached = {path: copy.deepcopy(a).to(network.dtype) for path, a in self.adapters.items()}
         self.attached = [p for adapter in attached.values() for p in adapter.parameters()]
-        self.matrices = list(self.names.values())
-        self.average = [p.detach().clone() for p in self.matrices]
         attach(network, attached)
-        self.optimizer: torch.optim.Optimizer = (
-            Muon(self.matrices, lr=recipe.rate)
-            if recipe.optimizer == "muon"
-            else torch.optim.AdamW(self.matrices, lr=recipe.rate, weight_decay=0.0)
-        )
+        self.optimizer = torch.optim.AdamW(self.matrices.values(), lr=recipe.rate, weight_decay=0.0)
         self.format = Format(model, recipe.form)
-        self.puzzles: FilePuzzles | SudokuSource
+        self.puzzles: PuzzleStream
         self.held_out: list[Pair] = []
         if pairs is None:
-            self.puzzles = SudokuSource(run.out / PUZZLES, model.config.canvas_length, run.seed)
-            self._set_givens()
+            self.puzzles = MadePuzzles(run.out / PUZZLES, run.seed, recipe.givens)
             self.held_out = list(fresh_pairs(recipe.eval_count, run.seed)) if run.eval_every else []
         else:
             learnt, self.held_out = split(pairs, recipe.eval_count, run.seed)
             self.puzzles = FilePuzzles(learnt, run.seed)
-        self.states = source_of(network, Examples(self.puzzles, self.format), recipe, self.generator)
+        self.examples = Examples(self.puzzles, self.format)
         self.log = run.out / LOG
         if (run.out / STATE).exists():
             self._resume()
@@ -137,12 +139,12 @@ class AdapterTrainer:
 
     @property
     def parameter_count(self) -> int:
-        return sum(p.numel() for p in self.matrices)
+        return sum(p.numel() for p in self.matrices.values())
 
     def run_steps(self, cancel: Cancel | None = None) -> Iterator[TrainingProgress | TrainingMeasured]:
         """Takes all remaining steps, or those before ``cancel`` is set. Writes a checkpoint at the end."""
         run = self.run
-        saved, first, sums, seconds = -1, self.step, [0.0, 0.0, 0.0], 0.0
+        saved, first, sums, seconds = -1, self.step, [0.0, 0.0], 0.0
         while self.step < run.steps and not (cancel is not None and cancel.is_set()):
             started = time.perf_counter()
             factor, taken = self.recipe.factor(self.step, run.steps), self._take_step()
@@ -150,19 +152,18 @@ class AdapterTrainer:
             sums = [total + (value or 0.0) for total, value in zip(sums, taken, strict=True)]
             if self.step % LOG_EVERY == 0 or self.step == run.steps:
                 count = self.step - first
-                loss, causal, right = (total / count for total in sums)
+                loss, causal = (total / count for total in sums)
                 progress = TrainingProgress(
                     step=self.step,
                     steps=run.steps,
                     loss=loss,
                     causal_loss=None if taken[1] is None else causal,
-                    right=None if taken[2] is None else right,
                     rate=self.recipe.rate * factor,
                     steps_per_second=count / seconds,
                 )
                 self._write(progress)
                 yield progress
-                first, sums, seconds = self.step, [0.0, 0.0, 0.0], 0.0
+                first, sums, seconds = self.step, [0.0, 0.0], 0.0
             if run.eval_every and self.held_out and (self.step % run.eval_every == 0 or self.step == run.steps):
                 measured = self._measure(cancel)
                 if measured is not None:
@@ -174,11 +175,10 @@ class AdapterTrainer:
         if saved != self.step:  # also if a run was killed between its last checkpoint and the adapter
             self.save()
 
-    def _take_step(self) -> tuple[float, float | None, float | None]:
-        """Takes an optimizer step; returns the two losses, and the share of canvases that were right."""
+    def _take_step(self) -> tuple[float, float | None]:
+        """Takes an optimizer step; returns the two losses."""
         recipe = self.recipe
-        self._set_givens()
-        loss = self.states.loss()
+        loss = self._loss()
         found = loss.denoise.item(), None if loss.causal is None else loss.causal.item()
         if not all(math.isfinite(value) for value in found if value is not None):
             raise SafelightError(
@@ -186,59 +186,52 @@ class AdapterTrainer:
                 f"with a rate below {recipe.rate:g}"
             )
         loss.total.backward()  # type: ignore[no-untyped-call]
-        right = self.states.advance(self.step >= (1 - recipe.late_share) * self.run.steps)
-        for matrix, copied in zip(self.matrices, self.attached, strict=True):
+        matrices = list(self.matrices.values())
+        for matrix, copied in zip(matrices, self.attached, strict=True):
             if copied is not matrix and copied.grad is not None:
                 matrix.grad, copied.grad = copied.grad.float(), None
-        torch.nn.utils.clip_grad_norm_(self.matrices, recipe.clip)
+        torch.nn.utils.clip_grad_norm_(matrices, recipe.clip)
         for group in self.optimizer.param_groups:
             group["lr"] = recipe.rate * recipe.factor(self.step, self.run.steps)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        current = [matrix.detach() for matrix in self.matrices]
-        keep = min(recipe.ema, (self.step + 1) / (self.step + 10))
-        torch._foreach_lerp_(self.average, current, 1 - keep)
-        self._set_attached(current, where_same=False)
+        self._set_attached()
         self.step += 1
-        return *found, right
+        return found
 
-    def _set_givens(self) -> None:
-        """Sets the givens of our own puzzles: easy puzzles first."""
-        if isinstance(self.puzzles, SudokuSource):
-            easy = self.step < self.recipe.easy_steps
-            self.puzzles.givens = self.recipe.easy_givens if easy else self.recipe.givens
+    def _loss(self) -> Loss:
+        """Draws puzzles and corrupts their solutions, on the CPU, so that they are the same on any device."""
+        recipe, device = self.recipe, self.network.device
+        batch = self.examples.draw(recipe.batch)
+        draws = draw(batch.target, self.network.config.vocab_size, self.generator)
+        batch = TrainingBatch(batch.ids.to(device), batch.present.to(device), batch.target.to(device))
+        draws = Draws(draws.canvas.to(device), draws.conditioned.to(device))
+        return uniform_loss(self.network, batch, draws, self.format.end, recipe.rank_causal > 0, recipe.recompute)
 
     @torch.no_grad()
-    def _set_attached(self, values: list[Tensor], where_same: bool = True) -> None:
-        """Copies values into the attached matrices; ``where_same``: also where both are the same object."""
-        for matrix, seen, value in zip(self.matrices, self.attached, values, strict=True):
-            if where_same or seen is not matrix:
-                seen.copy_(value)
+    def _set_attached(self) -> None:
+        """Copies the matrices into those that the network computes with, where these are copies."""
+        for matrix, seen in zip(self.matrices.values(), self.attached, strict=True):
+            if seen is not matrix:
+                seen.copy_(matrix)
 
     def _measure(self, cancel: Cancel | None) -> TrainingMeasured | None:
-        current = [matrix.detach().clone() for matrix in self.matrices]
-        self._set_attached(self.average)
         score = measure(self.format, self.held_out, self.run.seed, cancel)
-        self._set_attached(current)
         return None if score is None else TrainingMeasured(step=self.step, **asdict(score))
 
     # --- files, each written whole or not at all ------------------------------------------------------------------
 
     def save(self) -> None:
-        """Writes the checkpoint, the adapter in PEFT's format, and the plot."""
-        tensors = gather(self.names, self._averages(), {"optimizer": self.optimizer}, weights="matrix")
-        tensors |= {f"states.{name}": value for name, value in self.states.tensors().items()}
+        """Writes the checkpoint, and the adapter in PEFT's format."""
+        tensors: dict[str, Tensor] = {f"matrix.{name}": matrix for name, matrix in self.matrices.items()}
+        for name, matrix in self.matrices.items():
+            tensors |= {f"optimizer.{key}.{name}": value for key, value in self.optimizer.state[matrix].items()}
         tensors["generator"] = self.generator.get_state()
         facts = self.facts | {"step": str(self.step), "stream": json.dumps(self.puzzles.state())}
         out = self.run.out
-        write_state(out, tensors, facts)
-        kept = {path: copy.deepcopy(adapter) for path, adapter in self.adapters.items()}
-        parameters = [p for adapter in kept.values() for p in adapter.parameters()]
-        for parameter, average in zip(parameters, self.average, strict=True):
-            parameter.data.copy_(average)
+        save_whole(out / STATE, {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, facts)
         base, base_fingerprint = _base(self.model)
-        save_adapter(out, kept, self.model.family.targets, base, base_fingerprint)
-        write_plot(self.log, out / PLOT)
+        save_adapter(out, self.adapters, self.model.family.targets, base, base_fingerprint)
 
     def _resume(self) -> None:
         path = self.run.out / STATE
@@ -248,16 +241,20 @@ class AdapterTrainer:
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
             raise SafelightError(f"{path} is damaged ({error}); give a new folder") from error
 
+    @torch.no_grad()
     def _restore(self, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
         self.step = int(facts["step"])
-        scatter(tensors, self.names, self._averages(), {"optimizer": self.optimizer}, weights="matrix")
-        self._set_attached([matrix.detach() for matrix in self.matrices], where_same=False)
-        self.states.restore(under("states.", tensors))
+        for key, value in tensors.items():
+            head, _, rest = key.partition(".")
+            if head == "matrix":
+                self.matrices[rest].copy_(value)
+            elif head == "optimizer":
+                field, _, name = rest.partition(".")
+                matrix = self.matrices[name]  # AdamW counts its steps on the host
+                self.optimizer.state[matrix][field] = value if field == "step" else value.to(matrix.device, copy=True)
+        self._set_attached()
         self.puzzles.restore(json.loads(facts["stream"]))
         self.generator.set_state(tensors["generator"])
-
-    def _averages(self) -> dict[str, Tensor]:
-        return dict(zip(self.names, self.average, strict=True))
 
     def _cut_log(self) -> None:
         """Drops log lines after the checkpoint, whose steps are taken again, and a last line that was cut off."""
@@ -283,7 +280,7 @@ def _step_of(line: str) -> float:
     return step if isinstance(step, int) else math.inf
 
 
-FIXED = ("states", "rank_denoise", "rank_causal", "optimizer", "batch", "form", "puzzles")
+FIXED = ("rank_denoise", "rank_causal", "batch", "form", "puzzles")
 
 
 def _facts(run: AdapterRun, folder: Path) -> dict[str, str]:
@@ -294,6 +291,7 @@ def _facts(run: AdapterRun, folder: Path) -> dict[str, str]:
     except OSError as error:
         raise SafelightError(f"{folder} cannot be read: {error.strerror or error}") from error
     return facts | {
+        "states": "uniform",  # other runs were once made, whose checkpoints hold other moments
         "data": "" if run.data is None else os.path.realpath(run.data),
         "seed": str(run.seed),
         "model": folder.name,

@@ -11,8 +11,8 @@ from engine.errors import SafelightError
 from engine.models.diffusion_gemma.layout import TARGETS
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.folder import ModelFolder
+from engine.training.adapter import AdapterRecipe, AdapterRun
 from engine.training.loss import PIECE
-from engine.training.recipes.adapter import AdapterRecipe, AdapterRun
 
 PROMPT = 160  # maximum tokens of a puzzle in a chat template
 
@@ -29,13 +29,12 @@ def adapter_parameters(config: ModelConfig, recipe: AdapterRecipe) -> int:
 
 
 def training_bytes(config: ModelConfig, recipe: AdapterRecipe, itemsize: int) -> int:
-    """Returns the bytes of a step besides the weights: matrices with their moments and average, activations, logits.
+    """Returns the bytes of a step besides the weights: matrices with their moments, activations, logits.
 
     Args:
         itemsize: bytes of a number in the activations.
     """
-    moments = 2 if recipe.optimizer == "adamw" else 1
-    copies = 4 * (2 + moments + (recipe.ema > 0)) + (2 * itemsize if itemsize < 4 else 0)
+    copies = 4 * 4 + (2 * itemsize if itemsize < 4 else 0)  # values, gradients and two moments
     canvas, length = config.canvas_length, PROMPT + config.canvas_length
     stream = config.hidden_size * itemsize
 
@@ -54,8 +53,7 @@ def training_bytes(config: ModelConfig, recipe: AdapterRecipe, itemsize: int) ->
         kept += sum(map(layer_bytes, config.layers))
     pieces = PIECE if recipe.recompute else recipe.batch * canvas
     logits = 4 * 5 * pieces * config.vocab_size
-    pool = 4 * 4 * recipe.batch * canvas * config.vocab_size if recipe.states == "walk" else 0
-    return adapter_parameters(config, recipe) * copies + recipe.batch * kept + logits + pool
+    return adapter_parameters(config, recipe) * copies + recipe.batch * kept + logits
 
 
 def require_training_memory(run: AdapterRun) -> tuple[int, int]:

@@ -8,7 +8,7 @@ With ``recompute`` only the input of each layer is kept for backward, and the la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,22 +16,13 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from engine.config import LayerConfig
-from engine.kernels.rope import rotate
-from engine.models.diffusion_gemma.block import Block
 from engine.models.diffusion_gemma.network import DiffusionGemma
 
 Prefix = list[tuple[Tensor, Tensor]]  # keys and values of each layer, each (B, heads, P, D)
-RunLayer = Callable[..., tuple[Tensor, tuple[Tensor, Tensor]]]
-"""The type of ``through_layer``, and of its compiled form."""
 
 
 def encode(
-    model: DiffusionGemma,
-    ids: Tensor,
-    present: Tensor | None,
-    recompute: bool = False,
-    run_layer: RunLayer | None = None,
-    outputs: list[Tensor] | None = None,
+    model: DiffusionGemma, ids: Tensor, present: Tensor | None, recompute: bool = False
 ) -> tuple[Tensor, Prefix]:
     """Runs the causal pass over prompts.
 
@@ -39,8 +30,6 @@ def encode(
         ids: (B, P).
         present: (B, P), False on padding; None if there is none.
         recompute: run the layers again in backward instead of keeping their activations.
-        run_layer: a compiled ``through_layer``.
-        outputs: the output of each layer, (B, P, H), before the final norm, is appended here.
 
     Returns:
         Hidden states (B, P, H), and the keys and values of each layer.
@@ -55,31 +44,7 @@ def encode(
         own = torch.eye(length, dtype=torch.bool, device=ids.device)
         masks = {kind: (mask & present[:, None, :] | own)[:, None] for kind, mask in masks.items() if mask is not None}
     befores = [None] * len(model.layers)
-    return run_layers(model, model.embed(ids), place, masks, befores, length, recompute, run_layer, outputs)
-
-
-def predict(
-    model: DiffusionGemma,
-    canvas: Tensor,
-    soft: Tensor | None,
-    prefix: Prefix,
-    present: Tensor | None,
-    run_layer: RunLayer | None = None,
-    outputs: list[Tensor] | None = None,
-) -> Tensor:
-    """Runs the bidirectional pass over canvases.
-
-    Args:
-        canvas: (B, C).
-        soft: the previous step's probabilities (B, C, V); rows of zeros stand for none.
-        prefix: from ``encode``.
-        present, outputs: as there, outputs of (B, C, H).
-
-    Returns:
-        Soft-capped logits (B, C, V), fp32.
-    """
-    embedded = None if soft is None else model.soft_embedding(soft)
-    return model.head(denoise(model, canvas, embedded, prefix, present, run_layer=run_layer, outputs=outputs))
+    return _run_layers(model, model.embed(ids), place, masks, befores, length, recompute)
 
 
 def denoise(
@@ -89,77 +54,23 @@ def denoise(
     prefix: Prefix,
     present: Tensor | None,
     recompute: bool = False,
-    run_layer: RunLayer | None = None,
-    outputs: list[Tensor] | None = None,
 ) -> Tensor:
-    """Runs the pass of ``predict`` with soft embeddings (B, C, H) for ``soft``; returns the hidden states (B, C, H)."""
+    """Runs the bidirectional pass over canvases.
+
+    Args:
+        canvas: (B, C).
+        soft: soft embeddings of the previous step's probabilities (B, C, H); rows of zeros stand for none.
+        prefix: from ``encode``.
+        present, recompute: as there.
+
+    Returns:
+        Hidden states (B, C, H).
+    """
     count, length = canvas.shape[1], prefix[0][0].shape[2]
     masks = _canvas_masks(model, canvas, length, present)
     positions = torch.arange(length, length + count, device=canvas.device)
     x = model.self_conditioning(model.embed(canvas), soft)
-    return run_layers(model, x, positions, masks, prefix, 0, recompute, run_layer, outputs)[0]
-
-
-def attention(model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, present: Tensor | None) -> Tensor:
-    """Computes the attention of a layer's queries on canvases, from the layer's input.
-
-    Args:
-        x: its input, (B, C, H).
-        prefix: from ``encode``.
-        present: (B, P) as there.
-
-    Returns:
-        Log-probabilities (B, heads, C, P + C), fp32.
-    """
-    length, count = prefix[layer][0].shape[2], x.shape[1]
-    mask = _canvas_masks(model, x[:, :, 0], length, present).get(model.config.layers[layer].kind)
-    return attention_at(model, layer, x, prefix, torch.arange(length, length + count, device=x.device), mask)
-
-
-def attention_at(
-    model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, positions: Tensor, mask: Tensor | None
-) -> Tensor:
-    """Computes the attention of queries at positions (C,) or (B, 1, C) under a mask, as ``attention``."""
-    queries, own = _turned(model, layer, x, positions)
-    keys = torch.cat([prefix[layer][0], own], dim=2)
-    scores = (queries @ keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1).transpose(-1, -2)).float()
-    return torch.log_softmax(scores if mask is None else scores.masked_fill(~mask, -1e9), dim=-1)
-
-
-def text_attention(
-    model: DiffusionGemma, layer: int, x: Tensor, prefix: Prefix, present: Tensor, at: tuple[Tensor, Tensor]
-) -> Tensor:
-    """Computes the attention of a few tokens of prompts; prompts must fit in the layer's window.
-
-    Args:
-        x: the layer's input, (B, P, H).
-        prefix, present: as for ``attention``.
-        at: the rows and the positions of the tokens that attend, (N,) each.
-
-    Returns:
-        Log-probabilities (N, heads, P), fp32.
-    """
-    rows, places = at
-    queries = _turned(model, layer, x, torch.arange(x.shape[1], device=x.device))[0][rows, :, places]  # (N, heads, D)
-    keys = prefix[layer][0][rows]
-    keys = keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1)
-    scores = (keys @ queries[..., None])[..., 0].float()
-    seen = present[rows] & (torch.arange(x.shape[1], device=x.device) <= places[:, None])
-    return torch.log_softmax(scores.masked_fill(~seen[:, None], -1e9), dim=-1)
-
-
-def _turned(model: DiffusionGemma, layer: int, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Rotates queries and keys of a layer's input (B, N, H) at positions (N,) or (B, 1, N) -> (B, heads, N, D)."""
-    block, config = model.layers[layer], model.config.layers[layer]
-    assert isinstance(block, Block)
-    own, normed = block.self_attn, block.input_layernorm(x)
-    batch, count, _ = x.shape
-    rope = model.ropes(positions, x.dtype)[config]
-
-    def heads(projection: nn.Module, norm: nn.Module) -> Tensor:
-        return rotate(norm(projection(normed).view(batch, count, -1, own.head_dim).transpose(1, 2)), *rope)
-
-    return heads(own.q_proj, own.q_norm), heads(own.k_proj, own.k_norm)
+    return _run_layers(model, x, positions, masks, prefix, 0, recompute)[0]
 
 
 def _canvas_masks(
@@ -181,7 +92,7 @@ def _canvas_masks(
     }
 
 
-def through_layer(
+def _through_layer(
     block: nn.Module,
     x: Tensor,
     rope: tuple[Tensor, Tensor],
@@ -201,7 +112,7 @@ def through_layer(
     return block(x, rope, mask, extend, text_rows), own[0]
 
 
-def run_layers(
+def _run_layers(
     model: DiffusionGemma,
     x: Tensor,
     positions: Tensor,
@@ -209,8 +120,6 @@ def run_layers(
     befores: Sequence[tuple[Tensor, Tensor] | None],
     text_rows: int,
     recompute: bool,
-    run_layer: RunLayer | None,
-    outputs: list[Tensor] | None = None,
 ) -> tuple[Tensor, Prefix]:
     """Runs all layers and the final norm.
 
@@ -220,20 +129,17 @@ def run_layers(
     Returns:
         Hidden states, and each layer's keys and values of the input itself.
     """
-    run_layer = run_layer or through_layer
     ropes = model.ropes(positions, x.dtype)
     prefix: Prefix = []
     for block, layer, before in zip(model.layers, model.config.layers, befores, strict=True):
 
         def through(x: Tensor, block: nn.Module = block, layer: LayerConfig = layer, before: Any = before) -> Any:
-            return run_layer(block, x, ropes[layer], masks.get(layer.kind), before, text_rows)
+            return _through_layer(block, x, ropes[layer], masks.get(layer.kind), before, text_rows)
 
         if recompute and torch.is_grad_enabled():
             x, kept = checkpoint(through, x, use_reentrant=False, preserve_rng_state=False)
         else:
             x, kept = through(x)
         prefix.append(kept)
-        if outputs is not None:
-            outputs.append(x)
     hidden: Tensor = model.norm(x)
     return hidden, prefix

@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from small_models.tool_rows import called, declared
+
 from engine import Model, generate, load_model
 from engine.events import GenerationFinished
 from engine.tasks import tool_questions
@@ -28,7 +30,6 @@ from engine.text.output_format import OutputFormat
 from engine.text.output_parts import ContentPart, ToolCallArguments, ToolCallStarted, joined_text
 from engine.tools.fitting import misfit
 from engine.tools.tool import REFUSED
-from engine.training.data.tool_rows import called, declared
 
 NOW = datetime.datetime(2026, 3, 4, 14, 5, tzinfo=datetime.UTC)
 

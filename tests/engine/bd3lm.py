@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import random
 
-from engine.training.objectives import Objective
 from tests.engine import sdar
+from tests.engine.objectives import Objective
 from tests.engine.taught import store, teach
 
 BLOCK, END = 4, sdar.END

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from engine.training.objectives import Objective
+from tests.engine.objectives import Objective
 from tests.engine.taught import store, teach
 
 DIGITS, ALPHABETS, SPACE, ASK, END, MASK = range(10), range(10, 60, 10), 60, 61, 62, 63

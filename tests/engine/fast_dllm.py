@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 
-from engine.training.objectives import Objective
 from tests.engine import sdar
+from tests.engine.objectives import Objective
 from tests.engine.taught import store, teach
 
 BLOCK, PART, END = 6, 3, sdar.END

@@ -17,8 +17,8 @@ from engine.layers.packed_linear import install
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import BF16, PRECISIONS, Activations, Packed, Precision, Scheme, pack, unpack
 from engine.quant.scheme import Scaled
-from engine.training.export import write_checkpoint
 from engine.weights.layout import State
+from tests.engine.small import write_checkpoint
 from tests.engine.tiny import change_weights, network, tokens
 
 GROUP = 32

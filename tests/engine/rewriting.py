@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import random
 
-from engine.training.objectives import Objective
 from tests.engine.bidirectional import ALPHABETS, ASK, COUNT, DIGITS, END, MASK, SPACE
+from tests.engine.objectives import Objective
 from tests.engine.taught import store, teach
 
 BLOCK, TURNS = COUNT + 2, 2

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 
-from engine.training.objectives import Objective
+from tests.engine.objectives import Objective
 from tests.engine.taught import store, teach
 
 DIGITS, LETTERS, SPACE, ASK, END, MASK = range(10), range(10, 20), 20, 21, 22, 23

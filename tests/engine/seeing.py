@@ -15,8 +15,7 @@ from engine import GenerationConfig
 from engine.config import VisionConfig
 from engine.pictures import Picture, open_picture
 from engine.text.message import image_of
-from engine.training.data.corpus import build_tokenizer
-from engine.training.export import write_checkpoint
+from tests.engine.small import build_tokenizer, write_checkpoint
 from tests.engine.tiny import VISION, network
 
 TEMPLATE = (

@@ -19,7 +19,7 @@ from engine.files import write_json
 from engine.models.causal.network import CausalNetwork, build
 from engine.models.folder import ModelFolder
 from engine.models.registry import family_of
-from engine.training.objectives import Objective, noise, objective_loss
+from tests.engine.objectives import Objective, noise, objective_loss
 
 Text: TypeAlias = Callable[[random.Random], tuple[list[int], list[bool]]]
 """Makes a text, always as long: its tokens, and which of them the model writes."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from engine import GenerationConfig, ModelConfig
 from engine.config import LayerConfig, VisionConfig
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.training.export import write_checkpoint
+from tests.engine.small import write_checkpoint
 
 VOCABULARY, CANVAS, WINDOW = 128, 10, 8
 SLIDING = LayerConfig("sliding_attention", 8, 2, 10_000.0, 1.0)

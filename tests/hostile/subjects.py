@@ -35,8 +35,8 @@ from engine.hub_cache import snapshot_of
 from engine.models.folder import quantize
 from engine.service import ModelLoaded
 from engine.trace import open_trace
+from engine.training.adapter import AdapterRecipe, AdapterRun, TrainingProgress
 from engine.training.finetune import STATE, train_adapter
-from engine.training.recipes.adapter import UNIFORM, AdapterRun, TrainingProgress
 from engine.weights.packed_store import PARTIAL, Manifest
 from tests.engine import packing
 from tests.engine.drawn import picture
@@ -348,7 +348,7 @@ class Training(Subject):
     @classmethod
     def plan(cls, base: Path, data: Path, out: Path) -> AdapterRun:
         """The run, the same each time."""
-        recipe = UNIFORM.replace(rank_denoise=2, rank_causal=2, batch=2, rate=3e-3, warmup_steps=2, eval_count=2)
+        recipe = AdapterRecipe(rank_denoise=2, rank_causal=2, batch=2, rate=3e-3, warmup_steps=2, eval_count=2)
         return AdapterRun(
             base, out, recipe, cls.steps, data, eval_every=0, save_every=cls.every, device="cpu", dtype="float32"
         )

@@ -75,27 +75,3 @@ def read_config(raw: dict[str, Any]) -> CausalConfig:
     bias = flag(raw, "include_qkv_bias", False)
     read = read_causal(own, rope_theta=THETA, mask_token_id=MASK, attention_bias=bias, tied=True)
     return replace(read, reads_whole=True)
-
-
-def config_dict(config: CausalConfig) -> dict[str, Any]:
-    """Returns the content of ``config.json`` that is read as this shape, without its special tokens but the mask."""
-    layer = config.layers[0]
-    return {
-        "architectures": ["LLaDAModelLM"],
-        "model_type": "llada",
-        **{name: supported for name, (supported, _) in _ONLY.items()},
-        "include_qkv_bias": config.attention_bias,
-        "d_model": config.hidden_size,
-        "n_heads": config.num_attention_heads,
-        "n_kv_heads": layer.num_key_value_heads,
-        "n_layers": len(config.layers),
-        "mlp_hidden_size": config.intermediate_size,
-        "max_sequence_length": config.max_position_embeddings,
-        "weight_tying": config.tied,
-        "vocab_size": config.vocab_size,
-        "embedding_size": config.vocab_size,
-        "block_size": config.canvas_length,
-        "mask_token_id": config.mask_token_id,
-        "rms_norm_eps": config.rms_norm_eps,
-        "rope_theta": layer.rope_theta,
-    }

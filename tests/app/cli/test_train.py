@@ -45,7 +45,7 @@ def tiny_run(base: Path, out: Path, *more: object) -> tuple[object, ...]:
 def test_the_command(base: Path, data: Path, tmp_path: Path, capsys: Capture) -> None:
     out = tmp_path / "out"
     rest = ("--data", data, "--eval-every", 2, "--eval-count", 1, "--format", "digits")
-    assert safelight(*tiny_run(base, out, *rest, "--steps", 2, "--states", "uniform", "--rate", "1e-3")) == 0
+    assert safelight(*tiny_run(base, out, *rest, "--steps", 2, "--rate", "1e-3")) == 0
     first, *others = capsys.readouterr().out.splitlines()
     assert first.startswith("training 0.0")
     assert first.endswith("GB free; starting")
@@ -53,7 +53,7 @@ def test_the_command(base: Path, data: Path, tmp_path: Path, capsys: Capture) ->
     assert "causal " in others[0]
     assert others[1].startswith("step 2, 1 held-out puzzles: 0.0 % solved, ")
     assert others[2:] == [f"{out} holds the adapter."]
-    assert safelight(*tiny_run(base, out, *rest, "--steps", 4, "--states", "uniform", "--json")) == 0  # another rate
+    assert safelight(*tiny_run(base, out, *rest, "--steps", 4, "--json")) == 0  # another rate
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [record["record"] for record in records] == ["TrainingStarted", "TrainingProgress", "TrainingMeasured"]
     assert [record["step"] for record in records] == [2, 4, 4]
@@ -85,12 +85,11 @@ def test_ctrl_c_keeps_what_was_learnt(
     [
         (["--rank", "0"], "the rank must be a whole number of 1 or more, not '0'"),
         (["--rate", "fast"], "the rate must be a number above 0"),
-        (["--states", "gas"], "invalid choice: 'gas'"),
         (["--data", "nowhere.csv"], "nowhere.csv is missing"),
         (["--data", "nowhere.csv", "--puzzles", "5"], "leave it out with --data"),
         (["--model", "nowhere"], "there is no model at nowhere"),
         (["--causal-rank", "2"], "set rank_causal to 0"),
-        (["--compile", "--states", "uniform"], "only walks can be compiled"),
+        (["--compile"], "only walks can be compiled"),
         (["--out", ""], "--out: give a name"),
         (["--out", "a\0b"], "--out: give a name"),
         (["--out", "~nosuchuser/x"], "there is no user whose folder '~nosuchuser/x' could lie in"),

@@ -20,9 +20,9 @@ from engine.fingerprint import fingerprint
 from engine.layers.adapted import addition
 from engine.models import adapting
 from engine.models.diffusion_gemma.layout import TARGETS
-from engine.training.export import write_checkpoint
 from tests.engine import tiny
 from tests.engine.adapting import random_adapters
+from tests.engine.small import write_checkpoint
 
 NAME = "base_model.model.model.decoder.layers.0.self_attn.q_proj.lora_A.weight"
 OTHER = NAME.replace("lora_A", "lora_B")

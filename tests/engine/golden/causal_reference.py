@@ -38,7 +38,7 @@ from transformers.utils import logging
 
 from engine.files import read_json, write_json, write_text
 from engine.models.causal.network import CausalNetwork
-from engine.training.data.corpus import write_tokenizer
+from tests.engine.small import write_tokenizer
 
 logging.disable_progress_bar()  # the bar of save_pretrained leaves a thread behind
 

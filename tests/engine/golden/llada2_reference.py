@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.files import write_json
-from engine.training.data.corpus import write_tokenizer
+from tests.engine.small import write_tokenizer
 
 Tensors = dict[str, Tensor]
 SMALL: dict[str, Any] = {

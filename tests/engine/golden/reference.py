@@ -14,7 +14,7 @@ from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, 
 from transformers.utils import logging
 
 from engine.models.vision.preprocess import Patches
-from engine.training.data.corpus import write_tokenizer
+from tests.engine.small import write_tokenizer
 
 logging.disable_progress_bar()  # the bar of save_pretrained leaves a thread behind
 

@@ -17,8 +17,8 @@ from engine.adapters.targets import Place, attach
 from engine.models.diffusion_gemma.layout import TARGETS as LAYERS
 from engine.models.diffusion_gemma.layout import released_name
 from engine.models.diffusion_gemma.network import DiffusionGemma
-from engine.training.data.rollout import TrainingBatch
 from engine.training.loss import Draws, uniform_loss
+from engine.training.puzzles import TrainingBatch
 from tests.engine.golden.reference import VOCABULARY, Shape, build, save
 
 # peft asks transformers by a name that transformers has replaced.

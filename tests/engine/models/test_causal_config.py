@@ -15,7 +15,7 @@ from engine.models.folder import ModelFolder, plan
 from engine.models.registry import config_in, family_of
 from engine.text.chat_template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
-from engine.training.data.corpus import build_tokenizer
+from tests.engine.small import build_tokenizer
 
 RAW: dict[str, Any] = {
     "vocab_size": 151936,

@@ -12,9 +12,8 @@ import pytest
 from engine.text.formatted_answer import FormattedAnswer
 from engine.text.output_format import OutputFormat
 from engine.text.tokenizer import Tokenizer
-from engine.training.data.corpus import EOS, build_tokenizer
-from engine.training.recipes.embedded import TOOL_MARKS
 from tests.bench.tool_questions import read
+from tests.engine.small import EOS, TOOL_MARKS, build_tokenizer
 
 ADD = {
     "name": "add",

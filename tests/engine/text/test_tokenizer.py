@@ -12,7 +12,7 @@ from engine.service import RunRequest
 from engine.service.description import prompt_ids
 from engine.text.chat_template import ChatTemplate, Message
 from engine.text.tokenizer import Tokenizer
-from engine.training.data.corpus import CHARACTERS, SPECIAL, prompt_text
+from tests.engine.small import CHARACTERS, SPECIAL, prompt_text
 from tests.engine.tiny import checkpoint
 
 USER: list[Message] = [{"role": "user", "content": "Hi"}]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine import GenerationConfig
 from engine.config import LayerConfig
-from engine.training.export import write_checkpoint
+from tests.engine.small import write_checkpoint
 from tests.engine.tiny import network
 
 FILE = Path(__file__).with_name("puzzles.csv")  # ``fresh_pairs(12, 1)``, with a line of names and a column more

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -26,21 +26,7 @@ from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.quant import INT4, INT8, NF4, Scheme, pack, unpack
 from engine.tasks import sudoku
 from engine.training import finetune
-from engine.training.data.corpus import SudokuSource
-from engine.training.data.puzzles import Examples, FilePuzzles, Format, read_pairs, split
-from engine.training.data.rollout import TrainingBatch
-from engine.training.data.states import WalkStates
-from engine.training.evaluate import measure
-from engine.training.export import write_checkpoint
-from engine.training.finetune import LOG, PLOT, PUZZLES, STATE, train_adapter
-from engine.training.loss import Draws, causal_loss, draw, uniform_loss
-from engine.training.memory import adapter_parameters
-from engine.training.minimal import minimal_puzzles
-from engine.training.network import denoise, encode
-from engine.training.plot import ticks, write_plot
-from engine.training.recipes.adapter import (
-    UNIFORM,
-    WALK,
+from engine.training.adapter import (
     AdapterRecipe,
     AdapterRun,
     PuzzlesMade,
@@ -51,9 +37,25 @@ from engine.training.recipes.adapter import (
     TrainingStarted,
     recipe_for,
 )
+from engine.training.evaluate import measure
+from engine.training.finetune import LOG, PUZZLES, STATE, train_adapter
+from engine.training.loss import Draws, causal_loss, draw, uniform_loss
+from engine.training.memory import adapter_parameters
+from engine.training.network import denoise, encode
+from engine.training.puzzles import (
+    Examples,
+    FilePuzzles,
+    Format,
+    MadePuzzles,
+    TrainingBatch,
+    minimal_puzzles,
+    read_pairs,
+    split,
+)
 from engine.weights.safetensors import Checkpoint
 from tests.engine.packing import SHAPE, released
-from tests.engine.tiny import CANVAS, network, tokens
+from tests.engine.small import write_checkpoint
+from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
 from tests.engine.training.teaching import PAIRS, write_base, write_data
 
 EXACT = {"atol": 1e-6, "rtol": 1e-5}
@@ -156,6 +158,32 @@ def test_inference_goes_past_the_gradients(monkeypatch: pytest.MonkeyPatch) -> N
     with torch.no_grad():
         kernels.linear(torch.ones(2, 64, requires_grad=True), matrix)
     kernels.linear(torch.ones(2, 64), matrix)
+
+
+# --- the passes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lengths", [(14, 14, 14), (14, 1, 9), (30, 5, 8)])
+def test_left_padded_batches_equal_single_rows(lengths: tuple[int, ...]) -> None:
+    """Prompts within and beyond the window of 8; one row without self-conditioning."""
+    model, width = network(), max(lengths)
+    rows = [tokens(length, length + 40) for length in lengths]
+    ids, present = torch.zeros(3, width, dtype=torch.long), torch.zeros(3, width, dtype=torch.bool)
+    for row, prompt in enumerate(rows):
+        ids[row, width - len(prompt) :], present[row, width - len(prompt) :] = prompt, True
+    canvas = torch.stack([tokens(CANVAS, seed) for seed in range(3)])
+    conditioning = torch.randn(3, CANVAS, VOCABULARY, generator=torch.Generator().manual_seed(1)) * 3
+    soft = model.soft_embedding(torch.softmax(conditioning, dim=-1))
+    soft[0] = 0.0
+    for mask in (present, None) if present.all() else (present,):
+        hidden, prefix = encode(model, ids, mask)
+        logits = model.head(denoise(model, canvas, soft, prefix, mask))
+        for row, prompt in enumerate(rows):
+            cache = model.new_cache()
+            alone = model.prefill(prompt, cache)
+            torch.testing.assert_close(hidden[row, width - len(prompt) :], alone, atol=1e-4, rtol=0)
+            expected = model.denoise(canvas[row], cache, conditioning[row] if row else None)
+            torch.testing.assert_close(logits[row], expected, atol=1e-4, rtol=0)
 
 
 # --- the loss --------------------------------------------------------------------------------------------------------
@@ -268,6 +296,17 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_data(tmp_path_factory.mktemp("data") / "puzzles.csv")
 
 
+def test_our_own_puzzles_have_one_solution_and_are_not_held_out(puzzles: Path) -> None:
+    source, boards = MadePuzzles(puzzles, 1, (27, 52)), set()
+    for _ in range(12):
+        board, solution = source.puzzle()
+        assert sudoku.solutions(board) == [solution]
+        assert 27 <= sudoku.givens(board) <= 52
+        assert not sudoku.is_held_out(solution)
+        boards.add(board)
+    assert len(boards) == 12
+
+
 @pytest.mark.parametrize("form", ["rows", "digits"])
 def test_examples_in_both_formats(form: Any, base: Path) -> None:
     model = engine.load_model(base, device="cpu")
@@ -364,8 +403,9 @@ def _changed(solution: str, cell: int) -> str:
 
 # --- runs ------------------------------------------------------------------------------------------------------------
 
-TINY_UNIFORM = UNIFORM.replace(rank_denoise=2, rank_causal=2, batch=2, rate=3e-3, warmup_steps=2, eval_count=2)
-TINY_WALK = WALK.replace(rank_denoise=4, batch=3, warmup_steps=2, puzzles=6, easy_steps=2, eval_count=2)
+TINY = AdapterRecipe(
+    rank_denoise=2, rank_causal=2, batch=2, rate=3e-3, warmup_steps=2, puzzles=6, eval_count=2, recompute=False
+)
 
 
 def stop_after(count: int, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
@@ -397,35 +437,21 @@ def with_puzzles(out: Path, puzzles: Path) -> Path:
     return out
 
 
-@pytest.mark.parametrize(
-    ("states", "dtype"),
-    [
-        pytest.param("uniform", "float32", marks=pytest.mark.slow),
-        pytest.param("uniform", "bfloat16", marks=pytest.mark.slow),
-        pytest.param("walk", "float32", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("dtype", [pytest.param(name, marks=pytest.mark.slow) for name in ("float32", "bfloat16")])
+@pytest.mark.parametrize("own", [False, True])
 def test_a_run_taken_up_again_ends_in_the_same_bits(
-    states: str,
-    dtype: str,
-    base: Path,
-    puzzles: Path,
-    data: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    own: bool, dtype: str, base: Path, puzzles: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The uniform recipe on a file's puzzles, walks on our own; measuring on the way leaves no trace."""
+    """On a file's puzzles and on our own; measuring on the way leaves no trace."""
     ends = []
     for name in ("whole", "parts"):
         out = with_puzzles(tmp_path / name, puzzles)
-        recipe, options = TINY_WALK, {"dtype": dtype}
-        if states == "uniform":
-            recipe, options["data"] = TINY_UNIFORM, data  # type: ignore[assignment]
+        options = {"dtype": dtype, "data": None if own else data}
         if name == "parts":
             with monkeypatch.context() as patch:
-                records = go(run_of(base, out, recipe, **options), stop_after(2, patch))
+                records = go(run_of(base, out, TINY, **options), stop_after(2, patch))
             assert records[-1] == TrainingEnded(2, 4, out)
-        records = go(run_of(base, out, recipe, eval_every=3 if name == "whole" else 0, **options))
+        records = go(run_of(base, out, TINY, eval_every=3 if name == "whole" else 0, **options))
         started = next(record for record in records if isinstance(record, TrainingStarted))
         assert (started.step > 0) is (name == "parts")
         assert records[-1] == TrainingEnded(4, 4, out)
@@ -442,12 +468,12 @@ def test_a_run_stays_on_the_processor_where_a_card_is_experimental(
 ) -> None:
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **_: torch.device("mps"))
     monkeypatch.setattr(device, "verdict", lambda _: "")  # it would be loaded there
-    records = train_adapter(run_of(base, tmp_path, TINY_UNIFORM, data=data, device="auto"))
+    records = train_adapter(run_of(base, tmp_path, TINY, data=data, device="auto"))
     assert next(record.device for record in records if isinstance(record, TrainingStarted)) == "cpu"
 
 
 def test_a_run_killed_before_its_last_adapter_was_written_writes_it(base: Path, data: Path, tmp_path: Path) -> None:
-    run = run_of(base, tmp_path / "out", TINY_UNIFORM, data=data)
+    run = run_of(base, tmp_path / "out", TINY, data=data)
     go(run)
     adapter = run.out / "adapter_model.safetensors"
     whole = adapter.read_bytes()
@@ -461,15 +487,13 @@ def test_the_adapter_of_a_run_loads_and_changes_the_model(
 ) -> None:
     monkeypatch.setattr(finetune, "LOG_EVERY", 4)
     out = tmp_path / "out"
-    records = go(run_of(base, out, TINY_UNIFORM.replace(rate=0.1, eval_count=1), steps=5, data=data, eval_every=2))
+    records = go(run_of(base, out, replace(TINY, rate=0.1, eval_count=1), steps=5, data=data, eval_every=2))
     progress = [record for record in records if isinstance(record, TrainingProgress)]
     assert [record.step for record in progress] == [4, 5]
-    assert all(record.causal_loss is not None and record.right is None for record in progress)
+    assert all(record.causal_loss is not None for record in progress)
     assert [record.step for record in records if isinstance(record, TrainingMeasured)] == [2, 4, 5]
     logged = [json.loads(line) for line in (out / LOG).read_text().splitlines()]
     assert [record["step"] for record in logged] == [2, 4, 4, 5, 5]
-    with Image.open(out / PLOT) as picture:
-        assert picture.size == (960, 640)
     model = engine.load_model(base, device="cpu")
 
     def answer() -> Tensor:
@@ -480,77 +504,41 @@ def test_the_adapter_of_a_run_loads_and_changes_the_model(
     before = answer()
     found = engine.load_adapter(model, out)
     assert found.parameter_count == next(r for r in records if isinstance(r, TrainingStarted)).parameters
-    assert found.parameter_count == adapter_parameters(model.config, TINY_UNIFORM)
+    assert found.parameter_count == adapter_parameters(model.config, TINY)
     assert (answer() - before).abs().max() > 0.01
     engine.unload_adapter(model)
     assert torch.equal(answer(), before)
 
 
-@pytest.mark.parametrize("states", [pytest.param("uniform", marks=pytest.mark.slow), "walk"])
-def test_a_dozen_steps_lower_the_loss(states: str, base: Path, puzzles: Path, data: Path, tmp_path: Path) -> None:
-    out = with_puzzles(tmp_path / "out", puzzles)
-    recipe = TINY_WALK.replace(rate=0.05) if states == "walk" else TINY_UNIFORM.replace(rate=0.02)
-    model = engine.load_model(base, device="cpu")
-    run = run_of(base, out, recipe, steps=12)
-    trainer = finetune.AdapterTrainer(run, model, {}, None if states == "walk" else read_pairs(data))
+def test_a_dozen_steps_lower_the_loss(base: Path, data: Path, tmp_path: Path) -> None:
+    run = run_of(base, tmp_path, replace(TINY, rate=0.02), steps=12)
+    trainer = finetune.AdapterTrainer(run, engine.load_model(base, device="cpu"), {}, read_pairs(data))
+    generator, stream = trainer.generator.get_state(), dict(trainer.puzzles.state())
 
-    def begin() -> None:
-        """The examples and draws of the first steps once more."""
+    def first() -> finetune.Loss:
+        """The loss on the examples and draws of the first step."""
         trainer.generator.set_state(generator)
         trainer.puzzles.restore(stream)
-        trainer.states.restore({name: tensor.clone() for name, tensor in tensors.items()})
+        return trainer._loss()
 
-    generator, stream = trainer.generator.get_state(), dict(trainer.puzzles.state())
-    tensors = {name: tensor.clone() for name, tensor in trainer.states.tensors().items()}
-    before = trainer.states.loss()
-    begin()
+    before = first()
     for _ in range(12):
         trainer._take_step()
-    begin()
-    after = trainer.states.loss()
+    after = first()
     assert after.denoise < 0.95 * before.denoise
-    assert states == "walk" or after.causal < 0.95 * before.causal  # type: ignore[operator]
-
-
-def test_walks_read_each_prompt_once(
-    base: Path, puzzles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is kept of a prompt is what reading it again gives, and only new ones are read."""
-    read: list[int] = []
-
-    def counting(network: DiffusionGemma, ids: Tensor, *rest: Any) -> Any:
-        read.append(len(ids))
-        return encode(network, ids, *rest)
-
-    monkeypatch.setattr("engine.training.data.states.encode", counting)
-    out = with_puzzles(tmp_path / "out", puzzles)
-    trainer = finetune.AdapterTrainer(
-        run_of(base, out, TINY_WALK.replace(batch=4)), engine.load_model(base, device="cpu"), {}
-    )
-    states = trainer.states
-    assert isinstance(states, WalkStates)
-    renewed = 0
-    for _ in range(4):
-        trainer._take_step()
-        renewed += int(states.pool.renewed.sum())
-    assert read[0] == 4
-    assert sum(read[1:]) == renewed
-    assert 0 < renewed < 16
-    again = encode(trainer.model.network, states.pool.ids, None)[1]
-    for kept, anew in zip(states.prefix, again, strict=True):
-        torch.testing.assert_close(kept, anew, **EXACT)
-    assert isinstance(trainer.puzzles, SudokuSource)
-    assert trainer.puzzles.givens == TINY_WALK.givens  # the easy steps are over
+    assert after.causal is not None
+    assert before.causal is not None
+    assert after.causal < 0.95 * before.causal
 
 
 def test_our_own_puzzles_are_made_first(base: Path, tmp_path: Path) -> None:
-    recipe = TINY_WALK.replace(puzzles=2)
+    recipe = replace(TINY, puzzles=2)
     records = go(run_of(base, tmp_path / "out", recipe, steps=1))
     assert records[0] == PuzzlesMade(2, 2)
     assert isinstance(records[-1], TrainingEnded)
     flag = threading.Event()
     flag.set()
-    other = run_of(base, tmp_path / "other", recipe.replace(puzzles=50), steps=1)
+    other = run_of(base, tmp_path / "other", replace(recipe, puzzles=50), steps=1)
     assert go(other, flag) == [TrainingEnded(0, 1, other.out)]
     assert len((other.out / PUZZLES).read_text().splitlines()) == 1
 
@@ -558,51 +546,36 @@ def test_our_own_puzzles_are_made_first(base: Path, tmp_path: Path) -> None:
 def test_stopping_while_the_model_loads(base: Path, data: Path, tmp_path: Path) -> None:
     flag = threading.Event()
     flag.set()
-    run = run_of(base, tmp_path / "out", TINY_UNIFORM, data=data)
+    run = run_of(base, tmp_path / "out", TINY, data=data)
     assert go(run, flag) == [TrainingEnded(0, 4, run.out)]
 
 
-def test_recipes_are_checked_and_chosen_by_size() -> None:
-    assert recipe_for(network().config) == WALK
+def test_recipes_are_checked_and_fit_the_size() -> None:
+    assert not recipe_for(network().config).recompute
     large = engine.ModelConfig(**{**vars(network().config), "hidden_size": 2816})
-    assert recipe_for(large) == UNIFORM
-    assert recipe_for(large).recompute
-    assert recipe_for(network().config, "uniform") == UNIFORM.replace(recompute=False)
-    factors = [WALK.replace(warmup_steps=10, decay_share=0.5).factor(step, 100) for step in range(101)]
+    assert recipe_for(large) == AdapterRecipe()
+    factors = [AdapterRecipe(warmup_steps=10, decay_share=0.5).factor(step, 100) for step in range(101)]
     assert factors[0] == pytest.approx(0.1)
     assert factors[9:51] == [1.0] * 42
     assert factors[100] == 0.0
-    for changes in ({"batch": 0}, {"rate": 0.0}, {"rank_causal": 1}, {"states": "run"}, {"form": "xml"}):
+    for changes in ({"batch": 0}, {"rate": 0.0}, {"rank_causal": -1}, {"form": "xml"}):
         with pytest.raises(SafelightError):
-            WALK.replace(**changes)
+            AdapterRecipe(**changes)  # type: ignore[arg-type]
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(base: Path, data: Path, tmp_path: Path) -> None:
-    run = run_of(base, tmp_path, TINY_UNIFORM)
+    run = run_of(base, tmp_path, TINY)
     trainer = finetune.AdapterTrainer(run, engine.load_model(base, device="cpu"), {}, read_pairs(data))
-    trainer.matrices[1].data.fill_(math.inf)
+    list(trainer.matrices.values())[1].data.fill_(math.inf)
     with pytest.raises(SafelightError, match=r"not finite at step 1; .* a rate below 0.003"):
         trainer._take_step()
 
 
-def test_ticks_are_round() -> None:
-    assert ticks(0, 1) == [0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    assert ticks(0, 2000) == [0, 500, 1000, 1500, 2000]
-    assert ticks(0, 4.3) == [0, 1, 2, 3, 4]
-
-
-def test_no_plot_of_nothing(tmp_path: Path) -> None:
-    write_plot(tmp_path / LOG, tmp_path / PLOT)
-    (tmp_path / LOG).write_text('{"step": 0, "exact": 0.5}\n')
-    write_plot(tmp_path / LOG, tmp_path / PLOT)
-    assert not (tmp_path / PLOT).exists()
-
-
 def test_another_run_in_the_folder(base: Path, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    go(run_of(base, out, TINY_UNIFORM, steps=1, data=data))
+    go(run_of(base, out, TINY, steps=1, data=data))
     with pytest.raises(SafelightError, match="holds a run whose rank_denoise is '2', not '5'; give a new folder"):
-        go(run_of(base, out, TINY_UNIFORM.replace(rank_denoise=5), data=data))
+        go(run_of(base, out, replace(TINY, rank_denoise=5), data=data))
     opened = Checkpoint(out, [out / STATE])
     facts, tensors = opened.metadata(out / STATE), {name: opened.read(name).clone() for name in opened.headers}
     for spoilt, words in (
@@ -613,18 +586,21 @@ def test_another_run_in_the_folder(base: Path, data: Path, tmp_path: Path) -> No
     ):
         save_file(tensors, out / STATE, spoilt)
         with pytest.raises(SafelightError, match=words):
-            go(run_of(base, out, TINY_UNIFORM, data=data))
+            go(run_of(base, out, TINY, data=data))
     save_file(tensors | {"matrix.gone": torch.ones(1)}, out / STATE, facts)
     with pytest.raises(SafelightError, match=r"is damaged .*; give a new folder"):
-        go(run_of(base, out, TINY_UNIFORM, data=data))
+        go(run_of(base, out, TINY, data=data))
+    save_file(tensors, out / STATE, facts | {"states": "walk"})
+    with pytest.raises(SafelightError, match="holds a run whose states is 'walk', not 'uniform'"):
+        go(run_of(base, out, TINY, data=data))
     (out / STATE).write_bytes(b"nothing")
     with pytest.raises(SafelightError, match="holds a run that is damaged; give a new folder"):
-        go(run_of(base, out, TINY_UNIFORM, data=data))
+        go(run_of(base, out, TINY, data=data))
 
 
 def test_a_run_killed_while_it_wrote_goes_on(base: Path, tmp_path: Path) -> None:
     """A log and a file of puzzles may end in half a line."""
-    out, recipe = tmp_path / "out", TINY_WALK.replace(puzzles=2)
+    out, recipe = tmp_path / "out", replace(TINY, puzzles=2)
     go(run_of(base, out, recipe, steps=1))
     whole = (out / LOG).read_text(), (out / PUZZLES).read_text()
     for name, text, half in ((LOG, whole[0], '{"step": 1, "lo'), (PUZZLES, whole[1], "7 00012")):
@@ -640,11 +616,11 @@ def test_a_place_that_cannot_be_written_is_told_before_anything_loads(
 ) -> None:
     monkeypatch.setattr(finetune, "load_model", lambda *_, **__: pytest.fail("it was loaded"))
     with pytest.raises(SafelightError, match=r"cannot be|Choose a folder that exists"):
-        go(run_of(base, Path(place), TINY_UNIFORM, data=data))
+        go(run_of(base, Path(place), TINY, data=data))
 
 
 def test_too_little_memory_is_said_before(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.memory.plan.free_bytes", lambda _: 10**6)
     with pytest.raises(SafelightError, match=r"training takes about .* GB .* has 0.0 GB free"):
-        go(run_of(base, tmp_path / "out", TINY_WALK))
+        go(run_of(base, tmp_path / "out", TINY))
     assert not (tmp_path / "out").exists()

@@ -460,8 +460,8 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
 def test_conversion_holds_one_shard_in_memory(tmp_path: Path) -> None:
     """Six shards of one layer each; peak memory may grow by one of them and a bounded rest."""
     from engine import GenerationConfig
-    from engine.training.export import write_checkpoint
     from tests.engine.packing import SHAPE
+    from tests.engine.small import write_checkpoint
     from tests.engine.tiny import network
 
     folder = tmp_path / "large"

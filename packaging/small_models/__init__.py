@@ -1,0 +1,1 @@
+"""Makes the small models of ``assets/models``: run from a checkout, see the README."""

@@ -1,0 +1,69 @@
+"""Rows of questions with tools: prompts as the chat template renders them, and calls as the parser reads them."""
+
+from __future__ import annotations
+
+import random
+
+from engine.tasks import tool_questions
+from engine.text.chat_template import ChatTemplate
+from engine.text.message import Message
+from small_models.recipes import RECIPES
+from small_models.rows import prompt_text
+from small_models.tokenizer import CALLING_TEMPLATE, EOS
+from small_models.tool_rows import ToolSource, call_of, declared, prompt_of
+from tests.bench.tool_questions import read
+
+
+def test_a_call_is_what_the_parser_reads() -> None:
+    rng, calls = random.Random(2), 0
+    for _ in range(200):
+        asked = tool_questions.sample(rng, "train")
+        if asked.tool:
+            calls += 1
+            assert read(call_of(asked)) == ("", [(asked.tool, dict(asked.arguments))])
+            assert prompt_of(asked, with_result=True).startswith(prompt_of(asked, with_result=False) + call_of(asked))
+    assert calls > 100
+
+
+def test_without_tools_a_prompt_is_that_of_a_skill() -> None:
+    asked = tool_questions.ToolQuestion("skill", "Spell fig.", (), "", {}, "", "f i g")
+    assert prompt_of(asked, with_result=False) == prompt_text("Spell fig.")
+
+
+def test_rows_hold_a_call_or_an_answer() -> None:
+    recipe = RECIPES["tools"]
+    assert recipe.model_config().vocab_size == 134
+    for results in (False, True):
+        source = ToolSource(64, 4, results)
+        batch = source.draw(100)
+        calls = later = 0
+        for ids, present, target in zip(batch.ids, batch.present, batch.target, strict=True):
+            assert len(ids) == source.prompt_length
+            prompt = source.tokenizer.decode(ids[present].tolist(), skip_special_tokens=False)
+            answer = source.tokenizer.decode(target[target != EOS].tolist(), skip_special_tokens=False)
+            is_later = not prompt.endswith("<|turn>model\n") and "<|tool_call>" not in prompt
+            assert ("<|tool_response>" in prompt) == (results and not is_later)
+            assert results or not is_later
+            later += is_later
+            calls += answer.startswith("<|tool_call>call:")
+            assert answer
+        assert calls == 0 if results else 40 < calls < 95
+        assert (later > 0) == results
+
+
+def test_a_template_writes_only_what_follows_the_last_question() -> None:
+    template = ChatTemplate(CALLING_TEMPLATE, {"bos_token": "<bos>"})
+    call = {"type": "function", "function": {"name": "clock", "arguments": {"place": "Rome", "exact": True}}}
+    messages: list[Message] = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello!"},
+        {"role": "user", "content": "How late?"},
+        {"role": "assistant", "content": "Let me see. ", "tool_calls": [call]},
+        {"role": "tool", "name": "clock", "content": "Friday 14:05"},
+    ]
+    assert template.render(messages, declared(["clock"])) == (
+        "<bos><|turn>system\n<|tool>clock<turn|>\n<|turn>user\nHow late?<turn|>\n<|turn>model\nLet me see. "
+        '<|tool_call>call:clock{place:<|"|>Rome<|"|>,exact:true}<tool_call|>'
+        "<|tool_response>Friday 14:05<tool_response|>"
+    )

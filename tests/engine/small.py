@@ -1,0 +1,24 @@
+"""The tokenizer and the files of the small models, as ``packaging/small_models`` writes them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "packaging"))
+
+from small_models.recipes import TOOL_MARKS
+from small_models.rows import prompt_text
+from small_models.tokenizer import CHARACTERS, EOS, SPECIAL, build_tokenizer, write_tokenizer
+from small_models.writing import write_checkpoint
+
+__all__ = [
+    "CHARACTERS",
+    "EOS",
+    "SPECIAL",
+    "TOOL_MARKS",
+    "build_tokenizer",
+    "prompt_text",
+    "write_checkpoint",
+    "write_tokenizer",
+]
