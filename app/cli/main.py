@@ -30,7 +30,6 @@ from app.cli import (
     quantize,
     race,
     serve,
-    skills,
     sudoku,
     terminal,
     train,
@@ -47,7 +46,6 @@ COMMANDS = (
     infill,
     decide,
     sudoku,
-    skills,
     race,
     tune,
     serve,
@@ -73,7 +71,6 @@ examples:
   safelight sudoku --make 5 --givens 40-50 > puzzles.txt   fresh puzzles
   safelight sudoku --file puzzles.txt --json            solve them, one JSON object a line
   safelight sudoku --eval --bin easy --count 200        how often the answers are exactly right
-  safelight skills --count 20                           how often answers to small text tasks are right
   safelight race "Reverse the word robot." --model safelight-masked    the same prompt by several decoders
   safelight tune --skills                               the fewest steps without losing right answers
   safelight serve                                       an OpenAI-compatible server on this machine

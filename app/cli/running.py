@@ -44,7 +44,6 @@ class Outcome:
     blocks: int = 0  # number of committed blocks
     steps: int = 0
     rounds: int = 0  # how often a prefix was pinned, if the answer had a format
-    canvas_steps: list[int] = field(default_factory=list)  # steps of each committed canvas
     prefill_seconds: float = 0.0
     seconds: float = 0.0  # without prefill
     stopped: bool = False  # by Ctrl+C; ``text`` then ends with the unfinished canvas's draft
@@ -124,7 +123,6 @@ def follow(events: Iterable[Event], config: GenerationConfig, observe: Observer 
                     outcome.rounds += 1
                 case CanvasCommitted():
                     outcome.blocks += 1
-                    outcome.canvas_steps.append(event.steps)
                 case GenerationFinished():
                     outcome.reason, outcome.why, outcome.seconds = event.reason, event.why, event.seconds
             if observe is not None:

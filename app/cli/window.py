@@ -24,7 +24,7 @@ from engine.service import is_remote
 
 CONNECT_SECONDS = 2.0  # seconds to wait for a display on another machine
 LOADER_SECONDS = 20.0  # seconds for the system's loader to name missing libraries
-INSTEAD = "In a terminal, use safelight generate, safelight sudoku, safelight skills or safelight bench"
+INSTEAD = "In a terminal, use safelight generate, safelight sudoku or safelight bench"
 PACKAGES = (
     "libegl1 libgl1 libglib2.0-0 libxkbcommon0 libdbus-1-3 libfontconfig1 libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 "
     "libxcb-shape0 libxkbcommon-x11-0 libxcb-randr0 libxcb-image0 libxcb-render-util0"

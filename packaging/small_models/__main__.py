@@ -10,17 +10,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from engine.errors import SafelightError
-from small_models import export, train
+from small_models import export, score, train
 
-COMMANDS = {"train": train, "export": export}
+COMMANDS = {"train": train, "export": export, "score": score}
+
+
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(prog="small_models", description=__doc__, allow_abbrev=False)
+    commands = root.add_subparsers(dest="command", required=True)
+    for name, module in COMMANDS.items():
+        module.add(commands.add_parser(name, help=module.__doc__, allow_abbrev=False))
+    return root
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="small_models", description=__doc__, allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name, module in COMMANDS.items():
-        module.add(commands.add_parser(name, help=module.__doc__, allow_abbrev=False))
-    args = parser.parse_args()
+    args = parser().parse_args()
     try:
         COMMANDS[args.command].run(args)
     except SafelightError as error:

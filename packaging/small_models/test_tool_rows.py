@@ -10,8 +10,7 @@ from engine.text.message import Message
 from small_models.recipes import RECIPES
 from small_models.rows import prompt_text
 from small_models.tokenizer import CALLING_TEMPLATE, EOS
-from small_models.tool_rows import ToolSource, call_of, declared, prompt_of
-from tests.bench.tool_questions import read
+from small_models.tool_rows import ToolSource, call_of, declared, prompt_of, read_output
 
 
 def test_a_call_is_what_the_parser_reads() -> None:
@@ -20,7 +19,7 @@ def test_a_call_is_what_the_parser_reads() -> None:
         asked = tool_questions.sample(rng, "train")
         if asked.tool:
             calls += 1
-            assert read(call_of(asked)) == ("", [(asked.tool, dict(asked.arguments))])
+            assert read_output(call_of(asked)) == ("", [(asked.tool, dict(asked.arguments))])
             assert prompt_of(asked, with_result=True).startswith(prompt_of(asked, with_result=False) + call_of(asked))
     assert calls > 100
 

@@ -15,6 +15,7 @@ from engine.decoding import sampling
 from engine.tasks import skills
 from engine.tasks.decisions import examples, rules
 from engine.training.puzzles import TrainingBatch, minimal_puzzles
+from small_models.__main__ import parser
 from small_models.decision_rows import TURN_END, DecisionSource, Reads, evidence, evidence_places, question_ends
 from small_models.losses import evidence_loss, lookup_loss, slot_loss, weights
 from small_models.muon import orthogonalise
@@ -347,3 +348,15 @@ def test_an_adapter_leaves_its_base_alone(puzzles: Path, tmp_path: Path) -> None
     assert {name for name in before if not torch.equal(before[name], after[name])} == {
         name for name in before if name.endswith((".up", ".down"))
     }
+
+
+def test_the_commands_of_the_cards_are_ones() -> None:
+    shown = [
+        line.split(maxsplit=4)[4].split()
+        for page in (Path(__file__).with_name("README.md"), *Path("assets").glob("*/*/README.md"))
+        for line in page.read_text().replace("`", "\n").splitlines()
+        if line.startswith("uv run python packaging/small_models ")
+    ]
+    assert {arguments[0] for arguments in shown} == {"train", "export", "score"}
+    for arguments in shown:
+        parser().parse_args(arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,8 @@ from engine.tasks import tool_questions
 from engine.tasks.tool_questions import ToolQuestion
 from engine.text.chat_template import ChatTemplate
 from engine.text.message import Message
+from engine.text.output import OutputParser
+from engine.text.output_parts import ContentPart, ToolCallArguments, ToolCallStarted, joined_text
 from engine.text.tags import CALL, CALL_END, MARK
 from engine.tools.example_tools import TOOLS
 from engine.training.puzzles import TrainingBatch, left_padded
@@ -87,3 +90,20 @@ def declared(names: Sequence[str]) -> list[dict[str, Any]]:
         else {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
         for name in names
     ]
+
+
+def read_output(text: str) -> tuple[str, list[tuple[str, Any]]]:
+    """Returns the text and the calls of an output; arguments that are no JSON are None."""
+    parser = OutputParser()
+    parts = [*parser.feed(text), *parser.finish()]
+    names = [part.name for part in parts if isinstance(part, ToolCallStarted)]
+    calls = list[tuple[str, Any]]()
+    for place, name in enumerate(names):
+        raw = "".join(
+            part.json_fragment for part in parts if isinstance(part, ToolCallArguments) and part.index == place
+        )
+        try:
+            calls.append((name, json.loads(raw or "{}")))
+        except ValueError:
+            calls.append((name, None))
+    return joined_text(parts, ContentPart).strip(), calls

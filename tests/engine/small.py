@@ -10,6 +10,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "packaging"))
 from small_models.recipes import TOOL_MARKS
 from small_models.rows import prompt_text
 from small_models.tokenizer import CHARACTERS, EOS, SPECIAL, build_tokenizer, write_tokenizer
+from small_models.tool_rows import read_output
 from small_models.writing import write_checkpoint
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "TOOL_MARKS",
     "build_tokenizer",
     "prompt_text",
+    "read_output",
     "write_checkpoint",
     "write_tokenizer",
 ]

@@ -45,10 +45,8 @@ def test_generate_with_and_without(places: tuple[Path, Path], capsys: Capture) -
     assert tuned["text"] != plain["text"]
 
 
-def test_skills_and_bench_tell_it(places: tuple[Path, Path], capsys: Capture) -> None:
+def test_bench_tells_it(places: tuple[Path, Path], capsys: Capture) -> None:
     options = ("--model", places[0], "--adapter", places[1], "--device", "cpu", "--max-new-tokens", "1")
-    _, out, _ = run(capsys, "skills", "--count", "1", "--only", "add", *options)
-    assert "tiny + tuned" in out
     _, out, _ = run(capsys, "bench", "--runs", "1", "--json", *options)
     assert json.loads(out)["adapter"] == "tuned"
 
@@ -72,7 +70,7 @@ def test_a_mistyped_adapter_is_told_before_a_model_is_loaded(capsys: Capture, mo
         raise AssertionError("a model was loaded")
 
     monkeypatch.setattr(engine, "load_model", never)
-    for command in (("generate", "Hi."), ("skills",), ("bench",), ("sudoku", "." * 81)):
+    for command in (("generate", "Hi."), ("bench",), ("sudoku", "." * 81)):
         code, out, err = run(capsys, *command, "--adapter", "sudoku-lara")
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert "there is no adapter at sudoku-lara; give an adapter's folder or one of: sudoku-lora" in err

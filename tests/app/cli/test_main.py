@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import random
 import re
 import shutil
 import socket
@@ -20,7 +19,7 @@ import engine
 from app.cli import window
 from app.cli.main import main
 from engine.service import LocalBackend, RunRequest, RunSteps
-from engine.tasks import drawings, skills, sudoku
+from engine.tasks import sudoku
 from engine.text.matching import Matcher, MatchingEndedError
 from tests.engine.server.served import KEY, serving
 
@@ -382,113 +381,6 @@ def test_made_puzzles_are_unique_held_out_and_in_range(capsys: Capture) -> None:
     assert run(capsys, "sudoku", "--make", "1", "--givens", "40", "--seed", "5")[1].count("0") == 41
 
 
-# --- skills -------------------------------------------------------------------------------------------------------
-
-
-def test_skills_json(capsys: Capture) -> None:
-    chosen = ["--only", "add", "--only", "spell"]
-    code, out, err = run(capsys, "skills", "--count", "2", *chosen, "--json", *FAST)
-    record = json.loads(out)
-    assert (code, err.splitlines()) == (
-        0,
-        ["safelight: Add two numbers (1 of 2) …", "safelight: Spell a word (2 of 2) …"],
-    )
-    assert list(record["skills"]) == ["add", "spell"]
-    for score in record["skills"].values():
-        assert set(score) == {"count", "exact", "steps_per_canvas"}
-        assert score["count"] == 2
-        assert 0 <= score["exact"] <= 1
-        assert 1 <= score["steps_per_canvas"] <= 2
-    assert record["count"] == 4
-    assert record["exact"] == pytest.approx(sum(2 * score["exact"] for score in record["skills"].values()) / 4)
-    assert run(capsys, "skills", "--count", "2", *chosen, "--json", *FAST)[1] == out
-
-
-def test_skills_count_exact_answers(capsys: Capture, monkeypatch: Patch) -> None:
-    from app.cli import running
-
-    asked: list[str] = []
-    real = skills.sample
-
-    def sample(rng: random.Random, split: skills.Split, skill: str | None = None) -> skills.Example:
-        assert split == "test"
-        asked.append(real(rng, split, skill).prompt)
-        return skills.Example(skill or "", asked[-1], "")
-
-    def answer(*_: object) -> running.Outcome:
-        right = skills.solve(asked[-1])
-        assert right is not None
-        return running.Outcome(text=right if len(asked) % 2 else "wrong", reason="eos", canvas_steps=[len(asked)])
-
-    monkeypatch.setattr(skills, "sample", sample)
-    monkeypatch.setattr(running, "run", answer)
-    _, out, _ = run(capsys, "skills", "--count", "4", "--only", "add", "--json")
-    assert json.loads(out)["skills"]["add"] == {"count": 4, "exact": 0.5, "steps_per_canvas": 2.5}
-
-
-def test_skills_table(capsys: Capture) -> None:
-    code, out, _ = run(capsys, "skills", "--count", "1", "--only", "add", *FAST)
-    assert code == 0
-    assert "Add two numbers" in out
-    assert "All skills" in out
-    assert "%" in out
-    assert "\x1b" not in out
-
-
-@pytest.mark.slow
-def test_held_out_decisions_are_scored_by_what_they_are_about_and_by_how_they_are_asked(capsys: Capture) -> None:
-    code, out, err = run(capsys, "skills", "--decisions", "--count", "10", "--seed", "1", "--json")
-    record = json.loads(out)
-    stages = ["Deciding, single", "Deciding, joint"]
-    assert (code, err.splitlines()) == (0, [f"safelight: {stage} …" for stage in stages])
-    for way in ("single", "joint"):
-        scored = record[way]
-        assert 10 <= scored["count"] <= 13  # a joint one may have several that are held out
-        for names in ({"yes or no", "choice", "score"}, {"comparison", "parity", "size", "weekday", "membership"}):
-            counts = [group["count"] for name, group in scored["groups"].items() if name in names]
-            assert sum(counts) == scored["count"]
-        assert 0 <= scored["accuracy"] <= 1
-        assert 0 < scored["label_mass"] <= 1
-        assert scored["ece"] <= 1
-    table = run(capsys, "skills", "--decisions", "--count", "10", "--seed", "1")[1]
-    assert f"{100 * record['joint']['accuracy']:.1f} %" in table
-    assert "Yes or no" in table
-    for refused in (["--only", "add"], ["--steps", "3"]):
-        code, out, err = run(capsys, "skills", "--decisions", *refused)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-
-
-@pytest.mark.slow
-def test_held_out_decisions_about_drawings_are_scored_by_kind(capsys: Capture) -> None:
-    code, out, err = run(capsys, "skills", "--drawings", "--decisions", "--count", "12", "--json")
-    record = json.loads(out)
-    assert (code, err.count("\n"), record["model"]) == (0, 2, "safelight-sight")
-    groups = record["single"]["groups"]
-    assert {name: groups[name]["count"] for name in drawings.DECIDED_KINDS} == dict.fromkeys(drawings.DECIDED_KINDS, 2)
-    assert (record["single"]["count"], record["joint"]["count"]) == (12, 12)
-    for way in ("single", "joint"):
-        assert 0 <= record[way]["ece"] <= 1
-        assert 0 < record[way]["label_mass"] <= 1
-
-
-def test_photographed_sudokus_are_read_by_cell_row_and_grid(capsys: Capture) -> None:
-    code, out, err = run(capsys, "skills", "--sudoku-pictures", "--count", "1", "--json")
-    record = json.loads(out)
-    assert (code, err, record["model"]) == (0, "", "safelight-sight")
-    assert {name: record[name]["count"] for name in ("cells", "rows", "grids")} == {"cells": 81, "rows": 9, "grids": 1}
-    assert record["cells"]["exact"] > 0.8
-    code, out, err = run(capsys, "skills", "--sudoku-pictures", "--drawings")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-
-
-def test_drawings_are_scored_in_other_proportions(capsys: Capture) -> None:
-    code, out, err = run(capsys, "skills", "--drawings", "--proportions", "--count", "1", "--json")
-    assert (code, err.count("\n")) == (0, len(drawings.KINDS))
-    assert json.loads(out)["count"] == len(drawings.KINDS)
-    code, out, err = run(capsys, "skills", "--proportions")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-
-
 # --- bench --------------------------------------------------------------------------------------------------------
 
 
@@ -527,7 +419,7 @@ BAD_INPUT = {
     "negative seed": (["generate", "x", "--seed", "-1"], "the seed must be a whole number from 0"),
     "fractional seed": (["sudoku", PUZZLE, "--seed", "1.5"], "the seed must be a whole number from 0"),
     "window's seed too large": (["--seed", str(2**63)], "from 0 to 9223372036854775807, not '9223372036854775808'"),
-    "huge seed": (["skills", "--seed", str(2**63)], "the seed must be a whole number from 0"),
+    "huge seed": (["bench", "--seed", str(2**63)], "the seed must be a whole number from 0"),
     "no steps": (["generate", "x", "--max-steps", "0"], "--max-steps must be a whole number between 1 and 10000"),
     "no tokens": (["generate", "x", "--max-new-tokens", "0"], "--max-new-tokens must be a whole number between 1 and"),
     "negative bound": (["sudoku", PUZZLE, "--entropy-bound", "-1"], "--entropy-bound must be at least 0"),
@@ -552,7 +444,7 @@ BAD_INPUT = {
     "crossed temperatures": (["generate", "x", "--t-min", "2", "--t-max", "1"], "--t-max (1.0) must not be below"),
     "crossed with the model's": (["generate", "x", "--t-max", "0.1"], "--t-max (0.1) must not be below --t-min (0.4)"),
     "negative stability": (["bench", "--stability", "-1"], "--stability"),
-    "negative confidence": (["skills", "--confidence", "-1"], "--confidence"),
+    "negative confidence": (["sudoku", "--confidence", "-1"], "--confidence"),
     "no canvas": (["generate", "x", "--canvas-length", "0"], "--canvas-length"),
     "a canvas with no room": (["generate", "x", "--canvas-length", "60000"], "positions"),
     "no puzzle": (["sudoku"], "give a puzzle"),
@@ -570,8 +462,6 @@ BAD_INPUT = {
     "no prompt tokens": (["bench", "--prompt-tokens", "0"], "the prompt's tokens must be"),
     "prompt tokens of a shape": (["bench", "--prompt-tokens", "8", "--shape", "26b-a4b"], "leave out --shape"),
     "prompt tokens with steps": (["bench", "--prompt-tokens", "8", "--max-steps", "3"], "leave out all sampler"),
-    "no tasks": (["skills", "--count", "0"], "the count must be"),
-    "unknown skill": (["skills", "--only", "juggling"], "juggling"),
 }
 
 
@@ -614,7 +504,7 @@ def test_help_and_version(capsys: Capture) -> None:
     code, out, err = run(capsys, "--help")
     assert (code, err) == (0, "")
     assert "examples:" in out
-    for command in ("generate", "sudoku", "skills", "bench"):
+    for command in ("generate", "sudoku", "bench"):
         assert command in out
         assert "--seed" in run(capsys, command, "--help")[1]
     assert run(capsys, "--version")[1].startswith("safelight ")

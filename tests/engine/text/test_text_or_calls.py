@@ -12,8 +12,7 @@ import pytest
 from engine.text.formatted_answer import FormattedAnswer
 from engine.text.output_format import OutputFormat
 from engine.text.tokenizer import Tokenizer
-from tests.bench.tool_questions import read
-from tests.engine.small import EOS, TOOL_MARKS, build_tokenizer
+from tests.engine.small import EOS, TOOL_MARKS, build_tokenizer, read_output
 
 ADD = {
     "name": "add",
@@ -89,7 +88,7 @@ def test_a_call_fits_its_schema_whatever_the_model_would_write(
         assert not answer.is_free
         written = completed(answer, tokenizer, choices)
         assert answer.has_called
-        assert read(f"I add.\n{tag}{written}") == ("I add.", [("add", {"a": 7, "unit": "kg"})])
+        assert read_output(f"I add.\n{tag}{written}") == ("I add.", [("add", {"a": 7, "unit": "kg"})])
         assert goes_on(answer, tokenizer, "no text behind a call") == ""
         assert answer.take([EOS]) == 1
         assert answer.has_ended

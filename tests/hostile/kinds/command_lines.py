@@ -94,10 +94,6 @@ def _sudoku(random: Random) -> list[str]:
             return ["sudoku", random.choice((PUZZLE, PUZZLE[:-1], "0" * 81, "1" * 81, *mutate.TEXTS))]
 
 
-def _skills(random: Random) -> list[str]:
-    return ["skills", "--count", random.choice(("1", "0", "x", "9" * 400)), "--only", random.choice(("spell", "x", ""))]
-
-
 def _decide(random: Random) -> list[str]:
     asked = [["--yes-no", "Is it?"], ["--choice", "Which?", "--option", "a", "--option", "b"], ["--level", "a"]]
     made = ["decide", *random.choice((["Spell cat."], ["-"], ["--file", random.choice(PLACES)], []))]
@@ -141,8 +137,8 @@ def _export(random: Random) -> list[str]:
     return made
 
 
-COMMANDS = (_generate, _decide, _sudoku, _skills, _train, _plan, _quantize, _bench, _export)
-MODEL_OPTIONS = ("generate", "sudoku", "skills", "bench")
+COMMANDS = (_generate, _decide, _sudoku, _train, _plan, _quantize, _bench, _export)
+MODEL_OPTIONS = ("generate", "sudoku", "bench")
 
 
 def _line(random: Random) -> list[str]:
@@ -156,7 +152,7 @@ def _line(random: Random) -> list[str]:
             made[random.randrange(len(made))] = _word(random)
         case 1:
             made.insert(random.randrange(len(made) + 1), _word(random))
-        case 2 if made[0] not in ("skills", "bench", "train"):
+        case 2 if made[0] not in ("bench", "train"):
             del made[random.randrange(len(made))]
         case 3:
             made = [random.choice(("--model", "--seed")), _word(random), *made]
@@ -169,7 +165,7 @@ def _line(random: Random) -> list[str]:
 
 def _bounded(made: list[str]) -> list[str]:
     """Without what the changes made long: tasks without a count, training whose data can be read."""
-    needed = {"skills": "--count", "bench": "--runs", "train": "--data", "--eval": "--count"}
+    needed = {"bench": "--runs", "train": "--data", "--eval": "--count"}
     for word, option in needed.items():
         if word in made and option not in made:
             return [*made, option, "x"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine import SafelightError
-from engine.tasks.decisions.reliability import measure
+from small_models.reliability import measure
 
 
 def test_what_is_measured_is_what_one_computes_by_hand() -> None:
