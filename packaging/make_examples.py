@@ -7,13 +7,17 @@ import random
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from engine.tasks import drawings, sudoku
-from engine.tasks.decisions.examples import table
+from small_models import drawings
+from small_models.decision_examples import table
+from small_models.sudoku_pictures import photograph
+
+from engine.tasks import sudoku
 from engine.tasks.decisions.question_file import QuestionFile, write_question_file
 from engine.tasks.decisions.table import LABEL
-from engine.tasks.sudoku_pictures.photograph import photograph
+from engine.tasks.drawings import Scene, picture_of
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "assets" / "examples"
 SEED, ROWS = 5, 16
@@ -22,7 +26,7 @@ SEED, ROWS = 5, 16
 def main() -> None:
     EXAMPLES.mkdir(exist_ok=True)
     rng = random.Random(SEED)
-    (EXAMPLES / "drawing.png").write_bytes(drawings.picture_of(_scene(rng)).data)
+    (EXAMPLES / "drawing.png").write_bytes(picture_of(_scene(rng)).data)
     board = sudoku.generate(rng, 36, 40, held_out=True).board
     (EXAMPLES / "sudoku.png").write_bytes(photograph(rng, board, 256).picture().data)
     questions, rows = table(200)
@@ -35,7 +39,7 @@ def main() -> None:
     (EXAMPLES / "note.txt").write_text("Zoe comes on Saturday.\n", encoding="utf-8")
 
 
-def _scene(rng: random.Random) -> drawings.Scene:
+def _scene(rng: random.Random) -> Scene:
     """Returns a drawing of four shapes or more, among them one red circle."""
     while True:
         scene = drawings.sample(rng, "test", 1, "count").scene

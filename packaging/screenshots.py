@@ -20,6 +20,7 @@ from urllib.request import Request, urlopen
 import keyring
 from keyring.backend import KeyringBackend
 from PySide6.QtWidgets import QApplication
+from small_models.sudoku_pictures import photograph
 from stage import PausedBackend, frozen, load, opened, settle, wait_for
 
 from app.bridge.engine_thread import EngineLink
@@ -30,7 +31,6 @@ from app.state.decisions.samples import samples
 from app.state.race.lanes import LaneSpec
 from app.window.main_window import MainWindow
 from engine import BASE, DECIDER, SIGHT, SKILLS, SUDOKU, TOOLS, gallery
-from engine.tasks.sudoku_pictures.photograph import photograph
 from engine.tools.declared import EXAMPLES, ToolServer
 
 PUZZLE = "003100064080000302000500087070005000000009400805000000004000030050007000700801096"  # 25 givens

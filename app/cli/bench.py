@@ -13,8 +13,8 @@ from engine import SKILLS, SafelightError, catalog
 from engine.config import MOST_POSITIONS
 
 EPILOG = """\
-Runs the model's own tasks: puzzles, held-out skills, or general questions, the same for the same seed. --prompt-tokens
-N reads a prompt of N tokens instead and writes behind it, a token a pass, whatever the model's own decoder is.
+Runs the model's own tasks: puzzles, examples of its tasks, or general questions, the same for the same seed.
+--prompt-tokens N reads a prompt of N tokens instead and writes behind it, a token a pass, whatever its own decoder is.
 
 --shape needs no model. It makes one of that shape from random packed weights, checks its kernels against the plain
 oracle, and times 16 forced steps a canvas and their parts. A CPU takes one canvas; --steps takes fewer.

@@ -72,7 +72,7 @@ examples:
   safelight sudoku --file puzzles.txt --json            solve them, one JSON object a line
   safelight sudoku --eval --bin easy --count 200        how often the answers are exactly right
   safelight race "Reverse the word robot." --model safelight-masked    the same prompt by several decoders
-  safelight tune --skills                               the fewest steps without losing right answers
+  safelight tune --sudoku                               the fewest steps without losing right answers
   safelight serve                                       an OpenAI-compatible server on this machine
   safelight mcp                                         tools of Claude Desktop, Codex, Cursor
   safelight train sudoku --out runs/adapter             teach a model Sudoku

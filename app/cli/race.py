@@ -16,7 +16,7 @@ from app.cli.race_lanes import read_lane, require_here
 from app.cli.stopping import STOPPED, stopping
 from app.state.intervals import percent
 from app.state.race.lanes import LaneSpec, require_different
-from app.state.race.prompts import MOST_PROMPTS, RacePrompt, drawing_prompts, own_prompts, skill_prompts, sudoku_prompts
+from app.state.race.prompts import MOST_PROMPTS, RacePrompt, own_prompts, sudoku_prompts
 from app.state.race.running import LaneRun, RaceRun
 from app.state.race.scores import Interval, LaneScore, RaceScores, race_document, results_of
 from engine import SIGHT, SKILLS, SUDOKU, SafelightError
@@ -24,7 +24,6 @@ from engine.files import write_text
 from engine.pictures import read_picture
 from engine.service import RaceRequest, Racing
 from engine.service.requests import FEWEST_LANES, MOST_LANES
-from engine.tasks import skills
 from engine.tasks.sudoku import BINS
 from engine.text.message import message_of
 
@@ -35,9 +34,7 @@ prompt. {FEWEST_LANES} to {MOST_LANES} lanes.
 
 examples:
   safelight race "Reverse the word robot." --model safelight-masked
-  safelight race --skills 20 --lane safelight-skills --lane safelight-skills:autoregressive
-  safelight race --skills 20 --lane :block_diffusion,entropy-bound=0.5 --lane :block_diffusion,entropy-bound=0.02
-  safelight race --drawings 20 --lane safelight-sight --lane safelight-sight:,max-steps=8
+  safelight race --prompts FILE --lane :block_diffusion,entropy-bound=0.5 --lane :block_diffusion,entropy-bound=0.02
   safelight race --sudoku 10 --bin hard --lane safelight-sudoku --lane safelight-base,adapter=sudoku-lora --json
 """
 
@@ -54,12 +51,8 @@ def add(commands: options.Commands) -> None:
         "--lane", action="append", metavar="LANE", help="MODEL:DECODER,setting=value; give one for each lane"
     )
     count = options.number("the count", 1, MOST_PROMPTS)
-    parser.add_argument(
-        "--skills", type=count, metavar="N", help="instead of PROMPT, N small tasks held out of training"
-    )
     parser.add_argument("--sudoku", type=count, metavar="N", help="instead of PROMPT, N fresh puzzles")
     parser.add_argument("--bin", choices=BINS, help="with --sudoku: puzzles of this kind (default: all, in turns)")
-    parser.add_argument("--drawings", type=count, metavar="N", help="instead of PROMPT, N questions about drawings")
     parser.add_argument(
         "--prompts", type=options.place, metavar="FILE", help="instead of PROMPT, a file with one prompt on each line"
     )
@@ -71,7 +64,7 @@ def add(commands: options.Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    usual = SUDOKU if args.sudoku else SIGHT if args.drawings or args.image else SKILLS
+    usual = SUDOKU if args.sudoku else SIGHT if args.image else SKILLS
     model = args.model or getattr(args, "window_model", None) or usual
     require_here(model)
     if args.out is not None:
@@ -152,9 +145,7 @@ def _prompts(args: argparse.Namespace, seed: int) -> tuple[Iterable[RacePrompt],
     """
     given = {
         "PROMPT": args.prompt,
-        "--skills": args.skills,
         "--sudoku": args.sudoku,
-        "--drawings": args.drawings,
         "--prompts": args.prompts,
     }
     named = [name for name, value in given.items() if value is not None]
@@ -165,10 +156,6 @@ def _prompts(args: argparse.Namespace, seed: int) -> tuple[Iterable[RacePrompt],
         raise SafelightError("--bin is for puzzles; add --sudoku")
     if args.image and args.prompt is None:
         raise SafelightError("--image needs a PROMPT; write one, or leave out --image")
-    if args.drawings is not None:
-        return drawing_prompts(args.drawings, seed), args.drawings
-    if args.skills is not None:
-        return skill_prompts(args.skills, seed), args.skills
     if args.sudoku is not None:
         return sudoku_prompts(args.sudoku, seed, BINS if args.bin is None else (args.bin,)), args.sudoku
     if args.prompts is not None:
@@ -234,8 +221,9 @@ def _show(scores: RaceScores, seed: int) -> None:
         for group in groups:
             rows = {row.lane: row for row in scores.rows(group)}
             found = (rows.get(lane) for lane in scores.lanes)
-            name = skills.SKILLS[group].title if group in skills.SKILLS else group.capitalize()
-            by_group.add_row(name, *("–" if row is None else f"{row.exact} of {row.checked}" for row in found))
+            by_group.add_row(
+                group.capitalize(), *("–" if row is None else f"{row.exact} of {row.checked}" for row in found)
+            )
         named = (f"{number}: {lane}" for number, lane in zip(numbers, scores.lanes, strict=True))
         screen.print(Text(""), by_group, Text("\n".join(named), "dim"), sep="\n")
 

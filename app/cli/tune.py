@@ -19,7 +19,7 @@ from app.cli.race_lanes import require_here
 from app.cli.stopping import STOPPED, stopping
 from app.cli.sudoku import givens_range
 from app.state.intervals import percent
-from app.state.race.prompts import RacePrompt, skill_prompts
+from app.state.race.prompts import RacePrompt
 from app.state.sudoku.scores import make_puzzle
 from app.state.tuning import (
     Candidate,
@@ -52,7 +52,7 @@ prompts with the same noise, next to the model's own. The setting with the fewes
 model's own is named at the end, as options for the other commands.
 
 examples:
-  safelight tune --skills --margin 2
+  safelight tune --file tasks.jsonl --model safelight-skills
   safelight tune --sudoku --givens 25-29 --count 200 --margin 3 --out rules.csv
   safelight tune --file tasks.jsonl --model safelight-base --rule entropy_bound_kept=0.1,0.2
 """
@@ -66,7 +66,6 @@ def add(commands: options.Commands) -> None:
         epilog=EPILOG,
     )
     tasks = parser.add_mutually_exclusive_group(required=True)
-    tasks.add_argument("--skills", action="store_true", help="small text tasks held out of training")
     tasks.add_argument("--sudoku", action="store_true", help=f"fresh puzzles (default model: {SUDOKU})")
     tasks.add_argument(
         "--file",
@@ -165,8 +164,6 @@ def _prompts(args: argparse.Namespace, seed: int) -> Sequence[RacePrompt]:
     if args.file is not None:
         return own_tasks(*options.read_text(args.file))[: args.count]
     count = args.count or COUNT
-    if args.skills:
-        return skill_prompts(count, seed)
     givens = args.givens or USUAL_GIVENS
     return [RacePrompt(sudoku.to_prompt(make_puzzle(givens, seed, index).board)) for index in range(count)]
 

@@ -35,14 +35,14 @@ WARM_UP = 4  # tokens written before what is timed
 def prompts(model_name: str, count: int, seed: int) -> list[str]:
     """Returns the first ``count`` prompts of a model's workload.
 
-    Sudokus with 30 to 50 givens for the Sudoku model, held-out tasks for the skills model, else a fixed list, repeated.
+    Sudokus with 30 to 50 givens for the Sudoku model, examples of its tasks for the skills model, else general ones,
+    repeated.
     """
-    rng = random.Random(seed)
     if model_name == SUDOKU:
+        rng = random.Random(seed)
         return [sudoku.to_prompt(sudoku.generate(rng, 30, 50).board) for _ in range(count)]
-    if model_name == SKILLS:
-        return [skills.sample(rng, "test").prompt for _ in range(count)]
-    return [GENERIC[index % len(GENERIC)] for index in range(count)]
+    asked = skills.examples() if model_name == SKILLS else GENERIC
+    return [asked[index % len(asked)] for index in range(count)]
 
 
 def measure(model: Model, runs: int = 10, seed: int = 0, config: GenerationConfig | None = None) -> dict[str, Any]:

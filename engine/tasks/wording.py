@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 import functools
-import random
 import re
 from collections import Counter
-from collections.abc import Iterable
 
 from engine.tasks import skills
+from engine.tasks.skills.arithmetic import GAINS, LOSSES, THINGS
+from engine.tasks.skills.measures import DAYS
+from engine.tasks.skills.number_words import SMALL, TENS
 from engine.tasks.skills.skill import plain
 from engine.tasks.skills.small_talk import PHRASINGS, TALK
+from engine.tasks.skills.vocabulary import PEOPLE, WORDS
 
-SAMPLES = 40  # prompts of each skill, which contain all of its wordings
-COMMON = 0.1  # a word in this share of a skill's prompts belongs to its wording and not to one task
+WORDINGS = {
+    "reverse_word": "reverse the word",
+    "sort_letters": "sort the letters of",
+    "sort_numbers": "sort",
+    "add": "what is",
+    "subtract": "what is",
+    "count_letters": "how many letters are in count the",
+    "number_to_words": "write say in words",
+    "words_to_number": "write say in digits hundred",
+    "weekday": "comes day days after before when",
+    "convert": "convert to km m cm kg g l ml mm t",
+    "pattern": "continue",
+    "json_list": "as json",
+    "fill_gap": "fill in had now has",
+    "capitals": "write in capitals",
+    "spell": "spell",
+    "repeat": "write times",
+    "count_up": "count up from to",
+    "countdown": "count down countdown from to",
+    "times_table": "times table of up to",
+}
+"""The words that all prompts of a skill share."""
 STEM = 4  # letters that two forms of a word share
 _UNQUOTED = str.maketrans("", "", '"“”„«»')
 
@@ -77,33 +99,17 @@ def _words(text: str) -> list[str]:
 
 
 @functools.cache
-def _sampled() -> dict[str, list[str]]:
-    """Draws prompts of each skill but small talk, the same at every call."""
-    rng = random.Random(0)
-    return {
-        name: [skill.generate(rng).prompt for _ in range(SAMPLES)]
-        for name, skill in skills.SKILLS.items()
-        if name != skills.SMALL_TALK
-    }
-
-
-@functools.cache
 def _vocabulary() -> frozenset[str]:
-    asked: Iterable[str] = (prompt for prompts in _sampled().values() for prompt in prompts)
+    asked = (*WORDINGS.values(), *PEOPLE, *THINGS, *GAINS, *LOSSES, *DAYS, *SMALL, *TENS)
     talked = (phrasing for phrasings, _ in TALK for phrasing in phrasings)
-    return frozenset(word for text in (*asked, *talked, *skills.WORDS) for word in _words(text))
+    return frozenset(word for text in (*asked, *talked, *WORDS) for word in _words(text))
 
 
 @functools.cache
 def _wordings() -> dict[str, frozenset[str]]:
     """Returns the words of each example's wording: of its skill, or of the phrasing in small talk."""
     found = {phrasing: frozenset(_words(phrasing)) for phrasings, _ in TALK for phrasing in phrasings}
-    for example in skills.examples():
-        if _skill(example):
-            prompts = _sampled()[_skill(example)]
-            counts = Counter(word for prompt in prompts for word in set(_words(prompt)))
-            found[example] = frozenset(word for word, number in counts.items() if number >= COMMON * len(prompts))
-    return found
+    return found | {one: frozenset(WORDINGS[_skill(one)].split()) for one in skills.examples() if _skill(one)}
 
 
 @functools.cache

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from engine.decoding import sampling
-from engine.tasks.decisions import examples
 from engine.tasks.decisions.layout import NOISE, CanvasTokens, layout_of
 from engine.tasks.decisions.wording import user_text
+from small_models import decision_examples as examples
 from small_models.rollout import Draw, SlotBatch
 from small_models.rows import RowStream, prompt_text, rows_to_batch
 from small_models.tokenizer import PAD, SPECIAL, build_tokenizer

@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.config import GAP_LENGTHS
-from engine.tasks import gaps
 from engine.text.outline import INSTRUCTION
 from engine.training.puzzles import left_padded
+from small_models import gaps
 from small_models.rollout import POOL, Draw, Pool, SlotBatch
 from small_models.rows import RowStream, prompt_text
 from small_models.tokenizer import EOS, PAD, build_tokenizer

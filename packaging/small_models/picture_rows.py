@@ -15,16 +15,18 @@ from torch import Tensor
 
 from engine.config import VisionConfig
 from engine.pictures import ImageCost
-from engine.tasks import drawings
+from engine.tasks.drawings import COLOURS
 from engine.training.puzzles import TrainingBatch
+from small_models.drawing_cells import CELL_KINDS, FIRST
+from small_models.drawings import MAX_QUESTION
 from small_models.rollout import Pool, placed
 from small_models.rows import AFTER_MESSAGE, BEFORE_MESSAGE, RowStream
 from small_models.tokenizer import EOS, PAD, build_tokenizer
 
 QUESTIONS = 4  # questions about a picture
-LENGTH = drawings.MAX_QUESTION + 4  # tokens of a question with the turn marks after it
+LENGTH = MAX_QUESTION + 4  # tokens of a question with the turn marks after it
 # sizes of a cell's labels: thing, colour, middle or not; and on a Sudoku row and column, from 1
-LABELS = (1 + len(drawings.CELL_KINDS), 1 + len(drawings.COLOURS), 2, 10, 10)
+LABELS = (1 + len(CELL_KINDS), 1 + len(COLOURS), 2, 10, 10)
 ANY = 255  # a label that is ignored
 # tokens at a prompt's end that predict the first characters of an answer, and all of a Sudoku's row
 ENDS, ROW_ENDS = 5, 9
@@ -47,7 +49,7 @@ class PictureRows:
     size: (B, 2), rows and columns of a picture's cells.
     cells: (B, cells * len(LABELS)).
     looks: what decides each question, (B * QUESTIONS, cells + LENGTH), cells of the picture and tokens of the question,
-    as bits of ``drawings.deciding_cells``.
+    as bits of ``drawing_cells.deciding_cells``.
     ends: (B * QUESTIONS, 1), the number of last tokens of a question that each predict a character of the answer.
 
     Questions are what follows the image: ids and presence (B * QUESTIONS, LENGTH), padded on the right, those of a
@@ -115,7 +117,7 @@ class PictureRowSource(RowStream, ABC):
             cells[place, :own] = picture.cells
             for one in picture.asked:
                 looks[row, :own] = one.looks
-                looks[row, self.budget + one.first] = drawings.FIRST * (one.first > 0)
+                looks[row, self.budget + one.first] = FIRST * (one.first > 0)
                 ends[row] = one.ends
                 tokens = self.tokenizer.encode(one.question + AFTER_MESSAGE).ids
                 ids[row, : len(tokens)] = tokens

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.tasks import drawings, sudoku, sudoku_pictures
-from engine.tasks.sudoku_pictures.photograph import photograph
+from engine.tasks import sudoku, sudoku_pictures
+from engine.tasks.drawings import draw
+from small_models import drawings
+from small_models.drawing_cells import CELL_KINDS, deciding_cells
+from small_models.drawing_cells import cells as cells_of
 from small_models.picture_rows import (
     ANY,
     LABELS,
@@ -17,6 +20,7 @@ from small_models.picture_rows import (
     PictureRowSource,
     resized,
 )
+from small_models.sudoku_pictures import answer, photograph, random_board
 
 SQUARES = 0.4  # share of square drawings
 WHOLE, PART, PARTS = 280, 8, 4  # soft tokens of a Sudoku; cells along a part's side; parts taken from one Sudoku
@@ -29,12 +33,12 @@ class DrawingSource(PictureRowSource):
     def picture(self) -> AskedPicture:
         proportion = 1.0 if self.rng.random() < SQUARES else drawings.random_proportion(self.rng)
         example = drawings.sample(self.rng, "train", QUESTIONS, proportion=proportion)
-        pixels = drawings.draw(example.scene, self.side(self.budget))
+        pixels = draw(example.scene, self.side(self.budget))
         rows, columns = size = self.size(pixels, self.budget)
         cells = np.zeros((rows * columns, len(LABELS)), dtype=np.uint8)
-        cells[:, :3] = drawings.cells(example.scene, rows, columns)
+        cells[:, :3] = cells_of(example.scene, rows, columns)
         asked = [
-            AskedRow(question, answer, drawings.deciding_cells(example.scene, question, rows, columns))
+            AskedRow(question, answer, deciding_cells(example.scene, question, rows, columns))
             for question, answer in example.asked
         ]
         return AskedPicture(pixels, size, cells, asked)
@@ -47,10 +51,10 @@ class SudokuPictureSource(DrawingSource):
         return self._sudoku(self.budget) if self.rng.random() < SUDOKUS else super().picture()
 
     def _sudoku(self, budget: int) -> AskedPicture:
-        picture = photograph(self.rng, sudoku_pictures.random_board(self.rng), self.side(budget))
+        picture = photograph(self.rng, random_board(self.rng), self.side(budget))
         rows, columns = size = self.size(picture.pixels, budget)
         labels = picture.labels(rows, columns)
-        things = np.array([0, *(1 + drawings.CELL_KINDS.index(digit) for digit in sudoku.DIGITS)], dtype=np.uint8)
+        things = np.array([0, *(1 + CELL_KINDS.index(digit) for digit in sudoku.DIGITS)], dtype=np.uint8)
         digit, row, column, middle = labels.T
         cells = np.stack([things[digit], np.full_like(digit, ANY), middle, row, column], axis=1)
         middles, asked = picture.middles(rows, columns), list[AskedRow]()
@@ -60,8 +64,8 @@ class SudokuPictureSource(DrawingSource):
                 looks[middle] |= 1 << place
             question = sudoku_pictures.ROW_QUESTIONS[number]
             first = question.index(str(number + 1))
-            answer = sudoku_pictures.answer(picture.board, number)
-            asked.append(AskedRow(question, answer, looks.flatten(), first, ROW_ENDS))
+            row = answer(picture.board, number)
+            asked.append(AskedRow(question, row, looks.flatten(), first, ROW_ENDS))
         return AskedPicture(picture.pixels, size, cells, asked)
 
 

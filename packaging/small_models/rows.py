@@ -8,9 +8,11 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from engine.tasks import skills, sudoku
+from engine.tasks import sudoku
+from engine.tasks.skills import MAX_ANSWER
 from engine.text.chat_template import ChatTemplate
 from engine.training.puzzles import MadePuzzles, TrainingBatch, left_padded
+from small_models import skills
 from small_models.tokenizer import CHAT_TEMPLATE, EOS, build_tokenizer
 
 _MARK = "\0"
@@ -82,7 +84,7 @@ class SkillSource(RowStream):
         self.tokenizer = build_tokenizer()
         self.prompt_length = SHORT_PROMPT + 8  # the turn marks take 7
         if long:
-            self.prompt_length += skills.MAX_ANSWER // canvas_length * canvas_length
+            self.prompt_length += MAX_ANSWER // canvas_length * canvas_length
 
     def draw(self, count: int) -> TrainingBatch:
         prompts: list[str] = []

@@ -21,17 +21,21 @@ from engine.decoding.reading import read
 from engine.events import GenerationFinished
 from engine.pictures import Picture
 from engine.service.deciding import Deciding
-from engine.tasks import drawings, gaps, skills, sudoku, sudoku_pictures, tool_questions
-from engine.tasks.decisions import examples
+from engine.tasks import sudoku, sudoku_pictures
 from engine.tasks.decisions.answers import LabelRead
-from engine.tasks.decisions.examples import DecisionExample
 from engine.tasks.decisions.questions import Decision, Question, YesNo
-from engine.tasks.sudoku_pictures.photograph import photograph
+from engine.tasks.drawings import KINDS, picture_of
+from engine.tasks.skills import check
 from engine.text.message import Message, message_of
 from engine.text.outline import INSTRUCTION
 from engine.text.output_format import OutputFormat
 from engine.tools.tool import REFUSED
+from small_models import decision_examples as examples
+from small_models import drawings, gaps, skills, tool_questions
+from small_models.decision_examples import DecisionExample
 from small_models.reliability import measure
+from small_models.sudoku_pictures import answer as row_answer
+from small_models.sudoku_pictures import photograph
 from small_models.tool_rows import called, declared, read_output
 
 NOW = datetime.datetime(2026, 3, 4, 14, 5, tzinfo=datetime.UTC)
@@ -47,18 +51,18 @@ def score_skills(model: Model, args: argparse.Namespace) -> Right:
         rng = random.Random(f"{args.seed} {name}")
         for _ in range(args.count):
             prompt = skills.sample(rng, "test", name).prompt
-            is_right = skills.check(prompt, answer(model, [{"role": "user", "content": prompt}], args.seed))
+            is_right = check(prompt, answer(model, [{"role": "user", "content": prompt}], args.seed))
             yield from ((group, is_right) for group in ("all", name))
 
 
 def score_drawings(model: Model, args: argparse.Namespace) -> Right:
-    for kind in drawings.KINDS:
+    for kind in KINDS:
         rng = random.Random(f"{args.seed} {kind}")
         for _ in range(args.count):
             proportion = drawings.random_proportion(rng) if args.proportions else 1.0
             example = drawings.sample(rng, "test", 1, kind, proportion)
             question = example.asked[0][0]
-            said = answer_about(model, drawings.picture_of(example.scene), question, args)
+            said = answer_about(model, picture_of(example.scene), question, args)
             is_right = drawings.check(example.scene, question, said)
             yield from ((group, is_right) for group in ("all", kind))
 
@@ -70,7 +74,7 @@ def score_sudoku_pictures(model: Model, args: argparse.Namespace) -> Right:
         board = sudoku.generate(rng, 24, 50, held_out=True).board
         picture, grid = photograph(rng, board, rng.randint(*SIDES)).picture(), list[bool]()
         for row, question in enumerate(sudoku_pictures.ROW_QUESTIONS):
-            wanted = sudoku_pictures.answer(board, row)
+            wanted = row_answer(board, row)
             found = answer_about(model, picture, question, args).strip()
             cells = [len(found) == 9 and one == other for one, other in zip(wanted, found.ljust(9), strict=False)]
             yield from (("cells", is_right) for is_right in cells)
@@ -150,7 +154,7 @@ def scenes(rng: random.Random, mode: str) -> Asked:
             tuple(one.family for one in asked),
             (True,) * len(asked),
         )
-        yield example, (drawings.picture_of(drawn.scene),)
+        yield example, (picture_of(drawn.scene),)
 
 
 def trusted(model: Model, args: argparse.Namespace, source: Callable[[random.Random, str], Asked]) -> dict[str, Any]:
@@ -239,11 +243,17 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", help="a folder, or an installed model (default: the one that was made for it)")
     parser.add_argument("--count", type=int, default=50, help="tasks, of each kind where there are several")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--list", action="store_true", help="print the skills' prompts, one a line, and ask nobody")
     parser.add_argument("--proportions", action="store_true", help="drawings from 1 : 3 to 3 : 1 instead of squares")
     parser.add_argument("--image-tokens", type=int, choices=IMAGE_TOKENS, help="the most tokens of a drawing")
 
 
 def run(args: argparse.Namespace) -> None:
+    if args.list:
+        for name in skills.SKILLS:
+            rng = random.Random(f"{args.seed} {name}")
+            print("\n".join(skills.sample(rng, "test", name).prompt for _ in range(args.count)))
+        return
     score, usual = SCORES[args.what]
     found = score(load_model(args.model or usual, device="cpu"), args)
     if not isinstance(found, dict):

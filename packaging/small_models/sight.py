@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.vision.tower import VisionTower
-from engine.tasks import drawings
+from small_models.drawing_cells import FIRST
 from small_models.losses import canvas_loss, cross_entropy
 from small_models.network import Prefix, RunLayer, attention_at, run_layers
 from small_models.picture_rows import (
@@ -99,7 +99,7 @@ def sight_loss(
         places = (before + ends)[:, None, :, None].expand(-1, attended.shape[1], -1, -1)
         found = attended[:, :, :ROW_ENDS].gather(3, places)[..., 0]  # (N, heads, ROW_ENDS)
         loss = loss + LOOKED * (math.log(found.shape[1]) - found.logsumexp(dim=1)[is_asked].mean())
-    for layer, bits in ((FINDS_FIRST, torch.full_like(number, drawings.FIRST)), (FINDS, 1 << number)):
+    for layer, bits in ((FINDS_FIRST, torch.full_like(number, FIRST)), (FINDS, 1 << number)):
         attended = _asking(model, layer, read[layer - 1], shared, there, start)
         attended = attended[rows, :, ends]  # (N, ROW_ENDS, heads, S)
         seen = torch.cat([attended[..., before - 1 - soft.shape[1] : before - 1], attended[..., before:]], dim=-1)

@@ -19,12 +19,13 @@ from engine.adapters.config import LoraConfig
 from engine.errors import SafelightError
 from engine.files import read_json
 from engine.models.causal.network import CausalNetwork
-from engine.tasks import skills
+from engine.tasks.skills import check
 from small_models.causal_recipes import CAUSAL_RECIPES, MASK, CausalRecipe
 from small_models.causal_trainer import CausalTrainer
 from small_models.checkpointing import read_state
 from small_models.export import export_causal
 from small_models.loop import initialise_matrices
+from small_models.skills import is_held_out
 from small_models.text_loss import read_rows, right_texts, text_loss
 from small_models.text_rows import NOISE, TAIL, NoisedBlock, arrange, draw_blocks, pack
 from small_models.text_source import TextSource
@@ -136,8 +137,8 @@ def test_rows_hold_the_skills() -> None:
             said = source.tokenizer.decode(ids.tolist(), skip_special_tokens=False)
             question, answer = said.removeprefix("<bos><|turn>user\n").split("<turn|>\n<|turn>model\n")
             assert answer.endswith("<eos>")
-            assert skills.check(question, answer.removesuffix("<eos>"))
-            assert not skills.is_held_out(question)
+            assert check(question, answer.removesuffix("<eos>"))
+            assert not is_held_out(question)
             checked += 1
     assert checked >= 36  # the others found no room
 

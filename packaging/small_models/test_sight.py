@@ -15,8 +15,8 @@ from torch import Tensor
 from engine.models.diffusion_gemma.network import DiffusionGemma
 from engine.models.vision.preprocess import patches
 from engine.models.vision.tower import VisionTower
-from engine.tasks import drawings
-from small_models import sight
+from engine.tasks.drawings import draw
+from small_models import drawings, sight
 from small_models.network import through_layer
 from small_models.picture_rows import PATCHES, QUESTIONS, VALUES, PicturePool, cut, message_start
 from small_models.picture_sources import DrawingSource
@@ -64,7 +64,7 @@ def test_pictures_are_read_as_the_tower_reads_each_by_itself(model: DiffusionGem
     assert TINY.vision is not None
     assert isinstance(model.vision, VisionTower)
     examples = [drawings.sample(random.Random(0), "train", proportion=by) for by in (1.0, 2.6, 0.4)]
-    pictures = [drawings.draw(example.scene, 100) for example in examples]
+    pictures = [draw(example.scene, 100) for example in examples]
     whole = [patches(picture, TINY.vision, 70) for picture in pictures]
     size = [(one.rows // 2, one.columns // 2) for one in whole]
     rows = torch.zeros(3, 70, PATCHES * VALUES, dtype=torch.uint8)

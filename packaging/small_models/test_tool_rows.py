@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from engine.tasks import tool_questions
 from engine.text.chat_template import ChatTemplate
 from engine.text.message import Message
+from small_models import tool_questions
 from small_models.recipes import RECIPES
 from small_models.rows import prompt_text
 from small_models.tokenizer import CALLING_TEMPLATE, EOS

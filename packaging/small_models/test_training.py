@@ -12,9 +12,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from engine.decoding import sampling
-from engine.tasks import skills
-from engine.tasks.decisions import examples, rules
+from engine.tasks.skills import check
 from engine.training.puzzles import TrainingBatch, minimal_puzzles
+from small_models import decision_examples as examples
+from small_models import decision_rules as rules
 from small_models.__main__ import parser
 from small_models.decision_rows import TURN_END, DecisionSource, Reads, evidence, evidence_places, question_ends
 from small_models.losses import evidence_loss, lookup_loss, slot_loss, weights
@@ -23,6 +24,7 @@ from small_models.network import Prefix, attention, denoise, encode, predict, te
 from small_models.recipes import RECIPES, Feed, Recipe
 from small_models.rollout import Pool
 from small_models.rows import SHORT_PROMPT, SkillSource, SudokuSource, prompt_text
+from small_models.skills import is_held_out
 from small_models.tokenizer import EOS, build_tokenizer
 from small_models.trainer import AdapterTrainer, Trainer
 from tests.engine.tiny import CANVAS, VOCABULARY, network, tokens
@@ -186,9 +188,9 @@ def test_skill_rows_are_question_and_answer(long: bool) -> None:
         question, before = prompt.removeprefix(head).split(tail)
         assert len(before) % 32 == 0
         assert (bool(before) or len(question) > SHORT_PROMPT) is long
-        assert not skills.is_held_out(question)
+        assert not is_held_out(question)
         if len(answer) < 32:  # the last block
-            assert skills.check(question, before + answer)
+            assert check(question, before + answer)
         later += bool(before)
     assert (later > 10) is long
 

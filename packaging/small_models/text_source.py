@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from engine.tasks import skills
+from small_models import skills
 from small_models.causal_recipes import MASK, CausalRecipe
 from small_models.rows import RowStream, prompt_text
 from small_models.text_rows import NOISE, Table, TextRows, arrange, draw_blocks, pack

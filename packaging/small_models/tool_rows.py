@@ -6,8 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from engine.tasks import tool_questions
-from engine.tasks.tool_questions import ToolQuestion
 from engine.text.chat_template import ChatTemplate
 from engine.text.message import Message
 from engine.text.output import OutputParser
@@ -15,9 +13,11 @@ from engine.text.output_parts import ContentPart, ToolCallArguments, ToolCallSta
 from engine.text.tags import CALL, CALL_END, MARK
 from engine.tools.example_tools import TOOLS
 from engine.training.puzzles import TrainingBatch, left_padded
+from small_models import tool_questions
 from small_models.recipes import TOOL_MARKS
 from small_models.rows import RowStream
 from small_models.tokenizer import CALLING_TEMPLATE, EOS, build_tokenizer
+from small_models.tool_questions import ToolQuestion
 
 CALL_PROMPT, RESULT_PROMPT = 112, 184
 """Tokens of the prompts; longer ones are not drawn."""

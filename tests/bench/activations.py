@@ -35,6 +35,7 @@ from engine.kernels.reference import GROUP, round_rows
 from engine.layers.embedding import TokenTable
 from engine.quant import INT8, PRECISIONS, pack, unpack
 from engine.tasks import skills, sudoku
+from tests.engine.small import sample
 
 E4M3 = torch.float8_e4m3fn
 LARGEST = {"int8": 127.0, "uint8": 255.0, "fp8": 448.0}
@@ -131,7 +132,7 @@ def tasks(name: str, count: int) -> list[Task]:
     if name == SKILLS:
         prompts: dict[str, None] = {}
         while len(prompts) < count:
-            prompts[skills.sample(rng, "test").prompt] = None
+            prompts[sample(rng, "test").prompt] = None
         return [Task(prompt) for prompt in prompts]
     boards = [sudoku.generate(rng, 30, 50, held_out=True).board for _ in range(count)]
     return [Task(sudoku.to_prompt(board), board) for board in boards]

@@ -53,7 +53,6 @@ def test_a_dropped_drawing_is_seen(qtbot: QtBot, window_with: Callable[[str], Ma
     window = window_with(SIGHT)
     chat = window.pages.chat()
     for question, answer in (("What colour is the star?", "red"), ("What shape is blue?", "circle")):
-        assert drawings.check(SCENE, question, answer)
         data = QMimeData()
         data.setUrls([QUrl.fromLocalFile(str(drawing))])
         copying, button, key = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
@@ -67,7 +66,6 @@ def test_a_dropped_drawing_is_seen(qtbot: QtBot, window_with: Callable[[str], Ma
         assert turn.answer.trace is not None
         assert len(turn.answer.trace.pictures) == 1
     follow_up, answer = "What shape is red?", "star"
-    assert drawings.check(SCENE, follow_up, answer)
     qtbot.keyClicks(chat.page.composer.edit, follow_up)
     qtbot.keyClick(chat.page.composer.edit, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: window.context.session.active is None, timeout=RUN_MS)

@@ -14,7 +14,7 @@ from app.context import SUDOKU
 from app.window.main_window import MainWindow
 from engine import SUDOKU as MODEL
 from engine.tasks import sudoku
-from engine.tasks.sudoku_pictures.photograph import photograph
+from tests.engine.small import photograph
 
 RUN_MS = 180_000
 MOST_MISREAD = 4  # cells of 81; the weights misread none of this picture, and one in a hundred of all

@@ -62,16 +62,16 @@ def auto_suggestions(rng: random.Random) -> list[Suggestion]:
 
 
 def about_drawings(rng: random.Random) -> dict[str, Scene]:
-    """Returns suggested questions, each with a drawing that was held out of training, for a model that sees."""
+    """Returns suggested questions, each with a drawing of its own, for a model that sees."""
     from engine.tasks import drawings  # imports Pillow, which most starts do not need
 
     found: dict[str, Scene] = {}
     for kind in drawings.SUGGESTED:
-        answer = "0"
-        while answer == "0":  # the objects to count must be in the drawing
-            example = drawings.sample(rng, "test", kind=kind)
-            ((question, answer),) = example.asked
-        found[question] = example.scene
+        asked = None
+        while asked is None or asked[1] == "0":  # the objects to count must be in the drawing
+            scene = drawings.random_scene(rng)
+            asked = drawings.KINDS[kind](rng, scene)
+        found[asked[0]] = scene
     return found
 
 

@@ -28,7 +28,7 @@ def model_for(
 
 def is_about_drawing(text: str) -> bool:
     """Returns True if a prompt asks about a drawing, as one before it may have shown."""
-    from engine.tasks.drawings.rules import is_question  # imports Pillow, which most starts do not need
+    from engine.tasks.drawings import is_question  # imports Pillow, which most starts do not need
 
     return is_question(text)
 

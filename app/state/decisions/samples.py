@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.sheet import QuestionSheet
-from engine.tasks.decisions.examples import suggestions
-from engine.tasks.decisions.questions import Question
+from engine.tasks.decisions.questions import OneOf, Option, Question, Score, YesNo
 
 if TYPE_CHECKING:
     from engine.tasks.drawings import Scene
@@ -42,17 +40,45 @@ class Sample:
         )
 
 
-@cache
 def samples() -> tuple[Sample, ...]:
-    """Returns all samples, the default first."""
-    return tuple(Sample(state, questions) for state, questions in suggestions())
+    """Returns all samples, the default first. None was in the training data of the small decider."""
+    return (
+        Sample(
+            "The number is 58. Zoe comes on Saturday.",
+            (
+                OneOf("When does Zoe come?", _options("workday", "weekend"), "part"),
+                YesNo("Is the number smaller than 77?", name="under 77"),
+                Score("How large is the number?", _options("0 to 24", "25 to 49", "50 to 74", "75 to 99"), "amount"),
+            ),
+        ),
+        Sample(
+            "The number is 39. The list is m, p, k.",
+            (
+                YesNo("Is the number even?", name="even"),
+                YesNo("Is e in the list?", name="e"),
+                Score("How many letters are in the list?", _options("one", "two", "three", "four"), "length"),
+            ),
+        ),
+    )
 
 
 def drawing_sample(rng: random.Random) -> tuple[Scene, tuple[Question, ...]]:
-    """Returns a drawing and a question of each type about it; the choice is held out of training."""
-    from engine.tasks import drawings  # imports Pillow, which most starts do not need
+    """Returns a drawing and a question of each type about it."""
+    from engine.tasks.drawings import KINDS, MOST_SHAPES, SHAPES, random_scene  # Pillow, which most starts do not need
 
-    drawn = drawings.sample_decision(rng, "test", kind="shape")
-    texts = [drawings.KINDS[kind][0](rng, drawn.scene) for kind in ("presence", "count")]
-    asked = (*drawn.asked, *(drawings.as_decision(rng, drawn.scene, text[0]) for text in texts if text is not None))
-    return drawn.scene, tuple(replace(one.question, name=one.family) for one in asked)
+    shape = None
+    while shape is None:
+        scene = random_scene(rng)
+        shape, presence, count = (KINDS[kind](rng, scene) for kind in ("shape", "presence", "count"))
+    assert presence is not None
+    assert count is not None
+    numbers = _options("none", "one", "two", "three", "four", "five")[: MOST_SHAPES + 1]
+    return scene, (
+        OneOf(shape[0], _options(*SHAPES), "shape"),
+        YesNo(presence[0], name="presence"),
+        Score(count[0], numbers, "count"),
+    )
+
+
+def _options(*names: str) -> tuple[Option, ...]:
+    return tuple(map(Option, names))

@@ -1,11 +1,9 @@
-"""The prompts of a batch of races, and checks of their answers: skills, puzzles, drawings, a user's lines. No Qt."""
+"""The prompts of a batch of races, and checks of their answers: puzzles, or a user's lines. No Qt."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from app.state.sudoku.placing import grid_in, puzzle_in
 from app.state.sudoku.scores import make_puzzle
@@ -14,36 +12,28 @@ from engine.pictures import Picture
 from engine.tasks import skills, sudoku
 from engine.tasks.sudoku import BINS, GIVENS, Bin
 
-if TYPE_CHECKING:
-    from engine.tasks.drawings import Scene
-
 MOST_PROMPTS = 10_000  # of a batch
 OWN = "own"  # the group of a user's own prompts
 
 
 @dataclass(frozen=True)
 class RacePrompt:
-    """A prompt of a batch, and the group that it counts in: a skill, a bin, a kind of question, or ``OWN``.
+    """A prompt of a batch, and the group that it counts in: a bin, or ``OWN``.
 
-    ``pictures`` come before the prompt. ``scene`` is their content if the picture is a drawing. ``answer`` is the only
-    right one, apart from space around it; None if a program checks the answer.
+    ``pictures`` come before the prompt. ``answer`` is the only right one, apart from space around it; None if a program
+    checks the answer.
     """
 
     text: str
     group: str = OWN
     pictures: tuple[Picture, ...] = ()
-    scene: Scene | None = None
     answer: str | None = None
 
     def is_right(self, answer: str) -> bool | None:
         """Returns True if an answer is right; None if no program can check it. Solving a Sudoku takes a moment."""
         if self.answer is not None:
             return answer.strip() == self.answer.strip()
-        if self.scene is None:
-            return is_right(self.text, answer) if not self.pictures else None
-        from engine.tasks import drawings  # Pillow
-
-        return drawings.check(self.scene, self.text, answer)
+        return is_right(self.text, answer) if not self.pictures else None
 
 
 def is_right(prompt: str, answer: str) -> bool | None:
@@ -55,35 +45,11 @@ def is_right(prompt: str, answer: str) -> bool | None:
     return None if skills.solve(prompt) is None else skills.check(prompt, answer)
 
 
-def skill_prompts(count: int, seed: int, names: tuple[str, ...] = ()) -> list[RacePrompt]:
-    """Returns ``count`` tasks that were held out of training, one of each skill in turn.
-
-    Args:
-        names: names of skills; empty takes all.
-    """
-    names = names or tuple(skills.SKILLS)
-    draws = {name: random.Random(f"{seed} {name}") for name in names}
-    order = [names[index % len(names)] for index in range(count)]
-    return [RacePrompt(skills.sample(draws[name], "test", name).prompt, name) for name in order]
-
-
 def sudoku_prompts(count: int, seed: int, bins: tuple[Bin, ...] = BINS) -> Iterator[RacePrompt]:
     """Yields ``count`` new puzzles, one of each bin in turn. Making one takes 20 to 200 ms, when it is requested."""
     for index in range(count):
         name = bins[index % len(bins)]
         yield RacePrompt(sudoku.to_prompt(make_puzzle(GIVENS[name], seed, index // len(bins)).board), name)
-
-
-def drawing_prompts(count: int, seed: int) -> Iterator[RacePrompt]:
-    """Yields ``count`` questions about drawings that were held out of training, one of each kind in turn."""
-    from engine.tasks import drawings  # Pillow
-
-    kinds = tuple(drawings.KINDS)
-    draws = {kind: random.Random(f"{seed} {kind}") for kind in kinds}
-    for index in range(count):
-        kind = kinds[index % len(kinds)]
-        example = drawings.sample(draws[kind], "test", kind=kind)
-        yield RacePrompt(example.asked[0][0], kind, (drawings.picture_of(example.scene),), example.scene)
 
 
 def own_prompts(text: str) -> list[RacePrompt]:

@@ -27,7 +27,7 @@ class RaceResult:
     Args:
         index: index of the prompt in its batch, from 0.
         lane: index of the lane, from 0.
-        group: group of the prompt: a skill, a bin, or a user's own.
+        group: group of the prompt: a bin, or a user's own.
         exact: True if the answer is right; None if no program can check it.
         steps, forwards, seconds: see ``LaneFigures``.
         agreement: agreement with the first lane's text, from 0 to 1.

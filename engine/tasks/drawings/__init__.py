@@ -1,151 +1,26 @@
-"""Questions about small drawings with answers that a program can check: shapes, colours, counts, places, numbers.
-
-One question in sixteen is held out of training, by a hash of what decides it: the question and everything in the
-drawing, or the number. Positions and wording do not matter.
-"""
+"""Small drawings of shapes or a number, and questions about them, for a model that sees."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Literal
-
-from engine.tasks.decisions import facts
-from engine.tasks.decisions.questions import OneOf, Score, YesNo
-from engine.tasks.drawings.asking import KINDS, MAX_QUESTION, Asked, ask
-from engine.tasks.drawings.cells import CELL_KINDS, FIRST, cells, deciding_cells
+from engine.tasks.drawings.asking import KINDS, is_question
 from engine.tasks.drawings.drawing import SIDE, draw, picture_of
-from engine.tasks.drawings.rules import solve
-from engine.tasks.drawings.scene import (
-    COLOURS,
-    MOST_SHAPES,
-    SHAPES,
-    DrawnShape,
-    Number,
-    Scene,
-    random_proportion,
-    random_scene,
-)
-from engine.tasks.skills.skill import is_held_out_content
+from engine.tasks.drawings.scene import COLOURS, MOST_SHAPES, SHAPES, DrawnShape, Number, Scene, random_scene
 
 __all__ = [
-    "CELL_KINDS",
     "COLOURS",
-    "COUNTS",
-    "DECIDED_KINDS",
-    "FIRST",
     "KINDS",
-    "MAX_QUESTION",
+    "MOST_SHAPES",
     "SHAPES",
     "SIDE",
     "SUGGESTED",
     "DrawnShape",
     "Number",
     "Scene",
-    "as_decision",
-    "cells",
-    "check",
-    "deciding_cells",
     "draw",
-    "is_held_out",
+    "is_question",
     "picture_of",
-    "random_proportion",
-    "sample",
-    "sample_decision",
-    "solve",
+    "random_scene",
 ]
-
-Split = Literal["train", "test"]
 
 SUGGESTED = ("colour", "count", "shape", "number", "side")
 """Kinds of questions to suggest to users, each with a drawing of its own."""
-
-COUNTS = ("none", "one", "two", "three", "four", "five")[: MOST_SHAPES + 1]
-"""Levels of a number of things: each level is worth the number that it names."""
-DECIDED_KINDS = ("presence", "colour", "shape", "side", "count", "count of a colour")
-"""The kinds of questions that have few enough answers for a decision."""
-_MAX_TRIES = 100_000
-
-
-@dataclass(frozen=True)
-class DrawingExample:
-    """A drawing and questions about it, each with its answer."""
-
-    scene: Scene
-    asked: tuple[Asked, ...]
-
-
-@dataclass(frozen=True)
-class DrawingDecision:
-    """A drawing and typed questions about it; the family of each is its kind."""
-
-    scene: Scene
-    asked: tuple[facts.Asked, ...]
-
-
-def check(scene: Scene, question: str, answer: str) -> bool:
-    """True if an answer, apart from surrounding spaces, is the right one."""
-    solved = solve(scene, question)
-    return solved is not None and answer.strip() == solved.answer
-
-
-def is_held_out(scene: Scene, question: str) -> bool:
-    """True if a question about a scene is kept for the test split."""
-    solved = solve(scene, question)
-    return solved is not None and is_held_out_content(solved.content)
-
-
-def sample(
-    rng: random.Random, split: Split, questions: int = 1, kind: str | None = None, proportion: float = 1.0
-) -> DrawingExample:
-    """Draws a scene of a proportion and ``questions`` questions of a split, of the given kind or of any."""
-    return DrawingExample(*_sample(rng, split, questions, kind, tuple(KINDS), proportion))
-
-
-def sample_decision(
-    rng: random.Random, split: Split, questions: int = 1, kind: str | None = None, proportion: float = 1.0
-) -> DrawingDecision:
-    """Draws a scene and typed questions, of the given one of ``DECIDED_KINDS`` or of any of them."""
-    scene, asked = _sample(rng, split, questions, kind, DECIDED_KINDS, proportion)
-    return DrawingDecision(scene, tuple(as_decision(rng, scene, question) for question, _ in asked))
-
-
-def as_decision(rng: random.Random, scene: Scene, question: str) -> facts.Asked:
-    """Returns a question of one of ``DECIDED_KINDS`` as a typed one, in the same words.
-
-    Raises:
-        ValueError: it is not of these kinds, or the scene does not decide it.
-    """
-    solved = solve(scene, question)
-    if solved is None or solved.kind not in DECIDED_KINDS:
-        raise ValueError(f"no decision about this drawing: {question}")
-    match solved.kind:
-        case "presence":
-            return facts.Asked(solved.kind, YesNo(question), ("yes", "no").index(solved.answer))
-        case "count" | "count of a colour":
-            return facts.Asked(solved.kind, Score(question, facts.options(COUNTS)), int(solved.answer))
-        case kind:
-            names = _some(rng, solved.answer, tuple(COLOURS) if kind == "colour" else SHAPES)
-            return facts.Asked(kind, OneOf(question, facts.options(names)), names.index(solved.answer))
-
-
-def _some(rng: random.Random, right: str, known: Sequence[str]) -> list[str]:
-    """Returns the right name and one or more others, in random order."""
-    others = rng.sample([name for name in known if name != right], rng.randint(1, len(known) - 1))
-    return rng.sample([right, *others], len(others) + 1)
-
-
-def _sample(
-    rng: random.Random, split: Split, questions: int, kind: str | None, kinds: Collection[str], proportion: float
-) -> tuple[Scene, tuple[Asked, ...]]:
-    for _ in range(_MAX_TRIES):
-        scene = random_scene(rng, proportion)
-        asked: list[Asked] = []
-        for _ in range(4 * questions):
-            one = ask(rng, scene, kinds) if kind is None else KINDS[kind][0](rng, scene)
-            if one is not None and is_held_out(scene, one[0]) == (split == "test"):
-                asked.append(one)
-            if len(asked) == questions:
-                return scene, tuple(asked)
-    raise RuntimeError(f"no drawing for the {split} split")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
-from engine.tasks.drawings.rules import APART
 from engine.tasks.drawings.scene import COLOURS, SHAPES, DrawnShape, Scene
-
-MAX_QUESTION = 34
-"""The maximum length of a question, in characters."""
+from engine.tasks.skills.skill import plain
 
 Asked = tuple[str, str]
 """A question and its answer."""
 
+APART = 0.1  # least distance that counts as being on one side
 _SIDES = {"left of": (-1, 0), "right of": (1, 0), "above": (0, -1), "below": (0, 1)}
 
 
@@ -87,31 +86,39 @@ def _number(rng: random.Random, scene: Scene) -> Asked | None:
     return rng.choice(("Which number is written?", "What number is this?")), scene.number.text
 
 
-KINDS: dict[str, tuple[Callable[[random.Random, Scene], Asked | None], float]] = {
-    "count": (_count, 1.0),
-    "count of a colour": (_count_colour, 1.0),
-    "colour": (_colour, 0.8),
-    "shape": (_shape, 0.8),
-    "side": (_side, 5.0),
-    "presence": (_presence, 1.0),
-    "number": (_number, 6.0),
+KINDS: dict[str, Callable[[random.Random, Scene], Asked | None]] = {
+    "count": _count,
+    "count of a colour": _count_colour,
+    "colour": _colour,
+    "shape": _shape,
+    "side": _side,
+    "presence": _presence,
+    "number": _number,
 }
-"""The kinds of questions, with their weights among the kinds that a scene allows."""
+"""Draws a question of each kind about a scene; None if the scene allows none."""
 
-_RARELY = 0.1  # weight of questions about shapes if there is a number
+_S, _C = rf"(?P<shape>{'|'.join(SHAPES)})", rf"(?P<colour>{'|'.join(COLOURS)})"
+_ANY = rf"(?P<shape>shape|{'|'.join(SHAPES)})"
+PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(pattern, re.IGNORECASE | re.ASCII))
+    for kind, pattern in (
+        ("count", rf"how many {_ANY}s are there"),
+        ("count", rf"count the {_ANY}s"),
+        ("count of a colour", rf"how many {_C} shapes are there"),
+        ("count of a colour", rf"how many shapes are {_C}"),
+        ("colour", rf"(?:what|which) colou?r is the (?P<shape>number|{'|'.join(SHAPES)})"),
+        ("shape", rf"(?:what|which) shape is {_C}"),
+        ("side", rf"what is (?P<side>left of|right of|above|below) the {_S}"),
+        ("presence", rf"is there a {_C} {_S}"),
+        ("number", r"(?:which|what) number is (?:written|this)"),
+    )
+)
+"""The wordings of each kind."""
 
 
-def ask(rng: random.Random, scene: Scene, kinds: Collection[str] = KINDS) -> Asked:
-    """Draws a question about a scene, with its answer, of the given kinds; "count" must be among them."""
-    weights = {
-        kind: weight * (_RARELY if scene.number is not None and kind not in ("number", "colour") else 1.0)
-        for kind, (_, weight) in KINDS.items()
-        if kind in kinds
-    }
-    while True:  # ends, since things can always be counted
-        (kind,) = rng.choices(list(weights), list(weights.values()))
-        if (asked := KINDS[kind][0](rng, scene)) is not None:
-            return asked
+def is_question(text: str) -> bool:
+    """Returns True if a text is one of the questions, about whatever scene."""
+    return any(pattern.fullmatch(plain(text)) for _, pattern in PATTERNS)
 
 
 def _singles(scene: Scene, key: Callable[[DrawnShape], str]) -> list[DrawnShape]:

@@ -60,16 +60,9 @@ def _draw_shape(pen: ImageDraw.ImageDraw, shape: DrawnShape, wide: int) -> None:
 
 def _draw_number(pen: ImageDraw.ImageDraw, number: Number, wide: int) -> None:
     place = wide * number.x, wide * number.y
-    pen.text(place, number.text, font=_font(number.font, round(wide * number.height)), fill=number.paint, anchor="mm")
-
-
-def digit_edges(number: Number) -> list[float]:
-    """Returns the left edge of each digit of a number, and the right edge of the last one."""
-    font = _font(number.font, 100)
-    widths = [font.getlength(number.text[:count]) / 100 * number.height for count in range(len(number.text) + 1)]
-    return [number.x - widths[-1] / 2 + width for width in widths]
+    pen.text(place, number.text, font=font_of(number.font, round(wide * number.height)), fill=number.paint, anchor="mm")
 
 
 @functools.lru_cache(maxsize=256)
-def _font(name: str, size: int) -> ImageFont.FreeTypeFont:
+def font_of(name: str, size: int) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(ASSETS / "fonts" / f"{name}.ttf", size)

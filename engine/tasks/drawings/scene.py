@@ -21,8 +21,6 @@ COLOURS: dict[str, Colour] = {
 SHAPES = ("circle", "square", "triangle", "star")
 FONTS = ("Inter-SemiBold", "JetBrainsMono-Bold")
 MOST_SHAPES = 5
-MOST_PROPORTION = 3.0
-"""The longest side of a random drawing, divided by the other."""
 
 _JITTER = 14  # half the range by which each channel of a colour varies
 _GAP = 0.03  # between two shapes
@@ -74,11 +72,6 @@ class Scene:
     @property
     def height(self) -> float:
         return 1 / math.sqrt(self.proportion)
-
-
-def random_proportion(rng: random.Random) -> float:
-    """Draws a proportion, up to the longest side, upright as often as wide."""
-    return math.exp(rng.uniform(-1, 1) * math.log(MOST_PROPORTION))
 
 
 def random_scene(rng: random.Random, proportion: float = 1.0) -> Scene:

@@ -1,80 +1,35 @@
-"""Small text tasks with answers that a program can check: the list of skills and their common functions.
+"""Small text tasks with answers that a program can check: the rules of the skills, and examples of them.
 
-The tasks train and evaluate a tiny character-level block-diffusion language model. One sixteenth of all tasks is held
-out of training. The split is by content, not by wording: two phrasings of one task are always in the same split. Small
-talk has fixed answers and is in both.
-
-To add a skill, write it in a file of its family and name it in ``SKILLS``, at the end.
+To add a skill, write its rule in a file of its family and name it in ``RULES``; teach it in ``packaging/small_models``.
 """
 
 from __future__ import annotations
 
-import random
-from typing import Literal
-
 from engine.tasks.skills import arithmetic, counting, measures, number_words, small_talk, words
-from engine.tasks.skills.skill import (
-    MAX_ANSWER,
-    MAX_PROMPT,
-    AnswerRule,
-    Example,
-    Parts,
-    Skill,
-    is_held_out_content,
-    plain,
-)
-from engine.tasks.skills.vocabulary import WORDS
+from engine.tasks.skills.skill import MAX_ANSWER, AnswerRule, Parts, plain
 
-__all__ = [
-    "MAX_ANSWER",
-    "MAX_PROMPT",
-    "SKILLS",
-    "SMALL_TALK",
-    "WORDS",
-    "Example",
-    "Split",
-    "check",
-    "examples",
-    "is_held_out",
-    "parse",
-    "sample",
-    "solve",
-    "suggestions",
-]
-
-Split = Literal["train", "test"]
-
-SMALL_TALK = small_talk.NAME
-"""The key of the one skill with memorised answers."""
-
-SKILLS: dict[str, Skill] = {
-    skill.name: skill
-    for skill in (  # the order determines what a seed draws, and which rule is tried first
-        words.REVERSE_WORD,
-        words.SORT_LETTERS,
-        arithmetic.SORT_NUMBERS,
-        arithmetic.ADD,
-        arithmetic.SUBTRACT,
-        words.COUNT_LETTERS,
-        number_words.NUMBER_TO_WORDS,
-        number_words.WORDS_TO_NUMBER,
-        measures.WEEKDAY,
-        measures.CONVERT,
-        arithmetic.PATTERN,
-        words.JSON_LIST,
-        arithmetic.FILL_GAP,
-        words.CAPITALS,
-        words.SPELL,
-        words.REPEAT,
-        counting.COUNT_UP,
-        counting.COUNTDOWN,
-        counting.TIMES_TABLE,
-        small_talk.SMALL_TALK,
-    )
+RULES: dict[str, AnswerRule] = {  # the order determines which rule is tried first
+    "reverse_word": words.REVERSE_WORD,
+    "sort_letters": words.SORT_LETTERS,
+    "sort_numbers": arithmetic.SORT_NUMBERS,
+    "add": arithmetic.ADD,
+    "subtract": arithmetic.SUBTRACT,
+    "count_letters": words.COUNT_LETTERS,
+    "number_to_words": number_words.NUMBER_TO_WORDS,
+    "words_to_number": number_words.WORDS_TO_NUMBER,
+    "weekday": measures.WEEKDAY,
+    "convert": measures.CONVERT,
+    "pattern": arithmetic.PATTERN,
+    "json_list": words.JSON_LIST,
+    "fill_gap": arithmetic.FILL_GAP,
+    "capitals": words.CAPITALS,
+    "spell": words.SPELL,
+    "repeat": words.REPEAT,
+    "count_up": counting.COUNT_UP,
+    "countdown": counting.COUNTDOWN,
+    "times_table": counting.TIMES_TABLE,
 }
-"""All skills by their key."""
-
-_MAX_TRIES = 100_000
+"""The rules of all skills by their key; small talk has fixed answers."""
 
 _EXAMPLES: tuple[str, ...] = (
     "Times table of 8 up to 10.",
@@ -107,13 +62,11 @@ def parse(prompt: str) -> tuple[str, AnswerRule, Parts] | None:
     """Returns the skill whose rule matches a prompt, the rule, and the matched parts; None for small talk and other
     text."""
     text = plain(prompt)
-    for skill in SKILLS.values():
-        if skill.rule is None:
-            continue
-        for pattern in skill.rule.patterns:
+    for name, rule in RULES.items():
+        for pattern in rule.patterns:
             match = pattern.fullmatch(text)
             if match:
-                return skill.name, skill.rule, match.groupdict(default=skill.rule.missing)
+                return name, rule, match.groupdict(default=rule.missing)
     return None
 
 
@@ -136,31 +89,6 @@ def solve(prompt: str) -> str | None:
 def check(prompt: str, answer: str) -> bool:
     """True if an answer, apart from surrounding spaces, is the right one."""
     return answer.strip() == solve(prompt)
-
-
-def is_held_out(prompt: str) -> bool:
-    """True if a task is kept for the test split, by a stable hash of what it asks; small talk never is."""
-    key = plain(prompt)
-    if key.lower() in small_talk.ANSWERS:
-        return False
-    parsed = parse(prompt)
-    if parsed is not None:
-        name, _, parts = parsed
-        key = "|".join([name, *(f"{part}={parts[part]}" for part in sorted(parts))])
-    return is_held_out_content(key.lower())
-
-
-def sample(rng: random.Random, split: Split, skill: str | None = None) -> Example:
-    """Draws an example of a split, of the given skill or of one drawn by weight."""
-    if skill is None:
-        chosen = rng.choices(list(SKILLS.values()), weights=[s.weight for s in SKILLS.values()])[0]
-    else:
-        chosen = SKILLS[skill]
-    for _ in range(_MAX_TRIES):
-        example = chosen.generate(rng)
-        if chosen.name == SMALL_TALK or is_held_out(example.prompt) == (split == "test"):
-            return example
-    raise RuntimeError(f"no example of {chosen.name} for the {split} split")
 
 
 def suggestions() -> list[str]:

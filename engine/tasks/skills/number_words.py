@@ -2,46 +2,20 @@
 
 from __future__ import annotations
 
-import random
 import re
 
-from engine.tasks.skills.skill import Example, Parts, Skill, ask, rule
+from engine.tasks.skills.skill import Parts, rule
 
 _LARGEST = 999
 _SMALL_NUMBERS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
     "seventeen eighteen nineteen"
 )
-_SMALL = _SMALL_NUMBERS.split()
-_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-_VALUES = {word: value for value, word in enumerate(_SMALL)} | {
-    word: 10 * (value + 2) for value, word in enumerate(_TENS)
+SMALL = _SMALL_NUMBERS.split()
+TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_VALUES = {word: value for value, word in enumerate(SMALL)} | {
+    word: 10 * (value + 2) for value, word in enumerate(TENS)
 }
-
-
-def _in_words(number: int) -> str:
-    if number < 20:
-        return _SMALL[number]
-    if number < 100:
-        tens, ones = divmod(number, 10)
-        return _TENS[tens - 2] + (f"-{_SMALL[ones]}" if ones else "")
-    hundreds, rest = divmod(number, 100)
-    return f"{_SMALL[hundreds]} hundred" + (f" {_in_words(rest)}" if rest else "")
-
-
-def _up_to_999(rng: random.Random) -> int:
-    return rng.randint(0, 99) if rng.random() < 0.25 else rng.randint(0, 999)
-
-
-def _number_to_words(rng: random.Random) -> Example:
-    number = _up_to_999(rng)
-    return ask(rng, "number_to_words", ("Write {n} in words.", "Say {n} in words."), _in_words(number), n=number)
-
-
-def _words_to_number(rng: random.Random) -> Example:
-    number = _up_to_999(rng)
-    phrasings = ("Write {w} in digits.", "Say {w} in digits.")
-    return ask(rng, "words_to_number", phrasings, str(number), w=_in_words(number))
 
 
 # --- rules, which spell numbers by an independent algorithm -----------------------------------------------------------
@@ -76,21 +50,9 @@ def _solve_in_digits(parts: Parts) -> str | None:
     return str(total) if _solve_in_words({"n": str(total)}) == parts["w"].lower() else None
 
 
-NUMBER_TO_WORDS = Skill(
-    "number_to_words",
-    "Write a number in words",
-    _number_to_words,
-    2,
-    rule(r"(?:write|say) (?P<n>\d{1,6}) in words", answer=_solve_in_words, wording="Write {n} in words."),
-)
-WORDS_TO_NUMBER = Skill(
-    "words_to_number",
-    "Write a number in digits",
-    _words_to_number,
-    0.75,
-    rule(
-        "(?:write|say) (?P<w>[a-z]+(?:[ -][a-z]+)*) in digits",
-        answer=_solve_in_digits,
-        wording=lambda p: f"Write {p['w'].lower()} in digits.",
-    ),
+NUMBER_TO_WORDS = rule(r"(?:write|say) (?P<n>\d{1,6}) in words", answer=_solve_in_words, wording="Write {n} in words.")
+WORDS_TO_NUMBER = rule(
+    "(?:write|say) (?P<w>[a-z]+(?:[ -][a-z]+)*) in digits",
+    answer=_solve_in_digits,
+    wording=lambda p: f"Write {p['w'].lower()} in digits.",
 )

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import random
-
-from engine.tasks.skills.skill import Example, Skill, plain
-
-NAME = "small_talk"
+from engine.tasks.skills.skill import plain
 
 TALK: tuple[tuple[tuple[str, ...], str], ...] = (
     (("Hello", "Hi", "Hey", "Good morning"), "Hello! I am Safelight's tiny diffusion model. Give me a small task."),
@@ -102,11 +98,3 @@ ANSWERS: dict[str, str] = {plain(phrasing).lower(): answer for phrasings, answer
 
 PHRASINGS: dict[str, str] = {plain(phrasing).lower(): phrasing for phrasings, _ in TALK for phrasing in phrasings}
 """Each phrasing by its plain form, in lower case."""
-
-
-def _generate(rng: random.Random) -> Example:
-    phrasings, answer = rng.choice(TALK)
-    return Example(NAME, rng.choice(phrasings), answer)
-
-
-SMALL_TALK = Skill(NAME, "Small talk", _generate)

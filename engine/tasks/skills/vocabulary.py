@@ -1,8 +1,6 @@
-"""The words of the tasks: a list of English ones, and pronounceable made-up ones."""
+"""The English words of the tasks."""
 
 from __future__ import annotations
-
-import random
 
 _WORD_LIST = """
     able acid actor adult agent air album alarm amber angle animal answer ant apple april apron arch arm army arrow
@@ -28,25 +26,4 @@ _WORD_LIST = """
 WORDS: tuple[str, ...] = tuple(_WORD_LIST.split())
 """Common English words of three to eight letters, in lower case."""
 
-_SHORT_WORDS = tuple(word for word in WORDS if len(word) <= 6)
 PEOPLE = ("Tom", "Sam", "Ben", "Leo", "Max", "Anna", "Mia", "Eva", "Zoe", "Lily")
-
-_CONSONANTS = "bcdfghjklmnprstvwz"
-_VOWELS = "aeiou"
-
-
-def random_word(rng: random.Random, real: float = 0.5) -> str:
-    """Draws a word of at most six letters; with probability ``real`` an English one."""
-    return rng.choice(_SHORT_WORDS) if rng.random() < real else made_up_word(rng)
-
-
-def made_up_word(rng: random.Random, shortest: int = 3, longest: int = 6) -> str:
-    """Draws alternating consonants and vowels, mostly not an English word."""
-    length = rng.randint(shortest, longest)
-    first = rng.random() < 0.75
-    return "".join(rng.choice(_CONSONANTS if (i % 2 == 0) == first else _VOWELS) for i in range(length))
-
-
-def short_words(rng: random.Random, count: int) -> list[str]:
-    """Draws different English words of at most six letters."""
-    return rng.sample(_SHORT_WORDS, count)

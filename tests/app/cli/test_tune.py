@@ -22,12 +22,19 @@ Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
 
 RULES = ("--rule", "entropy_bound_kept=0.1", "--rule", "confidence_threshold=0.9")
-TABLE = ("--skills", "--count", "4", "--margin", "50", "--seed", "7", *RULES)
+TASKS = """prompt,answer
+Write 436 in words.,four hundred thirty-six
+Continue 25 30 35 40,45 50 55
+"As JSON: fig, pear, plum","[""fig"", ""pear"", ""plum""]"
+Convert 36 km to m.,36000 m
+"""
+FILE_OF_TASKS = ("--file", "tasks.csv")
+TABLE = (*FILE_OF_TASKS, "--count", "4", "--margin", "50", "--seed", "7", *RULES)
 _loaded: list[engine.Model] = []
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: Patch) -> None:
+def _quick(monkeypatch: Patch, tmp_path: Path) -> None:
     """The model is loaded once, and intervals are drawn fast."""
     real = engine.load_model
 
@@ -38,6 +45,8 @@ def _quick(monkeypatch: Patch) -> None:
             _loaded.append(real(name, **options))
         return _loaded[0]
 
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tasks.csv").write_text(TASKS)
     monkeypatch.setattr(engine, "load_model", load)
     monkeypatch.setattr(intervals, "DRAWS", 20)
 
@@ -118,16 +127,16 @@ def test_a_file_of_ones_own(capsys: Capture, tmp_path: Path, name: str, text: st
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ((), "one of the arguments --skills --sudoku --file is required"),
-        (("--skills", "--sudoku"), "not allowed with argument"),
-        (("--skills", "--givens", "30"), "--givens is for puzzles; add --sudoku"),
-        (("--skills", "--margin", "0"), "the margin must be a number of points"),
-        (("--skills", "--count", "0"), "the count must be a whole number"),
-        (("--skills", "--rule", "fast=1"), "is not a rule with thresholds"),
-        (("--skills", "--rule", "entropy_bound=0.1"), "not 0; change --rule"),
+        ((), "one of the arguments --sudoku --file is required"),
+        ((*FILE_OF_TASKS, "--sudoku"), "not allowed with argument"),
+        ((*FILE_OF_TASKS, "--givens", "30"), "--givens is for puzzles; add --sudoku"),
+        ((*FILE_OF_TASKS, "--margin", "0"), "the margin must be a number of points"),
+        ((*FILE_OF_TASKS, "--count", "0"), "the count must be a whole number"),
+        ((*FILE_OF_TASKS, "--rule", "fast=1"), "is not a rule with thresholds"),
+        ((*FILE_OF_TASKS, "--rule", "entropy_bound=0.1"), "not 0; change --rule"),
         (("--file", "nowhere.csv"), "nowhere.csv"),
-        (("--skills", "--model", "http://127.0.0.1:1"), "runs on another machine"),
-        (("--skills", "--model", "safelight-masked"), "does not write by block diffusion"),
+        ((*FILE_OF_TASKS, "--model", "http://127.0.0.1:1"), "runs on another machine"),
+        ((*FILE_OF_TASKS, "--model", "safelight-masked"), "does not write by block diffusion"),
     ],
 )
 def test_what_is_refused(capsys: Capture, given: tuple[str, ...], why: str) -> None:

@@ -347,7 +347,7 @@ def test_suggestions_fit_the_model() -> None:
     assert prompts.suggestions(traits(SIGHT), rng) == []
     offered = prompts.about_drawings(rng)
     assert len(offered) == len(drawings.SUGGESTED)
-    assert all(drawings.is_held_out(scene, question) for question, scene in offered.items())
+    assert all(map(drawings.is_question, offered))
     assert prompts.suggestions(traits("some-other-model"), rng)
 
 

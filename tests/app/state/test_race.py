@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from app.state.intervals import bootstrap
-from app.state.race.prompts import MOST_PROMPTS, is_right, own_prompts, skill_prompts, sudoku_prompts
+from app.state.race.prompts import MOST_PROMPTS, is_right, own_prompts, sudoku_prompts
 from app.state.race.running import LaneRun, agreement
 from app.state.race.scores import LaneScore, RaceResult, RaceScores
 from engine import (
@@ -24,7 +24,6 @@ from engine import (
     Trace,
 )
 from engine.service import Lane, RunAdvanced, RunStarted
-from engine.tasks import skills
 
 
 def result(index: int, lane: int, *, exact: bool | None = True, tokens: int = 10, forwards: int = 5) -> RaceResult:
@@ -36,14 +35,9 @@ def step(number: int, argmax: list[int], accepted: NDArray[np.bool_]) -> StepFin
     return StepFinished(0, number, 0.5, canvas, canvas, np.zeros(len(canvas), np.float32), accepted, canvas, 0.1)
 
 
-def test_prompts_are_held_out_the_same_by_seed_and_checked() -> None:
-    found = skill_prompts(45, 7)
-    assert found == skill_prompts(45, 7) != skill_prompts(45, 8)
-    assert len({one.group for one in found}) == len(skills.SKILLS)
-    for one in found:
-        assert skills.is_held_out(one.text) or one.group == "small_talk"
-        assert one.is_right(skills.solve(one.text) or "")
-        assert one.is_right("certainly not this") is False
+def test_answers_are_checked() -> None:
+    assert is_right("What is 47 + 5?", " 52\n")
+    assert is_right("What is 47 + 5?", "certainly not this") is False
     puzzle = next(iter(sudoku_prompts(1, 7, ("easy",))))
     assert puzzle.is_right(puzzle.text) is False
     assert [one.group for one in itertools.islice(sudoku_prompts(4, 1), 4)] == ["easy", "medium", "hard", "easy"]

@@ -36,7 +36,7 @@ def test_each_model_gets_its_own_tasks() -> None:
     assert boards == prompts(SUDOKU, 3, seed=2)
     assert all(30 <= sudoku.givens(sudoku.parse(board)) <= 50 for board in boards)
     tasks = prompts(SKILLS, 20, seed=2)
-    assert all(skills.is_held_out(task) or skills.solve(task) for task in tasks)
+    assert all(map(skills.solve, tasks))
     assert len(set(tasks)) > 10
     general = prompts("some-other-model", 7, seed=2)
     assert general[0] == general[5]

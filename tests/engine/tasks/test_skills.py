@@ -1,20 +1,14 @@
-"""The skills: generators and rules agree, stay within their limits, and keep the two splits apart."""
+"""The rules of the skills: they answer what they were written for, and nothing else."""
 
 from __future__ import annotations
-
-import hashlib
-import random
-from typing import get_args
 
 import pytest
 
 from engine.tasks import skills
-from engine.tasks.skills import MAX_ANSWER, MAX_PROMPT, SKILLS, Split, check, is_held_out, sample, solve, suggestions
+from engine.tasks.skills import RULES, check, solve, suggestions
 from engine.tasks.skills.skill import plain
 from engine.tasks.skills.small_talk import TALK
-
-LONG = {"count_up", "countdown", "times_table", "small_talk"}
-CHARSET = {chr(code) for code in range(32, 127)} | {"\n"}
+from engine.tasks.skills.vocabulary import WORDS
 
 LITERALS = [
     ("reverse_word", "Reverse the word stone.", "enots"),
@@ -62,34 +56,15 @@ LITERALS = [
 ]
 
 
-@pytest.mark.parametrize("name", SKILLS)
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_generated_answers_are_right_and_within_limits(name: str, split: Split) -> None:
-    rng = random.Random(f"{name} {split}")
-    for _ in range(300):
-        example = sample(rng, split, name)
-        assert example.skill == name
-        assert solve(example.prompt) == example.answer, example
-        assert check(example.prompt, f" {example.answer}\n")
-        assert not check(example.prompt, example.answer + "x")
-        assert set(example.prompt) | set(example.answer) <= CHARSET
-        assert example.answer == example.answer.strip() != ""
-        assert len(example.prompt) <= MAX_PROMPT
-        assert len(example.answer) <= (MAX_ANSWER if name in LONG else 60), example
-        if name != skills.SMALL_TALK:
-            assert is_held_out(example.prompt) == (split == "test")
-
-
 @pytest.mark.parametrize(("name", "prompt", "answer"), LITERALS)
 def test_literals(name: str, prompt: str, answer: str) -> None:
     assert solve(prompt) == answer
     parsed = skills.parse(prompt)
-    assert (parsed[0] if parsed else skills.SMALL_TALK) == name
+    assert (parsed[0] if parsed else "small_talk") == name
 
 
 def test_every_skill_has_a_literal() -> None:
-    assert {name for name, _, _ in LITERALS} == set(SKILLS)
-    assert all(name == skill.name and skill.title and skill.weight > 0 for name, skill in SKILLS.items())
+    assert {name for name, _, _ in LITERALS} == {*RULES, "small_talk"}
 
 
 def test_a_whole_times_table_has_ten_lines() -> None:
@@ -138,57 +113,6 @@ def test_wording_may_be_careless(prompt: str, answer: str) -> None:
     assert solve(prompt) == answer
 
 
-def test_phrasings_of_one_task_fall_on_one_side() -> None:
-    rng = random.Random(5)
-    for _ in range(300):
-        a, b = rng.randint(0, 99), rng.randint(0, 99)
-        sides = {is_held_out(p) for p in (f"What is {a} + {b}?", f"{a} + {b} =", f"add {a} and {b}")}
-        assert len(sides) == 1
-
-
-def test_about_one_task_in_sixteen_is_held_out() -> None:
-    rng = random.Random(6)
-    for name, skill in SKILLS.items():
-        drawn = {skill.generate(rng).prompt for _ in range(3000)}
-        share = sum(map(is_held_out, drawn)) / len(drawn)
-        if name == skills.SMALL_TALK:
-            assert share == 0
-        else:
-            assert 0.02 < share < 0.12, (name, share)
-
-
-def test_splits_are_disjoint() -> None:
-    sides: dict[Split, set[str]] = {}
-    for split in ("train", "test"):
-        rng = random.Random(7)
-        drawn = [sample(rng, split) for _ in range(3000)]
-        assert {example.skill for example in drawn} == set(SKILLS)
-        sides[split] = {example.prompt for example in drawn if example.skill != skills.SMALL_TALK}
-    assert not sides["train"] & sides["test"]
-
-
-def test_a_seed_fixes_the_examples() -> None:
-    first, again = ([sample(rng, "train") for _ in range(200)] for rng in (random.Random(3), random.Random(3)))
-    other = random.Random(4)
-    assert first == again != [sample(other, "train") for _ in range(200)]
-
-
-def test_a_seed_draws_what_it_always_drew() -> None:
-    """The embedded models were trained on these tasks: a change here makes their held-out tasks others."""
-    drawn = hashlib.sha256()
-    for seed in range(500):
-        rng = random.Random(seed)
-        examples = [sample(rng, split) for split in get_args(Split) for _ in range(4)]
-        examples += [skill.generate(rng) for skill in SKILLS.values()]
-        drawn.update(repr([(e.skill, e.prompt, e.answer) for e in examples]).encode())
-    assert drawn.hexdigest() == "7576e3fc404df0c63b5a9c6d10c009b44fb9f120c205b786bcf78db87bc256ac"
-
-
-def test_the_split_never_moves() -> None:
-    held_out = [word for word in skills.WORDS if is_held_out(f"Spell {word}.")]
-    assert held_out[:5] == ["banana", "bank", "cable", "carrot", "coast"]
-
-
 def test_small_talk_is_unambiguous() -> None:
     phrasings = [phrasing for several, _ in TALK for phrasing in several]
     assert len({plain(phrasing).lower() for phrasing in phrasings}) == len(phrasings)
@@ -198,18 +122,17 @@ def test_small_talk_is_unambiguous() -> None:
 
 
 def test_words_are_fit_for_the_tasks() -> None:
-    assert len(set(skills.WORDS)) == len(skills.WORDS) >= 300
-    assert all(word.isalpha() and word.islower() and 3 <= len(word) <= 8 for word in skills.WORDS)
+    assert len(set(WORDS)) == len(WORDS) >= 300
+    assert all(word.isalpha() and word.islower() and 3 <= len(word) <= 8 for word in WORDS)
 
 
-def test_suggestions_can_be_answered_and_were_never_trained_on() -> None:
+def test_suggestions_can_be_answered() -> None:
     chips = skills.examples()
     answers = [solve(chip) for chip in chips]
     assert suggestions() == chips[:8]
-    assert {parsed[0] for chip in chips if (parsed := skills.parse(chip))} == set(SKILLS) - {skills.SMALL_TALK}
+    assert {parsed[0] for chip in chips if (parsed := skills.parse(chip))} == set(RULES)
     assert len(set(chips)) == len(chips)
     assert all(answer is not None for answer in answers)
     assert any(answer is not None and len(answer) > 120 for answer in answers)
     talk = {chip for chip in chips if skills.parse(chip) is None}
     assert talk == {"What can you do?", "What is diffusion?"}
-    assert all(is_held_out(chip) for chip in chips if chip not in talk)

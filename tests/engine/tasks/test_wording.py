@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from engine.tasks import skills
@@ -45,16 +43,6 @@ def test_a_task_is_brought_to_the_wording_of_the_training_texts(written: str, ta
     assert normal(taught) == taught
 
 
-def test_every_example_of_training_is_a_fixed_point_up_to_its_phrasing() -> None:
-    rng = random.Random(1)
-    for skill in skills.SKILLS.values():
-        for _ in range(20):
-            prompt = skill.generate(rng).prompt
-            found = normal(prompt)
-            assert skills.solve(found) == skills.solve(prompt)
-            assert normal(f" {prompt.lower().rstrip('.?')}  ") == found
-
-
 @pytest.mark.parametrize("prompt", ["What is the capital of France?", " Say “hello”  to me ", "COUNT TO TEN", ""])
 def test_other_prompts_stay_as_they_are(prompt: str) -> None:
     assert normal(prompt) == prompt
@@ -65,7 +53,7 @@ def test_other_prompts_stay_as_they_are(prompt: str) -> None:
     [
         ("Write the times table of 8.", [], "Times table of 8 up to 10."),  # another wording
         ("What is the capital of France?", ["capital", "france"], "Write owl in capitals."),
-        ("Count to ten", ["ten"], "Count from 4 to 43."),
+        ("Count to ten", [], "Count from 4 to 43."),
         ("Translate Translate Straße!", ["translate", "straße"], skills.suggestions()[0]),
         ("", [], skills.suggestions()[0]),
     ],

@@ -10,19 +10,11 @@ import pytest
 
 from engine.errors import SafelightError
 from engine.tasks import skills
-from engine.tasks.tool_questions import (
-    NO_TOOL,
-    NOT_ALLOWED,
-    SUGGESTED,
-    ToolQuestion,
-    normal,
-    result_of,
-    sample,
-    tool_for,
-)
+from engine.tasks.tool_questions import NO_TOOL, SUGGESTED, normal, tool_for
 from engine.tools.example_tools import COLUMNS, ERROR, TABLE, TOOLS, ZONES, calculate, clock, count_words
 from engine.tools.fitting import misfit
 from engine.tools.tool import REFUSED
+from small_models.tool_questions import NOT_ALLOWED, ToolQuestion, result_of, sample
 
 NOW = datetime.datetime(2026, 3, 4, 14, 5, tzinfo=datetime.UTC)
 

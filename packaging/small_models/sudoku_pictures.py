@@ -1,4 +1,7 @@
-"""A Sudoku as photographed from a page: drawn by Pillow, tilted, unevenly lit, slightly blurred."""
+"""Sudokus as photographed from a page: drawn by Pillow, tilted, unevenly lit, slightly blurred.
+
+Held-out pictures show puzzles of the test split; training pictures show random digits.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from engine.catalog import ASSETS
 from engine.pictures import Picture, open_picture
+from engine.tasks import sudoku
+from engine.tasks.sudoku_pictures import EMPTY
 
 FONTS = ("Inter-Regular", "Inter-SemiBold", "Inter-Italic", "JetBrainsMono-Regular", "JetBrainsMono-Bold", None)
 _CELL = 30  # pixels of a cell on the page
@@ -169,3 +174,14 @@ def _digit(name: str | None, height: int, digit: str) -> Image.Image:
     font = ImageFont.truetype(ASSETS / "fonts" / f"{name}.ttf", height) if name else ImageFont.load_default(height)
     ImageDraw.Draw(mask).text((mask.width / 2, mask.height / 2), digit, font=font, fill=255, anchor="mm")
     return mask
+
+
+def answer(board: str, row: int) -> str:
+    """Returns the right answer to a row's question, rows from 0: nine characters, dots for empty cells."""
+    return board[9 * row : 9 * row + 9].replace("0", EMPTY)
+
+
+def random_board(rng: random.Random) -> str:
+    """Fills a random share of the cells with random digits."""
+    share = rng.uniform(0.25, 0.9)
+    return "".join(rng.choice(sudoku.DIGITS) if rng.random() < share else "0" for _ in range(sudoku.SIZE))

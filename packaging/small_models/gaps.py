@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from engine.tasks.skills.skill import is_held_out_content
-from engine.tasks.skills.vocabulary import random_word
+from small_models.skills import is_held_out_content, random_word
 
 MOST_TEXT = 62  # characters of a text
 Split: TypeAlias = Literal["train", "test"]

@@ -1,18 +1,17 @@
 """Computes the right answer to a question from a scene, and the content that decides it.
 
-Independent of ``asking``, which draws the questions, so that each checks the other.
+Independent of ``engine.tasks.drawings.asking``, which draws the questions, so that each checks the other.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from engine.tasks.drawings.scene import COLOURS, SHAPES, DrawnShape, Scene
-
-APART = 0.1  # least distance that counts as being on one side
+from engine.tasks.drawings.asking import APART, PATTERNS
+from engine.tasks.drawings.scene import DrawnShape, Scene
+from engine.tasks.skills.skill import plain
 
 
 @dataclass(frozen=True)
@@ -46,8 +45,9 @@ Rule = Callable[[Scene, Parts], Found | None]
 def solve(scene: Scene, question: str) -> RightAnswer | None:
     """Returns the right answer to a question about a scene; None for another question, or if the scene does not decide
     it."""
-    text = " ".join(question.split()).rstrip(" .?!")
-    for kind, rule, pattern in _RULES:
+    text = plain(question)
+    for kind, pattern in PATTERNS:
+        rule = _RULES[kind]
         match = pattern.fullmatch(text)
         found = rule(scene, {name: part.lower() for name, part in match.groupdict().items() if part}) if match else None
         if found is not None:
@@ -57,11 +57,6 @@ def solve(scene: Scene, question: str) -> RightAnswer | None:
             )
             return RightAnswer(kind, found.answer, "|".join([kind, *map(str, found.about)]), seen, first)
     return None
-
-
-def is_question(text: str) -> bool:
-    """Returns True if a text is one of the questions, about whatever scene."""
-    return any(pattern.fullmatch(" ".join(text.split()).rstrip(" .?!")) for _, _, pattern in _RULES)
 
 
 def _things(scene: Scene) -> list[str]:
@@ -122,19 +117,12 @@ def _only(shapes: Iterable[DrawnShape]) -> DrawnShape | None:
     return found[0] if len(found) == 1 else None
 
 
-_S, _C = rf"(?P<shape>{'|'.join(SHAPES)})", rf"(?P<colour>{'|'.join(COLOURS)})"
-_ANY = rf"(?P<shape>shape|{'|'.join(SHAPES)})"
-_RULES: tuple[tuple[str, Rule, re.Pattern[str]], ...] = tuple(
-    (kind, rule, re.compile(pattern, re.IGNORECASE | re.ASCII))
-    for kind, rule, pattern in (
-        ("count", _count, rf"how many {_ANY}s are there"),
-        ("count", _count, rf"count the {_ANY}s"),
-        ("count of a colour", _count_colour, rf"how many {_C} shapes are there"),
-        ("count of a colour", _count_colour, rf"how many shapes are {_C}"),
-        ("colour", _colour, rf"(?:what|which) colou?r is the (?P<shape>number|{'|'.join(SHAPES)})"),
-        ("shape", _shape, rf"(?:what|which) shape is {_C}"),
-        ("side", _side, rf"what is (?P<side>left of|right of|above|below) the {_S}"),
-        ("presence", _there, rf"is there a {_C} {_S}"),
-        ("number", _number, r"(?:which|what) number is (?:written|this)"),
-    )
-)
+_RULES: dict[str, Rule] = {
+    "count": _count,
+    "count of a colour": _count_colour,
+    "colour": _colour,
+    "shape": _shape,
+    "side": _side,
+    "presence": _there,
+    "number": _number,
+}

@@ -6,9 +6,15 @@ import random
 
 import pytest
 
-from engine.tasks.decisions import examples, facts, rules
+from app.state.decisions.drafts import QuestionDraft
+from app.state.decisions.samples import samples
+from app.state.decisions.sheet import QuestionSheet
+from app.state.decisions.vocabulary import unknown_words
 from engine.tasks.decisions.questions import OneOf, Option, Score, YesNo
 from engine.tasks.decisions.wording import user_text
+from small_models import decision_examples as examples
+from small_models import decision_facts as facts
+from small_models import decision_rules as rules
 
 
 @pytest.mark.parametrize("form", examples.FORMS)
@@ -65,9 +71,9 @@ def test_what_the_state_does_not_say_has_no_answer() -> None:
 
 
 def test_what_is_suggested_was_not_learnt_and_fits_one_canvas() -> None:
-    for state, questions in examples.suggestions():
-        for question in questions:
-            assert examples.is_held_out(state, question)
+    for one in samples():
+        for question in one.questions:
+            assert examples.is_held_out(one.state, question)
 
 
 def test_a_table_has_states_with_the_right_answers_to_its_questions() -> None:
@@ -79,3 +85,12 @@ def test_a_table_has_states_with_the_right_answers_to_its_questions() -> None:
             solved = rules.solve(state, question)
             assert solved is not None
             assert solved.answer == answer
+
+
+def test_no_word_of_a_training_example_is_unknown() -> None:
+    rng = random.Random(3)
+    for form in examples.FORMS:
+        for _ in range(60):
+            decision = examples.sample(rng, "train", form).decision
+            sheet = QuestionSheet(tuple(map(QuestionDraft.from_question, decision.questions)))
+            assert unknown_words(decision.state, sheet) == []

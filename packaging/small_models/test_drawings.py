@@ -7,23 +7,24 @@ import random
 import numpy as np
 import pytest
 
-from engine.tasks import drawings
 from engine.tasks.decisions.questions import OneOf, Score, YesNo
-from engine.tasks.drawings import DrawnShape, Number, Scene
+from engine.tasks.drawings import COLOURS, KINDS, SHAPES, SIDE, DrawnShape, Number, Scene, draw
+from small_models import drawings
+from small_models.drawing_cells import CELL_KINDS, FIRST, cells, deciding_cells
 
 
 def shape(kind: str, colour: str, x: float, y: float) -> DrawnShape:
-    return DrawnShape(kind, colour, drawings.COLOURS[colour], x, y, 0.12, 0.0)
+    return DrawnShape(kind, colour, COLOURS[colour], x, y, 0.12, 0.0)
 
 
 SCENE = Scene(
     (250, 250, 250),
     (shape("star", "red", 0.5, 0.3), shape("circle", "red", 0.2, 0.35), shape("circle", "blue", 0.8, 0.7)),
 )
-NUMBER = Scene((250, 250, 250), number=Number("407", "blue", drawings.COLOURS["blue"], 0.5, 0.5, 0.4, "Inter-SemiBold"))
+NUMBER = Scene((250, 250, 250), number=Number("407", "blue", COLOURS["blue"], 0.5, 0.5, 0.4, "Inter-SemiBold"))
 
 
-@pytest.mark.parametrize("kind", drawings.KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_rules_read_the_answers_that_were_drawn(kind: str) -> None:
     rng = random.Random(3)
     for split in ("train", "test"):
@@ -88,7 +89,7 @@ def test_a_question_has_the_answer_that_the_drawing_decides(question: str, answe
 def test_wording_and_place_do_not_move_a_question_to_the_other_split() -> None:
     rng = random.Random(1)
     moved = Scene((255, 255, 255), SCENE.shapes[::-1])
-    for kind, colour in ((k, c) for k in drawings.SHAPES for c in drawings.COLOURS):
+    for kind, colour in ((k, c) for k in SHAPES for c in COLOURS):
         sides = {
             drawings.is_held_out(scene, question)
             for scene in (SCENE, moved)
@@ -101,37 +102,37 @@ def test_wording_and_place_do_not_move_a_question_to_the_other_split() -> None:
 
 
 def test_a_scene_is_drawn_where_and_as_it_says() -> None:
-    pixels = drawings.draw(SCENE)
-    assert (pixels.shape, pixels.dtype) == ((drawings.SIDE, drawings.SIDE, 3), np.uint8)
+    pixels = draw(SCENE)
+    assert (pixels.shape, pixels.dtype) == ((SIDE, SIDE, 3), np.uint8)
     assert tuple(pixels[0, 0]) == SCENE.ground
     for one in SCENE.shapes:
-        place = int(one.y * drawings.SIDE), int(one.x * drawings.SIDE)
+        place = int(one.y * SIDE), int(one.x * SIDE)
         assert tuple(pixels[place]) == one.paint
-    assert np.array_equal(pixels, drawings.draw(SCENE))
-    written = np.argwhere((drawings.draw(NUMBER) != 250).any(axis=-1)) / drawings.SIDE
+    assert np.array_equal(pixels, draw(SCENE))
+    written = np.argwhere((draw(NUMBER) != 250).any(axis=-1)) / SIDE
     assert 0.1 < written[:, 1].min() < 0.17
     assert 0.83 < written[:, 1].max() < 0.9  # three digits, in the middle
 
 
 def test_cells_tell_what_they_hold() -> None:
-    cells = drawings.cells(SCENE, 8, 8).reshape(8, 8, 3)
-    assert cells[..., 2].sum() == len(SCENE.shapes)
-    assert list(cells[2, 4]) == [1 + drawings.CELL_KINDS.index("star"), 1 + list(drawings.COLOURS).index("red"), 1]
-    assert not cells[7, 0].any()
-    digits = drawings.cells(NUMBER, 8, 8).reshape(8, 8, 3)
-    found = [drawings.CELL_KINDS[kind - 1] for kind, _, middle in digits[4] if middle]
+    held = cells(SCENE, 8, 8).reshape(8, 8, 3)
+    assert held[..., 2].sum() == len(SCENE.shapes)
+    assert list(held[2, 4]) == [1 + CELL_KINDS.index("star"), 1 + list(COLOURS).index("red"), 1]
+    assert not held[7, 0].any()
+    digits = cells(NUMBER, 8, 8).reshape(8, 8, 3)
+    found = [CELL_KINDS[kind - 1] for kind, _, middle in digits[4] if middle]
     assert found == ["4", "0", "7"]
 
 
 def test_the_cells_that_decide_are_where_the_answer_is_seen() -> None:
     def bits(scene: Scene, question: str) -> dict[int, int]:
-        found = drawings.deciding_cells(scene, question, 8, 8)
+        found = deciding_cells(scene, question, 8, 8)
         return {int(cell): int(found[cell]) for cell in found.nonzero()[0]}
 
-    star, left, right, alike = 2 * 8 + 4, 2 * 8 + 1, 5 * 8 + 6, drawings.FIRST - 1
+    star, left, right, alike = 2 * 8 + 4, 2 * 8 + 1, 5 * 8 + 6, FIRST - 1
     assert bits(SCENE, "What color is the star?") == {star: alike}
     assert bits(SCENE, "How many circles are there?") == {left: alike, right: alike}
-    assert bits(SCENE, "What is left of the star?") == {left: alike, star: drawings.FIRST}
+    assert bits(SCENE, "What is left of the star?") == {left: alike, star: FIRST}
     assert bits(SCENE, "Is there a blue star?") == {}
     assert sorted(bits(NUMBER, "Which number is written?").values()) == [1, 2, 4]
 
@@ -145,7 +146,7 @@ def test_drawings_of_all_proportions_hold_what_is_in_them() -> None:
         for shape in scene.shapes:
             assert shape.radius < shape.x < scene.width - shape.radius
             assert shape.radius < shape.y < scene.height - shape.radius
-        pixels = drawings.draw(scene, 60)
+        pixels = draw(scene, 60)
         assert pixels.shape == (round(60 * scene.height), round(60 * scene.width), 3)
         edge = np.concatenate([pixels[[0, -1]].reshape(-1, 3), pixels[:, [0, -1]].reshape(-1, 3)])
         assert (edge == scene.ground).all()  # a number, too, is all inside

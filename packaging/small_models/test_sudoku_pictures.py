@@ -10,7 +10,7 @@ import pytest
 from engine.errors import SafelightError
 from engine.tasks import sudoku_pictures
 from engine.tasks.sudoku_pictures import ReadBoard, ReadRow
-from engine.tasks.sudoku_pictures.photograph import photograph
+from small_models.sudoku_pictures import answer, photograph, random_board
 
 
 def test_labels_and_ink_are_in_the_same_places() -> None:
@@ -32,10 +32,10 @@ def test_labels_and_ink_are_in_the_same_places() -> None:
 
 
 def test_rows_make_a_board_with_its_doubts() -> None:
-    board = sudoku_pictures.random_board(random.Random(0))
-    answers = [sudoku_pictures.row_of(f" {sudoku_pictures.answer(board, row)}\n", row + 1) for row in range(9)]
+    board = random_board(random.Random(0))
+    answers = [sudoku_pictures.row_of(f" {answer(board, row)}\n", row + 1) for row in range(9)]
     assert len(sudoku_pictures.ROW_QUESTIONS) == 9
-    rows = [ReadRow(answer.replace(".", "0"), (0.99,) * 8 + (0.5,)) for answer in answers]
+    rows = [ReadRow(said.replace(".", "0"), (0.99,) * 8 + (0.5,)) for said in answers]
     read = ReadBoard.from_rows(rows).checked()
     assert (read.cells, read.doubts) == (board, tuple(range(8, 81, 9)))
     assert ReadBoard.from_rows(rows[:2]).cells == board[:18].ljust(81, "0")

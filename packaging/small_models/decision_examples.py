@@ -1,4 +1,4 @@
-"""Decisions with known right answers: for training and scoring a small model, and examples for users.
+"""Decisions with known right answers, for training and scoring a small model.
 
 A state is one to three facts. One question in sixteen is held out by its content: the numbers, words or days that
 decide it and its options, whatever the wording. An example of the training split asks none of those; one of the test
@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Literal
 
-from engine.tasks.decisions import facts, rules
 from engine.tasks.decisions.questions import Decision, OneOf, Question, Score, YesNo
 from engine.tasks.decisions.wording import YES_NO, Labels, user_text
-from engine.tasks.skills.skill import is_held_out_content
+from small_models import decision_facts as facts
+from small_models import decision_rules as rules
+from small_models.skills import is_held_out_content
 
 Split = Literal["train", "test"]
 Form = Literal["brief", "single", "pair", "joint"]
@@ -62,28 +63,6 @@ def sample(rng: random.Random, split: Split, form: Form) -> DecisionExample:
         if example is not None and any(example.held_out) == (split == "test"):
             return example
     raise RuntimeError(f"no example of {form} for the {split} split")
-
-
-def suggestions() -> list[tuple[str, tuple[Question, ...]]]:
-    """Returns states with questions to suggest to users, asked singly or jointly. None was in the training data."""
-    return [
-        (
-            "The number is 58. Zoe comes on Saturday.",
-            (
-                OneOf("When does Zoe come?", facts.options(("workday", "weekend")), "part"),
-                YesNo("Is the number smaller than 77?", name="under 77"),
-                Score("How large is the number?", facts.options(facts.QUARTERS), "amount"),
-            ),
-        ),
-        (
-            "The number is 39. The list is m, p, k.",
-            (
-                YesNo("Is the number even?", name="even"),
-                YesNo("Is e in the list?", name="e"),
-                Score("How many letters are in the list?", facts.options(facts.COUNTS), "length"),
-            ),
-        ),
-    ]
 
 
 def table(count: int, seed: int = 0) -> tuple[tuple[Question, ...], list[tuple[str, tuple[int, ...]]]]:

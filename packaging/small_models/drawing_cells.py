@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.tasks.drawings.drawing import digit_edges
-from engine.tasks.drawings.rules import solve
-from engine.tasks.drawings.scene import COLOURS, SHAPES, Scene
+from engine.tasks.drawings.drawing import font_of
+from engine.tasks.drawings.scene import COLOURS, SHAPES, Number, Scene
+from small_models.drawing_rules import solve
 
 CELL_KINDS = (*SHAPES, *"0123456789")
 FIRST = 1 << 9  # the bit of ``deciding_cells`` above those of an answer's characters
@@ -77,3 +77,10 @@ def deciding_cells(scene: Scene, question: str, rows: int, columns: int) -> NDAr
 def _cell(scene: Scene, thing: Thing, rows: int, columns: int) -> tuple[int, int]:
     """Returns row and column of a thing's middle."""
     return int(thing.y / scene.height * rows), int(thing.x / scene.width * columns)
+
+
+def digit_edges(number: Number) -> list[float]:
+    """Returns the left edge of each digit of a number, and the right edge of the last one."""
+    font = font_of(number.font, 100)
+    widths = [font.getlength(number.text[:count]) / 100 * number.height for count in range(len(number.text) + 1)]
+    return [number.x - widths[-1] / 2 + width for width in widths]

@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-from engine.tasks import gaps
-from engine.tasks.skills.skill import is_held_out_content
+from small_models import gaps
+from small_models.skills import is_held_out_content
 
 
 def series(text: str) -> bool:

@@ -1,13 +1,11 @@
-"""Reads a Sudoku from a picture, row by row: the questions, their answers, and pictures to ask about.
+"""Reads a Sudoku from a picture, row by row: the questions and their answers.
 
 A caller asks all of ``ROW_QUESTIONS`` about one picture, which is encoded only once, and makes a ``ReadBoard``. Boards
-are those of ``sudoku``. Held-out pictures show puzzles of the ``sudoku`` test split; training pictures show random
-digits.
+are those of ``sudoku``.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -60,11 +58,6 @@ class ReadBoard:
         return self
 
 
-def answer(board: str, row: int) -> str:
-    """Returns the right answer to a row's question, rows from 0: nine characters, dots for empty cells."""
-    return board[9 * row : 9 * row + 9].replace("0", EMPTY)
-
-
 def row_of(answer: str, number: int) -> str:
     """Reads the nine characters in the answer to a row's question, rows from 1.
 
@@ -81,9 +74,3 @@ def row_of(answer: str, number: int) -> str:
             )
         )
     return row
-
-
-def random_board(rng: random.Random) -> str:
-    """Fills a random share of the cells with random digits."""
-    share = rng.uniform(0.25, 0.9)
-    return "".join(rng.choice(sudoku.DIGITS) if rng.random() < share else "0" for _ in range(sudoku.SIZE))
