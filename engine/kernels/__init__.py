@@ -136,8 +136,9 @@ def vocabulary_stage(
 ) -> VocabularyResult:
     """Runs head, soft-cap, temperature, statistics, draw and soft embedding in one: ``vocabulary.vocabulary_stage``."""
     rounding = {"activations": activations} if activations.head or activations.soft else {}
-    operation = "vocabulary_stage_a8" if rounding else "vocabulary_stage"
-    run = find(operation, table.scheme if isinstance(table, Packed) else None, kind_of(hidden))
+    kind = kind_of(hidden)
+    kind = "plain" if rounding and kind == "cpu" else kind
+    run = find("vocabulary_stage", table.scheme if isinstance(table, Packed) else None, kind)
     result: VocabularyResult = run(
         hidden,
         table,

@@ -49,9 +49,6 @@ ROWS = (
     KernelRow("vocabulary_stage", (INT8, None), "triton", "vocabulary.vocabulary_stage"),
     KernelRow("vocabulary_stage", (INT8,), "cpu", "cpu_vocabulary.vocabulary_stage"),
     KernelRow("vocabulary_stage", None, None, "reference_step.vocabulary_stage"),
-    # with int8 activations
-    KernelRow("vocabulary_stage_a8", (INT8, None), "triton", "vocabulary.vocabulary_stage"),
-    KernelRow("vocabulary_stage_a8", None, None, "reference_step.vocabulary_stage"),
 )
 
 
