@@ -60,11 +60,6 @@ THRESHOLD_OF = {
 """The rules for which places of a canvas a step of block diffusion keeps, and the setting with each one's number; see
 ``decoding.acceptance``."""
 ACCEPTANCE = tuple(THRESHOLD_OF)
-SCHEDULES = ("even", "floor", "round", "ceil")
-"""How many masks of a block each of its passes writes; see ``decoding.schedules.counts``."""
-BLOCK_CACHES = ("", "prefix", "dual")
-"""The text whose keys and values are kept while a block is filled: none, that before it, or that on both sides."""
-MOST_EDIT_PASSES = 64  # behind a block's last mask; LLaDA2.1 has 16
 DENSE_EXPERTS = 8  # up to this many experts, computing all of them is faster than sorting tokens
 _DECODER = re.compile(r"[a-z0-9_]{0,64}")
 
@@ -299,21 +294,13 @@ class GenerationConfig:
         sampling_min_p: least probability of a token, as a share of the likeliest token's; 0 leaves all.
         repetition_penalty: applied first, to the logit of each token that stands in the prompt or the text: a logit
             above 0 is divided by it, another multiplied. 1 changes nothing. Not in block diffusion.
-        window: masks ahead of the text in causal parallel decoding.
-        entropy_threshold: nats under which one of them is written; the lowest always is.
-        distance_penalty: nats that each position to its right adds to a mask's entropy.
+        entropy_threshold: nats under which causal parallel decoding writes a mask; the lowest always is.
         accept_probability: probability from which a mask is written in masked block diffusion; the likeliest always is.
             In block-causal decoding and that by sub-blocks it must be above that. Also that of the acceptance
             "confidence_threshold".
         remasking: which masks of a block a pass of block-causal decoding writes, one of ``REMASKING``; see
             ``decoding.block_causal``.
-        schedule: how many masks a pass writes if the rule is a number of them, one of ``SCHEDULES``.
-        choice_temperature: of the choice of masks in bidirectional decoding; 0 writes the surest.
-        block_cache: one of ``BLOCK_CACHES``, for bidirectional decoding; in that by sub-blocks "dual" is of a block's
-            own places. What is kept is that of the first passes, so that the text may differ.
         edit_probability: probability above which block-causal decoding replaces a written token by another; 1 never.
-        edit_passes: the most passes behind a block's last mask that may replace tokens.
-        sub_block: positions that decoding by sub-blocks fills before it goes on in its block.
         banned_tokens: token ids that never appear, even if allowed; only a pinned one stays.
         top_k: how many of the likeliest tokens each step reports for a position; 0 reports none.
         image_tokens: the most tokens that an image of the prompt becomes, one of ``IMAGE_TOKENS``.
@@ -346,17 +333,10 @@ class GenerationConfig:
     sampling_top_p: Annotated[float, real(0.0, 1.0, exclusive=True)] = 1.0
     sampling_min_p: Share = 0.0
     repetition_penalty: Annotated[float, real(0.0, MOST_PENALTY, exclusive=True)] = 1.0
-    window: Annotated[int, whole(1, 1024)] = 16
     entropy_threshold: Amount = 0.4
-    distance_penalty: Amount = 0.02
     accept_probability: Amount = 0.9
     remasking: Annotated[str, one_of(REMASKING)] = REMASKING[0]
-    schedule: Annotated[str, one_of(SCHEDULES)] = SCHEDULES[0]
-    choice_temperature: Amount = 0.0
-    block_cache: Annotated[str, one_of(BLOCK_CACHES)] = ""
     edit_probability: Share = 1.0
-    edit_passes: Annotated[int, whole(0, MOST_EDIT_PASSES)] = 16
-    sub_block: Annotated[int, whole(1, 1024)] = 8
     acceptance: Annotated[str, one_of(ACCEPTANCE)] = ACCEPTANCE[0]
     stall_steps: Annotated[int, whole(0, 1_000)] = 0
     image_tokens: Annotated[int, one_of(IMAGE_TOKENS)] = 280

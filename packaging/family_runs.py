@@ -8,11 +8,12 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from engine import GenerationConfig, Trace, TraceHeader
+from engine.decoding import sub_blocks
 from engine.decoding.generate import DECODERS
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
@@ -80,7 +81,7 @@ RUNS = (
         "bidirectional",
         bidirectional.question,
         bidirectional.is_right,
-        STATIC.replace(remasking="entropy", schedule="floor"),
+        STATIC.replace(remasking="entropy"),
     ),
     FamilyRun(
         "family-rnd1",
@@ -91,7 +92,7 @@ RUNS = (
         "bidirectional",
         bidirectional.question,
         bidirectional.is_right,
-        STATIC.replace(remasking="entropy", schedule="ceil", max_denoising_steps=5),
+        STATIC.replace(remasking="entropy", max_denoising_steps=5),
     ),
     FamilyRun(
         "family-llada2",
@@ -131,9 +132,7 @@ RUNS = (
         "block_causal",
         _letters(1),
         _answers(bd3lm.answer),
-        BLOCKS.replace(
-            canvas_length=bd3lm.BLOCK, remasking="low_confidence_static", schedule="round", max_denoising_steps=4
-        ),
+        BLOCKS.replace(canvas_length=bd3lm.BLOCK, remasking="low_confidence_static", max_denoising_steps=4),
     ),
     FamilyRun(
         "family-fast-dllm",
@@ -144,7 +143,7 @@ RUNS = (
         "sub_blocks",
         _letters(2),
         _answers(lambda asked: sdar.answer(asked, 0, fast_dllm.BLOCK)),
-        BLOCKS.replace(canvas_length=fast_dllm.BLOCK, sub_block=fast_dllm.PART, accept_probability=0.9),
+        BLOCKS.replace(canvas_length=fast_dllm.BLOCK, accept_probability=0.9),
     ),
 )
 
@@ -156,6 +155,9 @@ def make(run: FamilyRun) -> Trace:
         SystemExit: none is.
     """
     network = taught(run.network)
+    sub_blocks.PART = fast_dllm.PART
+    if run.family == "RND1":
+        network.config = replace(network.config, mask_schedule="ceil")
     signs, config = SIGNS[network.config.vocab_size], reporting_candidates(run.settings.replace(decoder=run.decoder))
     for seed in range(20):
         asked = run.question(random.Random(seed))

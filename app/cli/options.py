@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from engine import GenerationConfig, SafelightError, files
-from engine.config import ACCEPTANCE, LARGEST_SEED, MOST_POSITIONS, MOST_THREADS, REMASKING, SCHEDULES
+from engine.config import ACCEPTANCE, LARGEST_SEED, MOST_POSITIONS, MOST_THREADS, REMASKING
 from engine.errors import quoted
 from engine.service import is_remote
 
@@ -130,15 +130,8 @@ DECODING = (
         float,
         "above 1 makes tokens of prompt and text less likely to be drawn again",
     ),
-    Knob("--window", "window", int, "masks ahead of the text (causal parallel)"),
     Knob(
         "--entropy-threshold", "entropy_threshold", float, "write masks with a lower entropy, in nats (causal parallel)"
-    ),
-    Knob(
-        "--distance-penalty",
-        "distance_penalty",
-        float,
-        "added to a mask's entropy for each place to its left, in nats (causal parallel)",
     ),
     Knob(
         "--accept-probability",
@@ -152,17 +145,12 @@ DECODING = (
         str,
         f"which masks a pass writes (block-causal, bidirectional): {', '.join(REMASKING)}",
     ),
-    Knob("--schedule", "schedule", str, f"how many masks a pass writes (bidirectional): {', '.join(SCHEDULES)}"),
-    Knob("--choice-temperature", "choice_temperature", float, "how freely masks are chosen (bidirectional)"),
-    Knob("--block-cache", "block_cache", str, "keys and values kept for a block: prefix or dual (bidirectional)"),
     Knob(
         "--edit-probability",
         "edit_probability",
         float,
         "replace written tokens by others above this probability (block-causal, LLaDA2.1)",
     ),
-    Knob("--edit-passes", "edit_passes", int, "most passes that only replace tokens of a block (block-causal)"),
-    Knob("--sub-block", "sub_block", int, "positions filled before the next ones of a block (sub_blocks)"),
 )
 
 

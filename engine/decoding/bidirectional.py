@@ -4,11 +4,8 @@ The blocks of the answer are filled in turn; with one block, its places are writ
 says whether a mask is predicted by its own row or by the one before. In a model with the latter (Dream, RND1),
 confidence is that of the distribution which is drawn from, else (LLaDA, MDLM) that before temperature and cuts.
 
-With ``block_cache``, the keys and values of the text around a block stay those of the block's first pass, until the
-block is full. In that pass, the row before a mask then belongs to the text around, so it writes the first mask alone.
-
 Sources: LLaDA, arXiv 2502.09992; Dream, 2508.15487; MDLM of ZHZisZZ/dllm; RND1, without its options of an end token at
-the text's last place and of a bound on entropy; Fast-dLLM, 2505.22618, for caches and "low_confidence_dynamic".
+the text's last place and of a bound on entropy; Fast-dLLM, 2505.22618, for "low_confidence_dynamic".
 """
 
 from __future__ import annotations
@@ -28,8 +25,6 @@ from engine.decoding.schedules import counts, dream_times
 from engine.decoding.shares import SDAR, cut
 from engine.models.causal.config import CausalConfig
 
-DRAWN_RULES = ("random", "origin")  # choose masks without regard to the logits
-
 
 @torch.inference_mode()  # as a decorator it is off while the generator is suspended
 def bidirectional(run: Run) -> Decoding[None]:
@@ -46,7 +41,6 @@ def bidirectional(run: Run) -> Decoding[None]:
     while state.goes_on():
         filling = Filling(state, range(start, min(start + state.size, state.limit)))
         yield from state.fill(filling.places, filling.passes, filling.choose, filling.look)
-        run.cache.truncate(0)  # later text sees what is written now
         start += state.size
     yield from state.finish()
 
@@ -61,7 +55,8 @@ class Filling:
     def __init__(self, state: MaskedRun, places: range) -> None:
         shape = state.run.model.config
         self.state, self.places = state, places
-        self.shifts = isinstance(shape, CausalConfig) and shape.shifts_masks
+        assert isinstance(shape, CausalConfig), "a model that writes over masks"
+        self.shifts, self.schedule = shape.shifts_masks, shape.mask_schedule
         self._counts = self._count()
         self.passes = len(self._counts)
 
@@ -72,52 +67,31 @@ class Filling:
     def _count(self) -> list[int]:
         """Returns how many masks each pass writes; where that depends on the logits, the fewest."""
         masks, steps = sum(place not in self.state.text for place in self.places), self.config.max_denoising_steps
-        first = 1 if masks and self.shifts and self.config.block_cache else None
-        if first:
-            steps = max(2, steps)
         if self.config.remasking == "low_confidence_dynamic":
             return [1] * min(steps, masks)
         if self.config.remasking != "origin":
-            return counts(masks, steps, self.config.schedule, first)
+            return counts(masks, steps, self.schedule)
         # Each mask is written by the step in whose span of time it falls. As places are drawn, too, the numbers do.
         times = dream_times(steps)[1:-1].to(self.state.drawing.generator.device)
-        spans = (self._uniform(masks - (first or 0))[:, None] < times).sum(dim=1).bincount().tolist()
-        return [1] * (first or 0) + [count for count in spans if count]
+        spans = (self._uniform(masks)[:, None] < times).sum(dim=1).bincount().tolist()
+        return [count for count in spans if count]
 
     def _uniform(self, count: int) -> Tensor:
         generator = self.state.drawing.generator
         return torch.rand(count, generator=generator, device=generator.device)
 
-    def look(self, places: range, masked: Sequence[int]) -> Passes[Tensor]:
-        """Reads all of the text, or what is not kept of it; the arguments are those of ``Look``."""
-        state, kept, cache = self.state, list[int](), self.config.block_cache
-        before, behind = range(-len(state.prompt), places.start), range(places.stop, state.limit)
-        unread = [*before, *behind, *places]
-        if cache and state.cache.length:
-            unread = [*places] if cache == "dual" else [*behind, *places]
-        elif cache:
-            kept = [*behind, *before] if cache == "dual" else [*before]
-            masked = masked[:1] if self.shifts else masked
-        rows = [place - self.shifts for place in masked]
-        logits = state.drawing.allowed((yield from self._read(unread, rows, kept)))
-        if kept and self.shifts:  # no later pass reads the row before it
-            logits[:, state.mask] = -torch.inf
-        return logits
+    def look(self, _places: range, masked: Sequence[int]) -> Passes[Tensor]:
+        """Reads all of the text; the arguments are those of ``Look``.
 
-    def _read(self, unread: Sequence[int], rows: Sequence[int], kept: Sequence[int]) -> Passes[Tensor]:
-        """Reads places, of which ``kept`` stay in the cache; returns the logits (R, V) of ``rows``.
-
-        As every row sees all others, those whose logits are wanted come last, unless they are the last that is kept.
+        As every row sees all others, those whose logits are wanted come last.
         """
-        state, done = self.state, {*kept, *rows}
-        order = [*kept, *(place for place in unread if place not in done)]
-        order += [] if rows[0] in kept else rows
-        ids = state.tokens(order)
-        positions = torch.tensor(order) + len(state.prompt)
-        first = order.index(rows[0])
-        wanted = Decode(torch.tensor(ids), state.cache, len(kept), first, positions, is_causal=False)
+        state, rows = self.state, [place - self.shifts for place in masked]
+        others = sorted({*range(-len(state.prompt), state.limit)}.difference(rows))
+        order = [*others, *rows]
+        ids, positions = torch.tensor(state.tokens(order)), torch.tensor(order) + len(state.prompt)
+        wanted = Decode(ids, state.cache, 0, len(others), positions, is_causal=False)
         yield wanted
-        return wanted.take()[: len(rows)]
+        return state.drawing.allowed(wanted.take())
 
     def choose(self, logits: Tensor, step: int) -> tuple[Tensor, list[int]]:
         """Draws tokens and chooses masks; the arguments and results are those of ``Choose``."""
@@ -125,9 +99,6 @@ class Filling:
         drawn, scores = map(torch.cat, zip(*map(self._drawn, pieces(logits)), strict=True))
         if config.remasking == "low_confidence_dynamic":
             return drawn, sure(scores, config.accept_probability).nonzero()[:, 0].tolist()
-        if config.choice_temperature and config.remasking not in DRAWN_RULES:
-            noise = -(-self._uniform(len(scores)).log()).log()  # Gumbel's: draws by softmax, without replacement
-            scores = scores / config.choice_temperature + noise
         return drawn, scores.sort(descending=True, stable=True).indices[: self._counts[step]].tolist()
 
     def _drawn(self, logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -149,7 +120,7 @@ class Filling:
                 scores = shares.topk(2, dim=-1).values.diff(dim=-1)[:, 0].neg()
             case "entropy":
                 scores = torch.special.entr(shares).sum(dim=-1).neg()
-            case rule if rule in DRAWN_RULES:
+            case "random" | "origin":  # without regard to the logits
                 scores = self._uniform(len(drawn))
             case _:
                 scores = shares.gather(1, drawn[:, None])[:, 0]

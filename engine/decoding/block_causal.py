@@ -22,7 +22,6 @@ import time
 import torch
 from torch import Tensor
 
-from engine.config import GenerationConfig
 from engine.decoding import schedules
 from engine.decoding.drawing import Drawing
 from engine.decoding.masked_run import MaskedRun
@@ -61,7 +60,8 @@ def block_causal(run: Run) -> Decoding[None]:
         return drawn, _chosen(shares, drawn, counts[step], state.drawing)
 
     length, shape = len(run.prompt), run.model.config
-    if isinstance(shape, CausalConfig) and shape.blocks_follow_prompt:
+    assert isinstance(shape, CausalConfig), "a model that writes over masks"
+    if shape.blocks_follow_prompt:
         blocks, begun, end = Blocks.ending_at(length, state.size), 0, state.limit
     else:  # tokens of the prompt are in the first block that is filled
         blocks, begun, end = Blocks(state.size), length % state.size, shape.max_position_embeddings - length
@@ -69,7 +69,7 @@ def block_causal(run: Run) -> Decoding[None]:
     start = -begun
     while state.goes_on():
         places = range(start, min(start + state.size, end))  # below 0: of the prompt
-        counts = _counts(places, state.size, config)
+        counts = _counts(places, state.size, config.max_denoising_steps, shape.mask_schedule)
         yield from state.fill(places, len(counts), choose, edit=edit if edits else None)
         if state.goes_on():
             clock = time.perf_counter()
@@ -79,11 +79,11 @@ def block_causal(run: Run) -> Decoding[None]:
     yield from state.finish()
 
 
-def _counts(places: range, size: int, config: GenerationConfig) -> list[int]:
+def _counts(places: range, size: int, steps: int, schedule: str) -> list[int]:
     """Returns how many masks each pass over a block writes if its rule is a number of them."""
-    if config.schedule == "even":  # of a whole block, whatever is written of it
-        return schedules.counts(size, min(config.max_denoising_steps, size), config.schedule)
-    return schedules.counts(places.stop - max(0, places.start), config.max_denoising_steps, config.schedule)
+    if schedule == "even":  # of a whole block, whatever is written of it
+        return schedules.counts(size, min(steps, size), schedule)
+    return schedules.counts(places.stop - max(0, places.start), steps, schedule)
 
 
 def _of(shares: Tensor, tokens: Tensor) -> Tensor:

@@ -25,6 +25,9 @@ from engine.decoding.shares import WEDLM
 from engine.decoding.written_blocks import Predicted
 from engine.decoding.written_run import blocks_of, required_mask, room_behind
 
+WINDOW = 16  # masks ahead of the text; this and the next: the authors'
+DISTANCE_PENALTY = 0.02  # nats that each position to its right adds to a mask's entropy
+
 
 @dataclass
 class StreamingWindow:
@@ -79,8 +82,8 @@ def causal_parallel(run: Run) -> Decoding[None]:
     mask, room, config, cache = required_mask(run), room_behind(run), run.config, run.cache
     drawing = Drawing.from_run(run, WEDLM)
     blocks = blocks_of(run)
-    window = StreamingWindow.from_width(config.window, room)
-    if not (yield from read_prompt(run, min(config.max_new_tokens, room) + 2 * config.window)):
+    window = StreamingWindow.from_width(WINDOW, room)
+    if not (yield from read_prompt(run, min(config.max_new_tokens, room) + 2 * WINDOW)):
         yield from blocks.finish("cancelled", 0)
         return
 
@@ -131,7 +134,7 @@ def _sure(predicted: Mapping[int, Predicted], config: GenerationConfig) -> list[
     These are all whose entropy, with a penalty for the distance from the first one, is below the threshold.
     """
     first = min(predicted)
-    nats = {place: one.entropy + config.distance_penalty * (place - first) for place, one in predicted.items()}
+    nats = {place: one.entropy + DISTANCE_PENALTY * (place - first) for place, one in predicted.items()}
     below = [place for place in nats if nats[place] < config.entropy_threshold]
     return below or [min(nats, key=nats.__getitem__)]
 

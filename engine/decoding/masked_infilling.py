@@ -50,7 +50,6 @@ def masked_infilling(run: Run, rows: Sequence[Tensor], marks: Sequence[Mark]) ->
         drawing = span.drawing
         yield from span.write_anew()
         usage.steps, usage.seconds = usage.steps + span.steps, usage.seconds + span.seconds
-        run.cache.truncate(0)
         if run.is_cancelled:
             yield finished("cancelled", text.parts(), usage)
             return

@@ -24,11 +24,12 @@ from engine.errors import SafelightError
 from engine.events import Event, GenerationFinished
 from engine.layers.masks import CAUSAL, Blocks
 
+EDIT_PASSES = 16  # the most behind a block's last mask that may replace tokens; as LLaDA2.1 has it
 Choose: TypeAlias = Callable[[Tensor, int], tuple[Tensor, Sequence[int]]]
 """Logits (M, V) of a block's masks and the number of the pass -> the tokens drawn (M,), and the rows to write."""
 
 Look: TypeAlias = Callable[[range, Sequence[int]], Passes[Tensor]]
-"""The places of a block and of its masks -> logits (M, V) of the first M masks, as ``Drawing.allowed`` gives them.
+"""The places of a block and of its masks -> logits (M, V) of the masks, as ``Drawing.allowed`` gives them.
 
 Where tokens are edited, those of written places are wanted as well.
 """
@@ -176,14 +177,13 @@ class MaskedRun:
         while self.goes_on():
             masked = [place for place in own if place not in self.text]
             late += not masked and step > 0  # passes behind the last mask
-            if not masked and (edit is None or not step or late > self.config.edit_passes):
+            if not masked and (edit is None or not step or late > EDIT_PASSES):
                 break
             clock = time.perf_counter()
             shown = masked if edit is None else own
             logits = yield from look(places, shown)
-            rows = {place: row for row, place in enumerate(shown[: len(logits)])}
-            masked = [place for place in masked if place in rows]
-            held = [place for place in rows if place in self.text and place not in self._changes.pinned]
+            rows = {place: row for row, place in enumerate(shown)}
+            held = [place for place in shown if place in self.text and place not in self._changes.pinned]
             written, predicted = self._written(
                 masked, _taken(logits, [rows[place] for place in masked]), step, steps, choose
             )

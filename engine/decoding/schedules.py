@@ -11,21 +11,18 @@ from torch import Tensor
 DREAM_END = 1e-3  # the time of Dream's last step; the first one begins at 1
 
 
-def counts(masks: int, steps: int, schedule: str, first: int | None = None) -> list[int]:
+def counts(masks: int, steps: int, schedule: str) -> list[int]:
     """Returns the number of masks that each pass writes, ``masks`` in all. Passes that write none are left out.
 
     Args:
         masks, steps: of the block; the last step writes what is left.
         schedule: "even" (LLaDA, SDAR), "floor" (Dream), "round" (dllm's MDLM and BD3-LM), or "ceil" (RND1), whose steps
             leave equal shares of all masks, rounded down.
-        first: what the first step writes, if that is given.
     """
     found, left, shares = list[int](), masks, _shares(steps, schedule)
     for step in range(steps):
         behind = steps - 1 - step  # steps
-        if step == 0 and first is not None:
-            count = first
-        elif schedule == "even":
+        if schedule == "even":
             count = -(-left // (behind + 1))
         elif schedule == "ceil":
             count = left - int(torch.tensor(masks) * (behind / steps))

@@ -112,7 +112,7 @@ def _autoregressive(
 
 def _from_autoregression(model_type: str, read_config: Callable[[dict[str, Any]], ModelConfig]) -> Family:
     """Returns a family of dllm's: its files do not say whether it was trained on whole texts or on blocks."""
-    decoders, defaults = ("bidirectional", "block_causal"), _MASKED.replace(schedule="round")
+    decoders, defaults = ("bidirectional", "block_causal"), _MASKED
     ends = ("<|im_end|>", "<|eot_id|>", "<|endoftext|>")
     return Family(
         model_type, read_config, build_causal, *TEXT, decoders, decoders[0], defaults, AUTHORS_ONLY, ends=ends
@@ -170,7 +170,7 @@ FAMILIES = {
             *TEXT,
             decoders=("sub_blocks",),
             default_decoder="sub_blocks",
-            defaults=_ANSWER.replace(accept_probability=0.9, sampling_top_p=0.95, sub_block=8),
+            defaults=_ANSWER.replace(accept_probability=0.9, sampling_top_p=0.95),
             ends=("<|im_end|>",),
             tried=AUTHORS_ONLY,
         ),
@@ -228,7 +228,6 @@ FAMILIES = {
                 max_new_tokens=512,
                 max_denoising_steps=512,
                 remasking="entropy",
-                schedule="floor",
                 sampling_temperature=0.2,
                 sampling_top_p=0.95,
             ),
@@ -242,7 +241,7 @@ FAMILIES = {
             *EXPERTS,
             decoders=("bidirectional",),
             default_decoder="bidirectional",
-            defaults=_MASKED.replace(max_new_tokens=256, max_denoising_steps=256, remasking="entropy", schedule="ceil"),
+            defaults=_MASKED.replace(max_new_tokens=256, max_denoising_steps=256, remasking="entropy"),
             ends=_CHAT_ENDS,
             tried=AUTHORS_ONLY,
         ),

@@ -40,11 +40,15 @@ MOST_LABEL = 8  # token ids that count as one label
 MOST_NAME = 4096  # characters of a name or a path
 GONE = {
     **{"guidance": 0.0, "rescue": False, "verify": False, "second_tries": 0, "head_steps": 0, "soft_tokens": 0},
-    **{"fixes_kept": False, "stall_fall": 0.2},
+    **{"fixes_kept": False, "stall_fall": 0.2, "window": 16, "distance_penalty": 0.02, "choice_temperature": 0.0},
+    **{"block_cache": "", "edit_passes": 16, "sub_block": 8},
 }
 """Settings of earlier versions, and the values at which they changed nothing."""
-OF_GONE = {"rescue_probability", "verify_probability", "verify_rewrites", "head_probability", "margin"}
-"""Settings of those, which say nothing alone."""
+OF_GONE = {
+    *("rescue_probability", "verify_probability", "verify_rewrites", "head_probability", "margin"),
+    *("schedule", "gap_padding"),
+}
+"""Settings of those, which say nothing alone, and what is now told by the model's files."""
 MOST_WHOLE = 2**31 - 1  # of a number that a spin box may show
 
 

@@ -19,14 +19,14 @@ import torch
 
 from engine import GenerationConfig, StepFinished
 from engine.config import LayerConfig
-from engine.decoding.causal_parallel import causal_parallel
+from engine.decoding.causal_parallel import WINDOW, causal_parallel
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
 from engine.models.causal.config import CausalConfig
 from engine.models.causal.network import CausalNetwork
 
 WIDTHS = (64, 128, 256, 512, 1024)
-LAYERS, VOCABULARY, CONTEXT, WINDOW = 6, 4096, 256, 16
+LAYERS, VOCABULARY, CONTEXT = 6, 4096, 256
 
 
 def causal_network(width: int, device: torch.device) -> CausalNetwork:
@@ -72,7 +72,7 @@ def fastest(once: Callable[[], None], device: torch.device, seconds: float) -> f
 
 def run_ms(network: CausalNetwork, tokens: int = 64) -> float:
     """The fastest pass of a run that writes one token a pass."""
-    config = GenerationConfig(window=WINDOW, entropy_threshold=0.0, max_new_tokens=tokens, eos_token_ids=())
+    config = GenerationConfig(entropy_threshold=0.0, max_new_tokens=tokens, eos_token_ids=())
     prompt = torch.randint(VOCABULARY, (CONTEXT,))
     steps = list[float]()
     for event in perform_all(network, causal_parallel(Run(network, prompt, config, 0, None, network.new_cache()))):  # type: ignore[arg-type]

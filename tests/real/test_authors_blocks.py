@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from engine import GenerationConfig
+from engine.decoding import masked_run, sub_blocks
 from engine.decoding.generate import DECODERS
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
@@ -35,27 +36,18 @@ PAST = list[tuple[Tensor, Tensor]]
 
 
 class Kept:
-    """Keys and values of a pass, each (1, heads, T, D), behind those of earlier rows.
+    """Keys and values of a pass, each (1, heads, T, D), behind those of the text before."""
 
-    Args:
-        past: of the text before.
-        block: of the block, in which those of the pass stand from row ``start`` on.
-    """
-
-    def __init__(self, past: PAST | None, block: PAST | None = None, start: int = 0) -> None:
-        self.past, self.block, self.start, self.layers = past, block, start, PAST()
+    def __init__(self, past: PAST | None) -> None:
+        self.past, self.layers = past, PAST()
 
     def writer(self, index: int) -> Extend:
-        def extend(*new: Tensor) -> tuple[Tensor, Tensor]:
-            parts = list(new)
-            if self.block is not None:
-                parts = [part.clone() for part in self.block[index]]
-                for part, rows in zip(parts, new, strict=True):
-                    part[:, :, self.start : self.start + rows.shape[2]] = rows
-            self.layers.append((parts[0], parts[1]))
+        def extend(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+            self.layers.append((keys, values))
             if self.past is not None:
-                parts = [torch.cat(pair, dim=2) for pair in zip(self.past[index], parts, strict=True)]
-            return parts[0], parts[1]
+                before = self.past[index]
+                keys, values = torch.cat((before[0], keys), dim=2), torch.cat((before[1], values), dim=2)
+            return keys, values
 
         return extend
 
@@ -150,7 +142,7 @@ def test_llada2_of_dllm() -> None:
 
 
 @torch.inference_mode()
-def test_llada21_of_dllm() -> None:
+def test_llada21_of_dllm(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs, edited = sampler("dllm.pipelines.llada21.sampler"), 0
     for seed in range(RUNS):
         rng, network, prompt, length, block = case(seed)
@@ -161,7 +153,8 @@ def test_llada21_of_dllm() -> None:
         found = theirs.LLaDA21Sampler(Wrapped(network), TOKENS).sample([prompt], **options)
         same = {"canvas_length": block, "max_denoising_steps": block // few, "accept_probability": sure}
         text = ended(found[0, len(prompt) :].tolist(), length)
-        mine = ours("block_causal", network, prompt, length, edit_probability=edits, edit_passes=late, **same)
+        monkeypatch.setattr(masked_run, "EDIT_PASSES", late)
+        mine = ours("block_causal", network, prompt, length, edit_probability=edits, **same)
         assert text == mine, seed
         edited += text != ours("block_causal", network, prompt, length, **same)
     assert edited > RUNS // 4
@@ -171,12 +164,12 @@ def test_llada21_of_dllm() -> None:
 def test_bd3lm_of_dllm() -> None:
     theirs, shorter = sampler("dllm.core.samplers.bd3lm"), 0
     for seed in range(RUNS):
-        rng, network, prompt, length, block = case(seed, blocks_follow_prompt=True)
+        rng, network, prompt, length, block = case(seed, blocks_follow_prompt=True, mask_schedule="round")
         steps = rng.randint(1, block + 3)
         options = {"block_size": block, "steps_per_block": steps, "max_new_tokens": length}
         found = theirs.BD3LMSampler(Wrapped(network), TOKENS).sample([prompt], **options)
         text = found[0, -(-len(prompt) // block) * block :].tolist()
-        same = {"canvas_length": block, "max_denoising_steps": steps, "schedule": "round"}
+        same = {"canvas_length": block, "max_denoising_steps": steps}
         mine = ours("block_causal", network, prompt, length, remasking="low_confidence_static", **same)
         assert ended(text, length) == mine, seed
         shorter += len(prompt) % block > 0
@@ -197,18 +190,16 @@ class Sampled:
         input_ids: Tensor,
         past_key_values: PAST | None = None,
         update_past_key_values: bool = False,
-        block_past_key_values: PAST | None = None,
-        replace_position: int = 0,
         **_: Any,
     ) -> SimpleNamespace:
         before = 0 if past_key_values is None else past_key_values[0][0].shape[2]
-        kept = Kept(past_key_values, block_past_key_values, replace_position)
-        places = torch.arange(input_ids.shape[1]) + before + replace_position
+        kept = Kept(past_key_values)
+        places = torch.arange(input_ids.shape[1]) + before
         keys, block = torch.arange(before + input_ids.shape[1]), self.network.config.canvas_length
-        visible = None if block_past_key_values is not None else places[:, None] // block >= keys // block
+        visible = places[:, None] // block >= keys // block
         logits = logits_of(self.network, input_ids, places, visible, kept)
         past = kept.joined if update_past_key_values else past_key_values
-        return SimpleNamespace(logits=logits, past_key_values=past, block_past_key_values=kept.layers)
+        return SimpleNamespace(logits=logits, past_key_values=past)
 
     @staticmethod
     def sample_with_top_p(logits: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
@@ -216,8 +207,7 @@ class Sampled:
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("cache", ["", "dual"])
-def test_fast_dllm_v2(cache: str) -> None:
+def test_fast_dllm_v2(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not with a prompt of exactly one block, which theirs does not read; theirs fills whole blocks behind an end."""
     theirs, seen = authors.module(authors.FAST_DLLM_V2, "v2/generation_functions.py", "fast_dllm_v2"), set()
     model = type("Model", (Sampled, theirs.Fast_dLLM_QwenForCausalLM), {})
@@ -229,12 +219,12 @@ def test_fast_dllm_v2(cache: str) -> None:
             continue
         part, sure = rng.choice([1, 2, block]), rng.choice([0.2, 0.5, 0.9])
         options = {"block_size": block, "small_block_size": part, "max_new_tokens": block * 4, "threshold": sure}
-        options |= {"min_len": len(prompt), "seq_len": torch.tensor([len(prompt)]), "use_block_cache": bool(cache)}
-        options |= {"mask_id": MASK, "stop_token": END, "reuse_k": 1 if not cache else 10**6}
+        options |= {"min_len": len(prompt), "seq_len": torch.tensor([len(prompt)]), "reuse_k": 1}
+        options |= {"mask_id": MASK, "stop_token": END}
         found = model(network).batch_sample(torch.tensor([prompt]), SimpleNamespace(pad_token_id=PAD), **options)
         text = found[0][len(prompt) :].tolist()
-        same = {"accept_probability": sure, "sub_block": part, "block_cache": cache}
-        assert ended(text, len(text)) == ours("sub_blocks", network, prompt, len(text), **same), seed
+        monkeypatch.setattr(sub_blocks, "PART", part)
+        assert ended(text, len(text)) == ours("sub_blocks", network, prompt, len(text), accept_probability=sure), seed
         seen |= {END in text, len(prompt) % block == 0, len(prompt) < block}
     assert seen == {False, True}
 
@@ -290,8 +280,9 @@ def test_sdar(rule: str) -> None:
 
 
 @torch.inference_mode()
-def test_their_samplers_on_the_trained_networks() -> None:
+def test_their_samplers_on_the_trained_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same tokens, and right."""
+    monkeypatch.setattr(sub_blocks, "PART", fast_dllm.PART)
     edits, blocks = sampler("dllm.pipelines.llada21.sampler"), sampler("dllm.core.samplers.bd3lm")
     parts = authors.module(authors.FAST_DLLM_V2, "v2/generation_functions.py", "fast_dllm_v2")
     model = type("Model", (Sampled, parts.Fast_dLLM_QwenForCausalLM), {})
@@ -312,7 +303,7 @@ def test_their_samplers_on_the_trained_networks() -> None:
         found = blocks.BD3LMSampler(Wrapped(network), tokens(sdar.MASK, sdar.END)).sample([asked], **options)
         text = ended(found[0, -(-len(asked) // bd3lm.BLOCK) * bd3lm.BLOCK :].tolist(), 16, sdar.END)
         ends = {"eos_token_ids": (sdar.END,), "banned_tokens": (sdar.MASK,)}
-        same = {"schedule": "round", "max_denoising_steps": 4, "remasking": "low_confidence_static"}
+        same = {"max_denoising_steps": 4, "remasking": "low_confidence_static"}
         assert text == ours("block_causal", network, asked, 16, **ends, **same)
         right["bd3lm"] += text == bd3lm.answer(asked)[:-1]
 
@@ -322,7 +313,7 @@ def test_their_samplers_on_the_trained_networks() -> None:
         options |= {"mask_id": sdar.MASK, "stop_token": sdar.END}
         found = model(network).batch_sample(torch.tensor([asked]), SimpleNamespace(pad_token_id=PAD), **options)
         text = ended(found[0][len(asked) :].tolist(), 18, sdar.END)
-        assert text == ours("sub_blocks", network, asked, 18, sub_block=fast_dllm.PART, **ends)
+        assert text == ours("sub_blocks", network, asked, 18, **ends)
         right["fast_dllm"] += text == sdar.answer(asked, 0, fast_dllm.BLOCK)
 
         network, asked = taught("sdar"), sdar.question(rng, seed % 7)

@@ -37,7 +37,7 @@ class ModelFacts:
     def kind(self) -> tuple[object, ...]:
         """Facts about decoding that models of one family share, unless their files say otherwise."""
         usual = self.defaults
-        return *self.decoders[:1], usual.remasking, usual.schedule, usual.edit_probability, usual.sub_block
+        return *self.decoders[:1], usual.remasking, usual.edit_probability
 
 
 class FactBook(QObject):

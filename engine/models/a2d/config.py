@@ -14,16 +14,17 @@ from engine.models.llama.config import read_llama
 from engine.models.qwen.config import read_qwen2, read_qwen3
 
 QWEN3_MASK, QWEN2_MASK = 151669, 151665  # if neither config.json nor the tokenizer has it
+_OF_DLLM: dict[str, Any] = {"blocks_follow_prompt": True, "reads_whole": True, "mask_schedule": "round"}
 
 
 def read_a2d_qwen3(raw: dict[str, Any]) -> CausalConfig:
-    return replace(read_qwen3(raw, mask=QWEN3_MASK), blocks_follow_prompt=True, reads_whole=True)
+    return replace(read_qwen3(raw, mask=QWEN3_MASK), **_OF_DLLM)
 
 
 def read_a2d_qwen2(raw: dict[str, Any]) -> CausalConfig:
-    return replace(read_qwen2(raw, mask=QWEN2_MASK), blocks_follow_prompt=True, reads_whole=True)
+    return replace(read_qwen2(raw, mask=QWEN2_MASK), **_OF_DLLM)
 
 
 def read_a2d_llama(raw: dict[str, Any]) -> CausalConfig:
     read = read_llama(raw)  # with the mask of its config.json or tokenizer
-    return replace(read, blocks_follow_prompt=True, reads_whole=True)
+    return replace(read, **_OF_DLLM)

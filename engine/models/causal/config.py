@@ -99,6 +99,8 @@ class CausalConfig(ModelConfig):
         tied: whether the token table is also the head.
         mask_token_id: the token of an unwritten position; None: the model was trained without one.
         shifts_masks: whether a mask's token is predicted by the row before it, as in autoregression.
+        mask_schedule: how many masks of a block each pass writes, where that is a number of them: "even", "floor",
+            "round" or "ceil"; see ``decoding.schedules.counts``.
         blocks_follow_prompt: whether a block begins behind the prompt, so that the first one may be shorter; else the
             first one begins at the first token.
         rope_scaling: of the rotation in full layers; None: unscaled.
@@ -121,6 +123,7 @@ class CausalConfig(ModelConfig):
     tied: bool = False
     mask_token_id: int | None = None
     shifts_masks: bool = False
+    mask_schedule: str = "even"
     blocks_follow_prompt: bool = False
     rope_scaling: RopeScaling | None = None
     query_scaling: QueryScaling | None = None

@@ -18,4 +18,4 @@ BLOCK = 512  # its authors write so many tokens as one block
 
 def read_config(raw: dict[str, Any]) -> CausalConfig:
     read = read_causal(raw, rope_theta=THETA, canvas_length=BLOCK, mask_token_id=MASK, attention_bias=True)
-    return dataclasses.replace(read, shifts_masks=True, reads_whole=True)
+    return dataclasses.replace(read, shifts_masks=True, mask_schedule="floor", reads_whole=True)

@@ -30,5 +30,7 @@ def read_config(raw: dict[str, Any]) -> CausalConfig:
         if raw.get(name) not in (None, only):
             raise SafelightError(f"config.json: {name} {quoted(raw[name])} is not supported, only {only}")
     raw = raw | {name: raw.get(name) or None for name in ABSENT}
-    config = replace(read_qwen3(raw, mask=MASK), canvas_length=CANVAS, shifts_masks=True, reads_whole=True)
+    config = replace(
+        read_qwen3(raw, mask=MASK), canvas_length=CANVAS, shifts_masks=True, mask_schedule="ceil", reads_whole=True
+    )
     return with_experts(config, raw, ExpertRouting(is_normed=flag(raw, "norm_topk_prob", True)))

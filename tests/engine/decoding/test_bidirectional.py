@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from engine import GenerationConfig, SafelightError
-from engine.config import BLOCK_CACHES, REMASKING_OF, SCHEDULES
+from engine.config import REMASKING_OF
 from engine.decoding.generate import DECODERS
 from engine.decoding.performing import perform, perform_all
 from engine.decoding.protocols import Decode
@@ -30,34 +30,10 @@ RULES, MASK = REMASKING_OF["bidirectional"], 8
 bidirectional = DECODERS["bidirectional"]
 
 
-class Kept:
-    """Keys and values of all rows, layer by layer; rows that are not read again stay as they were."""
-
-    def __init__(self) -> None:
-        self.layers: dict[int, tuple[Tensor, Tensor]] = {}
-        self.rows: list[int] | None = None  # None: all
-
-    def writer(self, index: int):  # type: ignore[no-untyped-def]
-        def extend(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-            if self.rows is not None:
-                before = self.layers[index]
-                keys, values = (
-                    old.index_copy(2, torch.tensor(self.rows), new)
-                    for old, new in zip(before, (keys, values), strict=True)
-                )
-            else:
-                self.layers[index] = keys, values
-            return keys, values
-
-        return extend
-
-
 @torch.inference_mode()
-def logits_of(network: CausalNetwork, ids: list[int], kept: Kept, rows: list[int] | None) -> Tensor:
-    """Logits (T, V) of a text in which all see all; rows that are not read have zeros."""
-    kept.rows, read = rows, list(range(len(ids))) if rows is None else rows
-    hidden = network.run(torch.tensor([ids])[:, read], torch.tensor(read), None, kept)[0]
-    return torch.zeros(len(ids), 9).index_copy(0, torch.tensor(read), network.head(hidden))
+def logits_of(network: CausalNetwork, ids: list[int]) -> Tensor:
+    """Logits (T, V) of a text in which all see all."""
+    return network.head(network.run(torch.tensor([ids]), torch.arange(len(ids)), None)[0])
 
 
 @dataclass
@@ -92,44 +68,35 @@ def plain_shares(logits: Tensor, config: GenerationConfig) -> Tensor:
     return scaled.softmax(-1)
 
 
-def plain_counts(size: int, config: GenerationConfig, is_given: bool, draws: torch.Generator) -> list[int]:
-    """Masks that each pass writes; ``is_given``: the first writes one."""
-    steps = max(2, config.max_denoising_steps) if is_given else config.max_denoising_steps
+def plain_counts(size: int, config: GenerationConfig, schedule: str, draws: torch.Generator) -> list[int]:
+    """Masks that each pass writes."""
+    steps = config.max_denoising_steps
     if config.remasking == "low_confidence_dynamic":
         return [1] * min(steps, size)
     if config.remasking == "origin":
         times, found = torch.linspace(1, 1e-3, steps + 1), [0] * steps
-        for spot in torch.rand(size - is_given, generator=draws):
+        for spot in torch.rand(size, generator=draws):
             found[next(step for step in range(steps) if step == steps - 1 or spot >= times[step + 1])] += 1
-        return [1] * is_given + [count for count in found if count]
-    return counts(size, steps, config.schedule, 1 if is_given else None)
+        return [count for count in found if count]
+    return counts(size, steps, schedule)
 
 
 def plain_run(network: CausalNetwork, prompt: list[int], config: GenerationConfig, seed: int) -> PlainRun:
-    """All is read at each pass, but for what a block's first pass has kept; no code of the decoder."""
+    """All is read at each pass; no code of the decoder."""
     draws, made, shifts = torch.Generator().manual_seed(seed), PlainRun(), network.config.shifts_masks
     most, size = min(config.max_new_tokens, POSITIONS - len(prompt)), config.canvas_length or 0
     text = [MASK] * most
 
-    def logits(kept: Kept, rows: list[int] | None) -> Tensor:
-        found = logits_of(network, prompt + text, kept, rows)
-        return torch.cat((found[:1], found[:-1])) if shifts else found
-
     for start in range(0, most, size):
-        stop, kept = min(start + size, most), Kept()
-        is_given = bool(shifts and config.block_cache)
-        schedule = plain_counts(stop - start, config, is_given, draws)
+        stop = min(start + size, most)
+        schedule = plain_counts(stop - start, config, network.config.mask_schedule, draws)
         for step, count in enumerate(schedule):
             masked = [place for place in range(start, stop) if text[place] == MASK]
             if not masked:
                 break
-            rows = list(range(start, stop if config.block_cache == "dual" else most)) if step else None
-            found = logits(kept, [len(prompt) + row for row in rows] if rows and config.block_cache else None)
-            if is_given and step == 0:
-                masked = masked[:1]
-            found = found[[len(prompt) + place for place in masked]]
+            found = logits_of(network, prompt + text)[[len(prompt) + place - shifts for place in masked]]
             is_last = step == len(schedule) - 1
-            if is_last or (is_given and step == 0):
+            if is_last:
                 found[:, MASK] = -torch.inf
             drawing = plain_shares(found.clone(), config)
             shares = drawing if shifts else found.softmax(-1)
@@ -138,11 +105,6 @@ def plain_run(network: CausalNetwork, prompt: list[int], config: GenerationConfi
             else:
                 drawn = found.argmax(-1).tolist()
             scores = plain_scores(shares, drawn, config.remasking, draws)
-            if config.choice_temperature and config.remasking in ("low_confidence_static", "topk_margin", "entropy"):
-                noise = torch.rand(len(scores), generator=draws)
-                scores = [
-                    s / config.choice_temperature - float((-n.log()).log()) for s, n in zip(scores, noise, strict=True)
-                ]
             order = sorted(range(len(masked)), key=lambda row: -scores[row])
             if config.remasking == "low_confidence_dynamic":
                 chosen = {order[0]} | {row for row in order if scores[row] >= config.accept_probability}
@@ -172,9 +134,6 @@ def events_of(network: CausalNetwork, prompt: list[int], config: GenerationConfi
 def drawn_config(rng: random.Random) -> GenerationConfig:
     return GenerationConfig(
         remasking=rng.choice(RULES),
-        schedule=rng.choice(SCHEDULES),
-        block_cache=rng.choice(BLOCK_CACHES),
-        choice_temperature=rng.choice([0.0, 0.3]),
         accept_probability=rng.choice([0.2, 0.5, 0.85]),
         max_denoising_steps=rng.choice([1, 2, 3, 5, 48]),
         sampling_temperature=rng.choice([0.0, 0.7]),
@@ -193,12 +152,13 @@ def until(passes: list[dict[int, int]], length: int) -> list[dict[int, int]]:
 
 @pytest.mark.parametrize("runs", [range(40), pytest.param(range(40, 240), marks=pytest.mark.slow)], ids=["few", "many"])
 def test_runs_against_the_definition(runs: range) -> None:
-    """All rules, schedules, caches and shifts, at the model's last positions, too."""
+    """All rules, schedules and shifts, at the model's last positions, too."""
     seen = set[object]()
     for seed in runs:
         rng = random.Random(seed)
         sharpness, shifts = rng.choice([1.0, 2.0, 6.0]), seed % 2 == 1
-        network = masked_network(seed, sharpness, 1 + rng.randrange(2), tied=rng.random() < 0.5, shifts_masks=shifts)
+        shape = {"shifts_masks": shifts, "mask_schedule": rng.choice(["even", "floor", "round", "ceil"])}
+        network = masked_network(seed, sharpness, 1 + rng.randrange(2), tied=rng.random() < 0.5, **shape)
         config, length = drawn_config(rng), rng.randint(88, 95) if rng.random() < 0.1 else rng.randint(1, 9)
         prompt = [rng.randrange(8) for _ in range(length)]
         expected = plain_run(network, prompt, config, seed)
@@ -208,15 +168,14 @@ def test_runs_against_the_definition(runs: range) -> None:
         kept = len(expected.text) + (expected.reason == "eos")
         assert (events[-1].reason, events[-1].tokens.tolist()) == (expected.reason, expected.text), seed
         assert until(told, kept) == until(expected.passes, kept)
-        seen |= {config.remasking, config.schedule, (config.block_cache, shifts), expected.reason}
-    assert len(seen) == 6 + 4 + 6 + 2
+        seen |= {config.remasking, network.config.mask_schedule, shifts, expected.reason}
+    assert len(seen) == 6 + 4 + 2 + 2
 
 
-@pytest.mark.parametrize(("changes", "shifts"), [({}, False), ({"block_cache": "dual"}, True), ({}, True)])
-def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next(changes: dict[str, object], shifts: bool) -> None:
+@pytest.mark.parametrize("shifts", [False, True])
+def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next(shifts: bool) -> None:
     network, prompt = masked_network(5, shifts_masks=shifts), [1, 2, 3, 4, 5, 6, 7]
     config = GenerationConfig(max_new_tokens=9, eos_token_ids=(), canvas_length=4, accept_probability=0.9)
-    config = config.replace(**changes)
     whole, cache = events_of(network, prompt, config), network.new_cache()
     assert whole[-1].steps > 4
     for stop in range(whole[-1].steps):
@@ -234,18 +193,10 @@ def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next(changes: dict[s
     assert list(perform_all(network, again))[-1].tokens.tolist() == whole[-1].tokens.tolist()  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("cache", "first", "second"),
-    [
-        ("", [(13, 0)] * 2, [(13, 0)] * 2),
-        ("prefix", [(13, 5), (8, 0)], [(13, 9), (4, 0)]),
-        ("dual", [(13, 9), (4, 0)], [(13, 9), (4, 0)]),
-    ],
-)
-def test_what_a_pass_reads(cache: str, first: list[tuple[int, int]], second: list[tuple[int, int]]) -> None:
-    """Rows, and those of them that are kept: a prompt of five, two blocks of four, two passes each."""
+def test_each_pass_reads_the_whole_text_and_keeps_nothing() -> None:
+    """A prompt of five, two blocks of four, two passes each; logits of the masks alone."""
     network = masked_network(2)
-    config = GenerationConfig(max_new_tokens=8, canvas_length=4, max_denoising_steps=2, block_cache=cache)
+    config = GenerationConfig(max_new_tokens=8, canvas_length=4, max_denoising_steps=2)
     config = config.replace(eos_token_ids=(), remasking="low_confidence_static", banned_tokens=(MASK,))
     run = Run(network, torch.tensor([1, 2, 3, 4, 5]), config, 0, None, network.new_cache())  # type: ignore[arg-type]
     passes = list[Decode]()
@@ -253,18 +204,7 @@ def test_what_a_pass_reads(cache: str, first: list[tuple[int, int]], second: lis
         if isinstance(item, Decode):
             passes.append(item)
             perform(network, item)  # type: ignore[arg-type]
-    assert [(len(one.ids), one.commit) for one in passes] == first + second
-
-
-def test_a_run_that_is_left_leaves_nothing_to_reuse() -> None:
-    """In the middle of a block, whose surroundings are in the cache and were not read causally."""
-    network, prompt, cache = masked_network(2), [1, 2, 3, 4, 5], masked_network(2).new_cache()
-    config = GenerationConfig(max_new_tokens=8, eos_token_ids=(), block_cache="dual", accept_probability=1.0)
-    events = perform_all(network, bidirectional(Run(network, torch.tensor(prompt), config, 0, None, cache)))  # type: ignore[arg-type]
-    for _ in range(4):
-        next(events)
-    assert cache.length > len(prompt)
-    assert cache.shared(prompt) == 0
+    assert [(len(one.ids), one.commit, one.first_logits) for one in passes] == [(13, 0, 9), (13, 0, 11)] * 2
 
 
 @pytest.mark.parametrize(
@@ -296,7 +236,7 @@ def test_a_model_without_masks_is_told_so() -> None:
 LEARNT = GenerationConfig(eos_token_ids=(texts.END,), canvas_length=texts.LENGTH)
 AUTHORS = {
     "llada": {"remasking": "low_confidence_static", "canvas_length": 4},
-    "dream": {"remasking": "entropy", "schedule": "floor", "max_denoising_steps": 10},
+    "dream": {"remasking": "entropy", "max_denoising_steps": 10},
 }
 
 
@@ -322,9 +262,9 @@ def test_networks_of_the_authors_objectives_answer_right(learnt: tuple[str, Caus
     assert right(network, 60) >= 57
     assert right(network, 10, **AUTHORS[name]) == 10
     if name == "dream":  # RND1's network predicts as Dream's does
-        assert right(network, 60, remasking="entropy", schedule="ceil") >= 57
-    for cache in BLOCK_CACHES[1:]:
-        assert right(network, 15, block_cache=cache, canvas_length=4) == 15
+        network = copy.copy(network)
+        network.config = dataclasses.replace(network.config, mask_schedule="ceil")
+        assert right(network, 60, remasking="entropy") >= 57
 
 
 @pytest.mark.slow
@@ -333,11 +273,7 @@ def test_each_rule_answers_right(rule: str, learnt: tuple[str, CausalNetwork]) -
     """Drawn, too; the two that choose without regard to the logits may write two masks at once."""
     name, network = learnt
     assert right(network, 60, **AUTHORS[name]) >= 57
-    for cache in BLOCK_CACHES:
-        assert right(network, 60, remasking=rule, block_cache=cache, canvas_length=4) >= (
-            50 if rule == "origin" else 57
-        )
-    for changes in ({}, {"sampling_temperature": 0.7}, {"choice_temperature": 0.2}):
+    for changes in ({}, {"sampling_temperature": 0.7}, {"canvas_length": 4}):
         assert right(network, 60, remasking=rule, **changes) >= (50 if rule == "origin" else 57)
 
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from engine import CanvasCommitted, CanvasStarted, GenerationConfig, GenerationFinished, SafelightError, StepFinished
 from engine.config import LayerConfig
-from engine.decoding.causal_parallel import causal_parallel
+from engine.decoding import causal_parallel
 from engine.decoding.generate import DECODERS
 from engine.decoding.performing import perform, perform_all
 from engine.decoding.protocols import Pass
@@ -132,7 +132,7 @@ def plain_run(
     draws = torch.Generator().manual_seed(seed)
     most = POSITIONS - len(prompt)
     written: dict[int, int] = {}  # by place in the generated text; the masks are the other places before ``end``
-    base, end = 0, min(config.window, most)
+    base, end = 0, min(causal_parallel.WINDOW, most)
     passes: list[PlainPass] = []
     while True:
         leading = 0
@@ -155,7 +155,8 @@ def plain_run(
         entropies = torch.special.entr(found.softmax(-1)).sum(-1).tolist()
         drawn = plain_draw(found, config, draws)
         penalised = [
-            nats + config.distance_penalty * (place - masks[0]) for nats, place in zip(entropies, masks, strict=True)
+            nats + causal_parallel.DISTANCE_PENALTY * (place - masks[0])
+            for nats, place in zip(entropies, masks, strict=True)
         ]
         chosen = [row for row, nats in enumerate(penalised) if nats < config.entropy_threshold]
         for row in chosen or [penalised.index(min(penalised))]:
@@ -234,16 +235,17 @@ def check_events(events: list[Any], passes: list[PlainPass], length: int, text: 
 
 
 @pytest.mark.parametrize("runs", [30, pytest.param(200, marks=pytest.mark.slow)])
-def test_runs_against_the_definition(runs: int) -> None:
+def test_runs_against_the_definition(runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     seen, most_written = set(), 0
     for seed in range(runs):
         rng = random.Random(seed)
         network = causal_network(*(rng.random() < 0.5 for _ in range(3)))
         network.norm_weight.fill_(rng.choice([0.5, 2.0, 6.0]))  # from vague to sharp
+        window = rng.randint(1, 8)
+        monkeypatch.setattr(causal_parallel, "WINDOW", window)
+        monkeypatch.setattr(causal_parallel, "DISTANCE_PENALTY", rng.choice([0.0, 0.02, 0.5]))
         config = GenerationConfig(
-            window=rng.randint(1, 8),
             entropy_threshold=rng.choice([0.0, 0.4, 1.5, 2.5, 50.0]),
-            distance_penalty=rng.choice([0.0, 0.02, 0.5]),
             sampling_temperature=rng.choice([0.0, 0.0, 0.2, 1.0]),
             sampling_top_k=rng.choice([0, 4]),
             sampling_top_p=rng.choice([1.0, 0.7]),
@@ -274,10 +276,10 @@ def test_runs_against_the_definition(runs: int) -> None:
             for layer in range(2):
                 for found, wanted in zip(cache.buffers(layer), fresh.buffers(layer), strict=True):
                     assert (found - wanted)[:, :, : cache.length].abs().max() < 1e-5
-        if config.window == 1 and config.sampling_temperature == 0 and not crowded:
+        if window == 1 and config.sampling_temperature == 0 and not crowded:
             assert text == plain_left_to_right(network, prompt, config)
 
-        seen |= {reason, f"window {config.window}", f"room {crowded}"}
+        seen |= {reason, f"window {window}", f"room {crowded}"}
         most_written = max(most_written, len(expected[0].written))
         if seed % 5:
             continue
@@ -296,8 +298,8 @@ def test_what_it_cannot_decode_is_said_in_a_line() -> None:
     made = causal_network()
 
     def events_of(network: Any, prompt: list[int], **settings: Any) -> list[Event]:
-        config, cache = GenerationConfig(**settings), network.new_cache()
-        return list(perform_all(network, causal_parallel(Run(network, torch.tensor(prompt), config, 0, None, cache))))
+        run = Run(network, torch.tensor(prompt), GenerationConfig(**settings), 0, None, network.new_cache())
+        return list(perform_all(network, DECODERS["causal_parallel"](run)))
 
     for network, prompt, settings, message in (
         (diffusion_network(), [1], {}, "no mask token"),

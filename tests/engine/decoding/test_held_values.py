@@ -108,7 +108,7 @@ def scripted(way: str, wanted: str, held: OutputFormat, tokenizer: Tokenizer | N
     """The text of an answer under a format, of which every pass predicts by a script."""
     tokenizer, model, prompt = tokenizer or vocabulary(), NETWORKS[way == "block_diffusion"](), (9, 7, 9)
     config = GenerationConfig(
-        decoder=way, max_new_tokens=64, max_denoising_steps=3, eos_token_ids=(END,), pad_token_id=0, sub_block=4
+        decoder=way, max_new_tokens=64, max_denoising_steps=3, eos_token_ids=(END,), pad_token_id=0
     )
     answer = Recorded(FormattedAnswer.for_prompt(held, tokenizer, SIZE, (END,), prompt))
     run = Run.from_ids(model, prompt, config, 4, answer=answer)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 
 from engine import CanvasCommitted, Fork, GenerationConfig, GenerationFinished, SafelightError, fork, generate
+from engine.decoding import sub_blocks
 from engine.events import CanvasStarted, Event, PrefillFinished, StepFinished
 from engine.models.causal.network import CausalNetwork
 from tests.engine.causal import masked_network
@@ -21,20 +22,23 @@ BASE = GenerationConfig(
 DRAWN = {"sampling_temperature": 1.0}
 LLADA = BASE.replace(decoder="bidirectional", remasking="low_confidence_static")
 SDAR = BASE.replace(decoder="block_causal", remasking="low_confidence_static")
-REWRITING = SDAR.replace(remasking="low_confidence_dynamic", edit_probability=0.25, edit_passes=3)
-FAST = BASE.replace(decoder="sub_blocks", sub_block=2, accept_probability=0.5)
+REWRITING = SDAR.replace(remasking="low_confidence_dynamic", edit_probability=0.25)
+FAST = BASE.replace(decoder="sub_blocks", accept_probability=0.5)
 NEMOTRON = BASE.replace(decoder="masked_diffusion", accept_probability=0.5, max_denoising_steps=5)
 CONFIGS = {
     "llada": LLADA,
-    "llada drawn": LLADA.replace(remasking="random", block_cache="prefix", **DRAWN),
-    "llada dual": LLADA.replace(block_cache="dual", choice_temperature=1.0),
+    "llada drawn": LLADA.replace(remasking="random", **DRAWN),
     "sdar": SDAR.replace(repetition_penalty=1.3),
     "sdar drawn": SDAR.replace(remasking="entropy_bounded", entropy_bound=2.0, **DRAWN),
     "rewriting": REWRITING.replace(**DRAWN),
-    "fast": FAST,
-    "fast dual": FAST.replace(block_cache="dual", **DRAWN),
+    "fast": FAST.replace(**DRAWN),
     "nemotron": NEMOTRON.replace(**DRAWN),
 }
+
+
+@pytest.fixture(autouse=True)
+def _short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sub_blocks, "PART", 2)
 
 
 @cache
@@ -125,7 +129,7 @@ def test_a_token_at_a_run_s_first_step_is_on_its_first_canvas(network: CausalNet
 def test_a_block_that_is_full_before_any_pass_has_a_step(network: CausalNetwork) -> None:
     cells = tuple(enumerate((3, 1, 2, 5, 6)))
     shifting = masked_network(4, 2.0, depth=1, shifts_masks=True)
-    config = LLADA.replace(remasking="origin", block_cache="prefix")
+    config = LLADA.replace(remasking="origin")
     found = list(fork(shifting, PROMPT, config, SEED, (), (), [Fork(block, 0, pinned=cells) for block in (0, 1)]))
     assert tokens(found)[: 2 * SIZE] == [3, 1, 2, 5, 6] * 2
     assert [done.steps for done in commits(found)[:2]] == [1, 1]
@@ -152,8 +156,8 @@ def test_only_what_is_pinned_cannot_be_rewritten(network: CausalNetwork) -> None
 
 def test_what_is_committed_is_not_rewritten_behind_a_change() -> None:
     """The pins are at the end of one block of the model and the beginning of the next, which is being rewritten."""
-    config = REWRITING.replace(remasking="sequential", schedule="floor", edit_probability=0.5, max_denoising_steps=4)
-    network = masked_network(0, 2.0, depth=1)
+    config = REWRITING.replace(remasking="sequential", edit_probability=0.5, max_denoising_steps=4)
+    network = masked_network(0, 2.0, depth=1, mask_schedule="floor")
     run = played(network, config)
     pins = ((2, tokens(run)[SIZE + 2]), (3, 2))
     for step in range(1, commits(run)[1].steps):

@@ -19,7 +19,7 @@ from engine.events import CanvasCommitted, CanvasStarted, Event, PrefillFinished
 from engine.models.causal.network import CausalNetwork
 from engine.types import Tokens
 from tests.engine.causal import masked_network
-from tests.engine.decoding.test_bidirectional import Kept, logits_of
+from tests.engine.decoding.test_bidirectional import logits_of
 
 MASK, EOS, PAD, SIZE = 8, 7, 0, 5
 CONFIG = GenerationConfig(
@@ -48,7 +48,7 @@ def plain(network: CausalNetwork, prompt: list[int], text: list[int], marks: Seq
         schedule = counts(len(own), 2, "even")
         for step, count in enumerate(schedule):
             masked = [place for place in own if text[place] == MASK]
-            logits = logits_of(network, prompt + text[:end], Kept(), None)
+            logits = logits_of(network, prompt + text[:end])
             found = logits[[len(prompt) + place - shifts for place in masked]]
             if own[-1] < end - 1:
                 found[:, EOS] = -torch.inf

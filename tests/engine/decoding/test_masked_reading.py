@@ -16,7 +16,7 @@ from engine.events import Event
 from engine.models.causal.network import CausalNetwork
 from engine.tasks.decisions.layout import NOISE, Layout, Slot
 from tests.engine.causal import masked_network
-from tests.engine.decoding.test_bidirectional import Kept, logits_of
+from tests.engine.decoding.test_bidirectional import logits_of
 
 MASK, END, PAD = 8, 7, 0
 SINGLE = Layout((NOISE, END, *[PAD] * 14), (Slot(0, ((1,), (2,))),))
@@ -42,7 +42,7 @@ def test_slots_are_read_in_one_step(layout: Layout, decoder: str, shape: dict[st
     places = [slot.position for slot in layout.slots]
     ids = [*prompt, *(MASK if token == NOISE else token for token in layout.canvas)]
     if decoder == "bidirectional":
-        logits = logits_of(network, ids, Kept(), None)
+        logits = logits_of(network, ids)
         rows = [length + place - network.config.shifts_masks for place in places]
     else:  # text in blocks sees nothing of the blocks behind
         lead = -length % 4 if network.config.blocks_follow_prompt else 0

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
-from torch import Tensor
 
-from engine import GenerationConfig, SafelightError
+from engine import GenerationConfig
+from engine.decoding import sub_blocks
 from engine.decoding.generate import DECODERS
 from engine.decoding.performing import perform_all
 from engine.decoding.run import Run
@@ -20,27 +20,6 @@ from engine.layers.kv_cache import KVCache
 from engine.models.causal.network import CausalNetwork
 from tests.engine.causal import POSITIONS, masked_network, passes_told, run_of
 from tests.engine.decoding.test_block_causal import block_logits, check_blocks, check_told, plain_shares
-
-sub_blocks = DECODERS["sub_blocks"]
-
-
-@torch.inference_mode()
-def kept_logits(network: CausalNetwork, old: list[int], ids: list[int], part: range) -> Tensor:
-    """Logits (T, V) of a text whose last block sees the keys and values of an older text, but for a part of itself."""
-    seen = torch.arange(len(ids))
-    inside = torch.zeros(len(ids), dtype=torch.bool)
-    inside[part.start : part.stop] = True
-    both = torch.cat((torch.tensor(old), torch.tensor(ids)[inside]))
-    block = seen // network.config.canvas_length
-    size, own = len(ids), int(inside.sum())
-    visible = torch.zeros(size + own, size + own, dtype=torch.bool)
-    visible[:size, :size] = block[:, None] >= block
-    visible[size:, :size] = ~inside  # the part's own rows stand in its place
-    visible[size:, size:] = True
-    hidden = network.run(both[None], torch.cat((seen, seen[inside])), visible)[0]
-    found = network.head(hidden[:size]).clone()
-    found[inside] = network.head(hidden[size:])
-    return found
 
 
 @dataclass
@@ -87,14 +66,11 @@ class Plain:
 
     def fill(self, part: range) -> bool:
         """Fills a part of a block; True if the text has ended."""
-        old, step = list[int](), 0
+        step = 0
         while masked := [place for place in part if place not in self.written]:
-            if self.config.block_cache and old and self.ids[part.start] != self.mask:
-                logits = kept_logits(self.network, old, self.ids, part)
-            else:
-                logits, old = block_logits(self.network, self.ids, self.size).clone(), list(self.ids)
-            logits, step = logits[[place - 1 for place in masked]], step + 1
-            is_last = step == self.config.sub_block
+            logits = block_logits(self.network, self.ids, self.size)[[place - 1 for place in masked]]
+            step += 1
+            is_last = step == sub_blocks.PART
             if is_last:
                 logits[:, self.mask] = -torch.inf
             shares = torch.stack([plain_shares(row, self.config) for row in logits])
@@ -112,8 +88,8 @@ class Plain:
         while True:
             stop = min(start + self.size, POSITIONS)
             self.ids += [self.mask] * (stop - len(self.ids))
-            for first in range(start, stop, self.config.sub_block):
-                if self.fill(range(first, min(first + self.config.sub_block, stop))):
+            for first in range(start, stop, sub_blocks.PART):
+                if self.fill(range(first, min(first + sub_blocks.PART, stop))):
                     return self.made
             logits = block_logits(self.network, self.ids, self.size)[-1].clone()
             logits[self.mask] = -torch.inf
@@ -127,13 +103,13 @@ class Plain:
 def events_of(
     network: CausalNetwork, prompt: Iterable[int], config: GenerationConfig, seed: int, cache: KVCache
 ) -> list[Event]:
-    return list(perform_all(network, sub_blocks(Run(network, torch.tensor(prompt), config, seed, None, cache))))  # type: ignore[arg-type]
+    run = Run(network, torch.tensor(prompt), config, seed, None, cache)  # type: ignore[arg-type]
+    return list(perform_all(network, DECODERS["sub_blocks"](run)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("runs", [12, pytest.param(100, marks=pytest.mark.slow)])
-def test_runs_of_several_turns_against_the_definition(runs: int) -> None:
-    """Blocks and parts of odd sizes, prompts of all lengths, with and without a block cache; a turn begins with the
-    cache of those before."""
+def test_runs_of_several_turns_against_the_definition(runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks and parts of odd sizes, prompts of all lengths; a turn begins with the cache of those before."""
     seen = set()
     for seed in range(runs):
         rng = random.Random(seed)
@@ -150,9 +126,8 @@ def test_runs_of_several_turns_against_the_definition(runs: int) -> None:
                 sampling_top_p=rng.choice([1.0, 0.8]),
                 max_new_tokens=rng.randint(1, 24),
                 eos_token_ids=tuple(rng.sample(range(8), rng.choice([0, 1]))),
-                sub_block=rng.choice([1, 2, 3, 16]),
-                block_cache=rng.choice(["", "dual"]),
             )
+            monkeypatch.setattr(sub_blocks, "PART", rng.choice([1, 2, 3, 16]))
             expected = Plain(network, prompt, config, torch.Generator().manual_seed(seed)).run()
             shared, least = cache.shared(prompt), (len(prompt) - 1) // size * size
             events = events_of(network, prompt, config, seed, cache)
@@ -163,30 +138,24 @@ def test_runs_of_several_turns_against_the_definition(runs: int) -> None:
             assert events[0].reused_tokens == min(least, shared // size * size)
             check_blocks(network, cache, [*prompt, *expected.text][: cache.length], size)
             assert least <= cache.length <= len(prompt) + len(expected.text)
-            seen |= {expected.reason, config.block_cache, (size, len(prompt) % size), events[0].reused_tokens > 0}
+            seen |= {expected.reason, (size, len(prompt) % size), events[0].reused_tokens > 0}
             prompt = [*prompt, *expected.text][: rng.randint(1, 70)]
             prompt += [rng.randrange(8) for _ in range(rng.randint(1, 6))]
-    assert len(seen) == 2 + 2 + 2 + 4 + 6 + 9 + 2 or runs < 60
-    assert len(seen) > 20
+    assert len(seen) == 2 + 2 + 2 + 4 + 6 + 9 or runs < 60
+    assert len(seen) > 18
 
 
-@pytest.mark.parametrize("block_cache", ["", "dual"])
-def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next(block_cache: str) -> None:
+def test_a_run_stops_within_a_pass_and_its_cache_serves_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sub_blocks, "PART", 2)
     network, prompt = masked_network(5, canvas_length=4), [1, 2, 3, 4, 5, 6, 7]
-    config = GenerationConfig(max_new_tokens=15, eos_token_ids=(), accept_probability=0.5, sub_block=2)
-    config = config.replace(block_cache=block_cache)
+    config = GenerationConfig(max_new_tokens=15, eos_token_ids=(), accept_probability=0.5)
     whole = Plain(network, prompt, config, torch.Generator()).run()
     for stop in range(len(whole.passes)):
         cache, cancel = network.new_cache(), threading.Event()
-        decoding = sub_blocks(Run(network, torch.tensor(prompt), config, 0, cancel, cache))  # type: ignore[arg-type]
+        decoding = DECODERS["sub_blocks"](Run(network, torch.tensor(prompt), config, 0, cancel, cache))  # type: ignore[arg-type]
         events = run_of(network, decoding, cancel, passes=stop)
         assert (events[-1].reason, events[-1].steps) == ("cancelled", stop)
         shown = events[-1].tokens.tolist()
         assert shown == whole.text[: len(shown)]
         check_blocks(network, cache, [*prompt, *shown][: cache.length], 4)
         assert events_of(network, prompt, config, 0, cache)[-1].tokens.tolist() == whole.text
-
-
-def test_a_block_cache_of_the_text_before_is_refused_in_a_line() -> None:
-    with pytest.raises(SafelightError, match=r"take the block_cache dual, or none$"):
-        events_of(masked_network(1), [1], GenerationConfig(block_cache="prefix"), 0, masked_network(1).new_cache())

@@ -21,6 +21,7 @@ from transformers import (
 )
 
 from engine import EMBEDDED, MASKED, WEDLM, GenerationConfig, GenerationFinished, SafelightError, generate, load_model
+from engine.decoding import sub_blocks
 from engine.decoding.drawing import Drawing
 from engine.decoding.generate import fork
 from engine.files import read_json, write_json
@@ -253,7 +254,7 @@ def test_a_model_is_loaded_with_template_ends_and_sampling_of_its_checkpoint(tmp
         list(fork(model, ids, model.generation_defaults, 0, (), (), ()))
     with pytest.raises(SafelightError, match="this model has causal_parallel, autoregressive"):
         list(generate(model, ids, model.generation_defaults.replace(decoder="block_diffusion")))
-    one_by_one = model.generation_defaults.replace(max_new_tokens=20, window=1, sampling_temperature=0.0)
+    one_by_one = model.generation_defaults.replace(max_new_tokens=20, entropy_threshold=0.0, sampling_temperature=0.0)
     *_, last = generate(model, ids, one_by_one)
     assert isinstance(last, GenerationFinished)
     assert last.steps >= len(last.tokens)
@@ -327,15 +328,16 @@ def test_sdar_is_decoded_in_its_own_blocks_alone(tmp_path: Path) -> None:
     assert (last.reason, bool(re.fullmatch(wanted.pattern, model.tokenizer.decode(last.tokens)))) == ("eos", True)
 
 
-def test_fast_dllm_v2_is_decoded_by_sub_blocks_alone(tmp_path: Path) -> None:
+def test_fast_dllm_v2_is_decoded_by_sub_blocks_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sub_blocks, "PART", 4)
     theirs = build("qwen2", max_position_embeddings=POSITIONS)
     folder = save(theirs, tmp_path, "Fast_dLLM_Qwen", mask_token_id=5, bd_size=8)
     write_json(folder / "generation_config.json", {"do_sample": False, "eos_token_id": [1, 2]})
     model = load_model(folder, device="cpu")
     assert isinstance(model.network, CausalNetwork)
-    config = model.generation_defaults.replace(max_new_tokens=30, sub_block=4)
+    config = model.generation_defaults.replace(max_new_tokens=30)
     found = model.generation_defaults
-    assert (found.accept_probability, found.sampling_top_p, found.sub_block) == (0.9, 0.95, 8)
+    assert (found.accept_probability, found.sampling_top_p) == (0.9, 0.95)
     assert model.family.own_first == ("sub_blocks",)
     ids = list(range(7, 19))
     *_, last = generate(model, ids, config)

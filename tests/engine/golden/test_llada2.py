@@ -185,7 +185,7 @@ def test_runs_have_the_settings_of_llada21_for_quality(tmp_path: Path) -> None:
     settings = run_settings(save(tmp_path, SMALL, tensors))
     assert settings.decoders == ("block_causal",)
     found = settings.defaults
-    assert (found.accept_probability, found.edit_probability, found.edit_passes) == (0.7, 0.5, 16)
+    assert (found.accept_probability, found.edit_probability) == (0.7, 0.5)
     config = read_config(MINI)
     assert (config.canvas_length, config.mask_token_id) == (32, 156_895)
     assert [layer.is_dense for layer in config.layers] == [True] + [False] * 19

@@ -255,6 +255,19 @@ def test_a_header_with_more_than_is_known_is_read(opened: Opened) -> None:
     assert found.prompt.encode() == "\N{REPLACEMENT CHARACTER} lone".encode()
 
 
+def test_what_a_setting_that_is_gone_did_not_change_is_no_news(opened: Opened) -> None:
+    """Nor what the model's files say now: its schedule, and whether it pads gaps."""
+    usual = {"window": 16, "distance_penalty": 0.02, "choice_temperature": 0.0, "block_cache": "", "edit_passes": 16}
+    usual |= {"sub_block": 8, "schedule": "floor", "gap_padding": True}
+
+    def notice(**settings: Any) -> str:
+        head = json.dumps(raw_header(config=changed_config(**settings))).encode()
+        return opened(built(head=head)).notice
+
+    assert "settings" not in notice(**usual)
+    assert "(block_cache, window)" in notice(**usual | {"block_cache": "dual", "window": 4})
+
+
 def test_a_header_from_before_adapters_is_read(opened: Opened) -> None:
     raw = raw_header()
     for name in ("adapter", "adapter_fingerprint"):
