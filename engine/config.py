@@ -193,8 +193,8 @@ class ModelConfig:
 
     num_experts: 0 if the MLPs are dense; top_k_experts and moe_intermediate_size are then 0, too. sliding_window: of
     sliding layers. canvas_length: positions of a block. vision: None if the model reads no images. reads_whole: whether
-    a pass may read all of a text, in both directions. A family may
-    add fields in a subclass.
+    a pass may read all of a text, in both directions. pads_gaps: whether the model was trained to write a gap's text
+    into a hole that may be longer, of ``GAP_LENGTHS``, and padding behind it. A family may add fields in a subclass.
     """
 
     denoises: ClassVar[bool] = True
@@ -219,6 +219,7 @@ class ModelConfig:
     pad_token_id: Token = 0
     vision: VisionConfig | None = None
     reads_whole: bool = False
+    pads_gaps: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self, "config.json: ")
@@ -306,8 +307,6 @@ class GenerationConfig:
         image_tokens: the most tokens that an image of the prompt becomes, one of ``IMAGE_TOKENS``.
         thinking_tokens: number of generated tokens after which the end of a thought is written, if it is still open;
             None sets no bound. For the decoders in ``decoding.names.BOUNDING``; see ``decoding.thoughts``.
-        gap_padding: the model was trained to write a gap's text into a hole that may be longer, of ``GAP_LENGTHS``,
-            and padding behind it; see ``decoding.gap_filling``.
     """
 
     max_new_tokens: Positions = 256
@@ -341,7 +340,6 @@ class GenerationConfig:
     stall_steps: Annotated[int, whole(0, 1_000)] = 0
     image_tokens: Annotated[int, one_of(IMAGE_TOKENS)] = 280
     thinking_tokens: Annotated[int | None, whole(0, MOST_POSITIONS)] = None
-    gap_padding: Flag = False
 
     def __post_init__(self) -> None:
         check_real("t_min", self.t_min, 0.0, exclusive=True)  # first: t_max may have been lowered to it
@@ -419,8 +417,7 @@ class GenerationConfig:
     @staticmethod
     def from_dict(raw: dict[str, Any], base: GenerationConfig | None = None) -> GenerationConfig:
         """Reads a parsed ``generation_config.json``; fields it leaves out are those of ``base``."""
-        names = "max_new_tokens max_denoising_steps t_max t_min stability_threshold confidence_threshold pad_token_id "
-        names += "gap_padding"
+        names = "max_new_tokens max_denoising_steps t_max t_min stability_threshold confidence_threshold pad_token_id"
         known: dict[str, Any] = {name: raw[name] for name in names.split() if raw.get(name) is not None}
         sampler = raw.get("sampler_config") or {}
         if not isinstance(sampler, dict):

@@ -157,7 +157,9 @@ class FakeEngine(LocalBackend):
         return SimpleNamespace(
             name=path if path.startswith("safelight-") else self.name,
             tokenizer=FakeTokenizer(),
-            config=SimpleNamespace(canvas_length=LENGTH, vocab_size=64, max_position_embeddings=self.context),
+            config=SimpleNamespace(
+                canvas_length=LENGTH, vocab_size=64, max_position_embeddings=self.context, pads_gaps=False
+            ),
             generation_defaults=self.defaults,
             parameter_count=1_600_000,
             device=self.device,

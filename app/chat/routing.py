@@ -16,6 +16,7 @@ from app.state.chat.attachment import Attachment
 from app.state.chat.rewriting import can_fill
 from app.state.chat.routing import better_model, has_gaps, is_about_drawing, model_for
 from app.system.i18n import tr
+from engine import GAPS
 from engine.catalog import EmbeddedModel
 from engine.service import LoadedModel
 
@@ -69,7 +70,7 @@ class Routing(QObject):
         if pictures and text.strip() and not model.capabilities.images:
             return model_for(text, has_pictures=True)
         if not pictures and has_gaps(text):
-            is_taught = model.defaults.gap_padding or not model.traits.wants_wording
+            is_taught = model.path_or_id == GAPS or not model.traits.wants_wording
             return None if self._can_fill(model) and is_taught else model_for(text)
         return None if pictures or self._composer.attachments else better_model(model.traits, text)
 

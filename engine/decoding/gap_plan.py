@@ -135,7 +135,7 @@ def _on_canvas(model: Model, gap: TextGap, config: GenerationConfig, length: int
     positions = shape.max_position_embeddings
     behind = tokenizer.encode_inert(gap.suffix)
     most = positions // EXTRA_SHARE if is_masked else config.canvas_length or shape.canvas_length
-    pads = config.gap_padding and length is None
+    pads = shape.pads_gaps and length is None
     if length is not None and not 1 <= length <= most:
         raise SafelightError(f"a gap of this model has 1 to {most} tokens, not {length}")
     hole = length or (_padded_hole if pads else _usual_hole)(config.max_new_tokens, len(behind), most)

@@ -124,5 +124,5 @@ def run(args: argparse.Namespace) -> None:
     network = DiffusionGemma(recipe.model_config())
     averaged = under("average.", tensors)
     network.load_state_dict({name: averaged[name] for name in network.state_dict()})  # a probe is not exported
-    defaults = GenerationConfig(max_new_tokens=recipe.max_new_tokens, gap_padding=recipe.fills_gaps)
+    defaults = GenerationConfig(max_new_tokens=recipe.max_new_tokens)
     write_checkpoint(network, args.out, defaults)

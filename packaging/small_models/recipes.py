@@ -177,6 +177,7 @@ class Recipe(TrainingRecipe):
             canvas_length=self.canvas_length,
             max_position_embeddings=self.max_position_embeddings,
             vision=self.vision,
+            pads_gaps=self.fills_gaps,
         )
 
 

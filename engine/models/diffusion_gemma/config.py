@@ -43,6 +43,7 @@ def read_config(raw: dict[str, Any]) -> ModelConfig:
         top_k_experts=need("top_k_experts"),
         moe_intermediate_size=need("moe_intermediate_size"),
         canvas_length=raw.get("canvas_length") or 256,
+        pads_gaps=raw.get("gap_padding") is True,  # of our own small models
         max_position_embeddings=need("max_position_embeddings"),
         rms_norm_eps=text.get("rms_norm_eps", 1e-6),
         final_logit_softcapping=text.get("final_logit_softcapping") or 30.0,

@@ -19,6 +19,7 @@ def config_dict(config: ModelConfig) -> dict[str, Any]:
         "architectures": ["DiffusionGemmaForBlockDiffusion"],
         "model_type": "diffusion_gemma",
         "canvas_length": config.canvas_length,
+        **({"gap_padding": True} if config.pads_gaps else {}),
         "dtype": "bfloat16",
         "tie_word_embeddings": True,
         "text_config": {
@@ -85,5 +86,4 @@ def generation_dict(defaults: GenerationConfig, eos_token_ids: list[int]) -> dic
         "eos_token_id": eos_token_ids,
         "bos_token_id": 2,
         "pad_token_id": defaults.pad_token_id,
-        **({"gap_padding": True} if defaults.gap_padding else {}),
     }

@@ -13,18 +13,16 @@ from app.chat.controller import ChatController, build
 from app.context import AppContext
 from app.presets.preset import Preset
 from app.state.chat.rewriting import revision
-from engine import SafelightError
+from engine import GAPS, SafelightError
 from engine.text.outline import Hole
 
 GAPPED = "The sea is [[…]] today."
 
 
 @pytest.fixture
-def open_chat(qtbot: QtBot, fake: Any, open_context: Callable[..., AppContext]) -> Callable[[], ChatController]:
-    fake.defaults = fake.defaults.replace(gap_padding=True)
-
+def open_chat(qtbot: QtBot, open_context: Callable[..., AppContext]) -> Callable[[], ChatController]:
     def open_one() -> ChatController:
-        controller = build(open_context())
+        controller = build(open_context(GAPS))
         qtbot.addWidget(controller.widget)
         controller.widget.resize(1000, 700)
         controller.widget.show()

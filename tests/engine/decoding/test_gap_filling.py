@@ -51,6 +51,13 @@ def masked(tmp_path_factory: pytest.TempPathFactory) -> Model:
     return load_model(folder)
 
 
+@pytest.fixture
+def padding(skills: Model, monkeypatch: pytest.MonkeyPatch) -> Model:
+    """A model that was trained to pad a gap."""
+    monkeypatch.setattr(skills.network, "config", dataclasses.replace(skills.config, pads_gaps=True))
+    return skills
+
+
 def quick(model: Model, **changes: Any) -> GenerationConfig:
     return model.generation_defaults.replace(**QUICK | changes)
 
@@ -159,11 +166,11 @@ def test_markers_in_a_text_are_no_markers(coder: Model, skills: Model) -> None:
 
 
 @pytest.mark.parametrize(("most", "behind", "hole"), [(1, 4, 8), (9, 4, 16), (500, 4, 32), (30, 40, 16), (30, 99, 8)])
-def test_a_model_that_pads_gets_one_hole(skills: Model, most: int, behind: int, hole: int) -> None:
-    plan = plan_gap(skills, TextGap("", "x" * behind), quick(skills, max_new_tokens=most, gap_padding=True))
+def test_a_model_that_pads_gets_one_hole(padding: Model, most: int, behind: int, hole: int) -> None:
+    plan = plan_gap(padding, TextGap("", "x" * behind), quick(padding, max_new_tokens=most))
     canvas = canvas_of(plan)
     assert (canvas.hole, len(canvas), plan.is_padded, hole in GAP_LENGTHS) == (hole, 64, True, True)
-    exact = plan_gap(skills, GAP, quick(skills, gap_padding=True), length=5)
+    exact = plan_gap(padding, GAP, quick(padding), length=5)
     assert (canvas_of(exact).hole, exact.is_padded) == (5, False)
 
 
@@ -216,14 +223,14 @@ def test_a_hole_is_a_block_whose_other_places_are_pinned(skills: Model) -> None:
     assert other != found
 
 
-def test_padding_ends_the_text(skills: Model) -> None:
-    pad = skills.generation_defaults.pad_token_id
-    plan = plan_gap(skills, GAP, quick(skills, gap_padding=True, max_new_tokens=8))
+def test_padding_ends_the_text(padding: Model) -> None:
+    pad = padding.generation_defaults.pad_token_id
+    plan = plan_gap(padding, GAP, quick(padding, max_new_tokens=8))
     row = np.array([40, 41, pad, 42, pad, pad, pad, pad], dtype=np.int32)
     assert gap_filling._before_padding(row, plan).tolist() == [40, 41]
     assert gap_filling._before_padding(row[:2], plan).tolist() == [40, 41]
     assert gap_filling._before_padding(row, dataclasses.replace(plan, is_padded=False)).tolist() == row.tolist()
-    found = taken(skills, decode_gap(run_of(skills, plan), plan))
+    found = taken(padding, decode_gap(run_of(padding, plan), plan))
     committed = next(one for one in found if isinstance(one, CanvasCommitted))
     assert pad not in committed.tokens[: committed.text_length]
     last = [one for one in found if isinstance(one, StepFinished)][-1].argmax_canvas[:8]

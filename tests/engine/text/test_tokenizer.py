@@ -27,9 +27,9 @@ def test_embedded_models_are_what_the_catalog_says(embedded: Model) -> None:
     assert embedded.name in {model.id for model in EMBEDDED}
     assert embedded.generation_defaults.eos_token_ids == (1, 8)
     own = embedded.generation_defaults
-    sampler = own.replace(eos_token_ids=(1, 106, 50), max_new_tokens=256, image_tokens=280, gap_padding=False)
+    sampler = own.replace(eos_token_ids=(1, 106, 50), max_new_tokens=256, image_tokens=280)
     assert sampler == GenerationConfig()
-    assert own.gap_padding is (embedded.name == GAPS)
+    assert embedded.config.pads_gaps is (embedded.name == GAPS)
     assert (
         embedded.tokenizer.vocab_size == embedded.config.vocab_size == {SIGHT: 131, TOOLS: 134}.get(embedded.name, 128)
     )
