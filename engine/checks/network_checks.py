@@ -17,7 +17,7 @@ from engine import kernels
 from engine.checks import layer_checks, product_checks
 from engine.checks.operands import CONTEXT, draws, normal, routing
 from engine.checks.oracle import EXACT, OracleCheck, Outputs
-from engine.config import ACCEPTANCE, GELU, GenerationConfig, LayerConfig
+from engine.config import ACCEPTANCE, GELU, Activation, GenerationConfig, LayerConfig
 from engine.decoding.step_program import StepProgram
 from engine.kernels import reference
 from engine.kernels.activation import activate
@@ -33,6 +33,7 @@ PLAIN_EXPERTS = 16
 PLAIN_ROWS = 16_384  # rows of the token table
 PLAIN_ROUGH = (0.2, 0.5)  # shares of best tokens and draws that may differ, since logits are rounded to bf16
 FAR = 32_768  # tokens before the canvas, on a card
+PROMPT = 4  # canvases of text, whose tiles are larger
 Make = Callable[[], OracleCheck]
 
 
@@ -61,10 +62,14 @@ def network_checks(network: DiffusionGemma, activations: Activations = BF16) -> 
                 inputs = module.weight.shape[-1]
                 yield LayerCheck("linear", where, partial(_linear, module, random(tokens, inputs, seed=index)))
             elif isinstance(module, PackedExperts):
-                hidden = random(tokens, config.hidden_size, seed=index)
                 used = config.num_experts if is_fast else min(config.num_experts, PLAIN_EXPERTS)
-                chosen = routing(tokens, used, config.top_k_experts, network.device, seed=index)
-                yield LayerCheck("experts", where, partial(_experts, module, hidden, *chosen))
+                kinds = [(tokens, module.activation)]
+                if has_kernels:  # tiles of a prompt, and the gates of other families
+                    kinds += [(PROMPT * tokens, module.activation), (tokens // 8 + 1, "silu")]
+                for count, gate in kinds:
+                    chosen = routing(count, used, config.top_k_experts, network.device, seed=index)
+                    make = partial(_experts, module, gate, random(count, config.hidden_size, seed=index), *chosen)
+                    yield LayerCheck("experts", f"{where}, {count} tokens by {gate}", make)
         for context in (CONTEXT, FAR) if is_fast else (CONTEXT,):
             for text in (0, tokens) if has_kernels else (0,):
                 where = f"layer {index}, context {context}, {text} of text"
@@ -108,9 +113,14 @@ def _joined(network: DiffusionGemma, index: int, x: Tensor) -> Iterator[LayerChe
         yield LayerCheck("linear", f"layer {index}, gate and up", make)
 
 
-def _experts(experts: PackedExperts, x: Tensor, weights: Tensor, chosen: Tensor) -> OracleCheck:
-    gate_up, down = experts.gate_up_proj.packed, experts.down_proj.packed
-    return product_checks.experts_check(lambda *parts: experts(*parts[:3]), x, weights, chosen, gate_up, down)
+def _experts(experts: PackedExperts, gate: Activation, *routed: Tensor) -> OracleCheck:
+    packed = experts.gate_up_proj.packed, experts.down_proj.packed
+
+    def run(x: Tensor, weights: Tensor, chosen: Tensor, *packed: Packed) -> Tensor:
+        return kernels.experts(x, weights, chosen, packed[0], packed[1], gate)
+
+    x, weights, chosen = routed
+    return product_checks.experts_check(run, (x, weights, chosen, *packed), gate)
 
 
 def _attention(network: DiffusionGemma, layer: LayerConfig, tokens: int, context: int, text: int) -> OracleCheck:

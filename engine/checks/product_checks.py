@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from engine.checks.operands import other_matrix_scales, other_scales, tolerance
 from engine.checks.oracle import EXACT, Mistakes, OracleCheck, Outputs, against
+from engine.config import Activation
 from engine.kernels import reference
 from engine.kernels import reference_step as plain
 from engine.kernels.reference_step import VocabularyResult
@@ -19,7 +20,7 @@ from engine.quant import BF16, UINT4, Activations, Packed
 from engine.quant.uint4 import rounded
 
 Linear = Callable[[Tensor, Packed], Tensor]
-Experts = Callable[[Tensor, Tensor, Tensor, Packed, Packed], Tensor]
+ExpertOperands = tuple[Tensor, Tensor, Tensor, Packed, Packed]
 CAP = 30.0
 CANVASES = 3  # whose rows go through the vocabulary stage in one pass
 
@@ -45,10 +46,9 @@ def _linear_uint4(x: Tensor, weight: Packed) -> Tensor:
     return F.linear(x, rounded(weight).to(x.dtype))
 
 
-def experts_check(
-    run: Experts, x: Tensor, weights: Tensor, chosen: Tensor, gate_up: Packed, down: Packed
-) -> OracleCheck:
+def experts_check(run: Callable[..., Tensor], operands: ExpertOperands, activation: Activation) -> OracleCheck:
     """Checks ``experts``: x (N, H), routing (N, K), packed (E, 2I, H) and (E, H, I)."""
+    x, _, _, gate_up, down = operands
 
     def exchanged(gate_up: Packed) -> Packed:
         half, own = gate_up.shape[-2] // 2, gate_up.matrix_scales
@@ -70,8 +70,7 @@ def experts_check(
             mistakes |= {f"the neighbouring groups' scales of {name}": (place, partial(other_scales, dim=-2))}
     if gate_up.matrix_scales is not None:
         mistakes |= {"gate's own scales for up": (3, partial(other_matrix_scales, dim=-1))}
-    operands = x, weights, chosen, gate_up, down
-    return against(run, reference.experts, operands, mistakes, (tolerance(x.dtype),))
+    return against(run, partial(reference.experts, activation=activation), operands, mistakes, (tolerance(x.dtype),))
 
 
 def sort_check(run: Callable[[Tensor, int, int], Outputs], chosen: Tensor, experts: int, block: int) -> OracleCheck:

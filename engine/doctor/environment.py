@@ -43,7 +43,7 @@ def run(reporter: Reporter, _device: str) -> None:
     elif smi is not None:
         reporter.check("the card is seen", lambda: (False, f"torch {torch.__version__} sees no CUDA device: {smi}"))
     else:
-        reporter.left_out("a card", f"no CUDA device; {kernels.why_plain(device)}")
+        reporter.check("a card", lambda: (None, f"no CUDA device; {kernels.why_plain(device)}"))
 
 
 def _processor_facts(reporter: Reporter) -> None:
@@ -52,7 +52,6 @@ def _processor_facts(reporter: Reporter) -> None:
     name = found.get("cpu_name") or platform.processor() or platform.machine()
     reporter.fact("processor", f"{name}, {os.cpu_count()} logical cores")
     reporter.fact("processor's units", " ".join(flag for flag in FLAGS if found.get(flag)) or "unknown")
-    reporter.fact("what torch uses of it", torch.backends.cpu.get_cpu_capability())
     reporter.fact("memory", round(memory.total / 1e9, 1), "GB")
     reporter.fact("memory free", round(memory.available / 1e9, 1), "GB")
     reporter.fact("4-bit experts", four_bits.experts_kernel())

@@ -34,9 +34,8 @@ def run(reporter: Reporter, device: str) -> None:
                 if name == SCHEMES[0] or check.kernel == "experts":
                     reporter.check(f"{check.kernel} {name}, {check.where}", partial(_judged, check.make, placement))
     for scheme in (INT4, UINT4):
-        reporter.check(
-            f"linear {scheme}, a dense model's", partial(_judged, partial(_dense, scheme, placement), placement)
-        )
+        make = partial(_dense, scheme, placement)
+        reporter.check(f"linear {scheme}, a dense model's", partial(_judged, make, placement))
     why = kernels.why_plain(placement.device)
     reporter.fact("checked", "the kernels of cards, at real shapes" if why is None else f"the processor's alone: {why}")
 

@@ -28,10 +28,6 @@ class Reporter:
         if ok is False and any(sign in said for sign in LOST_SIGNS):
             raise SystemExit("the device's state is lost")
 
-    def left_out(self, name: str, why: str) -> None:
-        """Reports that something is not checked here, and why."""
-        self.check(name, lambda: (None, why))
-
     def fact(self, name: str, value: str | float | bool | None, unit: str = "") -> None:
         """Reports a figure of this machine."""
         self._write({"fact": name, "value": value, "unit": unit})

@@ -25,7 +25,7 @@ def run(reporter: Reporter, device: str) -> None:
     reporter.fact("device", device)
     reporter.check("sound", lambda: (True, device))
     {what}
-    reporter.left_out("elsewhere", "not here")
+    reporter.check("elsewhere", lambda: (None, "not here"))
 
 sys.modules["engine.doctor.some"] = sys.modules[__name__]
 sys.exit(child.main(sys.argv[1:]))
