@@ -5,7 +5,7 @@ Everything is called as in a step, so that on a device without kernels the plain
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -32,7 +32,6 @@ PLAIN_TOKENS = 16
 PLAIN_EXPERTS = 16
 PLAIN_ROWS = 16_384  # rows of the token table
 PLAIN_ROUGH = (0.2, 0.5)  # shares of best tokens and draws that may differ, since logits are rounded to bf16
-FAR = 32_768  # tokens before the canvas, on a card
 PROMPT = 4  # canvases of text, whose tiles are larger
 Make = Callable[[], OracleCheck]
 
@@ -46,8 +45,13 @@ class LayerCheck:
     make: Make  # operands are created on demand: those of the experts take 0.5 GB
 
 
-def network_checks(network: DiffusionGemma, activations: Activations = BF16) -> Iterator[LayerCheck]:
-    """Returns all checks of a network with packed weights, the vocabulary stage last, with ``activations`` in int8."""
+def network_checks(
+    network: DiffusionGemma, activations: Activations = BF16, contexts: Sequence[int] = (CONTEXT,)
+) -> Iterator[LayerCheck]:
+    """Returns all checks of a network with packed weights, the vocabulary stage last, with ``activations`` in int8.
+
+    contexts: tokens before the canvas, for attention; the oracle of 32 768 takes 5 GB at the real shape.
+    """
     config, is_fast = network.config, network.device.type == "cuda"
     tokens = config.canvas_length if is_fast else min(config.canvas_length, PLAIN_TOKENS)
     random = partial(normal, device=network.device, dtype=network.dtype)
@@ -70,7 +74,7 @@ def network_checks(network: DiffusionGemma, activations: Activations = BF16) -> 
                     chosen = routing(count, used, config.top_k_experts, network.device, seed=index)
                     make = partial(_experts, module, gate, random(count, config.hidden_size, seed=index), *chosen)
                     yield LayerCheck("experts", f"{where}, {count} tokens by {gate}", make)
-        for context in (CONTEXT, FAR) if is_fast else (CONTEXT,):
+        for context in contexts:
             for text in (0, tokens) if has_kernels else (0,):
                 where = f"layer {index}, context {context}, {text} of text"
                 yield LayerCheck("attention", where, partial(_attention, network, layer, tokens, context, text))

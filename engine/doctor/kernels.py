@@ -21,16 +21,18 @@ from engine.models.registry import config_in
 from engine.quant import INT4, PRECISIONS, UINT4, Scheme
 
 REPEATS = 12  # on a card, where a race may show in one run of many
+CONTEXTS = (40, 32_768)  # tokens before a canvas; the long one on a card alone
 SCHEMES = ("int4", "nf4", "nvfp4")  # of experts; all else is alike in them
 
 
 def run(reporter: Reporter, device: str) -> None:
     """Checks the kernels that this device has."""
     placement = Placement(torch.device(device), torch.bfloat16, "asked for")
+    contexts = CONTEXTS if placement.device.type == "cuda" else CONTEXTS[:1]
     for name in SCHEMES:
         with torch.inference_mode():
             network = random_network(two_layers(placement.device), PRECISIONS[name], placement)
-            for check in network_checks(network):
+            for check in network_checks(network, contexts=contexts):
                 if name == SCHEMES[0] or check.kernel == "experts":
                     reporter.check(f"{check.kernel} {name}, {check.where}", partial(_judged, check.make, placement))
     for scheme in (INT4, UINT4):
