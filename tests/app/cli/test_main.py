@@ -190,47 +190,25 @@ def test_an_answer_fits_its_format(capsys: Capture, options: list[str], wanted: 
     assert found["format"] == options[0].removeprefix("--").replace("-", "_")
 
 
-@pytest.mark.parametrize(
-    ("options", "length"),
-    [
-        (["--json-schema", '{"const": {"a": 1}}'], 16),
-        (["--json-schema", '{"type": "string", "maxLength": 3}'], 32),
-        (["--json-schema", '{"type": "string"}'], 64),
-        (["--choices", "18", "19", "--decoder", "autoregressive"], 64),
-    ],
-)
-def test_an_answer_whose_format_bounds_it_takes_a_small_canvas(
-    capsys: Capture, monkeypatch: Patch, options: list[str], length: int
+def test_an_answer_in_a_format_takes_small_canvases_here_and_on_another_machine(
+    capsys: Capture, monkeypatch: Patch
 ) -> None:
-    configs, real = list[engine.GenerationConfig](), engine.generate
-
-    def noted(
-        model: engine.Model, ids: object, config: engine.GenerationConfig, *rest: object, **more: object
-    ) -> object:
-        configs.append(config)
-        return real(model, ids, config, *rest, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(engine, "generate", noted)
-    code, _, err = run(capsys, "generate", "hello", *options, "--smallest-canvas", "16")
-    assert (code, err) == (0, "")
-    assert [config.canvas(64) for config in configs] == [length]
-
-
-def test_a_small_form_takes_a_small_canvas_on_another_machine_too(capsys: Capture, monkeypatch: Patch) -> None:
     lengths = list[int]()
 
     class Noting(LocalBackend):
         def begin(self, request: RunRequest) -> RunSteps:
-            lengths.append(request.config.canvas(64))
+            lengths.append(request.config.canvas(96))
             return super().begin(request)
 
     monkeypatch.setenv("SAFELIGHT_API_KEY", KEY)
-    wanted = ["--json-schema", '{"type": "integer", "minimum": 0, "maximum": 99}', "--smallest-canvas", "16"]
-    asked = ["generate", "What is 12 + 7?", *wanted, "--seed", "3", "--json"]
-    here = json.loads(run(capsys, *asked)[1])
-    with serving(Noting(), engine.SKILLS) as served:
-        code, out, err = run(capsys, *asked, "--model", f"{served.server.url}/v1#{engine.SKILLS}")
-    assert (code, err, lengths) == (0, "", [16])
+    free = ["generate", "What is 12 + 7?", "--seed", "3", "--json"]
+    asked = [*free, "--json-schema", '{"type": "integer", "minimum": 0, "maximum": 99}']
+    here = json.loads(run(capsys, *asked, "--model", engine.BASE)[1])
+    with serving(Noting(), engine.BASE) as served:
+        there = f"{served.server.url}/v1#{engine.BASE}"
+        code, out, err = run(capsys, *asked, "--model", there)
+        run(capsys, *free, "--model", there)
+    assert (code, err, lengths) == (0, "", [64, 96])
     assert [json.loads(out)[name] for name in ("text", "steps")] == [here[name] for name in ("text", "steps")]
 
 
