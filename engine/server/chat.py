@@ -63,7 +63,7 @@ def plan_chat(context: ServerContext, body: ChatRequest) -> RunPlan:
     def make_request(model: LoadedModel, fields: dict[str, Any]) -> RunRequest:
         images = SentImages(model, context.pictures)
         messages = read_messages(body.messages, images, body.ignored)
-        fields |= {"config": images.budget(body.image_tokens, fields["config"]), "pictures": images.pictures}
+        fields |= {"config": images.budget(fields["config"]), "pictures": images.pictures}
         if is_strict and tools:
             fields["output_format"] = may_call(tools)
         request = RunRequest("chat", messages, think=thinks, tools=tools, **fields)

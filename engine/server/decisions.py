@@ -98,7 +98,7 @@ def plan_decision(context: ServerContext, body: AskedRequest, asked: AskedQuesti
         images.open(sent)
         if len(images.pictures) <= place:
             raise unsupported("An image is there twice; send it once.", sent.where)
-    config = images.budget(body.image_tokens, model.defaults)
+    config = images.budget(model.defaults)
     with refusing(asked.state_field):
         requests = decision_requests(
             model,

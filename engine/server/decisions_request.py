@@ -35,14 +35,12 @@ class AskedRequest(Strict):
         joint: the questions are read from the fewest canvases that hold them. vLLM's.
         repeats: further reads of a doubtful answer. Ours.
         temperature: the probabilities are made flatter by it, or steeper; 1 leaves them as they are. Ours.
-        image_tokens: the most tokens that an image may take. Ours.
     """
 
     model: ModelName | None = None
     joint: bool | None = None
     repeats: Annotated[int, Field(ge=0, le=MOST_REPEATS)] | None = None
     temperature: Annotated[float, Field(ge=0.01, le=100)] | None = None
-    image_tokens: int | None = None
 
 
 class StateMessage(Strict):

@@ -100,20 +100,17 @@ class SentImages:
         """The opened pictures, each once."""
         return tuple({picture.digest: picture for picture in self._opened.values()}.values())
 
-    def budget(self, asked: int | None, config: GenerationConfig) -> GenerationConfig:
-        """Returns the settings with an image's budget: as requested, else by the images' details.
+    def budget(self, config: GenerationConfig) -> GenerationConfig:
+        """Returns the settings with an image's budget by the images' details.
 
         Raises:
-            ApiError: it is no valid budget, or two are requested; there is one for all images.
+            ApiError: two are requested; there is one for all images.
         """
-        if asked is not None:
-            with refusing("image_tokens"):
-                config = config.replace(image_tokens=asked)
+        asked: int | None = None
         for sent in self._sent:
             wanted = BUDGETS[sent.detail]
             if wanted is not None and asked not in (None, wanted):
-                said = "All images must have the same detail; or give image_tokens and no detail."
-                raise unsupported(said, sent.where)
+                raise unsupported("All images must have the same detail.", sent.where)
             asked = asked or wanted
         return config if asked is None else config.replace(image_tokens=asked)
 

@@ -28,7 +28,7 @@ INCLUDED = frozenset(  # values of ``include``: for others than the first, there
 )
 _PARTS = ("input_text", "output_text", "text")
 _AS_IN_CHATS = (  # fields that are passed on unchanged
-    "model temperature top_p decoder token_thoughts thinking_token_budget image_tokens seed parallel_tool_calls"
+    "model temperature top_p decoder token_thoughts thinking_token_budget seed parallel_tool_calls"
 )
 _ANNOTATED = {"type", "text", "annotations", "logprobs"}  # an answer's part as clients send it back
 
@@ -112,7 +112,6 @@ class ResponsesRequest(NeutralFields):
     decoder: str | None = None
     token_thoughts: bool | None = None
     thinking_token_budget: int | None = None
-    image_tokens: int | None = None
     top_logprobs: int | None = None
     max_tool_calls: Annotated[int, Field(ge=0)] | None = None  # of tools that a server runs, which this one does not
     prompt: Any = None

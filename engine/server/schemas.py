@@ -238,7 +238,6 @@ class ChatRequest(SampledRequest):
     parallel_tool_calls: bool | None = None
     chat_template_kwargs: TemplateOptions | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
-    image_tokens: int | None = None
     prediction: Prediction | None = None
     diffusion_noise: Annotated[float, Field(ge=0, le=MOST_NOISE)] | None = None  # share of the prediction
     metadata: dict[str, Any] | None = None

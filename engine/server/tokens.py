@@ -40,7 +40,7 @@ def _tokenize(context: ServerContext, body: TokenizeRequest, ignored: Ignored) -
         request = RunRequest(
             "chat",
             messages,
-            images.budget(None, model.defaults),
+            images.budget(model.defaults),
             seed=0,
             think=bool(options and options.enable_thinking),
             tools=read_tools(body.tools or ()),

@@ -92,11 +92,6 @@ def test_a_chat_counts_its_images_and_a_response_is_the_same(client: openai.Open
     assert response.usage is not None
     assert response.usage.input_tokens == chat.usage.prompt_tokens
     assert response.usage.input_tokens_details.cached_tokens == chat.usage.prompt_tokens  # the same images
-    more = client.chat.completions.create(
-        model=name, messages=messages, seed=3, extra_body={**BRIEF, "image_tokens": 280}
-    )
-    assert more.usage is not None
-    assert more.usage.prompt_tokens > chat.usage.prompt_tokens
     alone: Any = [{"role": "user", "content": [image(WIDE)]}]
     assert client.chat.completions.create(model=name, messages=alone, extra_body=BRIEF).choices[0].finish_reason
 
@@ -115,7 +110,6 @@ def test_decisions_are_about_images(client: openai.OpenAI, served: Served) -> No
     none, one, other = decided(), decided(WIDE), decided(picture(48, 16, 9))
     assert none[1] < one[1] == other[1]
     assert len({none[0], one[0], other[0]}) == 3  # it was seen
-    assert decided(WIDE, extra_body={"image_tokens": 280})[1] > one[1]
     body = {"state": "A picture.", "questions": {"a": {"type": "noul", "instructions": "Is it red?"}}}
     answer = served.http.post("/v1/systemone", json={**body, "images": [url_of(WIDE)]}).json()
     assert answer["usage"]["input_tokens"] == one[1]
@@ -132,12 +126,6 @@ def test_decisions_are_about_images(client: openai.OpenAI, served: Served) -> No
         ([url_of(WIDE), url_of(TALL), url_of(WIDE)], "images.2"),
     ):  # fmt: skip
         assert refused(served.http.post("/v1/systemone", json={**body, "images": sent}))[:2] == (400, param)
-    four = [url_of(picture(32, 32, seed)) for seed in range(4)]
-    status, param, said = refused(
-        served.http.post("/v1/systemone", json={**body, "images": four, "image_tokens": 1120})
-    )
-    assert (status, param) == (400, "state")
-    assert "do not fit this model's 4096 positions" in said
     part = {"type": "input_image", "image_url": "x"}
     for role, param in ("user", "input.0.content.0"), ("system", "input.0.content.0"):
         sent = {"input": [{"role": role, "content": [part]}, {"role": "user", "content": "x"}], "questions": asked}
@@ -185,10 +173,6 @@ def test_budgets_and_numbers_of_images_are_bounded(served: Served, monkeypatch: 
         return refused(served.http.post(CHAT, json={"messages": [{"role": "user", "content": list(parts)}], **more}))
 
     assert refusal(image(WIDE, detail="low"), image(TALL, detail="high"))[1] == "messages.0.content.1"
-    assert refusal(image(WIDE, detail="low"), image_tokens=280)[1] == "messages.0.content.0"
-    assert refusal(image(WIDE), image_tokens=100)[1:] == (
-        "image_tokens", "image_tokens must be one of 70, 140, 280, 560, 1120, not 100.",
-    )  # fmt: skip
     assert refusal(*[image(TALL)] * 33)[1:] == ("messages.0.content.32", "There are more than 32 images; send fewer.")
     monkeypatch.setattr(images, "MOST_PIXELS", 1_000)
     assert refusal(image(WIDE), image(WIDE), image(TALL))[1] == "messages.0.content.2"
