@@ -282,7 +282,6 @@ class GenerationConfig:
         smallest_canvas: tokens of the smallest canvas of block diffusion. Where few new tokens are left, a canvas has
             this length, or two, four, eight … times it, and at most the model's own; see ``canvas``. None: always the
             model's own. All canvases of a run have one length if it has a format.
-        seed_canvas: token ids the first canvas starts from instead of noise.
         pinned: (position, token id) pairs of the first canvas that never change.
         allowed_tokens: token ids that may be sampled and used as noise; None allows all.
         decoder: a name of ``decoding.generate.DECODERS`` that the model's family has; "" takes the family's own.
@@ -320,7 +319,6 @@ class GenerationConfig:
     pad_token_id: Token = 0
     canvas_length: Annotated[int | None, whole(1, MOST_CANVAS)] = None
     smallest_canvas: Annotated[int | None, whole(1, MOST_CANVAS)] = None
-    seed_canvas: Annotated[tuple[int, ...] | None, ids(MOST_CANVAS, MOST_TOKENS)] = None
     pinned: tuple[tuple[int, int], ...] = ()
     allowed_tokens: Annotated[tuple[int, ...] | None, ids(MOST_TOKENS, MOST_TOKENS)] = None
     top_k: Annotated[int, whole(0, 64)] = 0
@@ -392,7 +390,7 @@ class GenerationConfig:
             written: tokens of the text before the canvas, whose length is returned in place of the first one's.
         """
         size = self.smallest_canvas
-        if self.canvas_length or size is None or not self.is_block_diffusion or (self.seed_canvas and not written):
+        if self.canvas_length or size is None or not self.is_block_diffusion:
             return self.canvas_length or own
         pins = max((position + 1 for position, _ in self.pinned), default=0)
         while size < min(max(self.max_new_tokens - written, pins), own):
@@ -405,7 +403,7 @@ class GenerationConfig:
         Args:
             own: tokens of the model's canvas.
         """
-        if self.canvas_length or self.seed_canvas or self.pinned or not self.is_block_diffusion:
+        if self.canvas_length or self.pinned or not self.is_block_diffusion:
             return self
         return self.replace(canvas_length=min(SMALLEST_CANVAS, self.canvas(own)))
 

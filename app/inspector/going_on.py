@@ -339,7 +339,7 @@ class GoingOn(QObject):
             return
         text = [token for event in trace.committed for token in event.tokens.tolist()[: event.text_length + 1]]
         config = trace.config.replace(
-            decoder=BY_TOKEN, token_thoughts=False, max_new_tokens=1, pinned=(), seed_canvas=None, thinking_tokens=None
+            decoder=BY_TOKEN, token_thoughts=False, max_new_tokens=1, pinned=(), thinking_tokens=None
         )
         ids = (*trace.header.prompt_ids, *text)
         request = RunRequest("completion", (), config, 0, ids=ids, prompt_scores=0, keep=False)

@@ -31,7 +31,7 @@ Piece = Callable[[int], str]
 Name = Callable[[int], str]
 """Returns the name of a cell by its position."""
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-NAMED_ONLY = ("weights", "adapter_weights", "prompt", "format", "eos_token_ids", "seed_canvas")
+NAMED_ONLY = ("weights", "adapter_weights", "prompt", "format", "eos_token_ids")
 """Differences that are shown by name only: their values mean nothing to people."""
 MOST_PROMPT = 1_000  # characters of a prompt that are read for its title
 MOST_TITLE = 200  # most characters of a title
@@ -306,7 +306,6 @@ def _name(name: str) -> str:
         "allowed_tokens": tr("allowed tokens"),
         "canvas_length": tr("canvas length"),
         "eos_token_ids": tr("the end tokens"),
-        "seed_canvas": tr("the first canvas"),
         "format": tr("the format of the answer"),
         "decoder": tr("decoding"),
         "token_thoughts": tr("thinking token by token"),

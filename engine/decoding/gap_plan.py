@@ -126,7 +126,7 @@ def _behind_markers(model: Model, gap: TextGap, config: GenerationConfig, marker
     texts = (behind, before) if markers.is_suffix_first else (before, behind)
     ends = (tokenizer.token_id(token) for token in markers.ends)
     eos = dict.fromkeys((*config.eos_token_ids, *(end for end in ends if end is not None)))
-    settings = config.replace(eos_token_ids=tuple(eos), pinned=(), seed_canvas=None, thinking_tokens=None)
+    settings = config.replace(eos_token_ids=tuple(eos), pinned=(), thinking_tokens=None)
     return GapPlan((*head, *texts[0], *between, *texts[1], *tail), settings)
 
 
@@ -148,7 +148,7 @@ def _on_canvas(model: Model, gap: TextGap, config: GenerationConfig, length: int
     room = _room(positions - len(question) - size, config)
     settings = config.replace(
         canvas_length=size, smallest_canvas=None if is_masked else config.smallest_canvas or SMALLEST_CANVAS,
-        pinned=(), seed_canvas=None, max_new_tokens=size, thinking_tokens=None,
+        pinned=(), max_new_tokens=size, thinking_tokens=None,
     )  # fmt: skip
     prompt = (*question, *before[max(0, len(before) - room) :])
     return GapPlan(prompt, settings, canvas, pads)

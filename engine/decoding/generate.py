@@ -158,7 +158,7 @@ def rewrite_marked(
 
     Args:
         model, prompt_ids, cancel, cache: as for ``generate``; the cache is cut back to the first marked block.
-        config: sampler settings; its ``pinned`` and ``seed_canvas`` are not used.
+        config: sampler settings; its ``pinned`` are not used.
         seed: of the noise and the candidates of this infilling.
         committed: all settled canvases (C,), the last one with or without padding.
         marks: the spans, in any order.

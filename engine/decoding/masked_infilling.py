@@ -35,7 +35,7 @@ def masked_infilling(run: Run, rows: Sequence[Tensor], marks: Sequence[Mark]) ->
     Raises:
         SafelightError: as ``bidirectional``; a mark outside the settled text.
     """
-    run = dataclasses.replace(run, config=run.config.replace(pinned=(), seed_canvas=None))
+    run = dataclasses.replace(run, config=run.config.replace(pinned=()))
     text, usage, drawing = SettledText([to_host(row) for row in rows], run.config), Usage(), None
     marked = marked_positions(marks, [len(row) for row in rows])
     run.cache.truncate(0)

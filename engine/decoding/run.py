@@ -61,7 +61,7 @@ class Run:
 
     def unpinned(self) -> Run:
         """Returns the run without the pins and the tokens of its first canvas; its canvases keep their length."""
-        free = self.config.replace(pinned=(), seed_canvas=None, canvas_length=self.canvas_length)
+        free = self.config.replace(pinned=(), canvas_length=self.canvas_length)
         return dataclasses.replace(self, config=free)
 
     @property

@@ -90,11 +90,8 @@ class Sampler:
         return sampling.uniform_tokens((self.length,), choices, self.generator)
 
     def first_canvas(self, block: int, edits: Edits = ()) -> Tensor:
-        """Returns noise, or the seed canvas, with edits and pinned tokens in place."""
-        canvas = self.noise()
-        if block == 0 and self.config.seed_canvas is not None:
-            canvas = torch.tensor(self.config.seed_canvas, device=canvas.device)
-        return self.amended(canvas, block, edits)
+        """Returns noise, with edits and pinned tokens in place."""
+        return self.amended(self.noise(), block, edits)
 
     def amended(self, canvas: Tensor, block: int, edits: Edits = ()) -> Tensor:
         """Returns a canvas (C,) that follows these settings: nothing banned, then the edits, then the pinned tokens."""
@@ -219,10 +216,6 @@ def _made(
                 raise SafelightError(f"{name} has token id {token}; the vocabulary has {vocab_size} tokens")
         return torch.tensor(found, device=device, dtype=torch.long)
 
-    if config.seed_canvas is not None:
-        tokens("seed_canvas", config.seed_canvas)
-        if len(config.seed_canvas) != length:
-            raise SafelightError(f"seed_canvas has {len(config.seed_canvas)} tokens; the canvas has {length}")
     pinned = allowed = forbidden = instead = None
     if config.pinned:
         check_cells("pinned", config.pinned, length, vocab_size)

@@ -53,8 +53,8 @@ def refuse_noise(run: Run) -> None:
     Raises:
         SafelightError: it has some.
     """
-    if run.config.pinned or run.config.seed_canvas is not None:
-        raise SafelightError("this decoder does not start from noise; leave out pinned and seed_canvas")
+    if run.config.pinned:
+        raise SafelightError("this decoder does not start from noise; leave out pinned")
 
 
 def blocks_of(run: Run, *, in_order: bool = False) -> WrittenBlocks:

@@ -94,12 +94,8 @@ class AskedFormat:
         asked = config if names_decoder else config.replace(decoder="")
         with refusing(self.field, UNSUPPORTED):
             decoder = formatting(asked, model.decoders, next(iter(model.decoders), ""))
-        canvas = (config.seed_canvas, config.pinned, config.allowed_tokens, config.eos_token_ids)
-        if canvas != (None, (), None, model.defaults.eos_token_ids):
-            raise unsupported(
-                "A format takes neither a seed canvas nor pinned, constrained or read-only tokens.",
-                self.field,
-            )
+        if (config.pinned, config.allowed_tokens, config.eos_token_ids) != ((), None, model.defaults.eos_token_ids):
+            raise unsupported("A format takes neither pinned, constrained nor read-only tokens.", self.field)
         return config.replace(decoder="" if decoder == BLOCK_DIFFUSION else decoder)
 
 

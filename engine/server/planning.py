@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ from engine.server.errors import UNSUPPORTED, ApiError, elsewhere, refusing, uns
 from engine.server.formats import AskedFormat
 from engine.server.schemas import OF_SAMPLING, SampledRequest
 from engine.server.strict import Ignored
-from engine.server.xargs import apply_xargs, is_read_only
+from engine.server.xargs import apply_xargs, first_canvas, is_read_only
 from engine.service import LoadedModel, RunRequest, is_remote
 from engine.service.outlining import noise_places
 from engine.text.tags import end_of_thought, starts_in_thought
@@ -86,16 +86,22 @@ class RunPlan:
         ends = config.eos_token_ids[:1]
         guess = tuple(tokens[:length])
         canvas = (guess + ends + (config.pad_token_id,) * length)[:length]
-        changes: dict[str, Any] = {"config": config.replace(seed_canvas=canvas, canvas_length=length)}
-        if noise:
-            free = set(noise_places(len(guess), noise, self.request.seed))
-            kept = tuple((at, token) for at, token in enumerate(canvas) if at not in free)
-            changes = {"config": config.replace(canvas_length=length), "changes": (Fork(0, 0, edits=kept),)}
+        free = noise_places(len(guess), noise, self.request.seed) if noise else ()
+        begun = _beginning(self.request, config.replace(canvas_length=length), canvas, free)
         return dataclasses.replace(
             self,
-            request=dataclasses.replace(self.request, **changes),
+            request=begun,
             settings=dataclasses.replace(self.settings, prediction=guess),
         )
+
+
+def _beginning(
+    request: RunRequest, config: GenerationConfig, canvas: Sequence[int], free: Collection[int] = ()
+) -> RunRequest:
+    """Returns a request whose first canvas begins as these tokens, but for what is pinned, banned or ``free``."""
+    others = {*free, *(place for place, _ in config.pinned)}
+    edits = ((at, token) for at, token in enumerate(canvas) if at not in others and token not in config.banned_tokens)
+    return dataclasses.replace(request, config=config, changes=(Fork(0, 0, edits=tuple(edits)),))
 
 
 def config_of(body: SampledRequest, model: LoadedModel, top_logprobs: int | None) -> GenerationConfig:
@@ -204,6 +210,10 @@ def plan(
     )
     if request.prompt_scores is not None and CAUSAL not in model.decoders:
         raise unsupported("echo with logprobs needs a model that reads text causally.", "echo")
+    if begun := first_canvas(body.vllm_xargs or {}, model):
+        if asked_format is not None:
+            raise unsupported("A format takes no seed canvas.", asked_format.field)
+        request = _beginning(request, request.config, begun)
     config, ids = request.config, [] if request.gap is not None else prompt_of(model, request)
     if request.gap is not None:  # its run cuts the text around the gap to the rest of the context
         longest = min(model.context if longest is None else longest, model.context // GAP_SHARE)

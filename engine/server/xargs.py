@@ -63,16 +63,16 @@ def apply_xargs(
     if "stall_steps" in values:
         changes["stall_steps"] = _whole(values, "stall_steps", 0, 1_000)
     changes |= _accepting(values, config)
-    if "seed_canvas" in values:
-        seed = _tokens(values, "seed_canvas", model.vocab_size)
+    seed = first_canvas(xargs, model)
+    if seed:
         if len(seed) != length:
             raise _bad("seed_canvas", f"holds {len(seed)} tokens, and the canvas has {length}")
-        changes["seed_canvas"] = seed
+        changes["canvas_length"] = length
     if "pinned" in values:
-        if "seed_canvas" not in changes:
+        if not seed:
             raise _bad("pinned", "needs diffusion_seed_canvas, whose tokens it keeps")
         places = _tokens(values, "pinned", length)
-        changes["pinned"] = tuple((place, changes["seed_canvas"][place]) for place in sorted(set(places)))
+        changes["pinned"] = tuple((place, seed[place]) for place in sorted(set(places)))
     if _flag(values, "constrained"):
         if allowed is None:
             raise _bad("constrained", "needs logprob_token_ids, the tokens that are allowed")
@@ -93,6 +93,16 @@ def apply_xargs(
         return config.replace(**changes)
     except SafelightError as error:
         raise ApiError(400, f"vllm_xargs: {error}.", param="vllm_xargs") from None
+
+
+def first_canvas(xargs: Mapping[str, Any], model: LoadedModel) -> tuple[int, ...]:
+    """Returns the token ids that the first canvas begins as; none: it begins as noise.
+
+    Raises:
+        ApiError: they are no tokens of the model.
+    """
+    name = "seed_canvas"
+    return _tokens({name: xargs[PREFIX + name]}, name, model.vocab_size) if PREFIX + name in xargs else ()
 
 
 def is_read_only(xargs: Mapping[str, Any]) -> bool:

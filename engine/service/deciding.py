@@ -70,7 +70,6 @@ def reading_config(config: GenerationConfig, width: int, decoder: str) -> Genera
         t_max=1.0,
         stability_threshold=0,
         confidence_threshold=0.0,
-        seed_canvas=None,
         pinned=(),
         allowed_tokens=None,
         banned_tokens=(),

@@ -42,7 +42,7 @@ def outlined(
     Raises:
         SafelightError: the text does not fit behind the prompt.
     """
-    config = config.replace(seed_canvas=None, pinned=(), thinking_tokens=None)
+    config = config.replace(pinned=(), thinking_tokens=None)
     length = config.canvas_length or canvas
     goes_on = sum(isinstance(part, Hole) for part in outline) == 1 and outline[-1] == Hole()
     cells = _cells(outline[:-1] if goes_on else outline, length, config.pad_token_id, encode)

@@ -46,9 +46,9 @@ GONE = {
 """Settings of earlier versions, and the values at which they changed nothing."""
 OF_GONE = {
     *("rescue_probability", "verify_probability", "verify_rewrites", "head_probability", "margin"),
-    *("schedule", "gap_padding"),
+    *("schedule", "gap_padding", "seed_canvas"),
 }
-"""Settings of those, which say nothing alone, and what is now told by the model's files."""
+"""Settings of those, which say nothing alone, and what is now told by the model's files or is a change."""
 MOST_WHOLE = 2**31 - 1  # of a number that a spin box may show
 
 
@@ -177,6 +177,10 @@ class TraceHeader:
         if not isinstance(model, dict) or not isinstance(parent, dict | None):
             raise PayloadError("its header has no model")
         config, unknown = read_config(raw.get("config"))
+        changes, begun = raw.get("changes", []), raw["config"].get("seed_canvas")
+        if begun and isinstance(begun, list) and isinstance(changes, list):  # of an earlier version
+            config = config.replace(canvas_length=len(begun))
+            changes = [{"block": 0, "step": 0, "edits": [list(pair) for pair in enumerate(begun)]}, *changes]
         canvas_length = whole(model, "canvas_length", 0, MOST_POSITIONS)
         header = TraceHeader(
             model=ModelIdentity(
@@ -193,7 +197,7 @@ class TraceHeader:
             prompt_ids=read_tokens(raw, "prompt_ids"),
             think=raw.get("think") is True,
             parent=None if parent is None else Parent(_id(parent), *(whole(parent, of, 0) for of in ("block", "step"))),
-            changes=read_changes(raw.get("changes", [])),
+            changes=read_changes(changes),
             marks=read_marks(raw.get("marks", [])),
             **_read_task(raw, config.canvas(canvas_length)),
             id=_id(raw),
@@ -358,7 +362,7 @@ def read_config(raw: Any) -> tuple[GenerationConfig, tuple[str, ...]]:
         config = GenerationConfig(**given)
     except (SafelightError, TypeError, ValueError, OverflowError, ArithmeticError) as error:
         raise PayloadError(f"its settings are not valid: {error}") from None
-    lists = (config.eos_token_ids, config.allowed_tokens or (), config.banned_tokens, config.seed_canvas or ())
+    lists = (config.eos_token_ids, config.allowed_tokens or (), config.banned_tokens)
     if config.max_new_tokens > MOST_WHOLE or not all(map(_is_token, (config.pad_token_id, *chain(*lists)))):
         raise PayloadError("its settings are out of bounds")
     if not _are_cells(config.pinned):

@@ -127,13 +127,6 @@ def test_a_short_answer_is_that_of_a_small_canvas(model: DiffusionGemma, most: i
     assert len(found[4]) == length  # the first canvas
 
 
-def test_seed_canvas_is_where_the_first_block_starts(model: DiffusionGemma) -> None:
-    canvas = tuple(range(50, 50 + CANVAS))
-    starts = [event for event in run(model, seed_canvas=canvas) if isinstance(event, CanvasStarted)]
-    assert tuple(starts[0].canvas) == canvas
-    assert tuple(starts[1].canvas) != canvas
-
-
 def test_pinned_positions_never_change(model: DiffusionGemma) -> None:
     pinned = ((0, 77), (4, 3), (9, 127))
     events = run(model, pinned=pinned, top_k=2, entropy_bound=0.0)
@@ -242,8 +235,6 @@ def test_the_room_left_bounds_the_text() -> None:
         ([1, VOCABULARY], {}, "token id 128 is outside the vocabulary"),
         ([-1], {}, "token id -1 is outside"),
         ([1] * 5000, {}, "5000 tokens long and the model has 4096 positions"),
-        ([1], {"seed_canvas": (1, 2)}, "seed_canvas has 2 tokens; the canvas has 10"),
-        ([1], {"seed_canvas": (200,) * 10}, "seed_canvas has token id 200"),
         ([1], {"pinned": ((10, 1),)}, "position 10 is outside the canvas of 10"),
         ([1], {"pinned": ((0, 128),)}, "pinned has token id 128"),
         ([1], {"allowed_tokens": (3, 999)}, "allowed_tokens has token id 999"),

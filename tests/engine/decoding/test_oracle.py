@@ -93,7 +93,6 @@ def plain_generation(model: Table, prompt: list[int], config: GenerationConfig, 
         if config.pinned:
             wanted = max(wanted, 1 + max(position for position, _ in config.pinned))
         length = next((size for size in sizes if size >= wanted), sizes[-1])
-        length = sizes[-1] if block == 0 and config.seed_canvas else length
         if block == 0:
             room = (SHAPE.max_position_embeddings - len(prompt)) // length * length
             sizes = [size for size in sizes if size <= length]
@@ -101,8 +100,6 @@ def plain_generation(model: Table, prompt: list[int], config: GenerationConfig, 
             break
         canvas = noise()
         pins = dict(config.pinned) if block == 0 else {}
-        if block == 0 and config.seed_canvas is not None:
-            canvas = list(config.seed_canvas)
         for position, token in pins.items():
             canvas[position] = token
         starts.append(canvas)
@@ -190,7 +187,6 @@ def random_settings(rng: random.Random, acceptance: str) -> GenerationConfig:
         eos_token_ids=tuple(rng.sample(range(VOCABULARY), rng.choice([0, 1, 3]))),
         pad_token_id=rng.randrange(VOCABULARY),
         canvas_length=length,
-        seed_canvas=tuple(rng.randrange(VOCABULARY) for _ in range(size)) if rng.random() < 0.3 else None,
         pinned=tuple((position, rng.randrange(VOCABULARY)) for position in pinned),
         allowed_tokens=tuple(rng.sample(range(VOCABULARY), rng.randint(1, 9))) if rng.random() < 0.3 else None,
     )
@@ -267,7 +263,7 @@ def test_canvases_that_fit_what_is_left_against_plain_python(group: int) -> None
     for seed in range(30 * group, 30 * group + 30):
         rng = random.Random(f"lengths {seed}")
         config = random_settings(rng, rng.choice(ACCEPTANCE)).replace(
-            canvas_length=None, smallest_canvas=rng.randint(1, 3), seed_canvas=None, max_new_tokens=rng.randint(1, 25)
+            canvas_length=None, smallest_canvas=rng.randint(1, 3), max_new_tokens=rng.randint(1, 25)
         )
         pinned = tuple((place, token) for place, token in config.pinned if place < SHAPE.canvas_length)
         run = compared(config.replace(pinned=pinned), rng, seed)

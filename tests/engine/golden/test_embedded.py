@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, PreTrainedTokenizerFast
 
-from engine import EMBEDDED, EmbeddedModel, Model, StepFinished, generate, load_model
+from engine import EMBEDDED, EmbeddedModel, Fork, Model, StepFinished, fork, load_model
 from engine.models.diffusion_gemma.config import read_config
 from engine.models.diffusion_gemma.layout import PROJECTOR, TOWER
 from engine.weights.safetensors import Checkpoint
@@ -77,10 +77,9 @@ def test_every_step_of_a_generation_gives_the_same_logits(ours: Model, theirs: D
         ours.config.vocab_size, (ours.config.canvas_length,), generator=torch.Generator().manual_seed(0)
     )
     conditioning = None
-    config = ours.generation_defaults.replace(
-        max_denoising_steps=6, max_new_tokens=1, seed_canvas=tuple(canvas.tolist())
-    )
-    steps = [event for event in generate(ours, ids, config, seed=0) if isinstance(event, StepFinished)]
+    config = ours.generation_defaults.replace(max_denoising_steps=6, max_new_tokens=1)
+    begun = (Fork(0, 0, edits=tuple(enumerate(canvas.tolist()))),)
+    steps = [event for event in fork(ours, ids, config, 0, [], [], begun) if isinstance(event, StepFinished)]
     for step in steps:
         logits = ours.denoise(canvas, cache, conditioning)
         assert (reference.denoise(canvas, conditioning) - logits).abs().max() <= TOLERANCE, step.step

@@ -11,7 +11,18 @@ import torch
 from torch import Tensor
 from transformers import DiffusionGemmaForBlockDiffusion
 
-from engine import CanvasCommitted, CanvasStarted, GenerationConfig, Model, StepFinished, Trace, generate, load_model
+from engine import (
+    CanvasCommitted,
+    CanvasStarted,
+    Fork,
+    GenerationConfig,
+    Model,
+    StepFinished,
+    Trace,
+    fork,
+    generate,
+    load_model,
+)
 from tests.engine.golden import recorder
 from tests.engine.golden.reference import Shape, build, save
 from tests.engine.golden.test_modes import tokens
@@ -41,9 +52,12 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Shape], Pair]:
     return get
 
 
-def play(model: Model, prompt: Sequence[int] | Tensor, config: GenerationConfig, seed: int) -> Trace:
+def play(
+    model: Model, prompt: Sequence[int] | Tensor, config: GenerationConfig, seed: int, changes: Sequence[Fork] = ()
+) -> Trace:
     trace = Trace(model.name, "", config, seed)
-    for event in generate(model, prompt, config, seed):
+    events = fork(model, prompt, config, seed, [], [], changes) if changes else generate(model, prompt, config, seed)
+    for event in events:
         trace.append(event)
     return trace
 
@@ -140,14 +154,13 @@ def test_the_comparison_notices_a_lost_prediction(
         assert_same(expected, play(ours, prompt, BASE, 1), 9)
 
 
-def test_seed_canvas_is_the_reference_s_starting_canvas(
+def test_an_edited_first_canvas_is_the_reference_s_starting_canvas(
     pair: Callable[[Shape], Pair], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs, ours = pair(PLAIN)
     prompt, canvas = tokens(9, 5), tokens(12, 6)
-    config = BASE.replace(seed_canvas=tuple(canvas.tolist()))
-    expected = recorder.run(theirs, prompt, config, 3, monkeypatch, decoder_input_ids=canvas[None])
-    found = play(ours, prompt, config, 3)
+    expected = recorder.run(theirs, prompt, BASE, 3, monkeypatch, decoder_input_ids=canvas[None])
+    found = play(ours, prompt, BASE, 3, [Fork(0, 0, edits=tuple(enumerate(canvas.tolist())))])
     np.testing.assert_array_equal(expected.steps[0].canvas, canvas)
     assert_same(expected, found, 9)
 

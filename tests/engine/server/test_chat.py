@@ -265,9 +265,9 @@ def test_a_prediction_is_what_the_canvas_begins_as(served: Served) -> None:
     served.engine.says = "The cat sat."
     guess = {"type": "content", "content": "The dog sat. Down"}
     answer = served.chat(prediction=guess).json()
-    seed = served.engine.configs[-1].seed_canvas
-    assert len(seed) == CANVAS
-    assert LetterTokenizer().decode(seed) == "The dog sat. Down"
+    (begun,) = served.engine.requests[-1].changes
+    assert [place for place, _ in begun.edits] == list(range(CANVAS))
+    assert LetterTokenizer().decode([token for _, token in begun.edits]) == "The dog sat. Down"
     details = answer["usage"]["completion_tokens_details"]
     assert (details["accepted_prediction_tokens"], details["rejected_prediction_tokens"]) == (9, 8)
 
@@ -277,7 +277,6 @@ def test_a_prediction_with_noise_is_revised(served: Served) -> None:
     guess = {"type": "content", "content": said}
     assert served.chat(prediction=guess, diffusion_noise=0.5, seed=3).status_code == 200
     (change,) = served.engine.requests[-1].changes
-    assert served.engine.configs[-1].seed_canvas is None
     assert len(change.edits) == CANVAS - round(len(said) / 2)
     for place, token in change.edits:
         assert LetterTokenizer().decode([token]) == said[place : place + 1]
@@ -495,7 +494,9 @@ def test_diffusion_s_own_arguments_go_by_vllm_s_names(served: Served) -> None:
     xargs = {"diffusion_seed_canvas": canvas, "diffusion_pinned": "[0, 2]", "diffusion_max_steps": "7"}
     assert served.chat(vllm_xargs=xargs).status_code == 200
     config = served.engine.configs[-1]
-    assert (config.seed_canvas, config.max_denoising_steps) == (tuple(canvas), 7)
+    (begun,) = served.engine.requests[-1].changes
+    free = tuple(pair for pair in enumerate(canvas) if pair[0] not in (0, 2))
+    assert (begun.edits, config.max_denoising_steps) == (free, 7)
     assert config.pinned == ((0, canvas[0]), (2, canvas[2]))
     xargs = {"diffusion_constrained": 1, "diffusion_read_only": 1}
     assert served.chat(vllm_xargs=xargs, logprob_token_ids=canvas[:1]).status_code == 200
@@ -548,8 +549,8 @@ def test_a_prediction_fills_the_small_canvas_of_a_short_answer(served: Served) -
     sent = {"max_tokens": 5, "diffusion_min_canvas_length": 8, "prediction": predicted}
     assert served.chat(**sent).status_code == 200
     config = served.engine.configs[-1]
-    assert config.seed_canvas is not None
-    assert len(config.seed_canvas) == config.canvas(CANVAS) == 8
+    (begun,) = served.engine.requests[-1].changes
+    assert len(begun.edits) == config.canvas(CANVAS) == 8
 
 
 def test_other_models_are_not_found(served: Served) -> None:

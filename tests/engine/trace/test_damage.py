@@ -23,6 +23,7 @@ import pytest
 from engine import (
     SKILLS,
     Event,
+    Fork,
     GenerationFinished,
     PrefillFinished,
     TraceError,
@@ -266,6 +267,14 @@ def test_what_a_setting_that_is_gone_did_not_change_is_no_news(opened: Opened) -
 
     assert "settings" not in notice(**usual)
     assert "(block_cache, window)" in notice(**usual | {"block_cache": "dual", "window": 4})
+
+
+def test_a_first_canvas_of_an_earlier_version_is_a_change_at_the_first_step(opened: Opened) -> None:
+    raw = raw_header(config=changed_config(seed_canvas=[7] * LENGTH))
+    found = opened(built(head=json.dumps(raw).encode()))
+    assert "settings" not in found.notice
+    assert found.header.changes[0] == Fork(0, 0, edits=tuple((place, 7) for place in range(LENGTH)))
+    assert found.config.canvas_length == LENGTH
 
 
 def test_a_header_from_before_adapters_is_read(opened: Opened) -> None:

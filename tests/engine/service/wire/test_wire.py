@@ -75,7 +75,6 @@ def some_request(draw: random.Random) -> RunRequest:
         t_max=draw.choice((1, 0.1 + draw.random())),
         t_min=0.1,
         eos_token_ids=tuple(draw.sample(range(100), draw.randint(0, 3))),
-        seed_canvas=draw.choice((None, (1, 2, 3))),
         pinned=draw.choice(((), ((0, 4), (3, 2)))),
         allowed_tokens=draw.choice((None, (7,))),
         canvas_length=draw.choice((None, 16)),
