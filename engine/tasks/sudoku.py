@@ -204,11 +204,6 @@ def solutions(board: str, limit: int = 2, rng: random.Random | None = None, gues
     return found
 
 
-def is_unique(board: str) -> bool:
-    """True if the board has exactly one solution."""
-    return len(solutions(board, 2)) == 1
-
-
 @dataclass(frozen=True)
 class Puzzle:
     """A puzzle with its only solution, both as 81 digits."""

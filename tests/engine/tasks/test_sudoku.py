@@ -56,7 +56,6 @@ def test_solver_against_brute_force(seed: int) -> None:
     expected = brute_force(text)
     assert sorted(sudoku.solutions(text, limit=10_000)) == sorted(expected)
     assert len(sudoku.solutions(text, limit=2)) == min(2, len(expected))
-    assert sudoku.is_unique(text) is (len(expected) == 1)
 
 
 def test_solver_on_known_puzzles() -> None:
@@ -86,10 +85,10 @@ def test_generated_puzzles_are_unique_and_in_their_bin(low: int, high: int, name
 
 def test_digging_to_the_ground_leaves_a_minimal_puzzle() -> None:
     board = sudoku.dig(SOLVED, 0, random.Random(5)).board
-    assert sudoku.is_unique(board)
+    assert len(sudoku.solutions(board)) == 1
     for cell in range(SIZE):
         if board[cell] != "0":
-            assert not sudoku.is_unique(board[:cell] + "0" + board[cell + 1 :])
+            assert len(sudoku.solutions(board[:cell] + "0" + board[cell + 1 :])) > 1
 
 
 @pytest.mark.parametrize(("givens", "name"), [(40, "easy"), (39, "medium"), (30, "medium"), (29, "hard"), (0, "hard")])
