@@ -354,7 +354,7 @@ def test_an_adapter_leaves_its_base_alone(puzzles: Path, tmp_path: Path) -> None
 
 def test_the_commands_of_the_cards_are_ones() -> None:
     shown = [
-        line.split(maxsplit=4)[4].split()
+        line.partition(" > ")[0].split()[4:]
         for page in (Path(__file__).with_name("README.md"), *Path("assets").glob("*/*/README.md"))
         for line in page.read_text().replace("`", "\n").splitlines()
         if line.startswith("uv run python packaging/small_models ")

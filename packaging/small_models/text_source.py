@@ -17,7 +17,7 @@ class TextSource(RowStream):
     def __init__(self, recipe: CausalRecipe, seed: int) -> None:
         super().__init__(seed, recipe.objective)
         self.recipe, self.noise = recipe, NOISE[recipe.objective]
-        self.weights = {name: skill.weight for name, skill in skills.SKILLS.items()} | dict(recipe.weights)
+        self.weights = {name: weight for name, (_, weight) in skills.SKILLS.items()} | dict(recipe.weights)
         self.tokenizer = build_tokenizer()
 
     def draw(self, count: int) -> TextRows:
