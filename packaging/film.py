@@ -177,7 +177,6 @@ def decision(window: MainWindow, film: Film, _prompt: str) -> None:
     settle(1200)
     one.decide.click()
     film.take(lambda: not deciding.is_busy, "the decision", FILL_FRAME_MS)
-    film.take(lambda: not any(card.bars.is_filling for card in one.questions.cards), "the bars", FILL_FRAME_MS)
 
 
 def race(window: MainWindow, film: Film, prompt: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import random
 import sys
 from pathlib import Path
@@ -15,8 +16,7 @@ from small_models.decision_examples import table
 from small_models.sudoku_pictures import photograph
 
 from engine.tasks import sudoku
-from engine.tasks.decisions.question_file import QuestionFile, write_question_file
-from engine.tasks.decisions.table import LABEL
+from engine.tasks.decisions.forms import question_to_json
 from engine.tasks.drawings import Scene, picture_of
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "assets" / "examples"
@@ -30,10 +30,11 @@ def main() -> None:
     board = sudoku.generate(rng, 36, 40, held_out=True).board
     (EXAMPLES / "sudoku.png").write_bytes(photograph(rng, board, 256).picture().data)
     questions, rows = table(200)
-    write_question_file(EXAMPLES / "questions.json", QuestionFile(questions))
+    asked = {question.name: question_to_json(question) for question in questions}
+    (EXAMPLES / "questions.json").write_text(json.dumps({"questions": asked}, indent=2) + "\n", encoding="utf-8")
     with (EXAMPLES / "table.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["state", *(question.name + LABEL for question in questions)])
+        writer.writerow(["state", *(f"{question.name}_label" for question in questions)])
         for state, answers in rows[:ROWS]:
             writer.writerow([state, *(one.options[right].name for one, right in zip(questions, answers, strict=True))])
     (EXAMPLES / "note.txt").write_text("Zoe comes on Saturday.\n", encoding="utf-8")

@@ -27,7 +27,6 @@ from app.bridge.engine_thread import EngineLink
 from app.bridge.server_link import ServerState
 from app.chat.messages.calls import CallView
 from app.library import Library, NewMessage
-from app.state.decisions.samples import samples
 from app.state.race.lanes import LaneSpec
 from app.window.main_window import MainWindow
 from engine import BASE, DECIDER, SIGHT, SKILLS, SUDOKU, TOOLS, gallery
@@ -224,7 +223,7 @@ class Tour:
         dict(zip(PARTS, parts, strict=True))[part]()
 
     def deciding(self) -> None:
-        """The Decisions page: a state singly and jointly, a question's fields, a drawing."""
+        """The Decisions page: a state singly and jointly, a question's fields."""
         window = self.window
         load(window, DECIDER)
         window.show_page("decisions")
@@ -239,13 +238,6 @@ class Tour:
             self.shoot(name)
         page.one.questions.cards[0].edit.click()
         self.shoot("decisions-fields")
-        page.one.column.examples.activated.emit(len(samples()))
-        wait_for(lambda: not page.one.column.frame.pictures.is_reading, "the drawing")
-        self.shoot("decisions-picture-unseen")
-        load(window, SIGHT)
-        page.one.decide.click()
-        wait_for(lambda: not deciding.is_busy, "the decision about a drawing")
-        self.shoot("decisions-picture")
 
     def seeing(self) -> None:
         """A chat about drawings: one in the composer, two that are answered, a run's; and a Sudoku that is read."""

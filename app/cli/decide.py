@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from rich.table import Table
@@ -13,15 +11,14 @@ from rich.text import Text
 
 from app.cli import decide_table, options, running, terminal
 from app.cli.decide_questions import add_questions, questions_of
-from app.cli.deciding import Decider, deciding
-from app.cli.serve import MOST_PARALLEL
+from app.cli.deciding import deciding
 from app.cli.stopping import STOPPED, stopping
+from app.state.intervals import percent
 from engine import DECIDER, SIGHT, SafelightError, catalog
-from engine.pictures import Picture, read_picture
+from engine.pictures import read_picture
 from engine.service import is_remote
 from engine.tasks.decisions.answers import TypedAnswer
 from engine.tasks.decisions.forms import answer_to_json
-from engine.tasks.decisions.question_file import QuestionFile, write_question_file
 from engine.tasks.decisions.questions import Score
 
 EPILOG = f"""\
@@ -29,8 +26,7 @@ The answers are probabilities, one for each option, read from one denoising step
 likeliest option, times the share of all probability that is on the options (label_mass in JSON). A low share means that
 the model would rather answer with something else.
 
-A table is a CSV file with a header. --out gets its columns and those of the answers, row by row. If a column named like
-a question, or QUESTION_label, has the right answers, it says how many were right.
+A table is a CSV file with a header. --out gets its columns and those of the answers, row by row.
 
 For a model on another machine: --model http://HOST:PORT/v1#MODEL, with its key in {options.KEY_VARIABLE}.
 
@@ -41,8 +37,7 @@ examples:
   safelight decide --csv assets/examples/table.csv --questions assets/examples/questions.json --out answers.csv
   safelight decide --image photo.jpg --yes-no "Is the light on?" --model ~/models/diffusiongemma-26B-A4B-it
 """
-BAR = 24  # columns
-MOST_NAME = 40  # width in columns of an option
+BAR, MOST_NAME = 24, 44  # columns
 
 
 def add(commands: options.Commands) -> None:
@@ -59,12 +54,6 @@ def add(commands: options.Commands) -> None:
     add_questions(parser)
     decide_table.add_options(parser)
     options.add_loading(parser, f"{DECIDER}; about images, {SIGHT}")
-    parser.add_argument(
-        "--parallel",
-        type=options.number("the runs", 1, MOST_PARALLEL),
-        metavar="N",
-        help="most runs at a time (default: depends on the model)",
-    )
     parser.set_defaults(run=run)
 
 
@@ -75,16 +64,15 @@ def run(args: argparse.Namespace) -> int:
         catalog.resolve_adapter(args.adapter)  # so that a mistyped one is rejected before a large model is loaded
     if args.csv is not None:
         return decide_table.run(args, asked)
-    state = _state(args, asked)
-    pictures = [read_picture(Path(name)) for name in args.image]
-    with stopping() as stop, deciding(args, asked, stop, bool(pictures)) as decider:
-        answers = None if decider is None else _answers(decider, state, pictures)
+    state, pictures = _state(args), [read_picture(Path(name)) for name in args.image]
+    with stopping() as stop, deciding(args, asked, stop, pictures) as decider:
+        answers = None if decider is None else next(decider.decide([state], pictures), None)
         if decider is None or answers is None:
             terminal.say("stopped")
             return STOPPED
         name = decider.model.name
-    if args.save is not None:
-        write_question_file(Path(args.save), replace(asked, state=""))
+    if isinstance(answers, str):
+        raise SafelightError(answers)
     if args.json:
         written = {answer.question.name: answer_to_json(answer) for answer in answers}
         running.print_json({"answers": written, "temperature": asked.temperature, "model": name})
@@ -96,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _state(args: argparse.Namespace, asked: QuestionFile) -> str:
+def _state(args: argparse.Namespace) -> str:
     """Returns the text that the questions are about; it may be empty if there are images.
 
     Raises:
@@ -104,65 +92,30 @@ def _state(args: argparse.Namespace, asked: QuestionFile) -> str:
     """
     if args.text is not None and args.file is not None:
         raise SafelightError("TEXT and --file exclude each other; give one of them")
-    if args.text is None and args.file is None:
-        if not asked.state and not args.image:
-            raise SafelightError("say what the questions are about: TEXT, --file FILE, --image FILE or --csv FILE")
-        state = asked.state
-    else:
-        source = args.file if args.file is not None else "-" if args.text == "-" else None
-        state = args.text if source is None else options.read_text(source)[0].rstrip("\n")
+    if args.text is None and args.file is None and not args.image:
+        raise SafelightError("say what the questions are about: TEXT, --file FILE, --image FILE or --csv FILE")
+    source = args.file or ("-" if args.text == "-" else None)
+    state = (args.text or "") if source is None else options.read_text(source)[0].rstrip("\n")
     if not state.strip() and not args.image:
         raise SafelightError("the text is empty; give the text that the questions are about")
-    try:
-        state.encode()
-    except UnicodeEncodeError:
-        raise SafelightError("the text is not valid UTF-8") from None
-    return state
-
-
-def _answers(decider: Decider, state: str, pictures: Sequence[Picture]) -> tuple[TypedAnswer, ...] | None:
-    """Returns the answers about one state; None if it was stopped.
-
-    Raises:
-        SafelightError: it could not be decided.
-    """
-    for result in decider.decide([(state, lambda: pictures)]):
-        if result.problem:
-            raise SafelightError(result.problem)
-        return result.answers(decider.asked)
-    return None
+    return options.require_utf8(state, "the text")
 
 
 def _show(answers: tuple[TypedAnswer, ...]) -> None:
-    """Prints each question with the probabilities of its options, the answer marked."""
+    """Prints each question with the probabilities of its options, the answer marked, and how far it can be trusted."""
     screen = terminal.console(sys.stdout)
-    widest = max(len(option.name) for answer in answers for option in answer.question.options)
     for answer in answers:
-        screen.print(Text(terminal.printable(answer.question.instructions), "bold"))
+        screen.print(Text(answer.question.instructions, "bold"))
         frame = Table.grid(padding=(0, 2))
-        frame.add_column(width=min(widest, MOST_NAME) + 4, no_wrap=True)
-        frame.add_column(width=BAR)
-        frame.add_column(justify="right", no_wrap=True)
+        frame.add_column(max_width=MOST_NAME, no_wrap=True)
         for place, (option, share) in enumerate(zip(answer.question.options, answer.probabilities, strict=True)):
             is_best = place == answer.best
-            name, style = terminal.printable(option.name), "bold" if is_best else "dim"
-            cells = (f"{'  → ' if is_best else '    '}{name}", _bar(share), f"{100 * share:.1f} %")
-            frame.add_row(*(Text(cell, style) for cell in cells))
+            cells = (f"{'  → ' if is_best else '    '}{option.name}", f"{100 * share:5.1f} %", "█" * round(share * BAR))
+            frame.add_row(*(Text(cell, "bold" if is_best else "dim") for cell in cells))
         screen.print(frame)
-        screen.print(Text(f"    {_summary(answer)}\n", "dim"))
-
-
-def _summary(answer: TypedAnswer) -> str:
-    """Describes in a line how far an answer can be trusted."""
-    words = f"confidence {100 * answer.confidence:.1f} %, {100 * answer.label_mass:.1f} % on the options"
-    if isinstance(answer.question, Score):
-        words = f"mean level {answer.score:.2f} of {len(answer.question.levels) - 1}, {words}"
-    if answer.reads > 1:
-        words += f"; read {answer.reads} times, {100 * answer.agreement:.0f} % agree"
-    return words
-
-
-def _bar(share: float) -> str:
-    """Returns a bar of ``share`` times ``BAR`` columns, in eighths of a column."""
-    eighths = round(share * BAR * 8)
-    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+        words = f"confidence {percent(answer.confidence)}, {percent(answer.label_mass)} on the options"
+        if isinstance(answer.question, Score):
+            words += f", mean level {answer.score:.2f} of {len(answer.question.levels) - 1}"
+        if answer.reads > 1:
+            words += f", read {answer.reads} times, {percent(answer.agreement)} agree"
+        screen.print(Text(f"    {words}\n", "dim"))

@@ -11,18 +11,8 @@ from typing import Any
 from app.cli import options
 from engine import SafelightError
 from engine.errors import quoted
-from engine.tasks.decisions.answers import COLDEST, HOTTEST
 from engine.tasks.decisions.question_file import REPEATS, QuestionFile, read_question_file
-from engine.tasks.decisions.questions import (
-    MOST_QUESTIONS,
-    MOST_REPEATS,
-    MOST_TEXT,
-    OneOf,
-    Option,
-    Question,
-    Score,
-    YesNo,
-)
+from engine.tasks.decisions.questions import MOST_REPEATS, OneOf, Option, Question, Score, YesNo
 
 KINDS = ("--yes-no", "--choice", "--score")
 PARTS = {"--option": "--choice", "--level": "--score"}  # the kind of question that each is a part of
@@ -51,18 +41,13 @@ def add_questions(parser: argparse.ArgumentParser) -> None:
     ):
         group.add_argument(option, action=_InOrder, dest="asked", metavar=text, help=help)
     group.add_argument("--questions", type=options.place, metavar="FILE", help="read the questions from a JSON file")
-    group.add_argument("--save", type=options.place, metavar="FILE", help="write the questions to a JSON file")
     how = parser.add_argument_group("how the questions are asked (default: as the file says)")
-    how.add_argument("--instructions", metavar="TEXT", help="a text that the model reads first")
     how.add_argument("--joint", action="store_true", help="ask all questions in one canvas, which is faster")
     how.add_argument(
         "--repeat",
         type=options.number("the repeats", 0, MOST_REPEATS),
         metavar="N",
         help=f"re-check unsure answers N times, with new noise (default: {REPEATS})",
-    )
-    how.add_argument(
-        "--temperature", type=_temperature, metavar="T", help="temperature of the probabilities (default: 1)"
     )
 
 
@@ -78,21 +63,10 @@ def questions_of(args: argparse.Namespace) -> QuestionFile:
         asked = read_question_file(Path(args.questions))
     else:
         asked = QuestionFile(asked_in_order(args.asked or ()))
-    try:
-        "".join([*(text for _, text in args.asked or ()), args.instructions or ""]).encode()
-    except UnicodeEncodeError:
-        raise SafelightError("a question is not valid UTF-8 text") from None
-    changes: dict[str, Any] = {}
-    if args.instructions is not None:
-        if len(args.instructions) > MOST_TEXT:
-            raise SafelightError(f"--instructions has {len(args.instructions)} characters; at most {MOST_TEXT}")
-        changes["instructions"] = args.instructions
-    if args.joint:
-        changes["is_joint"] = True
+    options.require_utf8("".join(text for _, text in args.asked or ()), "a question")
+    changes: dict[str, Any] = {"is_joint": True} if args.joint else {}
     if args.repeat is not None:
         changes["repeats"] = args.repeat
-    if args.temperature is not None:
-        changes["temperature"] = args.temperature
     return replace(asked, **changes)
 
 
@@ -133,24 +107,8 @@ def asked_in_order(asked: Sequence[tuple[str, str]]) -> tuple[Question, ...]:
         raise SafelightError(
             "ask something with --yes-no, --choice, --score or --questions (see safelight decide --help)"
         )
-    if len(drafts) > MOST_QUESTIONS:
-        raise SafelightError(f"there are {len(drafts)} questions; at most {MOST_QUESTIONS} are taken at once")
     names = [draft.name for draft in drafts]
     for name in names:
-        if not name.strip():
-            raise SafelightError("--name needs a name that is not empty")
         if names.count(name) > 1:
             raise SafelightError(f"two questions have the name {quoted(name)}; give each another --name")
     return tuple(draft.question() for draft in drafts)
-
-
-def _temperature(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not COLDEST <= value <= HOTTEST:
-        raise argparse.ArgumentTypeError(
-            f"the temperature must be a number from {COLDEST} to {HOTTEST:g}, not {quoted(text)}"
-        )
-    return value

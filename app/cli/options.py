@@ -49,6 +49,19 @@ def require_folder(path: Path) -> None:
         raise SafelightError(f"there is no folder {path.absolute().parent}. Choose a folder that exists")
 
 
+def require_utf8(text: str, what: str) -> str:
+    """Returns a text of the command line.
+
+    Raises:
+        SafelightError: it has bytes that are no characters.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SafelightError(f"{what} is not valid UTF-8 text") from None
+    return text
+
+
 def number(what: str, low: int, high: int | None = None) -> Callable[[str], int]:
     """Makes an argparse type: a whole number in a range, with an error message that names the range."""
     bounds = f"of {low} or more" if high is None else f"from {low} to {high}"

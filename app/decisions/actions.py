@@ -10,29 +10,18 @@ from app.system.i18n import tr
 
 if TYPE_CHECKING:
     from app.decisions.controller import DecisionsController
-    from app.state.decisions.drafts import Kind
 
 
 def actions(_context: AppContext, page: Lazy[DecisionsController]) -> list[Action]:
-    """Returns the actions for deciding and for adding questions."""
+    """Returns the actions for deciding."""
     section = tr("Decisions")
 
     def decide() -> None:
         page().show()
         page().decide()
 
-    def add(kind: Kind) -> None:
-        page().show()
-        page().page.one.questions.add(kind)
-
     def free() -> str:
         return page.made.reason_to_wait() if page.made is not None else ""
 
     on_page = page_keys(DECISIONS, tr("On the page"), lambda: page().enter(), (tr("Ask the model"), ("Ctrl+Return",)))
-    return [
-        *on_page,
-        Action("decide", tr("Decide"), section, decide, enabled=free),
-        Action("ask-yes-no", tr("Add a question: yes or no"), section, lambda: add("yes-no"), enabled=free),
-        Action("ask-choice", tr("Add a question: choice"), section, lambda: add("choice"), enabled=free),
-        Action("ask-score", tr("Add a question: score"), section, lambda: add("score"), enabled=free),
-    ]
+    return [*on_page, Action("decide", tr("Decide"), section, decide, enabled=free)]

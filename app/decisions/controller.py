@@ -1,11 +1,10 @@
-"""Connects the Decisions page to the engine, to the loaded model and to the stored questions."""
+"""Connects the Decisions page to the engine and to the loaded model, and keeps the questions between two starts."""
 
 from __future__ import annotations
 
 import functools
-import random
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Slot
 
@@ -13,35 +12,21 @@ from app.context import DECISIONS, AppContext
 from app.decisions import words
 from app.decisions.deciding import StateDecider
 from app.decisions.page import DecisionsPage
-from app.decisions.question_store import QuestionStore
 from app.design.controls import focus_in_view
-from app.pictures.bar import Cost
-from app.pictures.files import drawing_of
-from app.pictures.source import PictureSource
-from app.state.chat.attachment import AttachedPicture
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.reading import DecisionReading
-from app.state.decisions.samples import drawing_sample, samples
-from app.state.decisions.sheet import QuestionSheet
+from app.state.decisions.samples import samples
 from app.state.run.replay import Frame, Replay
+from app.system.folders import ensure
 from app.system.i18n import tr
-from engine import DECIDER, SIGHT, Recording
-from engine.pictures import Picture
-from engine.service import LoadedModel, ServiceReply
+from app.system.timers import later
+from engine import DECIDER, Recording, SafelightError
+from engine.files import read_json, write_json
+from engine.service import ServiceReply
 
-if TYPE_CHECKING:
-    from engine.tasks.drawings import Scene
-
-
-NO_QUESTIONS = QuestionSheet()
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """Questions, and the state that they are about, which is a text and pictures."""
-
-    sheet: QuestionSheet = NO_QUESTIONS
-    state: tuple[str, tuple[AttachedPicture, ...]] = ("", ())
+NAME = "questions.json"  # in the data folder
+FILE_BYTES = 32 * 2**20  # far more than usual questions and the longest text, 100 000 characters, take
+SAVE_MS = 500  # after the last change
 
 
 class DecisionsController(QObject):
@@ -55,20 +40,20 @@ class DecisionsController(QObject):
         self.widget = self.page = page = DecisionsPage()
         self.setParent(page)  # so that no signal arrives after the page is deleted
         self.decider = StateDecider(context, self)
-        self.store = QuestionStore(context, page.one.questions, page.one.column.state.raw, self)
-        self._example = _Asked()  # the example shown last; content that differs from it is the user's own
-        self._own = _Asked()  # the user's own questions and state, kept to be put back
         self._problem = ""  # of the last decision
-        self._awaited = ""  # id of the model that is being loaded for a decision
+        self._awaits = False  # the decider is being loaded for a decision
         one = page.one
+        one.column.offer([sample.title for sample in samples()])
+        self._recall()
+        self._saving = later(self, self._store, SAVE_MS)
+        context.at_end(self.remember)
         one.decide.clicked.connect(self.decide)
         one.stop.clicked.connect(self.stop)
-        one.load.clicked.connect(self._load)
+        one.load.clicked.connect(lambda: context.borrow(DECIDER))
         one.column.examples.activated.connect(self._show_sample)
-        one.column.typed.connect(self._changed)
-        one.column.switched.connect(self._switched)
+        one.column.state.textChanged.connect(self._changed)
+        one.column.joint.toggled.connect(self._changed)
         one.questions.changed.connect(self._changed)
-        self.store.opened.connect(self._show_file)
         one.strip.inspect_asked.connect(self._inspect)
         page.go_asked.connect(self.decide)
         self.decider.began.connect(self._began)
@@ -78,9 +63,6 @@ class DecisionsController(QObject):
         context.arrived.connect(self.take)
         context.busy_changed.connect(self.refresh)
         context.model_changed.connect(self._go_on)
-        one.column.frame.pictures.set_store(context.session.library.pictures, PictureSource(self._stored))
-        one.column.offer([*(sample.title for sample in samples()), tr("A drawing")])
-        self._recall()
         self.refresh()
 
     def enter(self) -> None:
@@ -98,103 +80,51 @@ class DecisionsController(QObject):
 
     def _recall(self) -> None:
         """Shows the stored questions and text, or the first sample if there are none."""
-        found, one = self.store.recall(), self.page.one
-        if found is None:
-            one.questions.sheet = QuestionSheet(is_joint=True)
-            self._example = self._asked
-            self._show_sample(0)
-            return
-        sheet, state = found
-        one.column.state.setPlainText(state)
-        one.questions.show_sheet(sheet)
-        one.column.show_sheet(sheet)
-        one.set_temperature(sheet.temperature)
+        first = samples()[0]
+        found = read_questions(self._context.folders.data)
+        drafts, state, is_joint = (first.drafts, first.state, True) if found is None else found
+        self.page.one.column.joint.setChecked(is_joint)
+        self._show(drafts, state)
+
+    @Slot()
+    def remember(self) -> None:
+        """Writes the questions and the text to disk, if they have changed."""
+        if self._saving.isActive():
+            self._saving.stop()
+            self._store()
+
+    @Slot()
+    def _store(self) -> None:
+        column, drafts = self.page.one.column, self.page.one.questions.drafts
+        asked = [draft.to_json() for draft in drafts]
+        stored = {"questions": asked, "joint": column.joint.isChecked(), "state": column.state.raw()}
+        try:
+            write_json(ensure(self._context.folders.data) / NAME, stored)
+        except SafelightError as error:
+            self._context.say(tr(str(error)))
 
     @Slot()
     def _changed(self) -> None:
         self._problem = ""
-        self.store.note_change()
+        self.page.one.begin(None)
+        self._saving.start()
         self.refresh()
-
-    @Slot()
-    def _switched(self) -> None:
-        one = self.page.one
-        column = one.column
-        sheet = one.questions.sheet
-        one.questions.sheet = replace(
-            sheet,
-            instructions=column.instructions.raw(),
-            is_joint=column.joint.isChecked(),
-            repeats=column.repeats.value(),
-            temperature=column.temperature.value(),
-        )
-        one.set_temperature(column.temperature.value())
-        self._changed()
 
     @Slot(int)
     def _show_sample(self, place: int) -> None:
-        before = self.page.one.questions.sheet
-        if place < len(samples()):
-            self._show_sheet(samples()[place].sheet(before), samples()[place].state)
-            return
-        if place > len(samples()):
-            self._put_back(self._own)
-            return
-        scene, questions = drawing_sample(random.Random())
-        drafts = tuple(map(QuestionDraft.from_question, questions))
-        self._show_sheet(replace(before, questions=drafts, instructions="", is_joint=False), scene=scene)
+        """Shows an example, and offers to put back what it has replaced."""
+        found = [(sample.drafts, sample.state) for sample in samples()]
+        before = self.page.one.questions.drafts, self.page.one.column.state.raw()
+        self._show(*found[place])
+        if before not in found and any(before):
+            said, put_back = tr("An example has replaced your questions."), functools.partial(self._show, *before)
+            self._context.done.emit(said, tr("Restore mine"), put_back)
 
-    def _show_sheet(self, sheet: QuestionSheet, state: str = "", scene: Scene | None = None) -> None:
-        """Shows other questions, and another state if one is given, as a text or a drawing.
-
-        Keeps the user's own questions and state, and offers to put them back.
-        """
-        one, before, shows_state = self.page.one, self._asked, bool(state) or scene is not None
-        one.clear_reading()
-        if shows_state:
-            one.column.state.setPlainText(state)
-            one.column.frame.pictures.set_pictures(())
-        if scene is not None:
-            one.column.frame.add([drawing_of(scene)])
-        one.questions.show_sheet(sheet)
-        one.column.show_sheet(sheet)
-        one.set_temperature(sheet.temperature)
-        self._changed()
-        own_sheet, own_state = before.sheet != self._example.sheet, before.state != self._example.state
-        self._own = _Asked(
-            before.sheet if own_sheet else self._own.sheet, before.state if own_state else self._own.state
-        )
-        self._example = _Asked(sheet, self._asked.state if shows_state else self._example.state)
-        if own_sheet or (shows_state and own_state):
-            said = tr("An example has replaced your questions.")
-            self._context.done.emit(said, tr("Restore mine"), functools.partial(self._put_back, self._own))
-            one.column.offer_own()  # the message disappears after a moment
-
-    @property
-    def _asked(self) -> _Asked:
-        column = self.page.one.column
-        return _Asked(self.page.one.questions.sheet, (column.state.raw(), column.frame.pictures.pictures))
-
-    def _put_back(self, own: _Asked) -> None:
-        """Shows the user's own questions and state again, each if there was one."""
-        column = self.page.one.column
-        if own.state != _Asked().state:
-            column.state.setPlainText(own.state[0])
-            column.frame.pictures.set_pictures(own.state[1])
-        example, self._example = self._example, self._asked
-        self._show_sheet(own.sheet if len(own.sheet) else self._asked.sheet)
-        self._example = example
-
-    @Slot(object, str)
-    def _show_file(self, sheet: QuestionSheet, state: str) -> None:
-        self._show_sheet(sheet, state)
-
-    def _is_ready(self) -> bool:
-        """Returns True if the questions can be asked; else it shows their problems."""
-        sheet = self.page.one.questions.sheet
-        problems = sheet.problems
-        self.page.one.questions.show_problems(problems)
-        return len(sheet) > 0 and not problems
+    def _show(self, drafts: Sequence[QuestionDraft], state: str) -> None:
+        one = self.page.one
+        one.begin(None)
+        one.questions.show_drafts(drafts)
+        one.column.state.setPlainText(state)
 
     def _reason(self) -> str:
         """Returns why nothing can be decided now, as a sentence; empty if something can."""
@@ -203,52 +133,38 @@ class DecisionsController(QObject):
 
     @property
     def _takes_own(self) -> bool:
-        """True if the text is decided by the embedded model that suits it, which is loaded first."""
+        """True if the text is decided by the embedded model for decisions, which is loaded first."""
         model = self._context.model
-        return self._context.is_auto and model is not None and model.path_or_id != self._suited
-
-    @property
-    def _has_pictures(self) -> bool:
-        return bool(self.page.one.column.frame.pictures.chips)
-
-    def _blindness(self) -> str:
-        """Returns why the model cannot take the state's pictures; empty if it can, or if there are none."""
-        return words.blindness(self._context.model) if self._has_pictures and not self._takes_own else ""
-
-    def _stored(self, digest: str, width: int, height: int) -> Picture | None:
-        return self._context.session.library.pictures.get(digest, width, height)
+        return self._context.is_auto and model is not None and model.path_or_id != DECIDER
 
     @Slot()
     def decide(self) -> None:
         """Asks the questions about the state; if something is missing, a message is shown at its field."""
         one, model = self.page.one, self._context.model
-        if self._reason() or self._blindness() or model is None:
+        if self._reason() or model is None or not one.questions.drafts:
             return
-        state, shown, sheet = one.column.state.raw(), one.column.frame.pictures, one.questions.sheet
-        is_ready, is_empty = self._is_ready(), not state.strip() and not shown.chips
-        wait = tr("A picture is still being read; decide in a moment.") if shown.is_reading else ""
-        one.column.show_problem(wait or (tr("Write what the questions are about.") if is_empty else ""))
-        if is_empty and is_ready:
+        state = one.column.state.raw()
+        has_problem, is_empty = one.questions.find_problems(), not state.strip()
+        one.column.show_problem(tr("Write what the questions are about.") if is_empty else "")
+        if is_empty and not has_problem:
             focus_in_view(one.column.state)
-        if wait or is_empty or not is_ready:
+        if is_empty or has_problem:
             return
         self._problem = ""
-        if self._takes_own:
-            self._awaited = self._suited
-            self._context.borrow(self._awaited)
+        self._awaits = self._takes_own
+        if self._awaits:
+            self._context.borrow(DECIDER)
             return
-        stored = self._context.session.library.pictures
-        self.decider.decide(model, state, sheet, functools.partial(stored.all_of, shown.pictures))
+        self.decider.decide(model, state, one.questions.drafts, is_joint=one.column.joint.isChecked())
         self._context.busy_changed.emit()
 
     @Slot()
     def _go_on(self) -> None:
         """Decides once the model that it takes is there; not if another was chosen meanwhile, or loading failed."""
         model, loading = self._context.model, self._context.loading
-        if self._awaited and (model is not None or loading is None or loading.path_or_id != self._awaited):
-            is_there = model is not None and model.path_or_id == self._awaited
-            self._awaited = ""
-            if is_there:
+        if self._awaits and (model is not None or loading is None or loading.path_or_id != DECIDER):
+            self._awaits = False
+            if model is not None and model.path_or_id == DECIDER:
                 self.decide()
 
     @Slot()
@@ -258,10 +174,10 @@ class DecisionsController(QObject):
 
     @Slot(object)
     def _began(self, reading: DecisionReading) -> None:
-        self.page.one.begin(reading, self.page.one.questions.sheet.temperature)
+        self.page.one.begin(reading)
 
-    @Slot(str, str)
-    def _ended(self, problem: str, _details: str) -> None:
+    @Slot(str)
+    def _ended(self, problem: str) -> None:
         self._problem = problem
         self._context.busy_changed.emit()
 
@@ -271,47 +187,23 @@ class DecisionsController(QObject):
         self.decider.take(replies)
 
     @Slot()
-    def _load(self) -> None:
-        self._context.borrow(self._suited)
-
-    def _cost(self, model: LoadedModel | None) -> Cost | None:
-        """Returns the function from a picture's size to its tokens; None if the model takes no pictures."""
-        cost = None if model is None else model.image_cost
-        if model is None or cost is None:
-            return None
-        most = model.defaults.image_tokens
-        return lambda width, height: cost(width, height, most)
-
-    @property
-    def _suited(self) -> str:
-        """The embedded model that suits the state: one that takes pictures, or the decider."""
-        return SIGHT if self._has_pictures else DECIDER
-
-    @Slot()
     def refresh(self) -> None:
         """Updates messages and buttons after a change of model, questions, state or running decision."""
         context, one = self._context, self.page.one
-        model, busy = context.model, self.is_busy
-        takes_own = self._takes_own
-        obstacle = "" if model is None else words.obstacle(model)
-        reason, blind = "" if busy else self._reason(), self._blindness()
-        lacks_question = not len(one.questions.sheet)
-        advice, unlearned = "", ""
-        if model is not None and not takes_own:
-            advice = words.advice(model, has_pictures=self._has_pictures)
-            unlearned = words.unlearned(model, one.column.state.raw(), one.questions.sheet)
-        missing = tr("Add a question, or choose an example.") if lacks_question else ""
-        is_right = model is not None and (model.path_or_id == self._suited or not (obstacle or blind or advice))
-        is_offered = not busy and context.loading is None and not is_right and not takes_own
+        model, busy, drafts = context.model, self.is_busy, one.questions.drafts
+        reason, caution, is_right = "" if busy else self._reason(), "", self._takes_own
+        if model is not None and not is_right:
+            advice = words.advice(model)
+            caution = advice or words.unlearned(model, one.column.state.raw(), drafts)
+            is_right = not (advice or words.obstacle(model))
+        missing = "" if drafts else tr("Add a question, or choose an example.")
         one.show_doing(
             is_busy=busy,
-            message=reason or blind or missing or advice or unlearned,
+            message=reason or missing or caution,
             fault=self._problem,
-            can_decide=not reason and not blind and not lacks_question,
-            offer=context.title_of(self._suited) if is_offered else "",
+            can_decide=not reason and bool(drafts),
+            offer="" if busy or is_right or context.loading is not None else context.title_of(DECIDER),
         )
-        one.column.show_blind("" if takes_own or context.is_auto else words.blindness(model))
-        one.column.frame.pictures.set_cost(self._cost(model))
 
     @Slot(object)
     def _inspect(self, asked: tuple[Recording, int]) -> None:
@@ -323,6 +215,15 @@ class DecisionsController(QObject):
         """Opens the page."""
         self._context.show_page(DECISIONS)
         self.page.enter()
+
+
+def read_questions(folder: Path) -> tuple[tuple[QuestionDraft, ...], str, bool] | None:
+    """Returns the stored questions, their text, and if they are asked jointly; None if the file cannot be read."""
+    try:
+        raw = read_json(folder / NAME, most=FILE_BYTES)
+        return tuple(map(QuestionDraft.from_json, raw["questions"])), str(raw["state"]), bool(raw["joint"])
+    except (SafelightError, KeyError, TypeError, ValueError):
+        return None
 
 
 def build(context: AppContext) -> DecisionsController:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Signal, Slot
 
 from app.bridge.background import Background
 from app.context import AppContext
+from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.reading import DecisionReading
-from app.state.decisions.sheet import QuestionSheet
 from app.system.i18n import tr
-from engine.pictures import Picture
 from engine.service import LoadedModel, RunRequest, ServiceReply, decision_requests
+
+REPEATS = 3  # further reads of an answer in doubt
 
 
 class StateDecider(QObject):
@@ -20,46 +21,25 @@ class StateDecider(QObject):
 
     began = Signal(object)  # a DecisionReading, before its first reply
     changed = Signal()  # new replies
-    ended = Signal(str, str)  # why it failed, as a sentence, and details; both empty if it did not
+    ended = Signal(str)  # why it failed, as a sentence; empty if it did not
 
     def __init__(self, context: AppContext, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._context = context
         self._reading: DecisionReading | None = None  # of the running decision
-        self._keep = False
-        self._making = Background(self, self._run, self._refuse)
+        self._making = Background(self, self._run, self.ended.emit)
 
     @property
     def is_busy(self) -> bool:
         """True while a decision is being prepared or running."""
         return self._making.is_busy or self._reading is not None
 
-    def decide(
-        self,
-        model: LoadedModel,
-        state: str,
-        sheet: QuestionSheet,
-        pictures: Callable[[], Sequence[Picture]],
-    ) -> None:
-        """Asks all questions about a state. A problem is reported by ``ended``.
-
-        Args:
-            pictures: Returns the state's pictures; called in a thread.
-        """
-
-        def make() -> tuple[RunRequest, ...]:
-            return decision_requests(
-                model,
-                state,
-                sheet.asked(),
-                instructions=sheet.instructions.strip(),
-                is_joint=sheet.is_joint,
-                repeats=sheet.repeats,
-                keep=True,
-                pictures=pictures(),
-            )
-
-        self._making.ask(make)
+    def decide(self, model: LoadedModel, state: str, drafts: Sequence[QuestionDraft], *, is_joint: bool) -> None:
+        """Asks all questions about a state. A problem is reported by ``ended``."""
+        questions = [draft.question(f"q{number}") for number, draft in enumerate(drafts, 1)]
+        self._making.ask(
+            lambda: decision_requests(model, state, questions, is_joint=is_joint, repeats=REPEATS, keep=True)
+        )
 
     @Slot()
     def stop(self) -> None:
@@ -67,7 +47,7 @@ class StateDecider(QObject):
         if self._reading is None:
             if self._making.is_busy:
                 self._making.drop()
-                self.ended.emit("", "")
+                self.ended.emit("")
             return
         self._context.backend.scheduler.stop(*(run.request for run in self._reading.runs))
 
@@ -78,22 +58,15 @@ class StateDecider(QObject):
         for request in requests:
             self._context.backend.run(request, is_watched=False)
 
-    @Slot(str)
-    def _refuse(self, problem: str) -> None:
-        self.ended.emit(problem, "")
-
     def take(self, replies: list[ServiceReply]) -> None:
         """Processes replies of the engine and ignores those of other runs."""
         reading = self._reading
         if reading is None:
             return
-        mine = [reply for reply in replies if reading.take(reply) is not None]
-        if not mine:
+        if not [reply for reply in replies if reading.take(reply)]:
             return
-        if reading.is_over:
-            self._reading = None
         self.changed.emit()
         if reading.is_over:
-            problem, details = reading.problem
+            self._reading = None
             stopped = tr("Stopped before the end.") if reading.was_stopped else ""
-            self.ended.emit(tr(problem) if problem else stopped, details)
+            self.ended.emit(tr(reading.problem) if reading.problem else stopped)

@@ -8,7 +8,6 @@ import pytest
 
 from app.state.decisions.drafts import QuestionDraft
 from app.state.decisions.samples import samples
-from app.state.decisions.sheet import QuestionSheet
 from app.state.decisions.vocabulary import unknown_words
 from engine.tasks.decisions.questions import OneOf, Option, Score, YesNo
 from engine.tasks.decisions.wording import user_text
@@ -92,5 +91,5 @@ def test_no_word_of_a_training_example_is_unknown() -> None:
     for form in examples.FORMS:
         for _ in range(60):
             decision = examples.sample(rng, "train", form).decision
-            sheet = QuestionSheet(tuple(map(QuestionDraft.from_question, decision.questions)))
-            assert unknown_words(decision.state, sheet) == []
+            drafts = tuple(map(QuestionDraft.from_question, decision.questions))
+            assert unknown_words(decision.state, drafts) == []

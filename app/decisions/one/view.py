@@ -27,7 +27,6 @@ class OneState(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._reading: DecisionReading | None = None
-        self._temperature = 1.0
         self.column = StateColumn()
         self.questions = QuestionList()
         self.strip = CanvasStrip()
@@ -40,7 +39,6 @@ class OneState(QWidget):
         self._lay_out()
         self.questions.chosen.connect(self.choose)
         self.strip.question_chosen.connect(self.choose)
-        self.questions.changed.connect(self._forget)
 
     def _lay_out(self) -> None:
         self._left = boxed(column_of((self.column, 1)))
@@ -55,52 +53,34 @@ class OneState(QWidget):
         self._lower = column_of(self.strip, self._foot, margins=(16, 8, 16, 12), spacing=8)
         self._area = scroller(boxed(self._row))
         self.setLayout(column_of((self._area, 1), Hairline(), boxed(self._lower), spacing=0))
-        chain_tabs(self.column.temperature, (self.decide, self.stop, self.load, self.questions.open))
-        self.questions.chain()
-        chain_tabs(self.questions.adders[-1], (self.strip.picker, self.strip.inspect, self.strip.canvas))
+        chain_tabs(self.column.joint, (self.decide, self.stop, self.load, *self.questions.adders))
+        chain_tabs(self.questions.adders[-1], (self.strip.inspect, self.strip.canvas))
         self._arrange()
 
-    def begin(self, reading: DecisionReading | None, temperature: float) -> None:
-        """Shows another reading, from its beginning."""
-        self._reading, self._temperature = reading, temperature
-        self.questions.unfold(-1)
-        self.questions.forget_answers()
+    def begin(self, reading: DecisionReading | None) -> None:
+        """Shows another reading, from its beginning; None for none."""
+        if reading is None and self._reading is None:
+            return
+        self._reading = reading
         self.questions.mark_chosen(-1)
         self.strip.show_reading(reading)
-        self._area.verticalScrollBar().setValue(self._right.y())  # to the questions, in the narrow layout
+        self.questions.show_reading(reading)
+        if reading is not None:
+            self.questions.unfold(-1)
+            self._area.verticalScrollBar().setValue(self._right.y())  # to the questions, in the narrow layout
 
     @Slot()
     def refresh(self) -> None:
         """Shows the answers that were added to the reading."""
-        if self._reading is not None:
-            self.questions.show_answers(self._reading.answers(self._temperature))
-            self.strip.refresh()
-
-    def set_temperature(self, temperature: float) -> None:
-        """Converts the probabilities to another temperature, without reading again."""
-        if temperature != self._temperature:
-            self._temperature = temperature
-            self.refresh()
+        self.questions.show_reading(self._reading)
+        self.strip.refresh()
 
     @Slot(int)
     def choose(self, question: int) -> None:
         """Shows a question's canvas."""
-        if self._reading is not None and question < self._reading.count:
+        if self._reading is not None:
             self.questions.mark_chosen(question)
             self.strip.choose_question(question)
-
-    @Slot()
-    def _forget(self) -> None:
-        """Removes the answers, as the questions have changed."""
-        if self._reading is not None:
-            self.clear_reading()
-
-    def clear_reading(self) -> None:
-        """Removes the reading and its answers."""
-        self._reading = None
-        self.questions.forget_answers()
-        self.questions.mark_chosen(-1)
-        self.strip.show_reading(None)
 
     def show_doing(self, *, is_busy: bool, message: str, fault: str, can_decide: bool, offer: str) -> None:
         """Shows the state of the page.

@@ -9,10 +9,10 @@ from PySide6.QtCore import QEvent, Qt, Signal, Slot
 from PySide6.QtGui import QEnterEvent, QMouseEvent
 from PySide6.QtWidgets import QFrame, QWidget
 
+from app.canvas.answer_bars import ReadBars
 from app.design.controls import label, restyle
 from app.design.layouts import column_of
 from app.design.tokens import SPACE_1, SPACE_2, SPACE_3, SPACE_4
-from app.inspector.answers.bars import ReadBars
 from app.player.player import NOTHING, Player
 from app.state.run.answers import answer_words, answers_of, fact_words, label_reads
 from app.system.i18n import tr, trn

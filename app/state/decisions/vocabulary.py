@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from app.state.decisions.sheet import QuestionSheet
+from app.state.decisions.drafts import QuestionDraft
 
 _TRAINED = """
     after anna are at before ben come comes compared digits does equal eva even four friday how in is large larger leo
@@ -16,9 +16,9 @@ KNOWN = frozenset(_TRAINED.split())
 """All words of two letters and more that it was trained on."""
 
 
-def unknown_words(text: str, sheet: QuestionSheet) -> list[str]:
+def unknown_words(text: str, drafts: Sequence[QuestionDraft]) -> list[str]:
     """Returns the words of two letters and more, of a text and its questions, that occur in no training example."""
-    asked = (part for draft in sheet.questions for part in (draft.instructions, *(one.name for one in draft.options)))
+    asked = (part for draft in drafts for part in (draft.instructions, *(one.name for one in draft.options)))
     return [word for word in dict.fromkeys(_words((text, *asked))) if word not in KNOWN]
 
 

@@ -33,6 +33,12 @@ class ReadBars(QWidget):
         self.setAccessibleName(tr("Probability of each option"))
         themes.changed.connect(self.updateGeometry)
 
+    def show_names(self, names: Sequence[str]) -> None:
+        """Shows other options, without an answer."""
+        self._names, self._answer = tuple(names), None
+        self.updateGeometry()
+        self.update()
+
     def show_answer(self, answer: TypedAnswer | None, reads: Sequence[LabelRead]) -> None:
         """Shows the answer after the reads so far; None before the first."""
         self._answer, self._reads = answer, tuple(reads)
@@ -53,7 +59,7 @@ class ReadBars(QWidget):
         font = caption_font()
         bold = QFont(font)
         bold.setBold(True)
-        widest = max(QFontMetrics(bold).horizontalAdvance(name) for name in self._names)
+        widest = max((QFontMetrics(bold).horizontalAdvance(name) for name in self._names), default=0)
         name_width = min(widest + 1, int(MOST_NAME * self.width()))
         figure_width = QFontMetrics(bold).horizontalAdvance(self._figure(1.0, 0.1)) + 1
         left, gap = px(14), px(SPACE_2)
