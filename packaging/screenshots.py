@@ -340,21 +340,18 @@ class Tour:
         tools.set_servers(())
 
     def racing(self) -> None:
-        """The Race page: before a race, a lane's fields, midway and over, four lanes, a puzzle with other models."""
+        """The Race page: before a race, midway and over, four lanes, a puzzle with other models."""
         window = self.window
         load(window, SKILLS)
         window.show_page("race")
         racing = window.pages["race"]
-        one, lanes = racing.page.one, racing.page.lanes
+        one, mine = racing.page.one, racing.lanes.specs[0]
         self.shoot("race-empty")
-        lanes.bar.chips[0].click()
-        self.shoot("race-fields")
-        lanes.close_fields()
         racing.lanes.change(1, LaneSpec(SKILLS, "autoregressive", {"max_new_tokens": 96}))
 
         def race(prompt: str) -> None:
-            one.prompt.field.setPlainText(prompt)
-            one.prompt.race.click()
+            one.field.setPlainText(prompt)
+            one.race.click()
             wait_for(lambda: not racing.is_busy, "the race")
             one.clock.pause()
 
@@ -363,18 +360,12 @@ class Tour:
         self.shoot("race-midway")
         one.clock.go(one.clock.end)
         self.shoot("race")
-        racing.lanes.change(1, LaneSpec(SKILLS, "block_diffusion", {"entropy_bound": 0.5}))
-        racing.lanes.duplicate(1)
-        racing.lanes.change(1, LaneSpec(BASE))
-        racing.lanes.duplicate(2)
-        racing.lanes.change(3, LaneSpec(SKILLS, "block_diffusion", {"entropy_bound": 0.02, "t_max": 1.5}))
+        bounds = (LaneSpec(SKILLS, "block_diffusion", {"entropy_bound": bound}) for bound in (0.5, 0.02))
+        racing.lanes.set_all((mine, LaneSpec(BASE), *bounds))
         race("Sort the letters of darkroom.")
         one.clock.go(one.clock.end)
         self.shoot("race-four")
-        racing.lanes.remove(3)
-        racing.lanes.remove(2)
-        racing.lanes.change(0, LaneSpec(SUDOKU))
-        racing.lanes.change(1, LaneSpec(BASE, adapter="sudoku-lora"))
+        racing.lanes.set_all((LaneSpec(SUDOKU), LaneSpec(BASE, adapter="sudoku-lora")))
         race(PUZZLE)
         one.clock.go(0.5 * one.clock.end)
         self.shoot("race-puzzle")

@@ -13,16 +13,12 @@ if TYPE_CHECKING:
 
 
 def actions(_context: AppContext, page: Lazy[RaceController]) -> list[Action]:
-    """Returns the actions for lanes and races."""
+    """Returns the actions for races."""
     section = tr("Race")
 
     def race() -> None:
         page().show()
         page().race()
-
-    def add() -> None:
-        page().show()
-        page().page.lanes.bar.add.click()
 
     def free() -> str:
         return page.made.reason_to_wait() if page.made is not None else ""
@@ -35,8 +31,4 @@ def actions(_context: AppContext, page: Lazy[RaceController]) -> list[Action]:
         (tr("Replay the race"), ("Space",)),
         (tr("Previous or next step of any lane"), ("Left", "Right")),
     )
-    return [
-        *on_page,
-        Action("race-start", tr("Start the race"), section, race, ("Ctrl+F5",), free),
-        Action("race-add-lane", tr("Add a lane to the race"), section, add, enabled=free),
-    ]
+    return [*on_page, Action("race-start", tr("Start the race"), section, race, ("Ctrl+F5",), free)]

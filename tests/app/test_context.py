@@ -14,7 +14,6 @@ from pytestqt.qtbot import QtBot
 
 from app.context import AppContext, Lazy, ModelChoice
 from app.design import themes
-from app.race.page import RacePage
 from app.settings import store
 from app.window.pages import PAGES
 from engine import BASE, SKILLS, SUDOKU
@@ -290,7 +289,6 @@ def test_pages_that_are_gone_are_told_nothing_more(open_context: Open) -> None:
     for signal in (context.busy_changed, context.model_changed, context.settings_changed, themes.changed):
         signal.emit()
     assert not any(map(shiboken6.isValid, pages))
-    assert not shiboken6.isValid(next(page for page in pages if page.widget.__class__ is RacePage).facts)
 
 
 def test_a_borrowed_model_is_given_back_once_and_only_when_nothing_runs(qtbot: QtBot, open_context: Open) -> None:

@@ -131,10 +131,9 @@ def test_the_puzzle_is_raced_by_two_models(qtbot: QtBot, window: MainWindow) -> 
     race = window.pages.race()
     one = race.page.one
     assert window.pages.current is race
-    qtbot.waitUntil(lambda: not race.is_busy and not one.is_reading, timeout=RUN_MS)
+    qtbot.waitUntil(lambda: not race.is_busy and not one.reader.is_busy, timeout=RUN_MS)
     one.clock.pause()
     one.clock.go(one.clock.end)
-    qtbot.waitUntil(lambda: not one.is_reading, timeout=RUN_MS)
     assert [card.verdict.text() for card in one.cards] == ["✗ wrong", "✓ right"]
     assert one.cards[1].board.isVisible()
     assert one.headline.text().startswith("Safelight Base with Sudoku adapter: the only right answer")

@@ -76,7 +76,6 @@ class LaneRun:
     moments: list[LaneFigures] = field(default_factory=list)
     is_over: bool = False
     problem: str = ""
-    details: str = ""
     _committed: int = 0
     _open: int = 0
     _steps: int = 0
@@ -135,8 +134,8 @@ class LaneRun:
             case LanePassed(_, forwards):
                 self._forwards = forwards
                 self._mend_moment()
-            case RunEnded(_, message, details):
-                self.is_over, self.problem, self.details = True, message, details
+            case RunEnded(_, message):
+                self.is_over, self.problem = True, message
 
 
 @dataclass(eq=False)
@@ -148,7 +147,6 @@ class RaceRun:
     loading: RaceLoading | None = None
     is_over: bool = False
     problem: str = ""
-    details: str = ""
 
     @staticmethod
     def from_request(request: RaceRequest) -> RaceRun:
@@ -167,8 +165,8 @@ class RaceRun:
             case RaceLoading() if reply.race_id == self.request.race_id:
                 self.loading = reply
                 return True
-            case RaceEnded(race_id, message, details) if race_id == self.request.race_id:
-                self.loading, self.is_over, self.problem, self.details = None, True, message, details
+            case RaceEnded(race_id, message) if race_id == self.request.race_id:
+                self.loading, self.is_over, self.problem = None, True, message
                 return True
         return False
 

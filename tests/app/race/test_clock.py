@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.race.one.clock import LONGEST_SECONDS, SHORTEST_SECONDS, RaceClock
-from app.race.one.view import part_of
-from app.state.run.canvas import BlockState
-from engine import GenerationConfig, Trace
+from app.race.clock import LONGEST_SECONDS, SHORTEST_SECONDS, RaceClock
 
 FAST, SLOW = [0.0, 0.1, 0.2], [0.0, 0.15, 0.3, 0.45, 0.6]
 
@@ -38,15 +34,6 @@ def test_each_lane_shows_the_frame_of_its_own_seconds() -> None:
     clock.open([])
     clock.toggle()
     assert (clock.end, clock.is_playing) == (0.0, False)
-
-
-def test_a_text_midway_ends_before_its_padding() -> None:
-    block = BlockState(0, np.array([7, 8, 9, 1, 0, 0], np.int32), np.zeros(6, dtype=np.bool_))
-    block.accepted_mask = np.array([True, True, True, True, False, True])
-    trace = Trace(config=GenerationConfig(eos_token_ids=(1,)))
-    assert part_of(trace, block).behind == (7, 8, 9)
-    block.accepted_mask = np.array([True, False, True, True, True, True])
-    assert part_of(trace, block).behind == (7,)
 
 
 def test_a_race_is_played_as_long_as_it_can_be_watched(qtbot: QtBot) -> None:

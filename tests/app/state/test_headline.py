@@ -26,26 +26,10 @@ def lane(name: str, seconds: float, forwards: int = 10, *, tokens: int = 20, **m
             [lane("A", 1.0, tokens=100), lane("B", 0.5, tokens=10, text="x")],
             "A: 5.0× as many tokens a second, different texts.",
         ),
-        (
-            [lane("A", 0.1, is_right=False, text="x"), lane("B", 0.3, is_right=True)],
-            "B: the only right answer, but A was 3.0× faster.",
-        ),
-        (
-            [lane("A", 0.3, is_right=False, text="x"), lane("B", 0.1, is_right=True)],
-            "B: the only right answer, and 3.0× faster.",
-        ),
-        (
-            [lane("A", 0.1, is_right=False), lane("B", 0.2, is_right=False)],
-            "A: 2.0× faster, same text, but no answer is right.",
-        ),
+        ([lane("A", 0.1, is_right=False, text="x"), lane("B", 0.3, is_right=True)], "B: the only right answer."),
         (
             [lane("A", 0.1, is_right=False, text="x"), lane("B", 0.3, is_right=True), lane("C", 0.6, is_right=True)],
-            "B: 2.0× faster, same text, among the right answers.",
-        ),
-        ([lane("A", 0.1), lane("B", 0.3), lane("C", 0.6)], "A: 3.0× faster than the next lane, same text."),
-        (
-            [lane("A", 0.1), lane("B", 0.3, text="x"), lane("C", 0.6)],
-            "A: 3.0× as many tokens a second as the next lane, different texts.",
+            "B: 2.0× faster, same text.",
         ),
         ([lane("A", 0.1), lane("B", 0.3, problem="It broke.")], "No winner: B failed."),
         ([lane("A", 0.1, text=" "), lane("B", 0.3)], "No winner: A wrote nothing."),
@@ -64,4 +48,3 @@ def test_lanes_are_called_by_what_tells_them_apart() -> None:
     assert short_names(["Skills · Diffusion", "WeDLM · One by one"]) == ["Diffusion", "One by one"]
     assert short_names(["Base · Diffusion", "Sudoku · Diffusion"]) == ["Base", "Sudoku"]
     assert short_names(["A · X", "A · Y", "B · X"]) == ["A · X", "A · Y", "B · X"]
-    assert short_names(["A · X", "A · X"]) == ["Lane 1", "Lane 2"]

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from app.context import CHAT, DECISIONS, SUDOKU, ModelChoice
 from app.settings import store
 from app.window.main_window import MainWindow
-from engine import BASE, SKILLS
+from engine import BASE, DECIDER, SKILLS
 from engine import SUDOKU as SUDOKU_MODEL
 from tests.app.chat.test_waiting import Slow
 from tests.app.sudoku.solver_engine import SolverEngine
@@ -103,7 +103,7 @@ def test_a_prompt_that_is_entered_while_a_page_s_model_loads_goes_to_the_person_
     slow.gate.release()
     window = open_window(SKILLS)
     window.show_page(DECISIONS)
-    window.pages["decisions"]._load()  # type: ignore[attr-defined]
+    window.context.borrow(DECIDER)
     window.show_page(CHAT)
     ask(qtbot, window, "hello")
     slow.gate.release(100)

@@ -260,7 +260,7 @@ def test_no_part_of_a_page_is_a_window_of_its_own(open_window: Open) -> None:
     for entry in PAGES:
         window.context.show_page(entry.name)
         QApplication.processEvents()
-    window.pages.race().lanes.duplicate(0)  # a lane more, with a card of its own
+    window.pages.race().lanes.add.click()  # a lane more, with a card of its own
     application.removeEventFilter(watch)
     assert shown == []
 
@@ -271,7 +271,7 @@ def test_tab_reaches_the_lanes_and_the_suggestions_of_a_race_in_order(qtbot: QtB
     window.activateWindow()
     handle = window.windowHandle()
     assert handle is not None
-    qtbot.waitUntil(lambda: QApplication.focusWidget() is window.pages.race().page.one.prompt.field)
+    qtbot.waitUntil(lambda: QApplication.focusWidget() is window.pages.race().page.one.field)
     names: list[str] = []
     for _ in range(80):
         focus = QApplication.focusWidget()
@@ -283,8 +283,7 @@ def test_tab_reaches_the_lanes_and_the_suggestions_of_a_race_in_order(qtbot: QtB
     places = {name: place for place, name in enumerate(names)}
     first = next(place for name, place in places.items() if name.startswith("Ask: "))
     assert places["Prompt"] < first < places["Lane 1: canvas"] < places["Back to Lab"]
-    lanes = [place for name, place in places.items() if name.startswith(("Lane 1: Safelight", "Lane 2: Safelight"))]
-    assert places["Back to Lab"] < lanes[0] < lanes[1] < places["Add a lane"]
+    assert places["Back to Lab"] < places["Lane 1: model"] < places["Lane 2: model"] < places["Add a lane"]
 
 
 def test_enter_presses_the_focused_button(qtbot: QtBot, open_window: Open) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QBoxLayout, QScrollArea, QWidget
+from PySide6.QtWidgets import QApplication, QBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.context import CHAT, DECISIONS, INSPECTOR, LAB, MODELS, RACE, SERVER, SUDOKU
@@ -130,17 +130,12 @@ def tab_chain(first: QWidget) -> list[QWidget]:
     return chain
 
 
-def test_a_low_page_begins_with_the_suggestions_and_scrolls_the_replay(open_window: Open) -> None:
+def test_a_low_page_begins_with_the_suggestions(open_window: Open) -> None:
     window = open_window()
     window.resize(900, 650)
     welcome = window.pages.chat().page.welcome
     assert welcome.suggestions.y() > welcome.first_run.y()
-    window.show_page(RACE)
-    race = window.pages.race().page.one
-    area = race.findChild(QScrollArea)
-    assert not area.isAncestorOf(race.bar)
     window.appearance.set_text_percent(200)
-    assert area.isAncestorOf(race.bar)
     progress = window.indicators.progress
     assert progress.y() == window.topbar.height() - 1
     window.show_page(CHAT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QFrame, QLabel, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
 from app.board.block_board import BlockBoard
 from app.canvas.accessibility import expose_cells
@@ -12,7 +12,6 @@ from app.design.controls import Elided, button, flow_of, label, scroller
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.text_field import PlainText, fits
-from app.race.words import UNKNOWN
 from app.state.intervals import percent
 from app.state.race.running import LaneFigures
 from app.state.run.canvas import BlockState
@@ -20,67 +19,42 @@ from app.state.sudoku.placing import placed, puzzle_in
 from app.system.i18n import tr
 from engine import Recording
 
+UNKNOWN = "–"
+TEXT_HEIGHT = 64  # pixels at 100 %
+LEAST_CANVAS = 160
+LEAST_BOARD = 200
+
 
 class FigureRow(QWidget):
-    """Tokens, passes, tokens per pass and seconds; from the second lane on also agreement."""
+    """Tokens, passes, tokens per pass, seconds, and the agreement with the first lane's text, each above its unit."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._row = row_of(spacing=8)
-        self.setLayout(self._row)
-        self.tokens = self._add(
-            tr("tokens"), tr("Tokens written so far; in an unfinished block, those that are accepted")
-        )
-        self.forwards = self._add(tr("passes"), tr("Passes after the prompt, with those that only commit text"))
-        self.ratio = self._add(tr("tokens\nper pass"), tr("Tokens of the text, divided by the passes"))
-        self.seconds = self._add(tr("seconds"), tr("This lane's own time, without reading the prompt"))
-        self.agreement = self._add(
-            tr("same as\nlane 1"), tr("Share of the characters that lane 1 has in the same order")
-        )
-        self.show_figures(LaneFigures())
-        self.show_agreement(None)
-
-    def _add(self, unit: str, tip: str) -> QLabel:
-        made = label(UNKNOWN, "figure")
-        made.setAccessibleName(" ".join(unit.split()))
-        made.setToolTip(tip)
-        made.setAccessibleDescription(tip)
-        below = label(unit, "caption")
-        below.setAlignment(Qt.AlignmentFlag.AlignTop)
-        below.setToolTip(tip)
-        cell = boxed(column_of(made, below, STRETCH, spacing=0))
-        self._row.addWidget(cell, 1)
-        return made
-
-    def set_first(self, is_first: bool) -> None:
-        """Hides the agreement of the first lane. Its space stays, so that columns line up across lanes."""
-        cell = self.agreement.parentWidget()
-        assert cell is not None
-        policy = cell.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)
-        cell.setSizePolicy(policy)
-        cell.setVisible(not is_first)
+    def __init__(self) -> None:
+        super().__init__()
+        units = {
+            tr("tokens"): tr("Tokens written so far; in an unfinished block, those that are accepted"),
+            tr("passes"): tr("Passes after the prompt, with those that only commit text"),
+            tr("tokens\nper pass"): tr("Tokens of the text, divided by the passes"),
+            tr("seconds"): tr("This lane's own time, without reading the prompt"),
+            tr("same as\nlane 1"): tr("Share of the characters that lane 1 has in the same order"),
+        }
+        self.cells = [label(UNKNOWN, "figure") for _ in units]
+        row = row_of(spacing=8)
+        for made, (unit, tip) in zip(self.cells, units.items(), strict=True):
+            made.setAccessibleName(" ".join(unit.split()))
+            made.setAccessibleDescription(tip)
+            cell = boxed(column_of(made, label(unit, "caption"), STRETCH, spacing=0))
+            cell.setToolTip(tip)
+            row.addWidget(cell, 1)
+        self.setLayout(row)
 
     def show_figures(self, figures: LaneFigures) -> None:
         """Shows the lane's tokens, passes, tokens per pass and seconds."""
         per = figures.tokens_per_forward
-        for cell, text in (
-            (self.tokens, f"{figures.tokens:,}"),
-            (self.forwards, f"{figures.forwards:,}"),
-            (self.ratio, UNKNOWN if per is None else f"{per:.2f}"),
-            (self.seconds, f"{figures.seconds:.3f}"),
-        ):
+        ratio = UNKNOWN if per is None else f"{per:.2f}"
+        said = (f"{figures.tokens:,}", f"{figures.forwards:,}", ratio, f"{figures.seconds:.3f}")
+        for cell, text in zip(self.cells, said, strict=False):
             if text != cell.text():
                 cell.setText(text)
-
-    def show_agreement(self, share: float | None) -> None:
-        """Shows the agreement with the first lane's text, 0 to 1; None while it is not known."""
-        self.agreement.setText(percent(share))
-
-
-TEXT_HEIGHT = 64  # pixels at 100 %
-LEAST_CANVAS = 160
-LEAST_BOARD = 200
 
 
 class LaneBoard(BlockBoard):
@@ -100,15 +74,15 @@ class LaneCard(QFrame):
     compare_asked = Signal(int)
     export_asked = Signal(int)
 
-    def __init__(self, place: int, parent: QWidget | None = None) -> None:
+    def __init__(self, place: int) -> None:
         """``place`` is the lane's index."""
-        super().__init__(parent)
+        super().__init__()
         self.setProperty("role", "panel")
         name = tr("Lane {number}", number=place + 1)
         self.setAccessibleName(name)
         self._trace: Recording | None = None
         self._is_puzzle = False  # the prompt is a Sudoku
-        self.title, self.facts = Elided("side"), Elided("caption")
+        self.title = Elided("side")
         self.verdict = label("", "verdict")
         self.verdict.setAccessibleName(tr("{lane}: right or wrong", lane=name))
         self.canvas = CanvasView()
@@ -131,7 +105,6 @@ class LaneCard(QFrame):
             Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
         self.figures = FigureRow()
-        self.figures.set_first(place == 0)
         self.problem = label("", "error", wrap=True, selectable=True)
         self.inspect = button(tr("Inspect"), tr("{lane}: open the run in the inspector", lane=name))
         self.compare = button(tr("Compare with lane 1"), tr("{lane}: compare the run with lane 1's", lane=name))
@@ -142,35 +115,17 @@ class LaneCard(QFrame):
         self.compare.clicked.connect(lambda: self.compare_asked.emit(place))
         self.export.clicked.connect(lambda: self.export_asked.emit(place))
         self.show_problem("")
-        self.show_reading("", None, None)
         self.allow(inspect=False, compare=False)
 
     def _lay_out(self) -> None:
         head = row_of((self.title, 1), self.verdict, spacing=8)
         links = flow_of(self.inspect, self.compare, self.export, gap=16, row_gap=0)
-        self.setLayout(
-            column_of(
-                head,
-                self.facts,
-                (self.area, 1),
-                (self.board, 1),
-                self.text,
-                self.figures,
-                self.problem,
-                links,
-                margins=(12, 8, 12, 8),
-                spacing=6,
-            )
-        )
+        shown = ((self.area, 1), (self.board, 1), self.text, self.figures, self.problem)
+        self.setLayout(column_of(head, *shown, links, margins=(12, 8, 12, 8), spacing=6))
 
     def tab_stops(self) -> list[QWidget]:
         """Returns the widgets of the Tab order."""
         return [self.canvas, self.board, self.text, self.inspect, self.compare, self.export]
-
-    def show_changes(self, changes: str) -> None:
-        """Shows the settings that differ from the model's; an empty text hides the line."""
-        self.facts.set_whole(changes)
-        self.facts.setVisible(bool(changes))
 
     def set_run(self, trace: Recording | None, columns: int | None = None) -> None:
         """Sets the run whose canvases are shown; None shows an empty canvas.
@@ -206,9 +161,8 @@ class LaneCard(QFrame):
     def show_reading(self, text: str, agreement: float | None, is_right: bool | None) -> None:
         """Shows the lane's text, its agreement with the first lane's, and its verdict; None if not known."""
         shown = text if fits(text) else tr("This text is too long to be shown here. Open the run in the inspector.")
-        if shown != self.text.raw():
-            self.text.setPlainText(shown)
-        self.figures.show_agreement(agreement)
+        self.text.setPlainText(shown)
+        self.figures.cells[-1].setText(percent(agreement))
         said = {None: "", True: tr("✓ right"), False: tr("✗ wrong")}
         self.verdict.setText(said[is_right])
 

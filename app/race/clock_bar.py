@@ -9,8 +9,7 @@ from PySide6.QtWidgets import QSlider, QWidget
 from app.design import icons
 from app.design.controls import Elided, button, label
 from app.design.layouts import row_of
-from app.race.one.clock import RaceClock
-from app.race.words import rate_words
+from app.race.clock import RaceClock
 from app.system.i18n import tr
 
 TICKS = 10_000  # slider steps over the whole race
@@ -30,8 +29,8 @@ class ClockSlider(QSlider):
 class ClockBar(QWidget):
     """Shows and controls a ``RaceClock``."""
 
-    def __init__(self, clock: RaceClock, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, clock: RaceClock) -> None:
+        super().__init__()
         self._clock = clock
         self.play = button("", tr("Play the race"), role="plain")
         self.play.setObjectName("transport-button")
@@ -61,9 +60,8 @@ class ClockBar(QWidget):
         self.slider.blockSignals(False)
         self.play.setEnabled(has_race)
         self.slider.setEnabled(has_race)
-        said = _moment(clock.seconds, clock.end) if has_race else ""
-        slower = rate_words(clock.rate) if clock.is_playing else ""
-        self.words.set_whole(" · ".join(filter(None, (said, slower))))
+        said = tr("{seconds} of {end} s", seconds=f"{clock.seconds:.3f}", end=f"{clock.end:.3f}")
+        self.words.set_whole(said if has_race else "")
 
     @Slot(int)
     def _go(self, ticks: int) -> None:
@@ -86,7 +84,3 @@ class ClockBar(QWidget):
         self.play.setToolTip(tr("{title} (Space)", title=title))
         icons.set_icon(self.play, "pause" if self._clock.is_playing else "play")
         self.refresh()
-
-
-def _moment(seconds: float, end: float) -> str:
-    return tr("{seconds} of {end} s", seconds=f"{seconds:.3f}", end=f"{end:.3f}")

@@ -1,1 +1,0 @@
-"""The choice of lanes: their chips, the fields of one lane, and facts about their models."""

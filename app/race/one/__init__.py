@@ -1,1 +1,0 @@
-"""One prompt in all lanes, shown live and replayed afterwards."""
