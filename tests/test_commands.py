@@ -30,7 +30,7 @@ COMMAND = re.compile(r"(?:uv run )?(?:safelight|python -m) \S.*")
 # What nobody has but the reader:
 THEIRS = ("~/", "cyankiwi/", "ORG/NAME", "HOST:PORT", "photo.jpg", "FILE", "FOLDER", "DST", "puzzles.csv")
 LONG = re.compile(
-    r"safelight (doctor|bench|tune|race --|sudoku --eval|sudoku --make 200|sudoku --file \d)"
+    r"safelight (doctor|bench|tune|race --|sudoku --make 200|sudoku --file \d)"
     r"|safelight sudoku --make \d+ --givens (25|30)"
 )
 ENDLESS = re.compile(r"safelight (train|serve)|--shape|python -m")  # or what needs hours, a card or a server

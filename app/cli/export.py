@@ -10,7 +10,7 @@ from pathlib import Path
 from app.cli import options, terminal
 from app.cli.options import number, place
 from app.export import FORMATS
-from app.export.options import FPS_HIGH, FPS_LOW, Options, format_of, frames_of, parse_steps
+from app.export.options import FPS_HIGH, FPS_LOW, Options, format_of, parse_steps
 from app.export.run import Share, export
 from app.state.run.replay import Replay
 from app.system.memory_use import size
@@ -46,9 +46,10 @@ def add(commands: options.Commands) -> None:
         help=f"frames a second of a GIF or MP4, {FPS_LOW:g} to {FPS_HIGH:g} (default: {Options().fps:g})",
     )
     parser.add_argument(
-        "--steps", metavar="LIST", help="which steps to draw, counted from 1, such as 1,4-8, noise or end"
+        "--steps",
+        metavar="LIST",
+        help="which steps of the last block to draw, from 1, such as 1,4-8, noise or end",
     )
-    parser.add_argument("--block", type=number("the block", 1), metavar="N", help="which block to draw, counted from 1")
     parser.add_argument("--theme", choices=("darkroom", "paper"), default="darkroom", help="(default: darkroom)")
     parser.add_argument("--scale", type=number("the scale", 1, 2), default=1, metavar="N", help="1 or 2 (default: 1)")
     parser.add_argument("--tokens", action="store_true", help="show a Sudoku by its tokens instead of as a board")
@@ -92,14 +93,10 @@ def _finish(work: Share) -> str:
 
 
 def _frames(trace: Recording, args: argparse.Namespace) -> tuple[int, ...] | None:
-    if args.steps is None and args.block is None:
+    if args.steps is None:
         return None
     replay = Replay(trace)
-    block = args.block - 1 if args.block is not None else replay.blocks - 1
-    within = frames_of(replay, block)
-    if args.steps is not None:
-        return parse_steps(args.steps, replay, block)
-    return within[-1:] if args.format is not None and FORMATS[args.format].is_single else within
+    return parse_steps(args.steps, replay, replay.blocks - 1)
 
 
 def _painting() -> object:

@@ -59,14 +59,7 @@ def add(commands: options.Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     changes, wanted = options.sampler_changes(args), formats.output_format(args)
-    prompt = options.read_text("-")[0].rstrip("\n") if args.prompt == "-" else args.prompt
-    if not (prompt.strip() or args.image):
-        raise SafelightError("the prompt is empty; write something first")
-    try:
-        prompt.encode()
-    except UnicodeEncodeError:
-        raise SafelightError("the prompt is not valid UTF-8 text") from None
-
+    prompt = args.prompt if args.image and not args.prompt.strip() else options.prompt_of(args.prompt)
     pictures = tuple(read_picture(Path(name)) for name in args.image)
     if args.thinking_tokens is not None:
         changes["thinking_tokens"] = args.thinking_tokens

@@ -70,7 +70,6 @@ examples:
   safelight decide "The number is 51." --yes-no "Is the number even?"    a typed answer, with its probability
   safelight sudoku --make 5 --givens 40-50 > puzzles.txt   fresh puzzles
   safelight sudoku --file puzzles.txt --json            solve them, one JSON object a line
-  safelight sudoku --eval --bin easy --count 200        how often the answers are exactly right
   safelight race "Reverse the word robot." --model safelight-masked    the same prompt by several decoders
   safelight tune --sudoku                               the fewest steps without losing right answers
   safelight serve                                       an OpenAI-compatible server on this machine

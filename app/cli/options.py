@@ -292,12 +292,21 @@ def sampler_changes(args: argparse.Namespace) -> dict[str, int | float | str]:
     changes = {knob.field: value for knob in knobs if (value := getattr(args, knob.field)) is not None}
     if getattr(args, "token_thoughts", None):
         changes["token_thoughts"] = True
+    check_changes(changes)
+    return changes
+
+
+def check_changes(changes: dict[str, Any]) -> None:
+    """Checks settings before their model is known.
+
+    Raises:
+        SafelightError: a value out of range, named by its option.
+    """
     probe = dict(changes)
     for one, other in (("t_min", "t_max"), ("t_max", "t_min")):
         if one in probe:
             probe.setdefault(other, probe[one])  # the other bound comes from the model
     settings(GenerationConfig(), probe)
-    return changes
 
 
 def settings(base: GenerationConfig, changes: dict[str, int | float | str]) -> GenerationConfig:
@@ -325,6 +334,18 @@ def _reader(knob: Knob) -> Callable[[str], int | float | str]:
         return value
 
     return read
+
+
+def prompt_of(given: str) -> str:
+    """Returns a prompt of the command line; ``-`` reads it from standard input.
+
+    Raises:
+        SafelightError: it is empty, or no text.
+    """
+    text = read_text("-")[0].rstrip("\n") if given == "-" else given
+    if not text.strip():
+        raise SafelightError("the prompt is empty; write something first")
+    return require_utf8(text, "the prompt")
 
 
 def read_text(source: str) -> tuple[str, str]:

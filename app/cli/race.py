@@ -14,17 +14,17 @@ from app.cli import options, running, terminal
 from app.cli.loading import ChosenBackend
 from app.cli.race_lanes import read_lane, require_here
 from app.cli.stopping import STOPPED, stopping
+from app.cli.sudoku import givens_range
 from app.state.intervals import percent
-from app.state.race.lanes import LaneSpec, require_different
-from app.state.race.prompts import MOST_PROMPTS, RacePrompt, own_prompts, sudoku_prompts
-from app.state.race.running import LaneRun, RaceRun
-from app.state.race.scores import Interval, LaneScore, RaceScores, race_document, results_of
+from app.state.race.lanes import LaneSpec
+from app.state.race.prompts import RacePrompt, own_prompts, sudoku_prompts
+from app.state.race.running import RaceRun
+from app.state.race.scores import Interval, RaceResult, as_csv, as_json, results_of, scores_of
 from engine import SIGHT, SKILLS, SUDOKU, SafelightError
 from engine.files import write_text
 from engine.pictures import read_picture
 from engine.service import RaceRequest, Racing
 from engine.service.requests import FEWEST_LANES, MOST_LANES
-from engine.tasks.sudoku import BINS
 from engine.text.message import message_of
 
 EPILOG = f"""\
@@ -35,7 +35,7 @@ prompt. {FEWEST_LANES} to {MOST_LANES} lanes.
 examples:
   safelight race "Reverse the word robot." --model safelight-masked
   safelight race --prompts FILE --lane :block_diffusion,entropy-bound=0.5 --lane :block_diffusion,entropy-bound=0.02
-  safelight race --sudoku 10 --bin hard --lane safelight-sudoku --lane safelight-base,adapter=sudoku-lora --json
+  safelight race --sudoku 10 --givens 25-29 --lane safelight-sudoku --lane safelight-base,adapter=sudoku-lora --json
 """
 
 
@@ -50,9 +50,11 @@ def add(commands: options.Commands) -> None:
     parser.add_argument(
         "--lane", action="append", metavar="LANE", help="MODEL:DECODER,setting=value; give one for each lane"
     )
-    count = options.number("the count", 1, MOST_PROMPTS)
+    count = options.number("the count", 1)
     parser.add_argument("--sudoku", type=count, metavar="N", help="instead of PROMPT, N fresh puzzles")
-    parser.add_argument("--bin", choices=BINS, help="with --sudoku: puzzles of this kind (default: all, in turns)")
+    parser.add_argument(
+        "--givens", type=givens_range, metavar="LOW-HIGH", help="with --sudoku: number of givens (default: 25-50)"
+    )
     parser.add_argument(
         "--prompts", type=options.place, metavar="FILE", help="instead of PROMPT, a file with one prompt on each line"
     )
@@ -74,25 +76,27 @@ def run(args: argparse.Namespace) -> int:
     seed = running.seed(args)
     prompts, count = _prompts(args, seed)
     lanes = [read_lane(text, model) for text in args.lane] if args.lane else _every_decoder(model)
+    titles = [lane.title for lane in lanes]
     if not FEWEST_LANES <= len(lanes) <= MOST_LANES:
         raise SafelightError(f"a race has {FEWEST_LANES} to {MOST_LANES} lanes, not {len(lanes)}; give --lane for each")
-    require_different(lanes)
-    scores = RaceScores(tuple(lane.title for lane in lanes))
+    if twice := next((title for title in titles if titles.count(title) > 1), None):
+        raise SafelightError(f"two lanes are {twice}; give one of them another decoder or setting")
+    results: list[RaceResult] = []
     with stopping() as stop:
-        last = _race_all(args, lanes, prompts, count, seed, scores, stop)
+        last = _race_all(args, lanes, prompts, count, results, stop)
         stopped = stop.is_set()
     if args.out is not None:
-        write_text(Path(args.out), scores.to_csv())
+        write_text(Path(args.out), as_csv(results))
     if args.json:
         asked = {name: getattr(args, name) for name in ("device", "dtype", "quantization", "threads")}
-        asked |= {"images": args.image} if args.image else {}
-        running.print_json(race_document(lanes, scores, {"seed": seed, **asked}, finished=not stopped))
+        said = {"lanes": [lane.record() for lane in lanes], "seed": seed, **asked, "finished": not stopped}
+        running.print_json(said | ({"images": args.image} if args.image else {}) | as_json(results))
     elif count == 1 and last is not None:
-        _show_one(last, scores.lanes)
-    elif scores.results:
-        _show(scores, seed)
+        _show_one(last, titles)
+    elif results:
+        _show(results, seed)
     if stopped:
-        terminal.say(f"stopped; {scores.count} of {count} prompts were run")
+        terminal.say(f"stopped; {_count(results)} of {count} prompts were run")
         return STOPPED
     return 0
 
@@ -102,16 +106,15 @@ def _race_all(
     lanes: Sequence[LaneSpec],
     prompts: Iterable[RacePrompt],
     count: int,
-    seed: int,
-    scores: RaceScores,
+    results: list[RaceResult],
     stop: threading.Event,
 ) -> RaceRun | None:
-    """Races on each prompt and adds the result to ``scores``, until ``stop`` is set; returns the last race.
+    """Races on each prompt and adds to ``results``, until ``stop`` is set; returns the last race.
 
     Raises:
         SafelightError: a model cannot be loaded, or a lane failed.
     """
-    racing, race = Racing(ChosenBackend(args)), None
+    racing, race, titles = Racing(ChosenBackend(args)), None, [lane.title for lane in lanes]
     with terminal.progress("Racing") as show:
         for index, prompt in enumerate(prompts):
             if stop.is_set():
@@ -119,7 +122,7 @@ def _race_all(
             request = RaceRequest(
                 (message_of(prompt.text, prompt.pictures),),
                 tuple(spec.lane() for spec in lanes),
-                seed,
+                running.seed(args),
                 keep=False,
                 threads=args.threads,
                 pictures=prompt.pictures,
@@ -127,12 +130,13 @@ def _race_all(
             )
             race = RaceRun.from_request(request)
             racing.run(request, None, race.take)
-            failed = zip(scores.lanes, race.lanes, strict=True)
-            problems = [race.problem, *(f"{title}: {lane.problem}" for title, lane in failed if lane.problem)]
-            if problem := next(filter(None, problems), ""):
+            failed = (
+                f"{title}: {lane.problem}" for title, lane in zip(titles, race.lanes, strict=True) if lane.problem
+            )
+            if problem := race.problem or next(failed, ""):
                 raise SafelightError(problem)
             if not stop.is_set():
-                scores.add(results_of(race, index, prompt))
+                results += results_of(race, titles, index, prompt)
             show((index + 1) / count)
     return race
 
@@ -143,32 +147,19 @@ def _prompts(args: argparse.Namespace, seed: int) -> tuple[Iterable[RacePrompt],
     Raises:
         SafelightError: no prompts are given, or by two options.
     """
-    given = {
-        "PROMPT": args.prompt,
-        "--sudoku": args.sudoku,
-        "--prompts": args.prompts,
-    }
-    named = [name for name, value in given.items() if value is not None]
-    if len(named) != 1:
-        said = " and ".join(named) + " exclude each other; give one of them" if named else "give one of these: "
-        raise SafelightError(said if named else said + ", ".join(given))
-    if args.bin is not None and args.sudoku is None:
-        raise SafelightError("--bin is for puzzles; add --sudoku")
+    given = {"PROMPT": args.prompt, "--sudoku": args.sudoku, "--prompts": args.prompts}
+    if sum(value is not None for value in given.values()) != 1:
+        raise SafelightError(f"give one of these: {', '.join(given)}")
+    if args.givens is not None and args.sudoku is None:
+        raise SafelightError("--givens is for puzzles; add --sudoku")
     if args.image and args.prompt is None:
         raise SafelightError("--image needs a PROMPT; write one, or leave out --image")
     if args.sudoku is not None:
-        return sudoku_prompts(args.sudoku, seed, BINS if args.bin is None else (args.bin,)), args.sudoku
+        return sudoku_prompts(args.sudoku, seed, args.givens), args.sudoku
     if args.prompts is not None:
         found = own_prompts(options.read_text(args.prompts)[0])
         return found, len(found)
-    text = options.read_text("-")[0].rstrip("\n") if args.prompt == "-" else args.prompt
-    if not text.strip():
-        raise SafelightError("the prompt is empty; write something first")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise SafelightError("the prompt is not valid UTF-8 text") from None
-    return [RacePrompt(text, pictures=tuple(read_picture(Path(name)) for name in args.image))], 1
+    return [RacePrompt(options.prompt_of(args.prompt), tuple(read_picture(Path(name)) for name in args.image))], 1
 
 
 def _every_decoder(model: str) -> list[LaneSpec]:
@@ -189,55 +180,32 @@ def _show_one(race: RaceRun, titles: Sequence[str]) -> None:
     """Prints each lane's text with its figures."""
     screen = terminal.console(sys.stdout)
     for place, (title, lane) in enumerate(zip(titles, race.lanes, strict=True)):
-        screen.print(Text(title, "bold"))
-        screen.print(Text(terminal.printable(lane.text) or "(nothing)"))
-        screen.print(Text(f"{_figures(lane)}{_agreement(race, place)}\n", "dim"))
+        found = lane.figures
+        ratio = f", {found.tokens_per_forward:.2f} tokens per pass" if found.forwards else ""
+        same = f", {percent(race.agreement(place))} the same as lane 1" if place else ""
+        figures = f"{found.tokens} tokens in {found.forwards} passes{ratio}, {found.seconds:.3f} s{same}\n"
+        screen.print(Text(title, "bold"), Text(lane.text or "(nothing)"), Text(figures, "dim"), sep="\n")
 
 
-def _figures(lane: LaneRun) -> str:
-    found = lane.figures
-    per = found.tokens_per_forward
-    ratio = "" if per is None else f", {per:.2f} tokens per pass"
-    return f"{found.tokens} tokens in {found.forwards} passes{ratio}, {found.seconds:.3f} s"
-
-
-def _agreement(race: RaceRun, place: int) -> str:
-    return f", {percent(race.agreement(place))} the same as lane 1" if place else ""
-
-
-def _show(scores: RaceScores, seed: int) -> None:
-    """Prints a row for each lane and, if there are several groups, the number of right answers by group."""
-    screen = terminal.console(sys.stdout)
-    heading = f"{scores.count} prompts, seed {seed}; intervals of 95 %, times of each lane alone"
+def _show(results: Sequence[RaceResult], seed: int) -> None:
+    """Prints a row for each lane."""
+    heading = f"{_count(results)} prompts, seed {seed}; intervals of 95 %, times of each lane alone"
     table = terminal.table(heading, "lane", "exact", "tokens/pass", "seconds", "tokens/s", "agreement")
     table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
-    for row in scores.rows():
-        table.add_row(*_cells(row))
-    screen.print(table)
-    groups = scores.groups
-    if len(groups) > 1 and any(row.checked for row in scores.rows()):
-        numbers = [str(place) for place, _ in enumerate(scores.lanes, start=1)]
-        by_group = terminal.table("right answers by kind", "kind", *numbers)
-        for group in groups:
-            rows = {row.lane: row for row in scores.rows(group)}
-            found = (rows.get(lane) for lane in scores.lanes)
-            by_group.add_row(
-                group.capitalize(), *("–" if row is None else f"{row.exact} of {row.checked}" for row in found)
-            )
-        named = (f"{number}: {lane}" for number, lane in zip(numbers, scores.lanes, strict=True))
-        screen.print(Text(""), by_group, Text("\n".join(named), "dim"), sep="\n")
+    for row in scores_of(results):
+        table.add_row(
+            row.lane,
+            "–" if row.rate is None else f"{percent(row.rate)} ({_span(row.exact_interval, 100, 0)})",
+            f"{row.tokens_per_forward:.2f} ({_span(row.tokens_per_forward_interval, 1, 2)})",
+            f"{row.seconds:.3f} ({_span(row.seconds_interval, 1, 3)})",
+            f"{row.tokens_per_second:.0f}",
+            percent(row.agreement),
+        )
+    terminal.console(sys.stdout).print(table)
 
 
-def _cells(row: LaneScore) -> tuple[str, ...]:
-    exact = "–" if row.rate is None else f"{percent(row.rate)} ({_span(row.exact_interval, 100, 0)})"
-    return (
-        row.lane,
-        exact,
-        f"{row.tokens_per_forward:.2f} ({_span(row.tokens_per_forward_interval, 1, 2)})",
-        f"{row.seconds:.3f} ({_span(row.seconds_interval, 1, 3)})",
-        f"{row.tokens_per_second:.0f}",
-        percent(row.agreement),
-    )
+def _count(results: Sequence[RaceResult]) -> int:
+    return len({one.index for one in results})
 
 
 def _span(ends: Interval, factor: float, digits: int) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.cli.options import DECODING, KNOBS, settings
+from app.cli.options import DECODING, KNOBS, check_changes
 from app.state.race.lanes import LaneSpec
-from engine import GenerationConfig, SafelightError
+from engine import SafelightError
 from engine.config import is_decoder
 from engine.errors import quoted
 from engine.service import is_remote
@@ -43,11 +43,7 @@ def read_lane(text: str, default: str) -> LaneSpec:
             adapter = value
         else:
             changes |= _change(name, value)
-    probe = dict(changes)
-    for one_end, other in (("t_min", "t_max"), ("t_max", "t_min")):
-        if one_end in probe:
-            probe.setdefault(other, probe[one_end])  # the other bound comes from the model
-    settings(GenerationConfig(), probe)
+    check_changes(changes)
     return LaneSpec(model, decoder, changes, adapter)
 
 

@@ -1,5 +1,4 @@
-"""``safelight sudoku``: solves puzzles with the model and judges its answers; also makes puzzles and scores many of
-them.
+"""``safelight sudoku``: solves puzzles with the model and judges its answers; also makes puzzles.
 
 No solver changes what the model writes.
 """
@@ -11,9 +10,9 @@ import random
 import re
 import sys
 
-from app.cli import options, running, sudoku_picture, sudoku_scores, terminal
+from app.cli import options, running, sudoku_picture, terminal
 from app.cli.watch import watcher
-from app.state.sudoku.scores import Result, Scoreboard, only_solution
+from app.state.intervals import percent, wilson
 from engine import SIGHT, SUDOKU, SafelightError
 from engine.errors import quoted
 from engine.tasks import sudoku
@@ -27,8 +26,6 @@ examples:
   safelight sudoku --make 20 --givens 30-39 --seed 1 > puzzles.txt
   safelight sudoku --file puzzles.txt --json
   safelight sudoku --image assets/examples/sudoku.png
-  safelight sudoku --eval --givens 36 --count 200 --seed 0 --json
-  safelight sudoku --eval --bin easy --csv easy.csv
 """
 FEWEST, MOST = 22, 80  # givens of generated puzzles; fewer than 22 take minutes each
 
@@ -36,7 +33,7 @@ FEWEST, MOST = 22, 80  # givens of generated puzzles; fewer than 22 take minutes
 def add(commands: options.Commands) -> None:
     parser = commands.add_parser(
         "sudoku",
-        help="solve Sudoku puzzles, make some, or score a model",
+        help="solve Sudoku puzzles, or make some",
         description="Let the model solve Sudoku puzzles. What it writes is shown as it is, right or wrong.",
         epilog=EPILOG,
     )
@@ -50,7 +47,7 @@ def add(commands: options.Commands) -> None:
         metavar="FILE",
         help=f"read the puzzle from a picture, with {SIGHT}, which knows printed grids that were drawn for it",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object a puzzle; with --eval, one in all")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a puzzle")
     group = parser.add_argument_group("making puzzles (no model runs)")
     group.add_argument(
         "--make", type=options.number("the count", 1, 100_000), metavar="N", help="print N fresh puzzles instead"
@@ -61,7 +58,6 @@ def add(commands: options.Commands) -> None:
         metavar="LOW-HIGH",
         help=f"number of givens, {FEWEST} to {MOST} (default: 25-50); under 25, making a puzzle takes long",
     )
-    sudoku_scores.add_options(parser)
     options.add_watch(parser)
     options.add_model(parser, SUDOKU)
     options.add_sampler(parser)
@@ -79,17 +75,15 @@ def givens_range(text: str) -> GivenRange:
 
 def run(args: argparse.Namespace) -> int:
     changes = options.sampler_changes(args)
-    sudoku_scores.check(args)
+    has_puzzles = bool(args.puzzles) or args.file is not None
     if args.make is not None:
-        if args.puzzles or args.file is not None or args.image is not None:
+        if has_puzzles or args.image is not None:
             raise SafelightError("--make prints fresh puzzles; leave out PUZZLE, --file and --image")
         return make(args.make, args.givens or GivenRange(25, 50), running.seed(args))
-    if args.image is not None and (args.eval or args.puzzles or args.file is not None):
-        raise SafelightError("--image reads the puzzle; leave out PUZZLE, --file and --eval")
-    if args.eval:
-        return sudoku_scores.run(args, changes)
+    if args.image is not None and has_puzzles:
+        raise SafelightError("--image reads the puzzle; leave out PUZZLE and --file")
     if args.givens is not None:
-        raise SafelightError("--givens is for making puzzles; add --make N or --eval")
+        raise SafelightError("--givens is for making puzzles; add --make N")
     return solve(args, changes)
 
 
@@ -100,23 +94,32 @@ def solve(args: argparse.Namespace, changes: dict[str, int | float | str]) -> in
     model = running.load(args, SUDOKU)
     config = options.settings(model.generation_defaults, changes)
     screen = terminal.console(sys.stdout)
-    done = Scoreboard()
+    done = solved = 0
     for index, puzzle in enumerate(puzzles):
+        ids = model.chat_ids([{"role": "user", "content": sudoku.to_prompt(puzzle)}])
         with watcher(args, model.tokenizer, config, columns=10) as watch:  # nine cells and a line break
-            result = sudoku_scores.solve(model, puzzle, only_solution(puzzle), config, running.seed(args), watch)
-        if result is None:
+            outcome = running.run(model, ids, config, running.seed(args), watch)
+        if outcome.stopped:
             terminal.say(f"stopped; {index} of {len(puzzles)} puzzles were run")
             break
-        done.add(result)
+        answer, seconds = sudoku.read_answer(outcome.text), outcome.prefill_seconds + outcome.seconds
+        verdict = sudoku.judge(puzzle, answer)
+        done, solved = done + 1, solved + verdict.valid
         if args.json:
-            running.print_json(record(result) | ({} if read is None else {"doubts": list(read.doubts)}))
+            kept, steps = verdict.givens_kept, outcome.steps
+            found = {"puzzle": puzzle, "answer": answer, "valid": verdict.valid, "givens_kept": kept}
+            doubts = {} if read is None else {"doubts": list(read.doubts)}
+            running.print_json(found | {"steps": steps, "seconds": seconds} | doubts)
         else:
-            print(describe(result, index, len(puzzles)))
-            sys.stdout.flush()
-            screen.print(terminal.boards(puzzle, result.answer))
-    if len(done) > 1 and not args.json:
-        screen.print(sudoku_scores.table(done, "", screen.width))
-    return 0 if len(done) == len(puzzles) else 130
+            place = f"Puzzle {index + 1} of {len(puzzles)}: " if len(puzzles) > 1 else ""
+            cost = f"{outcome.steps} step{'s' * (outcome.steps != 1)}, {seconds:.2f} s"
+            words = terminal.verdict_in_words(puzzle, answer)
+            print(f"{place}{words} ({sudoku.givens(puzzle)} givens; {cost})", flush=True)
+            screen.print(terminal.boards(puzzle, answer))
+    if done > 1 and not args.json:
+        low, high = wilson(solved, done)
+        print(f"{solved} of {done} solved: {percent(solved / done)}, 95 % interval {percent(low)} to {percent(high)}")
+    return 0 if done == len(puzzles) else 130
 
 
 def read_puzzles(arguments: list[str], file: str | None) -> list[str]:
@@ -141,20 +144,6 @@ def read_puzzles(arguments: list[str], file: str | None) -> list[str]:
         except sudoku.PuzzleError as error:
             raise SafelightError(f"{where}: {error}") from None
     return puzzles
-
-
-def record(result: Result) -> dict[str, object]:
-    """Returns the JSON record of a puzzle's result."""
-    everything = result.record()
-    return {key: everything[key] for key in ("puzzle", "answer", "valid", "givens_kept", "steps", "seconds")}
-
-
-def describe(result: Result, index: int, count: int) -> str:
-    """Returns the line above a board."""
-    place = f"Puzzle {index + 1} of {count}: " if count > 1 else ""
-    words = terminal.verdict_in_words(result.puzzle, result.answer)
-    steps = f"{result.steps} step{'s' * (result.steps != 1)}"
-    return f"{place}{words} ({result.bin}, {result.givens} givens; {steps}, {result.seconds:.2f} s)"
 
 
 def make(count: int, span: GivenRange, seed: int) -> int:

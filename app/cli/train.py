@@ -63,12 +63,6 @@ def add(commands: options.Commands) -> None:
         "--steps", type=whole("the steps", 1), default=STEPS, metavar="N", help=f"training steps (default: {STEPS})"
     )
     parser.add_argument("--rank", type=whole("the rank", 1), metavar="N", help="rank of the LoRA matrices")
-    parser.add_argument(
-        "--causal-rank",
-        type=whole("the rank", 0),
-        metavar="N",
-        help="rank of the matrices for reading the prompt (default: as --rank)",
-    )
     parser.add_argument("--rate", type=_rate, metavar="X", help="highest learning rate")
     parser.add_argument("--batch", type=whole("the batch", 1), metavar="N", help="examples a step")
     parser.add_argument(
@@ -94,9 +88,6 @@ def add(commands: options.Commands) -> None:
         metavar="N",
         help="measure every N steps; 0: never (default: 500)",
     )
-    measuring.add_argument(
-        "--eval-count", type=whole("the count", 1), metavar="N", help="puzzles in each measurement (default: 20)"
-    )
     model = parser.add_argument_group("model")  # without --adapter a new one is trained
     model.add_argument(
         "--model",
@@ -118,12 +109,11 @@ def run(args: argparse.Namespace) -> int:
     recipe = recipe_for(config_in(catalog.resolve(name)))
     changes: dict[str, Any] = {
         "rank_denoise": args.rank,
-        "rank_causal": args.rank if args.causal_rank is None else args.causal_rank,
+        "rank_causal": args.rank,
         "rate": args.rate,
         "batch": args.batch,
         "form": args.format,
         "puzzles": args.puzzles,
-        "eval_count": args.eval_count,
     }
     if args.data is not None and args.puzzles is not None:
         raise SafelightError("--puzzles says how many to make; leave it out with --data")

@@ -19,8 +19,7 @@ from app.cli.race_lanes import require_here
 from app.cli.stopping import STOPPED, stopping
 from app.cli.sudoku import givens_range
 from app.state.intervals import percent
-from app.state.race.prompts import RacePrompt
-from app.state.sudoku.scores import make_puzzle
+from app.state.race.prompts import RacePrompt, sudoku_prompts
 from app.state.tuning import (
     Candidate,
     TunedRun,
@@ -37,14 +36,11 @@ from engine import SKILLS, SUDOKU, SafelightError
 from engine.config import ACCEPTANCE, LARGEST_SEED
 from engine.errors import quoted
 from engine.files import parse_json, storable, write_text
-from engine.tasks import sudoku
-from engine.tasks.sudoku import GivenRange
 
 if TYPE_CHECKING:
     from engine import Model
 
-COUNT, MARGIN, MOST_PROMPTS = 400, 1.0, 20_000  # prompts; points; prompts
-USUAL_GIVENS = GivenRange(25, 50)
+COUNT, MARGIN = 400, 1.0  # prompts; points
 PROMPT, ANSWER = "prompt", "answer"  # the columns of a user's file
 EPILOG = """\
 Each step of block diffusion keeps some tokens by a rule. Every rule is tried with several thresholds, on the same
@@ -78,7 +74,7 @@ def add(commands: options.Commands) -> None:
     )
     parser.add_argument(
         "--count",
-        type=options.number("the count", 1, MOST_PROMPTS),
+        type=options.number("the count", 1),
         metavar="N",
         help=f"prompts (default: {COUNT}; with --file: all)",
     )
@@ -163,9 +159,7 @@ def _prompts(args: argparse.Namespace, seed: int) -> Sequence[RacePrompt]:
     """
     if args.file is not None:
         return own_tasks(*options.read_text(args.file))[: args.count]
-    count = args.count or COUNT
-    givens = args.givens or USUAL_GIVENS
-    return [RacePrompt(sudoku.to_prompt(make_puzzle(givens, seed, index).board)) for index in range(count)]
+    return list(sudoku_prompts(args.count or COUNT, seed, args.givens))
 
 
 def own_tasks(text: str, name: str) -> list[RacePrompt]:
@@ -175,7 +169,7 @@ def own_tasks(text: str, name: str) -> list[RacePrompt]:
         name: of the file, in messages.
 
     Raises:
-        SafelightError: a line has no prompt or no answer, or there are no lines or too many.
+        SafelightError: a line has no prompt or no answer, or there are no lines.
     """
     found: list[RacePrompt] = []
     for where, row in (_json_lines if text.lstrip()[:1] == "{" else _csv_rows)(text, name):
@@ -183,8 +177,6 @@ def own_tasks(text: str, name: str) -> list[RacePrompt]:
         if not isinstance(prompt, str) or not isinstance(answer, str) or not prompt.strip():
             raise SafelightError(f"{where} has no {PROMPT} and {ANSWER}; give both as text")
         found.append(RacePrompt(storable(prompt), answer=storable(answer)))
-        if len(found) > MOST_PROMPTS:
-            raise SafelightError(f"{name} holds more than {MOST_PROMPTS:,} prompts; give fewer")
     if not found:
         raise SafelightError(f"{name} holds no prompts; write one a line, with its answer")
     return found
@@ -195,16 +187,12 @@ def _json_lines(text: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         if line.strip():
             where = f"{name}, line {number}"
             found = parse_json(line, where, surrogates=True)
-            if not isinstance(found, dict):
-                raise SafelightError(f"{where} is not a JSON object; write {{{PROMPT!r}: …, {ANSWER!r}: …}}")
-            yield where, found
+            yield where, found if isinstance(found, dict) else {}
 
 
 def _csv_rows(text: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     reader = csv.DictReader(io.StringIO(text, newline=""))
     try:
-        if not {PROMPT, ANSWER} <= {*(reader.fieldnames or ())}:
-            raise SafelightError(f"{name} has no columns {PROMPT} and {ANSWER}; name them in its first line")
         for row in reader:
             yield f"{name}, line {reader.line_num}", row
     except csv.Error as error:

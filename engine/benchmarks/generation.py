@@ -124,15 +124,11 @@ def timed_run(model: Model, prompt: list[int], new_tokens: int, cache: KVCache) 
     """
     config = model.generation_defaults.replace(
         decoder="autoregressive",
-        thought_decoder="",
-        answer_decoder="",
         max_new_tokens=new_tokens,
         eos_token_ids=(),
         sampling_temperature=0.0,
         repetition_penalty=1.0,
         thinking_tokens=None,
-        rescue=False,
-        verify=False,
         top_k=0,
     )
     cache.truncate(0)  # so that the whole prompt is read

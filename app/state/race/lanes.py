@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine import SKILLS, WEDLM, SafelightError, catalog
+from engine import SKILLS, WEDLM, catalog
 from engine.config import BLOCK_DIFFUSION
 from engine.model_files import model_title
 from engine.service import Lane
@@ -53,15 +53,3 @@ class LaneSpec:
 def usual_lanes() -> tuple[LaneSpec, ...]:
     """Returns the lanes to begin with: two models, each with the decoder it was trained for."""
     return LaneSpec(SKILLS, BLOCK_DIFFUSION), LaneSpec(WEDLM, "autoregressive")
-
-
-def require_different(lanes: Sequence[LaneSpec]) -> None:
-    """Checks that no two lanes are the same.
-
-    Raises:
-        SafelightError: two lanes are the same.
-    """
-    titles = [lane.title for lane in lanes]
-    for title in titles:
-        if titles.count(title) > 1:
-            raise SafelightError(f"two lanes are {title}; give one of them another decoder or setting")

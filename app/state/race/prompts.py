@@ -1,31 +1,28 @@
-"""The prompts of a batch of races, and checks of their answers: puzzles, or a user's lines. No Qt."""
+"""The prompts of races and tunings, and checks of their answers: puzzles, or a user's own. No Qt."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from app.state.sudoku.placing import grid_in, puzzle_in
-from app.state.sudoku.scores import make_puzzle
 from engine.errors import SafelightError
 from engine.pictures import Picture
 from engine.tasks import skills, sudoku
-from engine.tasks.sudoku import BINS, GIVENS, Bin
+from engine.tasks.sudoku import GivenRange
 
-MOST_PROMPTS = 10_000  # of a batch
-OWN = "own"  # the group of a user's own prompts
+USUAL_GIVENS = GivenRange(25, 50)
 
 
 @dataclass(frozen=True)
 class RacePrompt:
-    """A prompt of a batch, and the group that it counts in: a bin, or ``OWN``.
+    """A prompt with the pictures before it.
 
-    ``pictures`` come before the prompt. ``answer`` is the only right one, apart from space around it; None if a program
-    checks the answer.
+    ``answer`` is the only right one, apart from space around it; None if a program checks the answer.
     """
 
     text: str
-    group: str = OWN
     pictures: tuple[Picture, ...] = ()
     answer: str | None = None
 
@@ -45,22 +42,24 @@ def is_right(prompt: str, answer: str) -> bool | None:
     return None if skills.solve(prompt) is None else skills.check(prompt, answer)
 
 
-def sudoku_prompts(count: int, seed: int, bins: tuple[Bin, ...] = BINS) -> Iterator[RacePrompt]:
-    """Yields ``count`` new puzzles, one of each bin in turn. Making one takes 20 to 200 ms, when it is requested."""
+def sudoku_prompts(count: int, seed: int, givens: GivenRange | None) -> Iterator[RacePrompt]:
+    """Yields ``count`` puzzles with one solution, from grids held out of training; equal arguments give equal puzzles.
+
+    Making one takes 20 to 200 ms, when it is requested.
+    """
+    span = givens or USUAL_GIVENS
     for index in range(count):
-        name = bins[index % len(bins)]
-        yield RacePrompt(sudoku.to_prompt(make_puzzle(GIVENS[name], seed, index // len(bins)).board), name)
+        made = sudoku.generate(random.Random(f"{seed} {span} {index}"), span.low, span.high, held_out=True)
+        yield RacePrompt(sudoku.to_prompt(made.board))
 
 
 def own_prompts(text: str) -> list[RacePrompt]:
     """Returns a prompt for each line of a text that is not empty.
 
     Raises:
-        SafelightError: there are no prompts, or too many.
+        SafelightError: there are no prompts.
     """
     found = [RacePrompt(line.strip()) for line in text.splitlines() if line.strip()]
     if not found:
         raise SafelightError("there are no prompts; write one a line")
-    if len(found) > MOST_PROMPTS:
-        raise SafelightError(f"{len(found)} prompts are more than a batch takes; give at most {MOST_PROMPTS}")
     return found

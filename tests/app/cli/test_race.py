@@ -94,8 +94,8 @@ def test_ctrl_c_leaves_the_table_of_what_was_run(capsys: Capture, file: str, mon
     ("arguments", "said"),
     [
         ((), "give one of these: PROMPT, --sudoku"),
-        (("hi", "--sudoku", "2"), "PROMPT and --sudoku exclude each other"),
-        (("hi", "--bin", "hard"), "add --sudoku"),
+        (("hi", "--sudoku", "2"), "give one of these: PROMPT, --sudoku"),
+        (("hi", "--givens", "30"), "add --sudoku"),
         ((" ",), "the prompt is empty"),
         (("hi", "--out", "nowhere/x.csv"), "there is no folder"),
         (("hi", "--lane", "a"), "a race has 2 to 4 lanes, not 1"),

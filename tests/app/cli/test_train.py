@@ -44,7 +44,7 @@ def tiny_run(base: Path, out: Path, *more: object) -> tuple[object, ...]:
 
 def test_the_command(base: Path, data: Path, tmp_path: Path, capsys: Capture) -> None:
     out = tmp_path / "out"
-    rest = ("--data", data, "--eval-every", 2, "--eval-count", 1, "--format", "digits")
+    rest = ("--data", data, "--eval-every", 2, "--format", "digits")
     assert safelight(*tiny_run(base, out, *rest, "--steps", 2, "--rate", "1e-3")) == 0
     first, *others = capsys.readouterr().out.splitlines()
     assert first.startswith("training 0.0")
@@ -88,8 +88,6 @@ def test_ctrl_c_keeps_what_was_learnt(
         (["--data", "nowhere.csv"], "nowhere.csv is missing"),
         (["--data", "nowhere.csv", "--puzzles", "5"], "leave it out with --data"),
         (["--model", "nowhere"], "there is no model at nowhere"),
-        (["--causal-rank", "2"], "set rank_causal to 0"),
-        (["--compile"], "only walks can be compiled"),
         (["--out", ""], "--out: give a name"),
         (["--out", "a\0b"], "--out: give a name"),
         (["--out", "~nosuchuser/x"], "there is no user whose folder '~nosuchuser/x' could lie in"),

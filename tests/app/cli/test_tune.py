@@ -133,7 +133,7 @@ def test_a_file_of_ones_own(capsys: Capture, tmp_path: Path, name: str, text: st
         ((*FILE_OF_TASKS, "--margin", "0"), "the margin must be a number of points"),
         ((*FILE_OF_TASKS, "--count", "0"), "the count must be a whole number"),
         ((*FILE_OF_TASKS, "--rule", "fast=1"), "is not a rule with thresholds"),
-        ((*FILE_OF_TASKS, "--rule", "entropy_bound=0.1"), "not 0; change --rule"),
+        ((*FILE_OF_TASKS, "--rule", "entropy_bound=0.1"), "rule alone; change --rule"),
         (("--file", "nowhere.csv"), "nowhere.csv"),
         ((*FILE_OF_TASKS, "--model", "http://127.0.0.1:1"), "runs on another machine"),
         ((*FILE_OF_TASKS, "--model", "safelight-masked"), "does not write by block diffusion"),
@@ -150,7 +150,7 @@ def test_what_is_refused(capsys: Capture, given: tuple[str, ...], why: str) -> N
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("prompt\nReverse the word robot.\n", "has no columns prompt and answer"),
+        ("prompt\nReverse the word robot.\n", "line 2 has no prompt and answer"),
         ('{"prompt": "a"}', "line 1 has no prompt and answer"),
         ("{", "line 1"),
         ("prompt,answer\n", "holds no prompts"),

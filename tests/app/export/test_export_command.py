@@ -67,7 +67,7 @@ def test_options(trace: str, several: Trace, tmp_path: Path) -> None:
     call(trace, str(tmp_path / "run.json"), "--no-prompt")
     assert several.prompt not in (tmp_path / "run.json").read_text()
     assert json.loads((tmp_path / "run.json").read_text())["header"]["messages"] == []
-    call(trace, str(tmp_path / "run.gif"), "--speed", "10", "--steps", "noise,1-2", "--block", "2", "--scale", "2")
+    call(trace, str(tmp_path / "run.gif"), "--speed", "10", "--steps", "noise,1-2", "--scale", "2")
     with Image.open(tmp_path / "run.gif") as image:
         assert image.n_frames == 3
         assert image.info["duration"] == 100
@@ -82,7 +82,6 @@ def test_options(trace: str, several: Trace, tmp_path: Path) -> None:
         (["run.bmp"], "does not end in any of"),
         (["run.gif", "--speed", "0"], "the speed must be"),
         (["run.png", "--steps", "99"], "has no step"),
-        (["run.png", "--block", "9"], "there is no block 9"),
         (["none/run.html"], "there is no folder"),
     ],
 )

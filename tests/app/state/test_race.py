@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app.state.intervals import bootstrap
-from app.state.race.prompts import MOST_PROMPTS, is_right, own_prompts, sudoku_prompts
+from app.state.race.prompts import is_right, own_prompts, sudoku_prompts
 from app.state.race.running import LaneRun, agreement
-from app.state.race.scores import LaneScore, RaceResult, RaceScores
+from app.state.race.scores import RaceResult, as_csv, score_of, scores_of
+from app.state.sudoku.placing import puzzle_in
 from engine import (
     CanvasCommitted,
     CanvasStarted,
@@ -24,10 +23,12 @@ from engine import (
     Trace,
 )
 from engine.service import Lane, RunAdvanced, RunStarted
+from engine.tasks import sudoku
+from engine.tasks.sudoku import GivenRange
 
 
-def result(index: int, lane: int, *, exact: bool | None = True, tokens: int = 10, forwards: int = 5) -> RaceResult:
-    return RaceResult(index, lane, "add", "p", "t", "eos", exact, tokens, forwards, forwards, 0.5, 1.0)
+def result(index: int, lane: str, *, exact: bool | None = True, tokens: int = 10, forwards: int = 5) -> RaceResult:
+    return RaceResult(index, lane, "p", "t", "eos", exact, tokens, forwards, forwards, 0.5, 1.0)
 
 
 def step(number: int, argmax: list[int], accepted: NDArray[np.bool_]) -> StepFinished:
@@ -38,9 +39,16 @@ def step(number: int, argmax: list[int], accepted: NDArray[np.bool_]) -> StepFin
 def test_answers_are_checked() -> None:
     assert is_right("What is 47 + 5?", " 52\n")
     assert is_right("What is 47 + 5?", "certainly not this") is False
-    puzzle = next(iter(sudoku_prompts(1, 7, ("easy",))))
-    assert puzzle.is_right(puzzle.text) is False
-    assert [one.group for one in itertools.islice(sudoku_prompts(4, 1), 4)] == ["easy", "medium", "hard", "easy"]
+    span = GivenRange(45, 50)
+    first, second = sudoku_prompts(2, 7, span)
+    assert first == next(sudoku_prompts(1, 7, span)) != second
+    board = puzzle_in(first.text)
+    assert board is not None
+    assert 45 <= sudoku.givens(board) <= 50
+    [solution] = sudoku.solutions(board)
+    assert sudoku.is_held_out(solution)
+    assert first.is_right(sudoku.rows(solution))
+    assert first.is_right(first.text) is False
     assert is_right("Why is the sky blue?", "Because.") is None
 
 
@@ -48,24 +56,21 @@ def test_own_prompts_are_lines() -> None:
     assert [one.text for one in own_prompts("What is 1 + 1?\n\n  two  \n")] == ["What is 1 + 1?", "two"]
     with pytest.raises(SafelightError, match="no prompts"):
         own_prompts(" \n")
-    with pytest.raises(SafelightError, match="more than a batch takes"):
-        own_prompts("x\n" * (MOST_PROMPTS + 1))
 
 
 def test_a_lanes_figures_are_of_all_its_answers() -> None:
-    scores = RaceScores(("one", "two"))
+    results: list[RaceResult] = []
     for index in range(4):
-        scores.add([result(index, 0, tokens=8 + index), result(index, 1, exact=index > 0, forwards=20)])
-    one, two = scores.rows()
+        results += [result(index, "one", tokens=8 + index), result(index, "two", exact=index > 0, forwards=20)]
+    one, two = scores_of(results)
     assert (one.lane, one.count, one.rate) == ("one", 4, 1.0)
     assert one.tokens_per_forward == pytest.approx(38 / 20)
     assert one.tokens_per_second == pytest.approx(38 / 2)
     assert (two.rate, two.exact_interval) == (0.75, pytest.approx((0.3006, 0.9544), abs=1e-3))
     low, high = one.tokens_per_forward_interval
     assert 8 / 5 <= low < one.tokens_per_forward < high <= 11 / 5
-    assert LaneScore.from_results("x", [result(0, 0, exact=None)]).rate is None
-    assert scores.document()["groups"] == {}
-    lines = list(csv.DictReader(io.StringIO(scores.to_csv())))
+    assert score_of("x", [result(0, "x", exact=None)]).rate is None
+    lines = list(csv.DictReader(io.StringIO(as_csv(results))))
     assert (len(lines), lines[1]["lane"], lines[1]["exact"]) == (8, "two", "False")
 
 
@@ -83,13 +88,6 @@ def test_padding_is_no_token_of_a_lane_at_any_frame() -> None:
     ):
         run.take(RunAdvanced("run", event))
     assert [moment.tokens for moment in run.moments] == [0, 3, 3, 2, 3]
-
-
-def test_a_bootstrap_holds_the_middle_of_what_could_have_been() -> None:
-    items = [float(number % 10) for number in range(200)]
-    low, high = bootstrap(items, [1.0] * 200)
-    assert 3.9 < low < 4.5 < high < 5.1
-    assert bootstrap([2.0], [4.0]) == (0.5, 0.5)
 
 
 def test_agreement_is_the_share_of_characters_in_the_same_order() -> None:

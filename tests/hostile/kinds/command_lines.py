@@ -82,13 +82,10 @@ def _generate(random: Random) -> list[str]:
 
 
 def _sudoku(random: Random) -> list[str]:
-    match random.randrange(4):
+    match random.randrange(3):
         case 0:
             return ["sudoku", "--make", random.choice(("1", "3", "0", "-5", "x")), "--givens", random.choice(NUMBERS)]
         case 1:
-            return ["sudoku", "--eval", "--count", random.choice(("1", "0", "x")), "--bin", "easy", "--csv",
-                    random.choice(PLACES)]  # fmt: skip
-        case 2:
             return ["sudoku", "--file", random.choice(PLACES)]
         case _:
             return ["sudoku", random.choice((PUZZLE, PUZZLE[:-1], "0" * 81, "1" * 81, *mutate.TEXTS))]
@@ -100,7 +97,7 @@ def _decide(random: Random) -> list[str]:
     made += random.choice((*asked, ["--questions", random.choice(PLACES)]))
     if random.random() < 0.3:
         made += ["--csv", random.choice(PLACES), "--out", random.choice(PLACES)]
-    for option in ("--name", "--repeat", "--temperature", "--state", "--save", "--instructions"):
+    for option in ("--name", "--repeat", "--state"):
         if random.random() < 0.1:
             made += [option, random.choice((*NUMBERS, *PLACES))]
     return [*made, *random.choice(([], ["--json"], ["--joint"]))]
@@ -110,7 +107,7 @@ def _train(random: Random) -> list[str]:
     """Always with data that cannot be read: a run that works takes seconds."""
     data = random.choice(("missing", "binary", "empty", "pipe", "huge", "folder", "puzzles.txt", "a\0b", "loop"))
     made = ["train", random.choice(("sudoku", "sudoku", "chess", "")), "--out", random.choice(PLACES), "--data", data]
-    for option in ("--steps", "--rank", "--causal-rank", "--rate", "--batch", "--puzzles", "--eval-every"):
+    for option in ("--steps", "--rank", "--rate", "--batch", "--puzzles", "--eval-every"):
         if random.random() < 0.1:
             made += [option, random.choice(NUMBERS)]
     return made
@@ -131,7 +128,7 @@ def _bench(random: Random) -> list[str]:
 
 def _export(random: Random) -> list[str]:
     made = ["export", random.choice(PLACES), random.choice((*PLACES, "out.html", "out.gif", "out.json", "out.png"))]
-    for option in ("--speed", "--steps", "--block", "--scale", "--format"):
+    for option in ("--speed", "--steps", "--scale", "--format"):
         if random.random() < 0.2:
             made += [option, _word(random)]
     return made
@@ -165,7 +162,7 @@ def _line(random: Random) -> list[str]:
 
 def _bounded(made: list[str]) -> list[str]:
     """Without what the changes made long: tasks without a count, training whose data can be read."""
-    needed = {"bench": "--runs", "train": "--data", "--eval": "--count"}
+    needed = {"bench": "--runs", "train": "--data"}
     for word, option in needed.items():
         if word in made and option not in made:
             return [*made, option, "x"]
