@@ -6,7 +6,7 @@ import functools
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout
+from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from app.context import DECISIONS, RACE
 from app.design.card import Card
@@ -14,8 +14,6 @@ from app.design.column_page import WIDTH, ColumnPage
 from app.design.controls import label
 from app.design.fonts import px
 from app.design.layouts import Gap, row_of
-from app.lab import examples
-from app.lab.picture import BarPicture
 from app.system.i18n import tr
 
 GAP = 16
@@ -39,20 +37,17 @@ class LabPage(ColumnPage):
             RACE,
             tr("Race"),
             tr("Run one prompt in several lanes at once. See which is faster, and if the text is the same."),
-            BarPicture(examples.race()),
         )
         self.decisions = self._card(
             DECISIONS,
             tr("Decisions"),
             tr("Ask a question with fixed answers, and see how likely each answer is. One pass is enough."),
-            BarPicture(examples.decision()),
         )
         self._row = row_of((self.race, 1), (self.decisions, 1), spacing=GAP)
         self.show_column(label(tr("Lab"), "title"), label(purpose, "fact", wrap=True), Gap(8), self._row)
 
-    def _card(self, page: str, title: str, hint: str, picture: BarPicture) -> Card:
-        made = Card(picture, title, hint, tr("Go to {page}", page=title))
-        made.setAccessibleDescription(" ".join(filter(None, (hint, picture.words))))
+    def _card(self, page: str, title: str, hint: str) -> Card:
+        made = Card(QWidget(), title, hint, tr("Go to {page}", page=title))
         made.clicked.connect(functools.partial(self.page_chosen.emit, page))
         return made
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.context import CHAT, DECISIONS, INSPECTOR, LAB, MODELS, RACE, SERVER, SUDOKU
-from app.lab import examples
 from app.settings.decoders import DecodingChoice
 from app.window.main_window import MainWindow
 from app.window.model_list import MANAGE
 from app.window.pages import PAGES, PLACES
-from engine.catalog import ASSETS
 
 Open = Callable[..., MainWindow]
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -209,7 +205,7 @@ def test_advanced_settings_stay_open(open_window: Open) -> None:
     assert window.focusWidget() is advanced
 
 
-def test_the_cards_wrap_and_show_what_was_recorded(open_window: Open) -> None:
+def test_the_cards_of_the_lab_wrap(open_window: Open) -> None:
     window = open_window()
     window.show_page(LAB)
     page = window.pages[LAB].page
@@ -218,15 +214,3 @@ def test_the_cards_wrap_and_show_what_was_recorded(open_window: Open) -> None:
     window.appearance.set_text_percent(200)
     assert page._row.direction() == QBoxLayout.Direction.TopToBottom
     assert page.horizontalScrollBar().maximum() == 0
-    assert "Together 20 passes, One by one 86 passes" in page.race.accessibleDescription()
-    assert "yes 58.2 %, no 41.8 %" in page.decisions.accessibleDescription()
-
-
-@pytest.mark.parametrize("read", [examples.race, examples.decision])
-def test_a_card_without_its_recording_has_no_figures(
-    read: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
-    assert read() is not None
-    assert (ASSETS / "traces").is_dir()
-    monkeypatch.setattr(examples, "ASSETS", tmp_path)
-    assert read() is None
