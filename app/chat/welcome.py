@@ -44,7 +44,7 @@ class ChatWelcome(QScrollArea):
         self.introduction = label("", "caption", wrap=True)
         self.introduction.setMinimumHeight(1)
         self.first_run = FirstRun(title, about)
-        self.suggestions = SuggestionBar(one_row=False)
+        self.suggestions = SuggestionBar()
         self.models = button(invitation(), role="plain")
         self.content = QWidget()
         self.guide = button(tr("Take the guided minute"))

@@ -13,6 +13,7 @@ import sys
 from app.cli import options, running, sudoku_picture, terminal
 from app.cli.watch import watcher
 from app.state.intervals import percent, wilson
+from app.state.sudoku.verdict import verdict
 from engine import SIGHT, SUDOKU, SafelightError
 from engine.errors import quoted
 from engine.tasks import sudoku
@@ -103,18 +104,17 @@ def solve(args: argparse.Namespace, changes: dict[str, int | float | str]) -> in
             terminal.say(f"stopped; {index} of {len(puzzles)} puzzles were run")
             break
         answer, seconds = sudoku.read_answer(outcome.text), outcome.prefill_seconds + outcome.seconds
-        verdict = sudoku.judge(puzzle, answer)
-        done, solved = done + 1, solved + verdict.valid
+        judged = verdict(puzzle, answer)
+        done, solved = done + 1, solved + judged.valid
         if args.json:
-            kept, steps = verdict.givens_kept, outcome.steps
-            found = {"puzzle": puzzle, "answer": answer, "valid": verdict.valid, "givens_kept": kept}
+            kept, steps = sudoku.judge(puzzle, answer).givens_kept, outcome.steps
+            found = {"puzzle": puzzle, "answer": answer, "valid": judged.valid, "givens_kept": kept}
             doubts = {} if read is None else {"doubts": list(read.doubts)}
             running.print_json(found | {"steps": steps, "seconds": seconds} | doubts)
         else:
             place = f"Puzzle {index + 1} of {len(puzzles)}: " if len(puzzles) > 1 else ""
             cost = f"{outcome.steps} step{'s' * (outcome.steps != 1)}, {seconds:.2f} s"
-            words = terminal.verdict_in_words(puzzle, answer)
-            print(f"{place}{words} ({sudoku.givens(puzzle)} givens; {cost})", flush=True)
+            print(f"{place}{judged.text} ({sudoku.givens(puzzle)} givens; {cost})", flush=True)
             screen.print(terminal.boards(puzzle, answer))
     if done > 1 and not args.json:
         low, high = wilson(solved, done)

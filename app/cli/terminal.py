@@ -18,9 +18,9 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from app.state.sudoku.verdict import verdict
 from app.system.windows_start import enable_escape_codes
 from engine import windows
-from engine.tasks import sudoku
 
 CLEAR_LINE = "\r\x1b[2K"
 MOST_COLUMNS = 72  # columns of text
@@ -145,10 +145,8 @@ def table(title: str, *columns: str) -> Table:
 
 
 def boards(puzzle: str, answer: str) -> Text:
-    """Draws a puzzle and the model's answer side by side; ``!`` marks cells in conflict and changed givens."""
-    wrong = {cell for pair in sudoku.conflicts(answer) for cell in pair}
-    wrong |= {cell for cell, given in enumerate(puzzle) if given not in ("0", answer[cell])}
-    text = Text()
+    """Draws a puzzle and the model's answer side by side; ``!`` marks the cells that the verdict names."""
+    wrong, text = set(verdict(puzzle, answer).wrong), Text()
     for row in range(9):
         if row and row % 3 == 0:
             rule = "+".join(["-" * 7] * 3)
@@ -164,19 +162,3 @@ def boards(puzzle: str, answer: str) -> Text:
                 text.append("." if board[cell] == "0" else board[cell], style=style)
             text.append("   →   " if board is puzzle and row == 4 else "       " if board is puzzle else "\n")
     return text
-
-
-def verdict_in_words(puzzle: str, answer: str) -> str:
-    """Describes the judgement of an answer."""
-    verdict = sudoku.judge(puzzle, answer)
-    if verdict.valid:
-        return "solved"
-    faults = []
-    if empty := answer.count("."):
-        faults.append(f"{empty} cell{'s' * (empty != 1)} without a digit")
-    if clashes := len(verdict.conflicts):
-        faults.append(f"{clashes} conflict{'s' * (clashes != 1)}")
-    if not verdict.givens_kept:
-        lost = sum(given not in ("0", cell) for given, cell in zip(puzzle, answer, strict=True))
-        faults.append(f"{lost} given{'s' * (lost != 1)} not kept")
-    return "not solved: " + ", ".join(faults)

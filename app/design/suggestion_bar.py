@@ -1,4 +1,4 @@
-"""Suggested prompts: all of them in rows before a conversation begins, a few in one row afterwards."""
+"""Suggested prompts, in rows."""
 
 from __future__ import annotations
 
@@ -16,18 +16,16 @@ PADDING = 32  # pixels of padding and border of a chip, both sides
 
 
 class SuggestionBar(QWidget):
-    """Shows suggested prompts as chips; clicking one emits its prompt. ``one_row`` hides the chips beyond the first
-    row.
+    """Shows suggested prompts as chips; clicking one emits its prompt.
 
     A suggestion is the text of its chip and its prompt. ``after`` is the control before the chips in the Tab order.
     """
 
     picked = Signal(str)
 
-    def __init__(self, *, one_row: bool, after: QWidget | None = None) -> None:
+    def __init__(self, after: QWidget | None = None) -> None:
         super().__init__()
         self._after = after
-        self._one_row = one_row
         self._host: QWidget | None = None
         self._suggestions: tuple[tuple[str, str], ...] = ()
         self.chips: list[QPushButton] = []
@@ -72,12 +70,7 @@ class SuggestionBar(QWidget):
         self._fit()
 
     def _fit(self) -> None:
-        used = 0
-        for index, (chip, (said, _)) in enumerate(zip(self.chips, self._suggestions, strict=True)):
-            if self._one_row:
-                used += chip.sizeHint().width() + (GAP if index else 0)
-                chip.setVisible(used <= self.width())
-                continue
+        for chip, (said, _) in zip(self.chips, self._suggestions, strict=True):
             room = self.width() - PADDING
             shown = chip.fontMetrics().elidedText(said, Qt.TextElideMode.ElideRight, room)
             chip.setText(shown)

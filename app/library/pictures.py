@@ -19,9 +19,7 @@ from pathlib import Path
 
 from app.library.errors import LibraryError
 from app.library.records import StoredMessage
-from app.state.chat.attachment import AttachedPicture
 from app.state.chat.conversation import Turn
-from app.system.i18n import tr
 from engine import SafelightError
 from engine.files import is_plain_file, private_folder, read_bytes, replacing
 from engine.pictures import MOST_BYTES, Picture
@@ -96,21 +94,6 @@ class PictureStore:
             return None
         with self._lock:
             return self._remember(found)
-
-    def all_of(self, shown: Iterable[AttachedPicture]) -> tuple[Picture, ...]:
-        """Returns pictures in the given order.
-
-        Raises:
-            SafelightError: one is missing or damaged.
-        """
-        found = []
-        for one in shown:
-            picture = self.get(one.digest, one.width, one.height)
-            if picture is None:
-                name = one.name or tr("Picture")
-                raise SafelightError(tr("The picture {name} is missing or damaged.", name=name))
-            found.append(picture)
-        return tuple(found)
 
     def sweep(self, named: Collection[str], gone: Collection[str]) -> None:
         """Removes files that are not ``named``: those in ``gone`` at once, others after ``UNSENT_SECONDS``."""

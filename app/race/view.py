@@ -87,7 +87,7 @@ class OneRace(QWidget):
         self.field = RaceField()
         self.race = button(tr("Race"), tr("Start the race"), role="primary", tip=tr("All lanes answer (Enter)"))
         self.stop = button(tr("Stop"), tr("Stop the race"), role="plain", tip=tr("Within one step (Esc)"))
-        self.suggestions = SuggestionBar(one_row=True, after=self.stop)
+        self.suggestions = SuggestionBar(self.stop)
         self.message = label("", "caption", wrap=True)
         self.fault = label("", "error", wrap=True, selectable=True)
         self.clock = RaceClock(self)

@@ -120,12 +120,6 @@ def number_in(box: NumberBox, setting: Setting, known: float | None = None) -> f
     return shown if known is None or round(known, setting.decimals) != shown else known
 
 
-def start_number(box: NumberBox) -> None:
-    """Shows the first number in a box that shows none."""
-    if box.text() == box.specialValueText():
-        box.stepUp()
-
-
 class _Seeds(QValidator):
     """Accepts seeds and an empty text, which the box replaces."""
 

@@ -93,7 +93,7 @@ class AnswerView(QWidget):
         self.status = FiguresLine()
         self.remarks = label("", "remark", wrap=True, selectable=True)
         self.remarks.setAccessibleName(tr("Remark"))
-        self.nearest = SuggestionBar(one_row=False)  # similar prompts that the model was trained on
+        self.nearest = SuggestionBar()  # similar prompts that the model was trained on
         self.retry = button(tr("Regenerate"), tr("Try the answer again"), role="plain")
         self.stop = button(tr("■ Stop"), role="plain")
         self.again = button(

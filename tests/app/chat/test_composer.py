@@ -558,7 +558,7 @@ def test_of_jobs_in_a_row_only_the_latest_is_told(qtbot: QtBot) -> None:
 def test_suggestions_of_one_name_are_all_offered(qtbot: QtBot) -> None:
     host = QWidget()
     qtbot.addWidget(host)
-    bar = SuggestionBar(one_row=False)
+    bar = SuggestionBar()
     bar.setParent(host)
     offered = suggestions(traits("some other model"), random.Random(1))
     bar.offer([*offered, offered[0]])

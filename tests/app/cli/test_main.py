@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -505,12 +504,6 @@ def test_no_display_is_one_line_and_exit_2() -> None:
     assert "safelight generate" in done.stderr
 
 
-def test_a_display_that_does_not_answer() -> None:
-    done = program(DISPLAY=":4242")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "the display :4242 does not answer" in one_line(done.stderr)
-
-
 def test_a_reader_that_leaves_early() -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "app", "sudoku", "--make", "2000", "--givens", "60"],
@@ -595,7 +588,7 @@ def test_outputs_that_take_nothing() -> None:
         assert "the disk is full" in one_line(done.stderr)
 
 
-def test_which_platforms_need_a_display(tmp_path: Path) -> None:
+def test_which_platforms_need_a_display() -> None:
     assert not window.needs_xcb({"QT_QPA_PLATFORM": "offscreen"})
     assert not window.needs_xcb({"QT_QPA_PLATFORM": "minimal:fontdb"})
     for environment in (
@@ -606,26 +599,8 @@ def test_which_platforms_need_a_display(tmp_path: Path) -> None:
     ):
         with pytest.raises(engine.SafelightError, match="there is no display"):
             window.needs_xcb(environment)
-    for display in ("nonsense", ":4242.0", "localhost:-3", f"{tmp_path}/socket:0"):
-        with pytest.raises(engine.SafelightError, match="does not answer"):
-            window.needs_xcb({"DISPLAY": display})
-    with pytest.raises(engine.SafelightError, match="does not answer"):
-        window.needs_xcb({"WAYLAND_DISPLAY": "wayland-9", "XDG_RUNTIME_DIR": str(tmp_path)})
-
-
-def test_displays_that_answer(monkeypatch: Patch) -> None:
-    tried: list[object] = []
-
-    def connect(address: tuple[str, int], _seconds: float) -> io.BytesIO:
-        tried.append(address)
-        return io.BytesIO()
-
-    monkeypatch.setattr(socket, "create_connection", connect)
-    monkeypatch.setattr(window, "_connects_unix", lambda path: "X7" in path or path == "/run/wayland-0")
-    assert window.needs_xcb({"DISPLAY": "localhost:10.0"})
-    assert tried == [("localhost", 6010)]
     assert window.needs_xcb({"DISPLAY": ":7"})
-    assert not window.needs_xcb({"DISPLAY": ":7", "WAYLAND_DISPLAY": "wayland-0", "XDG_RUNTIME_DIR": "/run"})
+    assert not window.needs_xcb({"DISPLAY": ":7", "WAYLAND_DISPLAY": "wayland-0"})
 
 
 def test_missing_system_libraries_are_named(capsys: Capture, monkeypatch: Patch) -> None:

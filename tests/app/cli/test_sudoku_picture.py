@@ -39,7 +39,7 @@ def test_what_was_read_is_printed_and_solved(capsys: Capture, file: str, monkeyp
     assert main(["sudoku", "--image", file]) == 0
     said = capsys.readouterr().out
     assert said.startswith(f"Read {PUZZLE.replace('0', '.')}; 9 cells are unsure: row 1 column 9, row 2 column 9,")
-    assert "\nsolved (30 givens; " in said
+    assert "\nSolved: the puzzle's only solution. (30 givens; " in said
     assert main(["sudoku", "--image", file, "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert (record["puzzle"], record["answer"], record["doubts"]) == (PUZZLE, SOLVED, list(range(8, 81, 9)))

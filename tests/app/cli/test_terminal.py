@@ -208,23 +208,13 @@ def test_notes_only_on_terminals_and_taken_away() -> None:
     assert pipe.getvalue() == ""
 
 
-def test_verdicts_in_words() -> None:
-    puzzle = SOLUTION[:40] + "0" * 41
-    assert terminal.verdict_in_words(puzzle, SOLUTION) == "solved"
-    assert terminal.verdict_in_words(puzzle, SOLUTION[:80] + ".") == "not solved: 1 cell without a digit"
-    swapped = SOLUTION[1] + SOLUTION[0] + SOLUTION[2:]
-    assert "2 givens not kept" in terminal.verdict_in_words(puzzle, swapped)
-    assert "conflicts" in terminal.verdict_in_words(puzzle, swapped)
-
-
 def test_boards_mark_what_is_wrong_with_a_sign() -> None:
     puzzle = "0" + SOLUTION[1:]
     right = terminal.boards(puzzle, SOLUTION).plain
     assert "!" not in right
     assert right.count("\n") == 11
     assert right.startswith(" . " + SOLUTION[1])
-    assert terminal.boards(puzzle, "." + SOLUTION[1:]).plain.count("!") == 0
-    assert terminal.boards(puzzle, SOLUTION[1] + SOLUTION[1:]).plain.count("!") > 1
+    assert terminal.boards(puzzle, SOLUTION[1] + SOLUTION[1:]).plain.count("!") == 1
     assert terminal.boards(SOLUTION, "." + SOLUTION[1:]).plain.count("!") == 1
 
 
