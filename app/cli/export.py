@@ -10,13 +10,12 @@ from pathlib import Path
 from app.cli import options, terminal
 from app.cli.options import number, place
 from app.export import FORMATS
-from app.export.options import FPS_HIGH, FPS_LOW, Options, format_of, parse_steps
+from app.export.options import FPS_HIGH, Options, format_of, parse_steps
 from app.export.run import Share, export
 from app.state.run.replay import Replay
 from app.system.memory_use import size
 from app.system.windows_start import load_torch_before_qt
 from engine import Recording, open_trace
-from engine.errors import quoted
 
 EPILOG = """\
 examples:
@@ -40,10 +39,10 @@ def add(commands: options.Commands) -> None:
     parser.add_argument("--no-prompt", action="store_true", help="leave out the prompt")
     parser.add_argument(
         "--speed",
-        type=_speed,
+        type=options.real("the speed", 0.0, FPS_HIGH),
         default=Options().fps,
         metavar="FPS",
-        help=f"frames a second of a GIF or MP4, {FPS_LOW:g} to {FPS_HIGH:g} (default: {Options().fps:g})",
+        help=f"frames a second of a GIF or MP4, at most {FPS_HIGH:g} (default: {Options().fps:g})",
     )
     parser.add_argument(
         "--steps",
@@ -107,14 +106,3 @@ def _painting() -> object:
     if sys.platform.startswith("linux"):
         os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     return QGuiApplication.instance() or QGuiApplication([sys.argv[0]])
-
-
-def _speed(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not FPS_LOW <= value <= FPS_HIGH:
-        bounds = f"from {FPS_LOW:g} to {FPS_HIGH:g}"
-        raise argparse.ArgumentTypeError(f"the speed must be a number {bounds}, not {quoted(text)}")
-    return value

@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from app.cli import greeting, options, terminal
-from app.cli.loading import ChosenBackend, load
+from app.cli.loading import POLL_SECONDS, ChosenBackend, load
 from app.cli.stopping import STOPPED, stopping
 from engine import SKILLS, SafelightError, catalog
 from engine.service import Scheduler
@@ -16,7 +16,6 @@ from engine.service import Scheduler
 if TYPE_CHECKING:
     from engine.server.mcp.stdio import StdioServer
 
-POLL_SECONDS = 0.5  # between checks of the flag: Windows cannot interrupt a wait without a timeout
 EPILOG = """\
 Programs such as Claude Desktop, Codex and Cursor start this command and talk to it over standard input and output. Its
 tools are generate, decide, infill, sudoku and inspect_run. They are listed at once, while the model is still loading.

@@ -78,6 +78,23 @@ def number(what: str, low: int, high: int | None = None) -> Callable[[str], int]
     return read
 
 
+def real(what: str, low: float, high: float) -> Callable[[str], float]:
+    """Makes an argparse type: a number above ``low`` and at most ``high``."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = low
+        if not low < value <= high:
+            raise argparse.ArgumentTypeError(
+                f"{what} must be a number above {low:g} and at most {high:g}, not {quoted(text)}"
+            )
+        return value
+
+    return read
+
+
 def place(text: str) -> str:
     """Parses an argparse type: a file, a folder or an id, with ``~`` expanded; a server's address is unchanged."""
     if not text or "\0" in text:

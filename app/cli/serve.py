@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from app.cli import options, running, terminal
-from app.cli.loading import ChosenBackend, load
+from app.cli.loading import POLL_SECONDS, ChosenBackend, load
 from app.cli.stopping import STOPPED, stopping
 from engine import SKILLS, SafelightError, catalog
 from engine.service import LoadedModel, Scheduler
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from engine.server import ServerOptions
 
 MOST_PARALLEL = 16
-POLL_SECONDS = 0.5  # between checks of the flag: Windows cannot interrupt a wait without a timeout
 EPILOG = f"""\
 Enter the printed address and key in any program that takes an OpenAI-compatible server. Without --api-key and
 {options.KEY_VARIABLE}, a key is made for this run. Others on this machine can read a key that is given on the command

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import signal
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import engine
 from app.cli import options, running, terminal
+from app.cli.stopping import STOPPED, stopping
 from engine import BASE, SafelightError, catalog
-from engine.errors import quoted
 from engine.training.adapter import (
     FORMS,
     STEPS,
@@ -63,7 +58,7 @@ def add(commands: options.Commands) -> None:
         "--steps", type=whole("the steps", 1), default=STEPS, metavar="N", help=f"training steps (default: {STEPS})"
     )
     parser.add_argument("--rank", type=whole("the rank", 1), metavar="N", help="rank of the LoRA matrices")
-    parser.add_argument("--rate", type=_rate, metavar="X", help="highest learning rate")
+    parser.add_argument("--rate", type=options.real("the rate", 0.0, 10.0), metavar="X", help="highest learning rate")
     parser.add_argument("--batch", type=whole("the batch", 1), metavar="N", help="examples a step")
     parser.add_argument(
         "--format",
@@ -130,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
         quantization=args.quantization,
     )
     ended: TrainingEnded | None = None
-    with _stopping() as cancel:
+    with stopping() as cancel:
         for record in engine.train_adapter(plan, cancel):
             if isinstance(record, TrainingEnded):
                 ended = record
@@ -141,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
     if ended is None or not ended.is_finished:
         step = 0 if ended is None else ended.step
         terminal.say(f"stopped at step {step} of {plan.steps}; run the same command again to go on")
-        return 130
+        return STOPPED
     if not args.json:
         print(f"{ended.out} holds the adapter.")
     return 0
@@ -175,34 +170,3 @@ def in_words(record: TrainingRecord) -> str:
 
 def _fields(record: TrainingRecord) -> dict[str, object]:
     return {"record": type(record).__name__, **vars(record)}
-
-
-@contextmanager
-def _stopping() -> Iterator[threading.Event]:
-    """Yields a flag that Ctrl+C sets; a second Ctrl+C stops at once and loses the steps since the last checkpoint."""
-    flag = threading.Event()
-
-    def stop(*_: object) -> None:
-        flag.set()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        if sys.stderr.isatty():
-            terminal.say("stopping after this step; Ctrl+C again stops at once")
-
-    if threading.current_thread() is not threading.main_thread():
-        yield flag
-        return
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield flag
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _rate(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.0 < value <= 10.0:
-        raise argparse.ArgumentTypeError(f"the rate must be a number above 0 and at most 10, not {quoted(text)}")
-    return value

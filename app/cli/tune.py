@@ -34,7 +34,6 @@ from app.state.tuning import (
 )
 from engine import SKILLS, SUDOKU, SafelightError
 from engine.config import ACCEPTANCE, LARGEST_SEED
-from engine.errors import quoted
 from engine.files import parse_json, storable, write_text
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def add(commands: options.Commands) -> None:
     )
     parser.add_argument(
         "--margin",
-        type=_points,
+        type=options.real("the margin", 0.0, 50.0),
         default=MARGIN,
         metavar="POINTS",
         help="how many points of right answers a rule may lose at the most, by the 95 %% interval of the paired "
@@ -210,18 +209,6 @@ def _load(args: argparse.Namespace, usual: str) -> Model:
     if not model.config.denoises:
         raise SafelightError(f"{model.name} does not write by block diffusion, so it has no such rules; try {SKILLS}")
     return model
-
-
-def _points(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= 50:
-        raise argparse.ArgumentTypeError(
-            f"the margin must be a number of points, above 0 and at most 50, not {quoted(text)}"
-        )
-    return value
 
 
 def _csv(records: Sequence[dict[str, Any]]) -> str:

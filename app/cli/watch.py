@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import numpy as np
@@ -189,20 +190,10 @@ def glyph(token: int, state: CellState, pieces: PieceTexts) -> str:
     return terminal.printable(pieces.piece(token)).replace("\n", BREAK).replace("\t", " ") or CONTROL
 
 
-class _Silent:
-    """A context manager that gives no observer, for runs without ``--watch``."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-
 def watcher(
     args: argparse.Namespace, pieces: PieceTexts, config: GenerationConfig, columns: int | None = None
-) -> Watcher | _Silent:
-    """Returns the observer that the options select."""
+) -> AbstractContextManager[Watcher | None]:
+    """Yields the observer that the options select; None without ``--watch``."""
     if not args.watch:
-        return _Silent()
+        return nullcontext()
     return Watcher(pieces, config, columns, args.pace / 1000, raw=args.raw)

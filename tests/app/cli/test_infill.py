@@ -52,11 +52,8 @@ def test_a_file_may_have_the_text_and_a_causal_model_may_write_it(capsys: Captur
     ("arguments", "said"),
     [
         ((), "give a text with a gap"),
-        (("a [[...]]", "--file", "x"), "give a text with a gap"),
         (("no gap",), "the text has 0 gaps"),
-        (("[[…]] and [[…]]",), "the text has 2 gaps"),
         (("[[0]]",), "a gap has 1 to 2,048 words or tokens, not 0"),
-        (("a [[]] b",), "write [[...]] in exactly one place"),
         (("[[900 tokens]]",), "a gap of this model has 1 to 64 tokens, not 900"),
         (("--prefix-file", "x"), "give both --prefix-file and --suffix-file"),
         (("[[...]]", "--seconds", "0"), "seconds must be"),

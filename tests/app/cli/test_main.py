@@ -131,11 +131,6 @@ def test_model_and_seed_before_the_command_count_too(capsys: Capture) -> None:
     assert (json.loads(out)["seed"], json.loads(out)["model"]) == (5, engine.SUDOKU)
 
 
-def test_a_canvas_length_is_heard(capsys: Capture) -> None:
-    _, out, _ = run(capsys, *ASK, "--json", "--canvas-length", "5", "--max-new-tokens", "5")
-    assert json.loads(out)["tokens"] <= 5
-
-
 def interrupted(after: int) -> Callable[..., Iterator[engine.Event]]:
     real = engine.generate
 
@@ -156,11 +151,6 @@ def test_ctrl_c_prints_what_there_is(capsys: Capture, monkeypatch: Patch) -> Non
     assert (record["reason"], record["steps"], record["blocks"]) == ("cancelled", 2, 0)
     assert record["tokens"] > 0 or record["text"] == ""
     assert "stopped" in one_line(err)
-
-
-def test_ctrl_c_before_the_first_step_prints_nothing(capsys: Capture, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(engine, "generate", interrupted(after=1))
-    assert run(capsys, *ASK) == (130, "", "safelight: stopped\n")
 
 
 def test_ctrl_c_while_loading(capsys: Capture, monkeypatch: Patch) -> None:
@@ -380,8 +370,6 @@ def test_bench_of_a_model(capsys: Capture) -> None:
 
 BAD_INPUT = {
     "missing folder": (["generate", "x", "--model", "/nowhere/at/all"], "there is no model at"),
-    "not a model folder": (["generate", "x", "--model", str(ROOT / "tests")], "not a model folder"),
-    "a file as model": (["generate", "x", "--model", str(ROOT / "pyproject.toml")], "is a file"),
     "unknown id": (["sudoku", PUZZLE, "--model", "safelight-chess"], "safelight-sudoku"),
     "unknown device": (["generate", "x", "--device", "toaster"], "unknown device 'toaster'"),
     "unknown number type": (["generate", "x", "--dtype", "float8"], "--dtype"),
@@ -393,49 +381,25 @@ BAD_INPUT = {
     "unknown command": (["chess"], "chess"),
     "unknown option": (["generate", "x", "--fast"], "--fast"),
     "negative seed": (["generate", "x", "--seed", "-1"], "the seed must be a whole number from 0"),
-    "fractional seed": (["sudoku", PUZZLE, "--seed", "1.5"], "the seed must be a whole number from 0"),
-    "window's seed too large": (["--seed", str(2**63)], "from 0 to 9223372036854775807, not '9223372036854775808'"),
     "huge seed": (["bench", "--seed", str(2**63)], "the seed must be a whole number from 0"),
     "no steps": (["generate", "x", "--max-steps", "0"], "--max-steps must be a whole number between 1 and 10000"),
-    "no tokens": (["generate", "x", "--max-new-tokens", "0"], "--max-new-tokens must be a whole number between 1 and"),
-    "negative bound": (["sudoku", PUZZLE, "--entropy-bound", "-1"], "--entropy-bound must be at least 0"),
-    "no such decoder": (["generate", "x", "--decoder", "other"], "unknown decoder 'other'; this model has block_"),
     "a decoder that is no name": (["generate", "x", "--decoder", "A b"], "--decoder must be a name of at most 64"),
-    "more than all": (["generate", "x", "--top-p", "2"], "--top-p must be at most 1, not 2"),
     "bound is no number": (["generate", "x", "--entropy-bound", "nan"], "--entropy-bound: must be a finite number"),
     "beyond all numbers": (["generate", "x", "--t-max", "1e999"], "--t-max: must be a finite number, not '1e999'"),
-    "a number of 5 000 digits": (["generate", "x", "--max-steps", "9" * 5_000], f"'{'9' * 60}'… is not a whole"),
-    "a seed of 5 000 digits": (["generate", "x", "--seed", "9" * 5_000], f"not '{'9' * 60}'… (see"),
     "a command of 5 000 letters": (["z" * 5_000], f"invalid choice: '{'z' * 79}… (choose from"),
     "a long model": (["generate", "x", "--model", "x" * 300], "cannot be used: File name too long"),
     "not a name of a model": (["generate", "x", "--model", ""], "--model: give a name"),
-    "a model with NUL": (["--model", "a\0b", "generate", "x"], "--model: give a name"),
-    "a model of nobody": (["plan", "~nosuchuser/x"], "there is no user whose folder '~nosuchuser/x' could lie in"),
-    "a model with half a character": (["plan", "\ud800"], "is not a valid name"),
     "a place of nobody": (["quantize", engine.SKILLS, "~nosuchuser/x"], "DST: there is no user"),
-    "a place without a name": (["quantize", engine.SKILLS, ""], "DST: give a name"),
     "an endless file": (["sudoku", "--file", "/dev/zero"], "is not a regular file"),
-    "words for a number": (["generate", "x", "--t-max", "hot"], "'hot' is not a number"),
     "cold": (["generate", "x", "--t-min", "0"], "--t-min must be above 0"),
     "crossed temperatures": (["generate", "x", "--t-min", "2", "--t-max", "1"], "--t-max (1.0) must not be below"),
-    "crossed with the model's": (["generate", "x", "--t-max", "0.1"], "--t-max (0.1) must not be below --t-min (0.4)"),
-    "negative stability": (["bench", "--stability", "-1"], "--stability"),
-    "negative confidence": (["sudoku", "--confidence", "-1"], "--confidence"),
-    "no canvas": (["generate", "x", "--canvas-length", "0"], "--canvas-length"),
     "a canvas with no room": (["generate", "x", "--canvas-length", "60000"], "positions"),
     "no puzzle": (["sudoku"], "give a puzzle"),
     "no such file": (["sudoku", "--file", "/nowhere/puzzles.txt"], "puzzles.txt is missing"),
-    "a folder as file": (["sudoku", "--file", str(ROOT)], "is not a regular file"),
     "make and puzzle": (["sudoku", PUZZLE, "--make", "1"], "--make"),
     "givens alone": (["sudoku", PUZZLE, "--givens", "30-40"], "--make N"),
     "givens crossed": (["sudoku", "--make", "1", "--givens", "40-30"], "LOW <= HIGH"),
-    "givens too few": (["sudoku", "--make", "1", "--givens", "10-30"], "22 <="),
-    "givens in words": (["sudoku", "--make", "1", "--givens", "many"], "'many'"),
-    "make none": (["sudoku", "--make", "0"], "1 to 100000"),
-    "no runs": (["bench", "--runs", "0"], "the runs must be"),
-    "none at once": (["bench", "--parallel", "0"], "the runs at once must be"),
     "at once without a shape": (["bench", "--parallel", "2"], "go with --shape; give one, such as"),
-    "no prompt tokens": (["bench", "--prompt-tokens", "0"], "the prompt's tokens must be"),
     "prompt tokens of a shape": (["bench", "--prompt-tokens", "8", "--shape", "26b-a4b"], "leave out --shape"),
     "prompt tokens with steps": (["bench", "--prompt-tokens", "8", "--max-steps", "3"], "leave out all sampler"),
 }

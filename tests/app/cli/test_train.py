@@ -83,21 +83,13 @@ def test_ctrl_c_keeps_what_was_learnt(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--rank", "0"], "the rank must be a whole number of 1 or more, not '0'"),
         (["--rate", "fast"], "the rate must be a number above 0"),
-        (["--data", "nowhere.csv"], "nowhere.csv is missing"),
         (["--data", "nowhere.csv", "--puzzles", "5"], "leave it out with --data"),
         (["--model", "nowhere"], "there is no model at nowhere"),
         (["--out", ""], "--out: give a name"),
-        (["--out", "a\0b"], "--out: give a name"),
-        (["--out", "~nosuchuser/x"], "there is no user whose folder '~nosuchuser/x' could lie in"),
         (["--out", "/dev/null/out"], "/dev/null/out cannot be"),
-        (["--out", "x" * 300], "cannot be used: File name too long"),
-        (["--data", "loop"], "--data: 'loop' cannot be used: Too many levels of symbolic links"),
-        (["--data", "/dev/zero"], "/dev/zero is not a regular file"),
         (["--out", "file"], "file is a file; give a folder for the adapter"),
         (["--out", "model"], "model holds a model or an adapter already"),
-        (["--device", "abacus"], "unknown device 'abacus'"),
     ],
 )
 def test_bad_input(
@@ -105,7 +97,6 @@ def test_bad_input(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
-    (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").touch()
     with pytest.raises(SafelightError, match=message) as caught:

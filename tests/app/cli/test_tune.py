@@ -130,7 +130,7 @@ def test_a_file_of_ones_own(capsys: Capture, tmp_path: Path, name: str, text: st
         ((), "one of the arguments --sudoku --file is required"),
         ((*FILE_OF_TASKS, "--sudoku"), "not allowed with argument"),
         ((*FILE_OF_TASKS, "--givens", "30"), "--givens is for puzzles; add --sudoku"),
-        ((*FILE_OF_TASKS, "--margin", "0"), "the margin must be a number of points"),
+        ((*FILE_OF_TASKS, "--margin", "0"), "the margin must be a number above 0 and at most 50"),
         ((*FILE_OF_TASKS, "--count", "0"), "the count must be a whole number"),
         ((*FILE_OF_TASKS, "--rule", "fast=1"), "is not a rule with thresholds"),
         ((*FILE_OF_TASKS, "--rule", "entropy_bound=0.1"), "rule alone; change --rule"),
