@@ -73,6 +73,6 @@ class Introducing:
         if traits is not None and traits == self._offered:
             return
         self._offered = traits
-        self.scenes = about_drawings(random.Random()) if traits is not None and traits.taught == "drawings" else {}
+        self.scenes = about_drawings() if traits is not None and traits.taught == "drawings" else {}
         drawn = [Suggestion(question, question) for question in self.scenes]
         self._page.offer(drawn or (() if traits is None else suggestions(traits, random.Random())))

@@ -1,6 +1,6 @@
 """Computes the right answer to a question from a scene, and the content that decides it.
 
-Independent of ``engine.tasks.drawings.asking``, which draws the questions, so that each checks the other.
+Independent of ``drawing_questions``, which draws the questions, so that each checks the other.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from engine.tasks.drawings.asking import APART, PATTERNS
+from engine.tasks.drawings.asking import PATTERNS
 from engine.tasks.drawings.scene import DrawnShape, Scene
 from engine.tasks.skills.skill import plain
+from small_models.drawing_questions import APART
 
 
 @dataclass(frozen=True)

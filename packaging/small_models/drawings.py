@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.tasks.decisions.questions import OneOf, Score, YesNo
-from engine.tasks.drawings import COLOURS, KINDS, MOST_SHAPES, SHAPES, Scene, random_scene
-from engine.tasks.drawings.asking import Asked
+from engine.tasks.drawings import COLOURS, SHAPES, Scene
 from small_models import decision_facts as facts
+from small_models.drawing_questions import KINDS, MOST_SHAPES, Asked, random_scene
 from small_models.drawing_rules import solve
 from small_models.skills import is_held_out_content
 

@@ -24,7 +24,7 @@ from engine.service.deciding import Deciding
 from engine.tasks import sudoku, sudoku_pictures
 from engine.tasks.decisions.answers import LabelRead
 from engine.tasks.decisions.questions import Decision, Question, YesNo
-from engine.tasks.drawings import KINDS, picture_of
+from engine.tasks.drawings import picture_of
 from engine.tasks.skills import check
 from engine.text.message import Message, message_of
 from engine.text.outline import INSTRUCTION
@@ -33,6 +33,7 @@ from engine.tools.tool import REFUSED
 from small_models import decision_examples as examples
 from small_models import drawings, gaps, skills, tool_questions
 from small_models.decision_examples import DecisionExample
+from small_models.drawing_questions import KINDS
 from small_models.reliability import measure
 from small_models.sudoku_pictures import answer as row_answer
 from small_models.sudoku_pictures import photograph

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from engine.tasks.drawings.asking import KINDS, is_question
+from engine.tasks.drawings.asking import is_question
 from engine.tasks.drawings.drawing import SIDE, draw, picture_of
-from engine.tasks.drawings.scene import COLOURS, MOST_SHAPES, SHAPES, DrawnShape, Number, Scene, random_scene
+from engine.tasks.drawings.scene import COLOURS, SHAPES, DrawnShape, Number, Scene
+from engine.tasks.drawings.suggested import SUGGESTED
 
 __all__ = [
     "COLOURS",
-    "KINDS",
-    "MOST_SHAPES",
     "SHAPES",
     "SIDE",
     "SUGGESTED",
@@ -19,8 +18,4 @@ __all__ = [
     "draw",
     "is_question",
     "picture_of",
-    "random_scene",
 ]
-
-SUGGESTED = ("colour", "count", "shape", "number", "side")
-"""Kinds of questions to suggest to users, each with a drawing of its own."""

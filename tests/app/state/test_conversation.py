@@ -345,7 +345,7 @@ def test_suggestions_fit_the_model() -> None:
     assert "What can you do?" in [suggestion.prompt for suggestion in prompts.suggestions(traits(SKILLS), rng)]
     assert prompts.suggestions(traits(DECIDER), rng) == []  # asked on a page of their own
     assert prompts.suggestions(traits(SIGHT), rng) == []
-    offered = prompts.about_drawings(rng)
+    offered = prompts.about_drawings()
     assert len(offered) == len(drawings.SUGGESTED)
     assert all(map(drawings.is_question, offered))
     assert prompts.suggestions(traits("some-other-model"), rng)
