@@ -65,11 +65,13 @@ class LaneRow(QWidget):
 
     @Slot()
     def _choose(self) -> None:
-        model, decoder, adapter = (box.currentData() for box in (self.model, self.decoder, self.adapter))
-        if model != self._lane.model:  # what was chosen for another one is not kept
-            self.changed.emit(LaneSpec(model))
+        chosen = self.sender()
+        if chosen is self.model:
+            self.changed.emit(LaneSpec(self.model.currentData()))  # what was chosen for another one is not kept
+        elif chosen is self.decoder:
+            self.changed.emit(replace(self._lane, decoder=self.decoder.currentData()))
         else:
-            self.changed.emit(replace(self._lane, decoder=decoder or "", adapter=adapter))
+            self.changed.emit(replace(self._lane, adapter=self.adapter.currentData()))
 
 
 class LaneChooser(QWidget):

@@ -33,7 +33,7 @@ def answered(text: str, model: str = SKILLS, adapter: str | None = None) -> Answ
         ("Times table of 8 up to 10.", "8 x 1 = 9", "this is wrong. Its"),
         ("Write the times table of 8.", "Tfffle", "each in its own wording"),
         ("What is the capital of France?", "aablrs", "never learned the words “capital”, “france”:"),
-        ("count to ten", "1", "never learned the word “ten”:"),
+        ("count to infinity", "1", "never learned the word “infinity”:"),
         ("Ik vind dit een heel mooi canvas", "a", "“ik”, “vind”, “dit”, “een” and more:"),
     ],
 )
