@@ -19,14 +19,10 @@ class GoneError(LibraryError):
     """The item to read or change no longer exists; trying again does not help."""
 
 
-class IndexDamagedError(LibraryError):
-    """The search index was damaged and has been rebuilt; the same call can be tried again."""
-
-
 _DISK_FULL = "the disk is full, so the library in {folder} cannot be written. Free some space, then try again"
 _NO_RIGHT = "the library in {folder} cannot be opened. Allow reading and writing there, then try again"
 _HELD = "another program uses the library in {folder}. Close that program, then try again"
-_DAMAGED = "the library in {folder} is damaged. Restart Safelight: it sets the file aside and saves what can be read"
+_DAMAGED = "the library in {folder} is damaged. Restart Safelight: it makes a new search index, or sets the file aside"
 _SAYINGS = {
     sqlite3.SQLITE_FULL: _DISK_FULL,
     sqlite3.SQLITE_READONLY: "the library in {folder} cannot be written. Allow writing there or choose another folder",

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import time
 from collections import defaultdict
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from app.library import opening, salvage, schema
+from app.library import opening, schema
 from app.library.claims import Claims
-from app.library.errors import GoneError, IndexDamagedError, LibraryError, explained
+from app.library.errors import GoneError, LibraryError, explained
 from app.library.records import (
     SUMMARY_COLUMNS,
     NewMessage,
@@ -38,8 +37,6 @@ UNDO_SECONDS = 60.0
 
 TRACES = "traces"  # the folder of recorded runs, in that of the library
 _RUN = re.compile(r'"trace": "([0-9a-f]{32})"')  # in the settings of a message, for its run and for rounds of calls
-
-TAKE_OVER_SECONDS = 1.0  # work on salvaged conversations during opening; the rest is in ``Library.left``
 
 
 class SummaryChanges(TypedDict, total=False):
@@ -75,7 +72,6 @@ class Library(Store):
     def __init__(self, connection: sqlite3.Connection, folder: Path | None, clock: Callable[[], float]) -> None:
         super().__init__(connection, folder, clock)
         self.notice = ""
-        self.left: list[Whole] = []  # salvaged conversations, still to be added by ``taking_over``
         self.is_open = True
         self._claims = Claims(folder)
         self._removed: set[int] = set()
@@ -84,24 +80,27 @@ class Library(Store):
     def open(folder: Path, clock: Callable[[], float] = this_moment) -> Library:
         """Opens the library in a folder, which is made if missing.
 
-        A damaged file is renamed, and its readable conversations are copied to a new one; ``notice`` reports that.
-        Answers that a crash left unfinished become stopped. If another program has locked the file, it can be read, and
-        written once it is free; ``notice`` reports that, too.
+        A damaged file is renamed, and a new one is made; ``notice`` reports that. Answers that a crash left unfinished
+        become stopped. If another program has locked the file, it can be read, and written once it is free; ``notice``
+        reports that, too.
 
         Raises:
             LibraryError: it cannot be opened or written, or comes from a newer Safelight.
         """
         path = folder / opening.NAME
-        notice, left = "", list[Whole]()
+        notice = ""
         with explained(folder):
             private_folder(folder)
             try:
                 connection = opening.open_sound(path)
             except opening.NoLibraryError:
-                notice, left = _salvage(path, clock)
+                notice = tr(
+                    "The library was damaged and cannot be read. It is kept as {name}; a new one was made.",
+                    name=opening.set_aside(path).name,
+                )
                 connection = opening.open_sound(path)
             library = Library(connection, folder, clock)
-            library.notice, library.left = notice, left
+            library.notice = notice
             try:
                 library._tidy()
             except BaseException:
@@ -115,10 +114,7 @@ class Library(Store):
         return Library(opening.open_in_memory(), None, clock)
 
     def close(self) -> None:
-        """Adds what is left of a damaged library, and closes the file. May be called twice."""
-        if self.is_open:
-            with suppress(LibraryError):  # the conversations are still in the renamed file
-                self._take_over(float("inf"))
+        """Closes the file. May be called twice."""
         self.is_open = False
         self._claims.close()
         self._connection.close()
@@ -249,7 +245,7 @@ class Library(Store):
                     raise LibraryError(str(error)) from error
             execute(f"DELETE FROM conversations WHERE {is_gone}")
             execute(f"DELETE FROM messages WHERE {is_removed}")
-        with self._explained():
+        with explained(self._place):
             execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()  # the log has the text, too; a busy one stays
         self._sweep_pictures(named)
 
@@ -263,7 +259,7 @@ class Library(Store):
     @property
     def _has_pictures_elsewhere(self) -> bool:
         """True if messages outside this file, in a damaged one that was renamed, may use pictures."""
-        return bool(self.left) or (self.folder is not None and any(self.folder.glob(opening.ASIDE)))
+        return self.folder is not None and any(self.folder.glob(opening.ASIDE))
 
     def duplicate(self, id: int) -> int:
         """Copies a conversation with all its branches; returns the copy's id."""
@@ -303,15 +299,6 @@ class Library(Store):
                 self._insert_all(conversation, piece, given)
         self.restore(conversation)
         return conversation
-
-    def taking_over(self) -> Generator[None, None, int]:
-        """Adds what is left of a damaged library, in steps as ``taking``; returns the number of conversations."""
-        count = 0
-        while self.left:
-            yield from self.taking(self.left[0])
-            del self.left[0]
-            count += 1
-        return count
 
     def add(self, conversation: int, message: NewMessage, created: float | None = None) -> int:
         """Stores a message as the shown one among its siblings; returns its id.
@@ -387,24 +374,14 @@ class Library(Store):
         self._claims.release(conversation)
 
     def _tidy(self) -> None:
-        """Cleans up after the last session: checks the search index, stops unfinished answers.
-
-        If another program has locked the file, this is skipped and ``notice`` says so.
-        """
+        """Stops answers that the last session left unfinished; ``notice`` says if another program locks the file."""
         try:
-            try:
-                with self._explained():
-                    if not schema.is_indexed(self._connection):  # the index is damaged
-                        schema.index_again(self._connection)
-                self._stop_unfinished()
-            except IndexDamagedError:
-                self._stop_unfinished()
+            self._stop_unfinished()
         except LibraryError as error:
             if not (isinstance(error.__cause__, sqlite3.Error) and opening.is_held(error.__cause__)):
                 raise
             held = tr("{problem}. What you write is saved as soon as possible.", problem=str(error))
             self.notice = f"{self.notice} {held}".strip()
-            return
 
     def _stop_unfinished(self) -> None:
         """Marks unfinished answers as stopped, except those that another window is writing."""
@@ -416,38 +393,3 @@ class Library(Store):
                 others,
             )
             schema.drop_removed(self._connection)  # the trigger has just indexed removed ones
-
-    def _take_over(self, seconds: float) -> None:
-        """Adds conversations from ``left`` for ``seconds`` of processor time, in one transaction."""
-        ends = time.thread_time() + seconds
-        taken = 0
-        if self.left:
-            with self._writing():
-                while taken < len(self.left) and time.thread_time() < ends:
-                    whole = self.left[taken]
-                    self._insert_all(self._insert(whole.summary), whole.messages, {None: None})
-                    taken += 1
-            del self.left[:taken]
-
-
-def _salvage(path: Path, clock: Callable[[], float]) -> tuple[str, list[Whole]]:
-    """Replaces a damaged library by a new one with what can be read of it.
-
-    Returns a message for the user, and the conversations that there was no time to add.
-
-    The damaged file stays in place until the new one is complete: if the disk is full or the app is killed, the next
-    start tries again.
-    """
-    fresh = path.with_name("library-salvaged.sqlite")
-    opening.remove(fresh)
-    library = Library(opening.open_sound(fresh), path.parent, clock)
-    try:
-        salvaged = salvage.read(path)
-        library.left = list(salvaged.wholes)
-        library._take_over(TAKE_OVER_SECONDS)
-        left = library.left
-    finally:
-        library.left = []
-        library.close()
-    aside = opening.put_in_place(path, fresh)
-    return salvage.notice_of(salvaged, aside.name), left

@@ -1,4 +1,4 @@
-"""Opens the library's file: makes a missing one, checks it, migrates it to this version, renames a damaged one."""
+"""Opens the library's file: makes a missing one, checks it, renames a damaged one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.library import schema
 from app.library.errors import LibraryError, is_damage, is_hindrance, primary_code
 from app.library.records import LARGEST_ID, LATEST, ROLES, STATUSES
 from engine import SafelightError
-from engine.files import is_plain_file, open_regular, replacing
+from engine.files import is_plain_file, open_regular
 
 NAME = "library.sqlite"
 ASIDE = "library-damaged-*.sqlite"
@@ -32,7 +32,7 @@ class NoLibraryError(Exception):
 def open_in_memory() -> sqlite3.Connection:
     """Returns a connection to a library in memory, lost when the app ends."""
     connection = _connect(":memory:")
-    schema.migrate(connection)
+    schema.make(connection)
     return connection
 
 
@@ -63,7 +63,7 @@ def readable(data: bytes) -> str:
 
 
 def open_sound(path: Path) -> sqlite3.Connection:
-    """Opens a library, readable only by its owner; makes a missing one, and migrates it to this version.
+    """Opens a library, readable only by its owner; makes a missing one, and rebuilds a damaged search index.
 
     Raises:
         NoLibraryError: the file is not a library, or is damaged.
@@ -83,12 +83,10 @@ def open_sound(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA trusted_schema = ON")  # checked now; older versions of FTS5 need it in triggers
         wait_until(connection, ends)
         _set_modes(connection)
-        version = schema.version_of(connection)
         wait_until(connection, ends)
-        if version < len(schema.STEPS):
-            if version:
-                _back_up(connection, path, version)
-            schema.migrate(connection)
+        schema.make(connection)
+        if not _is_searchable(connection):
+            schema.index_again(connection)
         _see_that_it_can_be_written(connection)
         wait_until(connection, time.monotonic() + BUSY_SECONDS)
     except sqlite3.DatabaseError as fault:
@@ -138,20 +136,15 @@ def _check(connection: sqlite3.Connection, folder: Path) -> None:
         if not objects:
             return
         (owner,) = connection.execute("PRAGMA application_id").fetchone()
-        version = schema.version_of(connection)
-        is_newest = objects == schema.objects_at(schema.STEPS)
-        if owner == schema.APPLICATION_ID and version > len(schema.STEPS) and not is_newest:
+        if owner == schema.APPLICATION_ID and schema.version_of(connection) > schema.VERSION:
             raise LibraryError(f"the library in {folder} is from a newer Safelight. Update Safelight to open it")
-        if owner != schema.APPLICATION_ID or not 0 < version <= len(schema.STEPS):
+        if owner != schema.APPLICATION_ID or objects != schema.our_objects():
             raise NoLibraryError("another program's file")
-        if objects != schema.objects_at(schema.STEPS[:version]):
-            raise NoLibraryError("another program's tables")
-        for look in (_WHOLE, "PRAGMA foreign_key_check", *_UNSOUND):
+        checks = (f"PRAGMA integrity_check({table})" for table in ("conversations", "messages"))
+        for look in (*checks, "PRAGMA foreign_key_check", *_UNSOUND):
             found = connection.execute(look).fetchone()
             if found not in (None, ("ok",)):
                 raise NoLibraryError(f"{look}: {found}")
-        for index in ("title_index", "message_index"):
-            connection.execute(f"SELECT rowid FROM {index} WHERE {index} MATCH 'a' LIMIT 1").fetchone()
     except sqlite3.Error as fault:
         if is_hindrance(fault):
             raise
@@ -163,7 +156,18 @@ def _check(connection: sqlite3.Connection, folder: Path) -> None:
             connection.execute("ROLLBACK")
 
 
-_WHOLE = "PRAGMA integrity_check(1)"
+def _is_searchable(connection: sqlite3.Connection) -> bool:
+    """Returns True if the search indexes are whole and have exactly the rows that they should."""
+    try:
+        for index in ("title_index", "message_index"):
+            connection.execute(f"SELECT rowid FROM {index} WHERE {index} MATCH 'a' LIMIT 1").fetchone()
+            if connection.execute(f"PRAGMA integrity_check({index})").fetchone() != ("ok",):
+                return False
+        return schema.is_indexed(connection)
+    except sqlite3.DatabaseError as fault:
+        if is_hindrance(fault):
+            raise
+        return False
 
 
 def _is(kind: str, *columns: str) -> str:
@@ -222,34 +226,15 @@ def _set_modes(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
-def _back_up(connection: sqlite3.Connection, path: Path, version: int) -> None:
-    """Copies the file before a migration changes it."""
-    copy = free_name(path.with_name(f"library-backup-v{version}-{_now()}.sqlite"))
-    with replacing(copy, private=True) as unfinished:
-        target = sqlite3.connect(unfinished, isolation_level=None)
-        try:
-            connection.backup(target)
-            target.execute("PRAGMA journal_mode = DELETE")  # a single file without a log
-        finally:
-            target.close()
-
-
-def put_in_place(path: Path, fresh: Path) -> Path:
-    """Renames a damaged file with its companions, then ``fresh`` to its name. Returns the damaged file's new path."""
+def set_aside(path: Path) -> Path:
+    """Renames a damaged file with its companions; returns its new path. A kill in between loses nothing."""
     aside = free_name(path.with_name(ASIDE.replace("*", _now())))
     for companion in COMPANIONS:
         with contextlib.suppress(FileNotFoundError):
             moved = path.with_name(path.name + companion).rename(aside.with_name(aside.name + companion))
             if is_plain_file(moved):
                 moved.chmod(0o600)
-    fresh.rename(path)
     return aside
-
-
-def remove(path: Path) -> None:
-    """Deletes a library with its companion files."""
-    for companion in COMPANIONS:
-        path.with_name(path.name + companion).unlink(missing_ok=True)
 
 
 def free_name(path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The library's tables, version by version, and the migrations between versions.
+"""The library's tables.
 
 A message has a parent, so a conversation is a tree. The shown one of several siblings is stored with their parent
 (``child_shown``), or with the conversation if they have none. So exactly one is shown, and a message that is removed
@@ -19,7 +19,7 @@ from functools import cache
 
 APPLICATION_ID = 0x5AFE1167  # in the file's header; marks it as a Safelight library
 
-_FIRST = (
+SCHEMA = (
     """CREATE TABLE conversations (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         title TEXT NOT NULL,
@@ -83,8 +83,8 @@ _FIRST = (
     END""",
 )
 
-STEPS: tuple[tuple[str, ...], ...] = (_FIRST,)
-"""Step n takes a file from version n to n + 1. Never change a released step; add another one."""
+VERSION = 1
+"""Of the schema. A change of it is a new version, to which a file of this one must be brought."""
 
 
 def version_of(connection: sqlite3.Connection) -> int:
@@ -106,32 +106,11 @@ def objects_of(connection: sqlite3.Connection) -> Objects:
 
 
 @cache
-def objects_at(steps: tuple[tuple[str, ...], ...]) -> Objects:
-    """Returns exactly the objects in a file made by these steps."""
-    with _made_by(steps) as connection:
-        return objects_of(connection)
-
-
-@cache
-def roots() -> dict[str, int]:
-    """Returns the first page of each table in a new file; tables never move."""
-    with _made_by(STEPS) as connection:
-        return dict(connection.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'"))
-
-
-@cache
-def columns(table: str) -> tuple[str, ...]:
-    """Returns the names of a table's columns, in the order of its rows."""
-    with _made_by(STEPS) as connection:
-        return tuple(name for _place, name, *_rest in connection.execute(f"PRAGMA table_info({table})"))
-
-
-@contextmanager
-def _made_by(steps: tuple[tuple[str, ...], ...]) -> Iterator[sqlite3.Connection]:
+def our_objects() -> Objects:
+    """Returns exactly the objects in a library."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        for statement in (statement for step in steps for statement in step):
-            connection.execute(statement)
-        yield connection
+        make(connection)
+        return objects_of(connection)
 
 
 @contextmanager
@@ -147,17 +126,15 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def migrate(connection: sqlite3.Connection) -> None:
-    """Migrates a file to the newest version, completely or not at all.
-
-    The version is read again under the lock, so that only one of two windows starting at once does it.
-    """
+def make(connection: sqlite3.Connection) -> None:
+    """Makes the tables in an empty file, completely or not at all; of two windows starting at once, only one does."""
+    if version_of(connection):
+        return
     with transaction(connection):
-        for step in STEPS[version_of(connection) :]:
-            for statement in step:
-                connection.execute(statement)
+        for statement in () if version_of(connection) else SCHEMA:
+            connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {len(STEPS)}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 _INDEXED = {
@@ -201,7 +178,7 @@ def index_put_back(connection: sqlite3.Connection, root: int) -> None:
 def index_again(connection: sqlite3.Connection) -> None:
     """Rebuilds the search indexes from the tables."""
     with transaction(connection):
-        for statement in (statement for step in STEPS for statement in step if " USING fts5 " in statement):
+        for statement in (statement for statement in SCHEMA if " USING fts5 " in statement):
             connection.execute(f"DROP TABLE {statement.split()[3]}")
             connection.execute(statement)
         connection.execute("INSERT INTO title_index (rowid, title) SELECT id, title FROM conversations")

@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from app.library import opening, schema
-from app.library.errors import GoneError, IndexDamagedError, LibraryError, explained
+from app.library.errors import GoneError, LibraryError, explained
 from app.library.pictures import FOLDER, PictureStore
 from app.library.records import (
     MESSAGE_COLUMNS,
@@ -34,9 +34,6 @@ GONE_MESSAGE = "this message was deleted in another window. Open the conversatio
 
 MOST_MESSAGES = 12_000
 """Most messages that are read at once, in some 0.4 s: those that a file can import, and room for more."""
-INDEX_FAULTS = (sqlite3.SQLITE_CORRUPT_VTAB, sqlite3.SQLITE_CONSTRAINT)
-"""FTS5's codes for inconsistent index tables; constraints of our own tables have other extended codes."""
-
 PIECE_MESSAGES, PIECE_CHARACTERS = 100, 200_000  # limits of ``pieces``; writing one takes about 20 ms
 NEW_FIELDS = tuple(field.name for field in fields(NewMessage))
 BRANCH = """WITH RECURSIVE branch (id) AS (
@@ -81,7 +78,7 @@ class Store:
 
     def summaries(self, query: str = "") -> list[Summary]:
         """Returns the conversations, pinned ones first, then the latest; with a query only those that match it."""
-        with self._explained():
+        with explained(self._place):
             return look_up(self._connection, query)
 
     def conversation(self, id: int) -> Summary:
@@ -150,21 +147,9 @@ class Store:
         return len(rows)
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turns errors into sentences. Rebuilds a damaged search index, whose content is all in the tables."""
-        with explained(self._place):
-            try:
-                yield
-            except sqlite3.DatabaseError as fault:
-                if getattr(fault, "sqlite_errorcode", None) not in INDEX_FAULTS:
-                    raise
-                schema.index_again(self._connection)
-                raise IndexDamagedError("the search index was damaged and has been rebuilt. Try again") from fault
-
-    @contextmanager
     def _writing(self) -> Iterator[None]:
         """Runs a transaction, with errors as sentences."""
-        with self._explained():
+        with explained(self._place):
             if self._patient_until is not None:
                 opening.wait_until(self._connection, self._patient_until)
             with schema.transaction(self._connection):

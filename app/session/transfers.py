@@ -129,12 +129,10 @@ class Importing(Transfer):
     """Reads a file in a thread, and stores its conversation."""
 
     imported = Signal(int)  # the conversation's id
-    taken_over = Signal()  # the rest of a damaged library was added
     _read = Signal(object)  # from the thread: a Whole, the file's error, or None for an unexpected exception
 
     def __init__(self, library: Library, parent: QObject | None = None) -> None:
         super().__init__(library, parent)
-        self._is_import = True
         self._read.connect(self._store)
 
     def begin(self, path: Path) -> None:
@@ -142,14 +140,8 @@ class Importing(Transfer):
         if self._is_busy:
             self.failed.emit(tr("Another conversation is still being imported. Try again once it is done."))
             return
-        self._is_busy, self._is_import = True, True
+        self._is_busy = True
         threading.Thread(target=self._read_file, args=(path,), name="import", daemon=True).start()
-
-    def take_over(self) -> None:
-        """Adds the readable part of a damaged library, if there is one; ``taken_over`` or ``failed`` follows."""
-        if self._library.left:
-            self._is_busy, self._is_import = True, False
-            self._begin(self._library.taking_over())
 
     def _read_file(self, path: Path) -> None:
         found: Whole | SafelightError | None = None
@@ -173,7 +165,4 @@ class Importing(Transfer):
             self.failed.emit(str(found))
 
     def _end(self, conversation: int) -> None:
-        if self._is_import:
-            self.imported.emit(conversation)
-        else:
-            self.taken_over.emit()
+        self.imported.emit(conversation)

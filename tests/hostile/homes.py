@@ -350,12 +350,16 @@ HOMES: dict[str, Callable[[Home], object]] = {
 }
 """What each home has that is hostile."""
 
-WITHOUT_LIBRARY = {"data-folder-file", "data-folder-loop", "data-folder-5000-characters", "library-pipe"}
+WITHOUT_LIBRARY = {
+    "data-folder-file", "data-folder-loop", "data-folder-5000-characters", "library-pipe", "schema-not-utf8",
+    "library-cut", "library-header", "library-page-size", "library-wrong-types",
+}  # fmt: skip
 """No conversation can be there."""
 
 SPOKEN = {
     *(name for name in HOMES if name.startswith(("presets-", "data-folder-"))),
     "settings-garbage",
-    "schema-not-utf8", "library-cut", "library-header", "library-page-size", "library-locked", "library-pipe",
+    "schema-not-utf8", "library-cut", "library-header", "library-page-size", "library-wrong-types",
+    "library-locked", "library-pipe",
 }  # fmt: skip
 """Where something is set aside or cannot be used, and is to be said."""

@@ -44,7 +44,6 @@ class SidebarController(QObject):
         self._importing = Importing(session.library, self)
         self._importing.imported.connect(self._open_imported)
         self._importing.failed.connect(self._show_problem)
-        self._importing.taken_over.connect(self.refresh)
         self._erasing = Erasing(session.library, self)
         self._erasing.failed.connect(self._show_problem)
         self._erasing.erased.connect(self.refresh)
@@ -68,7 +67,6 @@ class SidebarController(QObject):
         sidebar.import_asked.connect(self.bring_in)
         session.listed.connect(self.refresh)
         session.path_changed.connect(self.refresh)
-        self._importing.take_over()
 
     @Slot()
     def refresh(self) -> None:

@@ -1,4 +1,4 @@
-"""Opening: versions and their backups, damaged and foreign files, faults in words, a kill in the middle of it all."""
+"""Opening: versions, damaged and foreign files, faults in words, a kill in the middle of it all."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from app.library import Library, LibraryError, NewMessage, opening, schema
 from app.library.conversations import ConversationStore
 from app.library.listing import group
 from app.state.chat.conversation import Answer, ChatState
-from engine import GenerationConfig, SafelightError
+from engine import GenerationConfig
 from engine.clock import this_moment
 
 ROOT = Path(__file__).resolve().parents[3]
-NEXT_STEP = ("ALTER TABLE conversations ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'",)
 
 
 def fill(folder: Path, conversations: int = 3) -> None:
@@ -49,9 +48,9 @@ def run(folder: Path, statement: str) -> list[tuple[object, ...]]:
 # ------------------------------------------------------------------ versions
 
 
-def test_a_fresh_library_has_this_version_and_no_backup(folder):
+def test_a_fresh_library_has_this_version(folder):
     fill(folder)
-    assert run(folder, "PRAGMA user_version") == [(len(schema.STEPS),)]
+    assert run(folder, "PRAGMA user_version") == [(schema.VERSION,)]
     assert run(folder, "PRAGMA journal_mode") == [("wal",)]
     assert names(folder, "*") == ["library.sqlite"]  # closing leaves one file
 
@@ -81,56 +80,10 @@ def test_conversations_of_a_clock_that_is_set_wrong_are_sound(folder, monkeypatc
         seconds += 64.0
 
 
-def test_a_migration_keeps_a_backup_of_what_was(folder, monkeypatch):
-    fill(folder)
-    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, NEXT_STEP))
-    library = Library.open(folder)
-    assert len(titles(library)) == 3
-    assert library.notice == ""
-    library.close()
-    assert run(folder, "PRAGMA user_version") == [(2,)]
-    assert run(folder, "SELECT DISTINCT colour FROM conversations") == [("red",)]
-    (backup,) = folder.glob("library-backup-v1-*.sqlite")
-    with closing(sqlite3.connect(backup)) as old:
-        assert old.execute("PRAGMA user_version").fetchone() == (1,)
-        assert old.execute("SELECT count(*) FROM messages").fetchone() == (6,)
-        assert "colour" not in {row[1] for row in old.execute("PRAGMA table_info(conversations)")}
-    Library.open(folder).close()
-    assert len(names(folder, "*backup*")) == 1  # once a migration
-
-
-def test_a_migration_that_fails_changes_nothing(folder, monkeypatch):
-    fill(folder)
-    before = run(folder, "SELECT * FROM sqlite_master")
-    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, (*NEXT_STEP, "INSERT INTO nowhere VALUES (1)")))
-    with pytest.raises(LibraryError, match="nowhere"):
-        Library.open(folder)
-    assert run(folder, "SELECT * FROM sqlite_master") == before
-    assert run(folder, "PRAGMA user_version") == [(1,)]
-    monkeypatch.undo()
-    library = Library.open(folder)
-    assert len(titles(library)) == 3
-    library.close()
-
-
-def test_no_migration_without_its_backup(folder, monkeypatch):
-    fill(folder)
-    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, NEXT_STEP))
-
-    def full(*_args: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.replace", full)
-    with pytest.raises(SafelightError, match="disk is full"):
-        Library.open(folder)
-    assert run(folder, "PRAGMA user_version") == [(1,)]
-    assert names(folder, "*backup*") == []
-
-
 def test_a_newer_file_is_refused_and_left_alone(folder):
     fill(folder)
     run(folder, "PRAGMA user_version = 99")
-    run(folder, NEXT_STEP[0])
+    run(folder, "ALTER TABLE conversations ADD COLUMN colour TEXT")
     before = (folder / "library.sqlite").read_bytes()
     with pytest.raises(LibraryError, match="newer Safelight"):
         Library.open(folder)
@@ -157,18 +110,6 @@ def test_what_is_no_database_is_set_aside(folder):
     library.close()
 
 
-@pytest.mark.parametrize("left", [0, 16])
-def test_the_log_of_a_file_that_lost_its_header_is_kept(folder, left):
-    fill(folder)
-    file = folder / "library.sqlite"
-    log = b"the last messages" * 10
-    file.write_bytes(file.read_bytes()[:left] + b"\0" * (4096 if left else 0))
-    file.with_name("library.sqlite-wal").write_bytes(log)
-    Library.open(folder).close()
-    (kept,) = folder.glob("library-damaged-*.sqlite-wal")
-    assert kept.read_bytes() == log
-
-
 def test_another_programs_database_is_set_aside(folder):
     folder.mkdir(parents=True)
     run(folder, "CREATE TABLE recipes (name)")
@@ -191,42 +132,6 @@ def test_two_damaged_files_in_one_second_are_both_kept(folder, monkeypatch):
         "library-damaged-20250101-000000.sqlite",
     ]
     assert (folder / "library-damaged-20250101-000000-2.sqlite").read_bytes() == b"second" * 100
-
-
-def test_what_can_be_read_of_a_damaged_file_is_saved(folder):
-    fill(folder, 60)
-    file = folder / "library.sqlite"
-    content = bytearray(file.read_bytes())
-    with closing(sqlite3.connect(file)) as connection:
-        (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'title_index_data'").fetchone()
-        (size,) = connection.execute("PRAGMA page_size").fetchone()
-    content[(root - 1) * size : root * size] = b"\xff" * size  # the search index: none of what was said
-    middle = len(content) // 2 // size * size
-    content[middle : middle + 2 * size] = b"\xee" * 2 * size
-    file.write_bytes(content)
-    library = Library.open(folder)
-    saved = titles(library)
-    assert {"conversation 0", "conversation 59"} <= saved
-    assert str(len(saved)) in library.notice
-    complete = [s for s in library.summaries() if len(library.messages(s.id)) == 2]
-    assert len(complete) > 40
-    assert library.summaries("prompt 0")[0].snippet.startswith("prompt 0")
-    assert run(folder, "PRAGMA integrity_check") == [("ok",)]
-    library.close()
-    (aside,) = folder.glob("library-damaged-*.sqlite")
-    assert aside.read_bytes() == bytes(content)  # read, not touched
-
-
-def test_a_schema_that_is_gone_loses_nothing(folder):
-    fill(folder)
-    with (folder / "library.sqlite").open("r+b") as file:
-        file.seek(100)
-        file.write(b"\xff" * 3000)
-    library = Library.open(folder)
-    assert titles(library) == {"conversation 0", "conversation 1", "conversation 2"}
-    assert [len(library.messages(summary.id)) for summary in library.summaries()] == [2, 2, 2]
-    library.close()
-    assert len(names(folder, "library-damaged-*.sqlite")) == 1
 
 
 # ------------------------------------------------------------------ faults

@@ -130,13 +130,11 @@ def test_a_library_that_was_set_aside_keeps_its_pictures(folder: Path, clock: Ca
         connection.execute("DELETE FROM messages WHERE id = 2")
         connection.execute("DROP TABLE message_index")
     connection.close()
-    salvaged = Library.open(folder, clock)
-    assert "kept as" in salvaged.notice
-    messages = [message for one in salvaged.summaries() for message in salvaged.messages(one.id)]
-    assert salvaged.pictures.of(messages) == (RED,)
-    salvaged.purge()
+    fresh = Library.open(folder, clock)
+    assert "kept as" in fresh.notice
+    fresh.purge()
     assert files(folder) == {RED.digest, BLUE.digest}
-    salvaged.close()
+    fresh.close()
 
 
 def test_an_export_takes_its_pictures_along(library: Library, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.library import Library, LibraryError, NewMessage, Role, schema
+from app.library import Library, NewMessage, Role, schema
 
 FINISHED = "status NOT IN ('waiting', 'developing')"
 
@@ -135,19 +135,6 @@ def test_a_start_makes_no_index_anew_that_lacks_what_was_removed(
     monkeypatch.setattr(schema, "index_again", made.append)
     Library.open(folder, library.now).close()
     assert made == []
-
-
-def test_an_index_made_anew_after_damage_lacks_what_was_removed(
-    library: Library, folder: Path, tree: dict[str, int]
-) -> None:
-    library.remove(tree["banana"])
-    with closing(sqlite3.connect(folder / "library.sqlite")) as connection:
-        connection.execute("DELETE FROM message_index_data")
-        connection.commit()
-    with pytest.raises(LibraryError, match="been rebuilt"):
-        library.summaries("common")
-    assert len(library.summaries("common")) == 1
-    assert_agree(folder)
 
 
 def test_an_index_that_still_has_what_was_removed_is_made_anew(
