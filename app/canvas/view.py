@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from PySide6.QtCore import QEasingCurve, QEvent, QPoint, QPointF, QRect, QSize, Qt, QVariantAnimation
+from PySide6.QtCore import QEasingCurve, QEvent, QPoint, QRect, QSize, Qt, QVariantAnimation
 from PySide6.QtGui import QFont, QKeyEvent, QPainter, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -190,16 +190,6 @@ class CanvasView(GridView):
     def block(self) -> BlockState | None:
         """The block shown, in the state in which it was last set."""
         return self._block
-
-    def letters_at(self, index: int) -> QPointF:
-        """Returns the left edge of a cell's text, without its leading spaces, at half of the cell's height."""
-        rect = self._geometry.rect_of(index)
-        text = self._glyph(self._cell(index)[0].token).text
-        letters = text.lstrip("·")
-        middle = rect.y + rect.height / 2
-        if self._glyphs.is_narrow(rect.width):
-            return QPointF(rect.x + (rect.width - self._glyphs.width(letters)) / 2, middle)
-        return QPointF(rect.x + 4 + self._glyphs.width(text[: len(text) - len(letters)]), middle)
 
     @property
     def grid(self) -> Geometry:

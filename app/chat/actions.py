@@ -40,9 +40,6 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
     def revise() -> None:
         page().rewriting.revise_last()
 
-    def more() -> None:
-        page().rewriting.write_more()
-
     def revise_draft() -> None:
         page().rewriting.revise_draft()
 
@@ -77,7 +74,6 @@ def actions(context: AppContext, page: Lazy[ChatController]) -> list[Action]:
         Action("again", tr("Regenerate the last answer"), section, lambda: page().again_last(), ("Ctrl+R",), repeats),
         Action("revise", tr("Revise the last answer, or a part"), section, revise, ("Ctrl+Shift+R",), changes),
         Action("revise-draft", tr("Revise what is in the message box"), section, revise_draft, ("Ctrl+Shift+Return",)),
-        Action("more", tr("Write three more versions of the last answer"), section, more, ("Ctrl+Alt+R",), repeats),
         Action("inspect", tr("Inspect the last answer"), section, lambda: page().inspect_last(), ("Ctrl+I",), inspects),
         Action("presets", tr("Edit the presets"), section, lambda: page().presets.edit_presets(), ("Ctrl+E",)),
     ]

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QApplication
 
 from app.chat.commands import TurnCommands
 from app.chat.introducing import Introducing
-from app.chat.models_entry import ModelsEntry
 from app.chat.page import ChatPage
 from app.chat.regenerating import Regenerating
 from app.chat.replaying import Replaying, not_kept, run_of
@@ -79,14 +78,14 @@ class ChatController(QObject):
         context.settings_changed.connect(self.show_settings)
         context.tools.changed.connect(self._hold_back)
         themes.settled.connect(self._show_options)
-        ModelsEntry(context, page.welcome.models)
+        page.welcome.models.clicked.connect(self._show_models)
         page.welcome.guide.clicked.connect(context.guide)
         self._introducing = Introducing(context, page)
         self._routing = Routing(context, page.composer, page.notice, self.send)
         self._waiting = Waiting(context, page.composer, self.send)
         self._replaying = Replaying(context, page)
         self.rewriting = RewritingRuns(context, page, self._wait_for, self._can_ask, self._try)
-        self._regenerating = Regenerating(context, page.notice, self._answer_again)
+        self._regenerating = Regenerating(context, page, self._answer_again)
         if kept.problem:
             context.say(kept.problem)
         self.show_model()
@@ -231,7 +230,7 @@ class ChatController(QObject):
         return self._try(ask)
 
     def again(self, turn: Turn) -> None:
-        """Answers a turn again with another seed; asks first if another model wrote the answer."""
+        """Answers a turn again with another seed."""
         if self._can_ask():
             self._regenerating.ask(turn)
 
@@ -414,11 +413,9 @@ class ChatController(QObject):
         self._introducing.suggest()
         if model is None:
             composer.meter.set_model(None)
-            composer.files.set_counter(None)
             composer.pictures.set_cost(None)
             composer.note_blind("")
         else:
-            composer.files.set_counter(lambda text: model.count_tokens([{"role": "user", "content": text}]))
             sees = model.capabilities.images or self._context.is_auto
             composer.note_blind("" if sees else cannot_see(model.title))
             self._hold_back()

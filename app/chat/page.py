@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -30,7 +30,6 @@ from app.system.i18n import tr
 from engine.service import LoadedModel
 
 if TYPE_CHECKING:
-    from app.chat.messages.answer import AnswerView
     from app.chat.messages.replay import AnswerReplay
     from app.chat.messages.turn import TurnView
 
@@ -70,7 +69,7 @@ class ChatPage(QWidget):
         width = column_width()
 
         self.welcome = ChatWelcome(width, SIDE)
-        self.scroller = Scroller(self._make, guess_height, self._warm, lambda view: view.tab_stops(), column_width)
+        self.scroller = Scroller(self._make, guess_height, lambda view: view.tab_stops(), column_width)
         self.scroller.setAccessibleName(tr("Conversation"))
         self._pages = QStackedWidget()
         self._pages.addWidget(self.welcome)
@@ -168,7 +167,6 @@ class ChatPage(QWidget):
             self._show_state(view)
             if has_settled:
                 self.scroller.settle(held, goes_on=True)
-                view.answer.glide()
 
     @Slot(float)
     def reveal(self, share: float) -> None:
@@ -186,20 +184,12 @@ class ChatPage(QWidget):
         for other in self._views():
             self._show_state(other)
         self.scroller.settle(held)
-        if view is not None:
-            view.answer.glide()
 
     def forget_other_replays(self, turn: Turn) -> None:
         """Drops the runs of all answers but one, so that only one is in memory."""
         for view in self._views():
             if view.turn is not turn:
                 view.answer.replay.forget()
-
-    @Slot(object)
-    def _settle_replay(self, answer: AnswerView) -> None:
-        """Ends a replay: the bar under the answer stays in place, and tokens glide into the text."""
-        self._keep_replay(answer.turn)
-        answer.glide()
 
     @Slot(object)
     def _hold_replay(self, turn: Turn) -> None:
@@ -258,7 +248,6 @@ class ChatPage(QWidget):
         view = TurnView(turn, self._models.get(turn.answer), self._options, self.commands, rebuilt)
         view.answer.replay.moving.connect(self._hold_replay)
         view.answer.replay.moved.connect(self._keep_replay)
-        view.answer.replay_ended.connect(self._settle_replay)
         self._mark(view)
         self._show_state(view)
         return view
@@ -266,12 +255,6 @@ class ChatPage(QWidget):
     def _rebuilt(self, turn: Turn) -> None:
         self.scroller.rechain(turn)
         self._go_to_found()
-
-    def _warm(self, turn: Turn) -> Iterator[None]:
-        from app.chat.prose.reading import prepare  # as in ``_make``
-
-        if not turn.answer.is_active:
-            yield from prepare(turn.answer.text)
 
     def _note_writers(self) -> None:
         """Notes for each new answer the model loaded now: its tokenizer is needed after another is loaded, too."""

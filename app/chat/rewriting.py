@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject, Slot
+from PySide6.QtCore import QObject
 
 from app.chat.page import ChatPage
 from app.context import AppContext
 from app.state.chat.conversation import Turn
 from app.state.chat.rewriting import Rewriting, can_fill, of_draft
 from app.system.i18n import tr
-from app.system.timers import later
 from engine import GAPS, SKILLS, SafelightError
-
-MORE = 3  # further versions that are written at once
 
 
 class RewritingRuns(QObject):
@@ -37,10 +34,6 @@ class RewritingRuns(QObject):
         super().__init__(page)
         self._context, self._page, self._session = context, page, context.session
         self._wait_for, self._can_ask, self._attempt = wait_for, can_ask, attempt
-        self._wanted: tuple[Turn, int] | None = None  # the turn that is answered again, and how many versions are left
-        self._soon = later(self, self._write_next)
-        self._session.ended.connect(self._soon.start)
-        self._session.path_changed.connect(self._path_changed)
 
     def can_change(self, turn: Turn) -> bool:
         """Returns True if a model is here that can write parts of a turn's answer again."""
@@ -59,29 +52,6 @@ class RewritingRuns(QObject):
             view = self._page.view_of(turn)
             if view is not None and turn.answer.is_active:
                 view.answer.stop.setFocus()  # the panel, which had it, is gone
-
-    def write_more(self) -> None:
-        """Answers the last turn ``MORE`` times again, one after the other, until one is stopped or another is shown."""
-        turns = self._session.chat.turns
-        if turns:
-            self._wanted = turns[-1], MORE
-            self._write_next()
-
-    @Slot()
-    def _write_next(self) -> None:
-        if self._wanted is None:
-            return
-        turn, left = self._wanted
-        model, self._wanted = self._context.model, None
-        goes_on = turn.answer.status == "done" or left == MORE
-        if goes_on and self._can_ask() and model is not None:
-            is_begun = self._attempt(lambda: self._session.ask_again(turn, model))
-            self._wanted = (turn, left - 1) if is_begun and left > 1 else None
-
-    @Slot()
-    def _path_changed(self) -> None:
-        if self._wanted is not None and self._session.active is None:
-            self._wanted = None  # a person shows something else
 
     def put(self, turn: Turn, text: str) -> None:
         """Makes a text the newest version of a turn's answer."""

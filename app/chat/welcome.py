@@ -12,7 +12,6 @@ from app.design.controls import button, chain_tabs, flow_of, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.suggestion_bar import SuggestionBar
-from app.state.models.invitation import invitation
 from app.system.i18n import tr
 
 ROW = 40  # pixels at 100 % of a row of suggestions
@@ -45,7 +44,7 @@ class ChatWelcome(QScrollArea):
         self.introduction.setMinimumHeight(1)
         self.first_run = FirstRun(title, about)
         self.suggestions = SuggestionBar()
-        self.models = button(invitation(), role="plain")
+        self.models = button(tr("Models for this machine"), role="plain")
         self.content = QWidget()
         self.guide = button(tr("Take the guided minute"))
         self._entries = flow_of(self.guide, self.models, gap=16)

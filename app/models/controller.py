@@ -72,7 +72,7 @@ class ModelsController(QObject):
         self._added: set[str] = set()  # files that were just chosen and are not read yet
         self._ready: list[tuple[str, str]] | None = None
         self._swept = False
-        self._states = RowStates(self.jobs, self._plans, self._work, self.look, self._folder, self._hub)
+        self._states = RowStates(self.jobs, self._plans, self._work, self._folder, self._hub)
         self.question: QMessageBox | None = None
         self.widget = self.page = ModelsPage()
         self.found = FoundModels(self.jobs, self._plans, self._local, self.page.found, lambda: self._states.holder)
@@ -315,11 +315,6 @@ class ModelsController(QObject):
     def _show_all(self) -> None:
         for key in self._entries:
             self._show(key)
-        self._list_rows()
-
-    def _list_rows(self) -> None:
-        """Gives the page what the search and the filter ask of the rows, and which of the small models is loaded."""
-        self.page.list_rows({key: self._states.listed(entry) for key, entry in self._entries.items()})
         small = [entry for key, entry in self._entries.items() if self._places.get(key) == "small"]
         loaded = next((entry.title for entry in small if entry == self._states.holder), "")
         status = tr("● {model} is loaded", model=loaded) if loaded else ""
@@ -333,7 +328,7 @@ class ModelsController(QObject):
         if key not in self._entries or key not in self.page.rows:
             return
         row = self.page.rows[key]
-        row.show_state(self._entries[key], self._states.of(key, is_hero=self._places.get(key) == "hero"))
+        row.show_state(self._entries[key], self._states.of(key))
         if row.token is not None:
             row.token.setEnabled(self.jobs.heavy_of(key) is None)
             row.token.say(self._token_store.words, has_token=bool(self._token_store.words))
@@ -371,8 +366,8 @@ class ModelsController(QObject):
                 self.jobs.pause(key)
             case "verify":
                 self._work.submit(key, "verify", tasks.verify(entry))
-            case "convert" | "convert_but_vision":
-                self._work.convert(entry, entry, keep_vision=action == "convert_but_vision")
+            case "convert":
+                self._work.convert(entry, entry)
                 self._show_all()
             case "cancel":
                 self._cancel(entry)
@@ -446,8 +441,8 @@ class ModelsController(QObject):
         elif row is not None and ended.kind == "verify" and ended.result:
             self._states.said[ended.key] = tr("✓ Checked: every file is as it was written")
             self._show(ended.key)
-        elif row is not None and ended.kind == "convert" and isinstance(ended.result, dict) and ended.result:
-            self._states.said[ended.key] = words.packed_line(ended.result)
+        elif row is not None and ended.kind == "convert" and ended.result:
+            self._states.said[ended.key] = tr("✓ Packed into 4 bits")
             self._show(ended.key)
 
     def _plan_ended(self, ended: JobEnded) -> None:
@@ -467,7 +462,6 @@ class ModelsController(QObject):
             self.look.know_free(plan.free_bytes)
         loaded = self._states.holder
         self._show_all() if loaded is not None and ended.key == loaded.key else self._show(ended.key)
-        self._list_rows()
 
 
 def _free(folder: Path) -> int:

@@ -10,7 +10,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from app.state.models.filtering import Writes
 from app.system.i18n import tr
 from engine import PUBLISHED, EmbeddedModel, PublishedModel, SafelightError
 from engine.catalog import AUTOREGRESSIVE, GEMMA_SHAPE, TALK, installed
@@ -25,9 +24,10 @@ if TYPE_CHECKING:
     from app.models.jobs import JobKind, Phase
 
 Group = Literal["embedded", "published", "stored", "local"]
+Writes = Literal["", "diffusion", "word by word"]
 State = Literal["ready", "absent", "unfinished", "unpacked", "missing", "gguf"]
 Action = Literal[
-    "load", "unload", "download", "resume", "pause", "cancel", "convert", "convert_but_vision", "verify", "delete",
+    "load", "unload", "download", "resume", "pause", "cancel", "convert", "verify", "delete",
     "remove",
 ]  # fmt: skip
 ACTIONS: tuple[Action, ...] = get_args(Action)
@@ -63,7 +63,6 @@ class ModelEntry:
     shape: str = ""  # for a memory plan before the weights are downloaded
     quantization: str = "auto"  # for a memory plan before the weights are downloaded
     is_packed: bool = False  # the weights are already in 4 bits
-    sees: bool = False  # the weights are on disk and have a vision tower
     is_gated: bool = False
     can_verify: bool = False
     source: str = ""  # name of the folder or file that an unfinished conversion reads
@@ -104,7 +103,7 @@ def actions(
     found: list[Action] = ["unload" if loaded else "load"]
     if entry.group != "embedded":
         if not entry.is_packed and can_convert:
-            found += ["convert", "convert_but_vision"] if entry.sees else ["convert"]
+            found.append("convert")
         if entry.can_verify:
             found.append("verify")
         if entry.group == "local":
@@ -200,7 +199,6 @@ def _published(model: PublishedModel, folder: Path) -> ModelEntry:
         shape=model.shape,
         quantization=model.quantization,
         is_packed=model.quantization != "auto",
-        sees=whole and _sees(place or earlier),
         is_gated=model.is_gated,
         can_verify=whole and repo_of(place or earlier) is not None,
         writes=writes_of(model.model_type),
@@ -284,7 +282,7 @@ def _folder_entry(path: Path, group: Group) -> ModelEntry:
     purpose = tr("a model folder of your own") if repo_of(path) is None else tr("from Hugging Face")
     return ModelEntry(
         str(path), group, "ready", model_title(path), purpose, path, str(path),
-        bytes_here=_size(path), is_packed=store or _is_packed(path), sees=_sees(path), can_verify=store,
+        bytes_here=_size(path), is_packed=store or _is_packed(path), can_verify=store,
         writes=_writes(path),
     )  # fmt: skip
 
@@ -305,10 +303,6 @@ def _size(path: Path) -> int:
 
 def _is_packed(model: Path) -> bool:
     return "quantization_config" in _json(model / "config.json") or (model / "hf_quant_config.json").exists()
-
-
-def _sees(model: Path) -> bool:
-    return isinstance(_json(model / "config.json").get("vision_config"), dict)
 
 
 def _writes(model: Path) -> Writes:

@@ -20,7 +20,7 @@ class Folded(QWidget):
         self.rows: QVBoxLayout = column_of(spacing=8)
         self._box = boxed(self.rows)
         self._about = label("", "fact", wrap=True)
-        self._title, self._is_forced = "", False
+        self._title = ""
         heading = row_of(self.fold, (self._about, 1), spacing=16)
         self.setLayout(column_of(heading, self._box, margins=(0, 16, 0, 0), spacing=8))
         self._show()
@@ -31,14 +31,9 @@ class Folded(QWidget):
         self._about.setText(about)
         self._show()
 
-    def force(self, is_open: bool) -> None:
-        """Opens the list while something is searched, without pressing the button."""
-        self._is_forced = is_open
-        self._show()
-
     @Slot()
     def _show(self) -> None:
-        is_open = self.fold.isChecked() or self._is_forced
+        is_open = self.fold.isChecked()
         self.fold.setText(f"{'▾' if is_open else '▸'} {self._title}")
         self.fold.setAccessibleName(self._title)
         self.fold.setAccessibleDescription(self._about.text())

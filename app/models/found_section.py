@@ -3,7 +3,7 @@ Knows no jobs and no disk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal, Slot
@@ -12,10 +12,8 @@ from PySide6.QtWidgets import QFrame, QPushButton, QVBoxLayout, QWidget
 from app.design.controls import button, flow_of, label
 from app.design.layouts import column_of, row_of
 from app.models.found_words import found_line, refused_lines, refused_title
-from app.state.models.filtering import Listed, Writes
 from app.system.folders import shortened
 from app.system.i18n import tr, trn
-from engine.catalog import AUTOREGRESSIVE
 from engine.found import FoundModel
 
 SHOWN = 5  # rows at first; a row takes a millisecond
@@ -56,7 +54,6 @@ class FoundSection(QWidget):
         super().__init__()
         self.rows: dict[str, ShortRow] = {}  # those that are shown, by path
         self._models: tuple[FoundModel, ...] = ()
-        self._shows: Callable[[Listed], bool] = lambda _listed: True
         self._most, self._title, self._is_open = SHOWN, "", False
         self._column: QVBoxLayout = column_of(spacing=8)
         self.more = button("", tr("Show more models"), clicked=self._show_more)
@@ -89,11 +86,6 @@ class FoundSection(QWidget):
         self.setVisible(bool(found or places))
         self._show()
 
-    def filter(self, shows: Callable[[Listed], bool]) -> None:
-        """Leaves the models that a search and a filter ask for."""
-        self._shows = shows
-        self._show()
-
     def say(self, words: Mapping[str, tuple[str, str]]) -> None:
         """Shows in the rows whether their models fit, by path."""
         for path in self.rows.keys() & words.keys():
@@ -104,7 +96,7 @@ class FoundSection(QWidget):
         return [*(row.use for row in self.rows.values()), self.more, self.fold, *self._links.values()]
 
     def _show(self) -> None:
-        left = {str(each.path): each for each in self._models if self._shows(_listed(each))}
+        left = {str(each.path): each for each in self._models}
         shown = dict(list(left.items())[: self._most])
         for path in self.rows.keys() - shown.keys():
             drop(self.rows.pop(path))
@@ -142,11 +134,6 @@ class FoundSection(QWidget):
         self.fold.setText(f"{'▾' if is_open else '▸'} {self._title}")
         self.fold.setAccessibleName(self._title)
         self.refused.setVisible(is_open)
-
-
-def _listed(model: FoundModel) -> Listed:
-    writes: Writes = "word by word" if model.family in AUTOREGRESSIVE else "diffusion"  # GGUF's have the same names
-    return Listed((model.name, model.store, model.family), writes, is_here=True, fits=None)
 
 
 def drop(widget: QWidget) -> None:

@@ -1,12 +1,10 @@
-"""The sentences about this computer: what it is, what is so with its card, its predicted speed. Knows no Qt."""
+"""The sentences about this computer: what it is, and what is so with its card. Knows no Qt."""
 
 from __future__ import annotations
 
 import sys
 
-from app.state.models.invitation import sold_size
-from app.state.models.recommendation import Note
-from app.state.models.speed import STEPS, seconds_a_block
+from app.state.models.recommendation import Note, sold_size
 from app.system.i18n import tr
 from app.system.memory_use import size
 from engine.memory.machine import Machine
@@ -50,19 +48,3 @@ def note_line(note: Note) -> str:
         ),
         "small card": tr("DiffusionGemma 26B needs a card of 24 GB; this model fits yours."),
     }[note]
-
-
-def card_speed(name: str) -> str:
-    """Says how fast the 4-bit 26B is predicted to be on a card; empty if there is no prediction for it."""
-    found = seconds_a_block(name)
-    if found is None:
-        return ""
-    few, many = STEPS
-    return tr(
-        "Predicted: {low:.1f} to {high:.1f} s for a block of 256 tokens, in {few} to {many} steps. Counted from what "
-        "each step reads and computes; not measured on a card yet.",
-        low=found[0],
-        high=found[1],
-        few=few,
-        many=many,
-    )

@@ -196,31 +196,19 @@ class Jobs(QObject):
 
     def pause(self, key: str) -> None:
         """Stops a heavy job, keeping its files; a queued one is removed from the queue."""
-        self._stop(key, cancel=False)
+        self._stop(key, HEAVY, cancel=False)
 
-    def cancel(self, key: str) -> None:
-        """Stops a heavy job, deleting its files; a queued one is removed from the queue."""
-        self._stop(key, cancel=True)
+    def cancel(self, key: str, *kinds: JobKind) -> None:
+        """Stops a job of these kinds, of a lane, or else a heavy one, deleting its files; a queued one is removed."""
+        self._stop(key, kinds or HEAVY, cancel=True)
 
-    def stop(self, key: str, kind: JobKind) -> None:
-        """Asks a running job that is not heavy to stop; a queued one is removed from the queue."""
-        lane = _lane_of(kind)
-        for job in [job for job in self._queues[lane] if (job.key, job.kind) == (key, kind)]:
+    def _stop(self, key: str, kinds: tuple[JobKind, ...], *, cancel: bool) -> None:
+        lane = _lane_of(kinds[0])
+        for job in [job for job in self._queues[lane] if job.key == key and job.kind in kinds]:
             self._queues[lane].remove(job)
-            self.ended.emit(JobEnded(key, kind, stopped=True))
-        running = self._running.get(lane)
-        if running is not None and (running[0].key, running[0].kind) == (key, kind):
-            running[1].cancel.set()
-        self.changed.emit(key)
-
-    def _stop(self, key: str, *, cancel: bool) -> None:
-        queue = self._queues["heavy"]
-        for job in [job for job in queue if job.key == key]:
-            queue.remove(job)
             self.ended.emit(JobEnded(job.key, job.kind, stopped=True))
-        running = self._running.get("heavy")
-        if running is not None and running[0].key == key:
-            control = running[1]
+        running, control = self._running.get(lane, (None, None))
+        if running is not None and control is not None and running.key == key and running.kind in kinds:
             (control.cancel if cancel else control.pause).set()
         self.changed.emit(key)
 

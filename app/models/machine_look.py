@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QObject, Signal, Slot
 
-from app.models import hero_words, tasks
+from app.models import tasks
 from app.models.jobs import JobEnded, Jobs, ModelJob
 from app.state.models.recommendation import Choice, Recommendation, recommend
-from engine.catalog import GEMMA_4_BIT, TALK
+from engine.catalog import TALK
 from engine.memory.machine import Machine
 
 if TYPE_CHECKING:
@@ -50,12 +50,6 @@ class MachineLook(QObject):
         self._recommend()
         if self.recommended != before:
             self.changed.emit()
-
-    def speed_line(self, key: str) -> str:
-        """Says how fast a recommended model is predicted to be on this computer's card; empty if nothing is known."""
-        if self.machine is None or self.machine.card is None or not self.machine.is_usable or key != GEMMA_4_BIT:
-            return ""
-        return hero_words.card_speed(self.machine.card.name)
 
     @Slot(object)
     def _ended(self, ended: JobEnded) -> None:

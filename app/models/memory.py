@@ -52,13 +52,6 @@ class MemoryPlans:
         plan = self.plan(key)
         return 0 if plan is None else plan.copy_bytes
 
-    def fits(self, key: str, holder: ModelEntry | None) -> bool | None:
-        """Returns whether a model fits once the loaded one is unloaded; None if that is not counted yet."""
-        plan = self._plans.get(key)
-        if plan is None or isinstance(plan, str):
-            return None if plan is None else False
-        return plan.total_bytes <= plan.free_bytes + self.held(holder) or plan.longest >= words.LEAST_CONTEXT
-
     def held(self, holder: ModelEntry | None) -> int:
         """Returns the bytes that unloading ``holder`` would free."""
         plan = None if holder is None else self.plan(holder.key)

@@ -14,7 +14,6 @@ from app.design.controls import button, chain_tabs, flow_of, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, boxed, column_of, row_of
 from app.design.notice import Notice
-from app.models.catalog_bar import CatalogBar
 from app.models.entries import Place
 from app.models.folded import Folded
 from app.models.found_section import FoundSection
@@ -23,7 +22,6 @@ from app.models.remote_section import RemoteSection
 from app.models.rows import ModelRow
 from app.models.search_section import HubSection
 from app.models.words import place_title
-from app.state.models.filtering import Listed
 from app.system.i18n import tr
 
 
@@ -40,7 +38,7 @@ class ModelsPage(ColumnPage):
         self.setObjectName("models")
         self.setAccessibleName(tr("Models"))
         self.rows: dict[str, ModelRow] = {}
-        self.hero, self.small, self.experimental, self.bar = Hero(), Folded(), Folded(), CatalogBar()
+        self.hero, self.small, self.experimental = Hero(), Folded(), Folded()
         self.found, self.hub, self.servers = FoundSection(), HubSection(), RemoteSection()
         self.add_server = button(
             tr("Add a remote engine…"), role="plain", tip=tr("Use a model on another machine or in another program")
@@ -55,10 +53,8 @@ class ModelsPage(ColumnPage):
         self.notice.float_over(self.viewport())
         self.add_server.clicked.connect(self._show_servers)
         self.add.clicked.connect(self._ask_folder)
-        self._listed: dict[str, Listed] = {}
         self._own_rows, self._catalog_rows = column_of(spacing=8), column_of(spacing=8)
         self._own, self._catalog = _group("own", self._own_rows), _group("catalog", self._catalog_rows)
-        self._none = label(tr("No other model matches."), "fact")
         self._parts: dict[Place, QVBoxLayout] = {
             "hero": self.hero.rows,
             "own": self._own_rows,
@@ -67,7 +63,6 @@ class ModelsPage(ColumnPage):
             "experimental": self.experimental.rows,
         }
         self._places: dict[str, Place] = {}
-        self.bar.changed.connect(self.filter_rows)
         self.hub.turned.connect(self._chain)
         self._lay_out()
 
@@ -76,9 +71,8 @@ class ModelsPage(ColumnPage):
         title = label(tr("Models"), "title")
         title.setMinimumHeight(px(36))  # height of a button
         heading = row_of((title, 0, Qt.AlignmentFlag.AlignTop), STRETCH, adding, spacing=8)
-        search = column_of(self.bar, self._none, margins=(0, 16, 0, 0), spacing=8)  # above what it filters
         self.show_column(
-            heading, self.found, self.hero, self.place, search, self._own, self.small, self.hub, self._catalog,
+            heading, self.found, self.hero, self.place, self._own, self.small, self.hub, self._catalog,
             self.experimental, self.servers,
         )  # fmt: skip
 
@@ -107,7 +101,11 @@ class ModelsPage(ColumnPage):
                 layout.insertWidget(nexts[place], row)
             nexts[place] += 1
             row.set_recommended(place == "hero")
-        self.filter_rows()
+        shown = set(places.values())
+        self._own.setVisible("own" in shown)
+        self._catalog.setVisible("catalog" in shown)
+        self.small.setVisible("small" in shown)
+        self.experimental.setVisible("experimental" in shown)
         self._chain()
 
     @Slot()
@@ -116,38 +114,15 @@ class ModelsPage(ColumnPage):
         stops: dict[Place, list[QWidget]] = {place: [] for place in self._parts}
         for key, place in self._places.items():
             stops[place] += self.rows[key].tab_order()
-        bar = [self.bar.search, *self.bar.filters.values()]
         order = [
             *self.found.tab_order(),
             *stops["hero"],
-            *bar,
             *stops["own"],
             self.small.fold,
             *stops["small"],
             *self.hub.tab_order(),
         ]
         chain_tabs(self.add, [*order, *stops["catalog"], self.experimental.fold, *stops["experimental"]])
-
-    def list_rows(self, listed: Mapping[str, Listed]) -> None:
-        """Takes what the search and the filter ask of each row."""
-        self._listed = dict(listed)
-        self.filter_rows()
-
-    @Slot()
-    def filter_rows(self) -> None:
-        """Hides the rows that the search and the filter leave out; never the recommended one."""
-        left: dict[Place, int] = dict.fromkeys(self._parts, 0)
-        for key, place in self._places.items():
-            is_left = place == "hero" or key not in self._listed or self.bar.shows(self._listed[key])
-            self.rows[key].setVisible(is_left)
-            left[place] += is_left
-        self.found.filter(self.bar.shows)
-        self._own.setVisible(left["own"] > 0)
-        self._catalog.setVisible(left["catalog"] > 0)
-        self._none.setVisible(sum(left.values()) == left["hero"])
-        for place, folded in (("small", self.small), ("experimental", self.experimental)):
-            folded.setVisible(left[place] > 0)
-            folded.force(self.bar.is_active)
 
     def show_hero(self) -> None:
         """Scrolls to the recommended model and focuses its row, which gives the focus to its main button."""

@@ -8,7 +8,6 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 from app.design.controls import button, chain_tabs, flow_of, label
 from app.design.layouts import column_of
 from app.design.notice import Notice
-from app.models.guide import VLLM_GUIDE, GuideDialog
 from app.models.remote_row import FIELD_WIDTH, RemoteRow, key_field
 from app.models.words import about_servers
 from app.system.i18n import tr
@@ -32,9 +31,6 @@ class RemoteSection(QWidget):
         self.key = key_field(tr("Key of the server, if it asks for one"))
         self.key.setPlaceholderText(tr("Key, if it asks for one"))
         self.add_button = button(tr("Add and test"), role="plain", tip=tr("Asks the server which models it has"))
-        self.help = button(tr("How to run DiffusionGemma on vLLM"), clicked=self._open_guide)
-        if not VLLM_GUIDE.is_file():  # shown with its parent: shown before it has one, it would be a window
-            self.help.hide()
         self.notice = Notice()
         self._rows = column_of(spacing=8)
         self.setLayout(
@@ -44,7 +40,6 @@ class RemoteSection(QWidget):
                 self._rows,
                 self.notice,
                 flow_of(self.address, self.key, self.add_button),
-                self.help,
                 margins=(0, 16, 0, 0),
                 spacing=8,
             )
@@ -67,7 +62,7 @@ class RemoteSection(QWidget):
     def chain(self) -> None:
         """Sets the order of the Tab key."""
         rows = [widget for row in self.rows.values() for widget in row.tab_order()]
-        chain_tabs(self, [*rows, self.address, self.key, self.add_button, self.help])
+        chain_tabs(self, [*rows, self.address, self.key, self.add_button])
 
     def clear(self) -> None:
         """Empties the fields once a server is added."""
@@ -84,9 +79,3 @@ class RemoteSection(QWidget):
         address = self.address.text().strip()
         if address:
             self.add_asked.emit(address, self.key.text().strip())
-
-    @Slot()
-    def _open_guide(self) -> None:
-        dialog = GuideDialog(self.window())
-        dialog.finished.connect(dialog.deleteLater)
-        dialog.open()

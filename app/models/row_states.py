@@ -9,11 +9,9 @@ from pathlib import Path
 from app.models import words
 from app.models.entries import ModelEntry, actions, source_of
 from app.models.jobs import JobProgress, Jobs
-from app.models.machine_look import MachineLook
 from app.models.memory import MemoryPlans
 from app.models.rows import RowState
 from app.models.work import ModelWork
-from app.state.models.filtering import Listed
 from engine.hub_cache import cache_folder
 
 
@@ -24,7 +22,6 @@ class RowStates:
     jobs: Jobs
     plans: MemoryPlans
     work: ModelWork
-    look: MachineLook
     folder: Path
     hub: str  # the address of the downloads
     entries: Mapping[str, ModelEntry] = field(default_factory=dict)
@@ -37,8 +34,8 @@ class RowStates:
     said: dict[str, str] = field(default_factory=dict)  # result of the last job, until the next action
     wants_token: set[str] = field(default_factory=set)
 
-    def of(self, key: str, *, is_hero: bool) -> RowState:
-        """Returns the state of an entry's row; ``is_hero`` if it is the recommended one."""
+    def of(self, key: str) -> RowState:
+        """Returns the state of an entry's row."""
         entry, job = self.entries[key], self.jobs.heavy_of(key)
         loading = entry.is_ready and entry.load_id == self.loading
         loaded = entry.is_ready and entry.load_id == self.loaded
@@ -59,7 +56,6 @@ class RowStates:
             words.status(entry, job, loaded=loaded, loading=loading, before=before[0] if before else ""),
             memory,
             tip,
-            self.look.speed_line(key) if is_hero else "",
             "" if text else words.disk_line(entry, free, place, copy),
             can,
             words.blocked(entry, offline=self.work.offline.is_set(), loaded=loaded or loading),
@@ -75,8 +71,3 @@ class RowStates:
     def holder(self) -> ModelEntry | None:
         """Returns the entry of the loaded model."""
         return next((e for e in self.entries.values() if e.is_ready and e.load_id == self.loaded), None)
-
-    def listed(self, entry: ModelEntry) -> Listed:
-        """Returns what the search and the filter ask of an entry's row."""
-        texts = entry.title, entry.purpose, entry.repo, words.facts_line(entry)
-        return Listed(texts, entry.writes, entry.state != "absent", self.plans.fits(entry.key, self.holder))

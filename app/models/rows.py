@@ -92,7 +92,6 @@ class RowState:
     status: str
     memory: str = ""
     memory_tip: str = ""
-    speed: str = ""
     disk: str = ""
     actions: tuple[Action, ...] = ()
     blocked: dict[Action, str] = field(default_factory=dict)  # why a button is disabled, by action
@@ -118,7 +117,6 @@ class ModelRow(QFrame):
         self.purpose = label("", "fact", wrap=True)
         self.facts = label("", "fact", wrap=True)
         self.memory = label("", "fact", wrap=True)
-        self.speed = label("", "fact", wrap=True)
         self.disk = label("", "fact", wrap=True)
         self.bar = QProgressBar()
         self.bar.setProperty("role", "bar")
@@ -154,7 +152,6 @@ class ModelRow(QFrame):
             self.purpose,
             self.facts,
             self.memory,
-            self.speed,
             self.disk,
             Gap(4),
             self.bar,
@@ -182,7 +179,6 @@ class ModelRow(QFrame):
         _show(self.purpose, entry.purpose[:1].upper() + entry.purpose[1:])
         _show(self.facts, facts_line(entry))
         _show(self.memory, state.memory)
-        _show(self.speed, state.speed)
         self.memory.setToolTip(state.memory_tip)
         self.memory.setAccessibleDescription(state.memory_tip)
         _show(self.disk, state.disk)

@@ -77,9 +77,9 @@ class HubSearch(QObject):
 
     def _stop(self) -> None:
         search, self._search = self._search, ""
-        self._jobs.stop(search, "search")
+        self._jobs.cancel(search, "search")
         for key in self._closer:
-            self._jobs.stop(key, "closer")
+            self._jobs.cancel(key, "closer")
         self._closer.clear()
 
     def take(self, ended: JobEnded) -> None:

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 from app.design.controls import button, flow_of, label
 from app.design.fonts import px
 from app.design.layouts import column_of
-from app.models.catalog_bar import WIDTH
 from app.models.found_section import MORE, SHOWN, ShortRow, drop
 from app.models.found_words import first_of
 from app.models.words import amount
@@ -21,6 +20,9 @@ from app.system.i18n import tr, trn
 
 if TYPE_CHECKING:
     from engine.hub_search import Hit
+
+
+WIDTH = 260  # pixels of the field at 100 %
 
 
 class HubSection(QWidget):

@@ -63,11 +63,10 @@ def verify(entry: ModelEntry) -> Work:
     return work
 
 
-def convert(source: Path, destination: Path, keep_vision: bool = False) -> Work:
+def convert(source: Path, destination: Path) -> Work:
     """Packs a model folder or a GGUF file into 4 bits; cancelling deletes what was written, pausing keeps it.
 
-    Returns the error that packing caused, by part; None if it was stopped. ``keep_vision`` leaves the vision tower
-    unpacked. It applies when a conversion begins; a resumed one keeps the choice that it began with.
+    Returns True, or None if it was stopped. One that the terminal began keeps its choice about the vision tower.
     """
 
     def work(control: Control) -> object:
@@ -82,10 +81,11 @@ def convert(source: Path, destination: Path, keep_vision: bool = False) -> Work:
             from engine.models.folder import quantize  # imports torch
 
             begun = Manifest.read(destination / PARTIAL) if (destination / PARTIAL).exists() else None
-            keeps = keep_vision if begun is None else begun.precision.vision is None
+            keeps = begun is not None and begun.precision.vision is None
             pack = functools.partial(quantize, keep_vision=keeps)
         try:
-            return pack(source, destination, "auto", choose("auto").device, control.report, control).relative_error
+            pack(source, destination, "auto", choose("auto").device, control.report, control)
+            return True
         except SafelightError:
             if not control.stopped:
                 raise

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.models.entries import Action, ModelEntry, Place
 from app.models.jobs import JobKind, JobProgress, Phase
-from app.state.models.invitation import sold_size
+from app.state.models.recommendation import sold_size
 from app.system.folders import shortened
 from app.system.i18n import tr, trn
 from engine.hub_cache import repo_of
@@ -68,7 +67,6 @@ def action_text(action: Action, entry: ModelEntry, job: JobKind | None = None, *
         "cancel": cancel,
         "verify": tr("Check the files"),
         "convert": tr("Import") if is_gguf(entry.folder) else tr("Make a 4-bit copy"),
-        "convert_but_vision": tr("Make one with 16-bit vision"),
         "delete": tr("Delete from disk…"),
         "remove": tr("Remove from the list"),
     }[action]
@@ -85,7 +83,6 @@ def action_tip(action: Action) -> str:
         "cancel": tr("Removes all of it"),
         "verify": tr("Reads all files and compares their hashes"),
         "convert": tr("Writes a smaller copy to the data folder, most of it in 4 bits; the original stays"),
-        "convert_but_vision": tr("Writes a 4-bit copy; the part that reads pictures stays in 16 bits instead of 8"),
         "delete": tr("Removes its files from this computer"),
         "remove": tr("Its files stay where they are"),
     }[action]
@@ -194,14 +191,6 @@ def disk_line(entry: ModelEntry, free: int, folder: Path, copy: int = 0) -> str:
     if entry.bytes_here and not copy:
         return tr("✓ Disk: {here} are here; the other {missing} fit into {free} free", **known)
     return tr("✓ Disk: needs {missing} of {free} free", **known)
-
-
-def packed_line(errors: Mapping[str, float]) -> str:
-    """Lists the relative errors that a conversion caused, by part of the model."""
-    names = {"experts": tr("experts"), "attention": tr("attention"), "dense": tr("dense layers")}
-    names |= {"embedding": tr("token table"), "vision": tr("vision tower")}
-    parts = (f"{names[part]} {error:.1%}" for part, error in errors.items() if part in names)
-    return tr("✓ Packed. Relative error of the weights (RMS): {parts}", parts=", ".join(parts))
 
 
 def memory_line(plan: Plan, *, loaded: bool, held: int, is_stored_packed: bool = True) -> str:

@@ -39,11 +39,11 @@ class ModelWork:
         self.submit(entry.key, "download", tasks.download(entry, self._endpoint, self._tokens))
         return ""
 
-    def convert(self, source: ModelEntry, shown: ModelEntry, keep_vision: bool = False) -> None:
+    def convert(self, source: ModelEntry, shown: ModelEntry) -> None:
         """Packs ``source``; the progress is shown in the row of ``shown``."""
         destination = self._packed_folder(source) if shown is source else shown.folder
         self.converting[shown.key] = destination
-        self.submit(shown.key, "convert", tasks.convert(source.folder, destination, keep_vision))
+        self.submit(shown.key, "convert", tasks.convert(source.folder, destination))
 
     def can_convert(self, entry: ModelEntry) -> bool:
         """True if the packed copy's folder neither exists nor is being written."""

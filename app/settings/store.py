@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict
 from pathlib import Path
 
-from PySide6.QtCore import QSettings
+from PySide6.QtCore import QByteArray, QSettings
 
 from app.settings.decoders import DecodingChoice
 from app.settings.file import user_settings
@@ -174,17 +173,14 @@ def write_reopening(settings: QSettings, conversation: int | None) -> None:
     settings.sync()
 
 
-def read_window(settings: QSettings) -> tuple[tuple[int, int, int, int] | None, bool]:
-    """Reads the window's left, top, width and height in pixels, None if not stored, and True if it was maximized."""
-    text = str(settings.value("window/place", ""))
-    found = [int(part) for part in text.split() if re.fullmatch(r"-?\d{1,6}", part)] if text.isascii() else []
-    place = (found[0], found[1], found[2], found[3]) if len(found) == 4 and min(found[2:]) > 0 else None
-    return place, _flag(settings, "window/maximized", False)
+def read_window(settings: QSettings) -> QByteArray:
+    """Reads the window's place and size, as Qt wrote them; empty if not stored."""
+    found = settings.value("window/geometry")
+    return found if isinstance(found, QByteArray) else QByteArray()
 
 
-def write_window(settings: QSettings, place: tuple[int, int, int, int], maximized: bool) -> None:
-    settings.setValue("window/place", " ".join(map(str, place)))
-    settings.setValue("window/maximized", maximized)
+def write_window(settings: QSettings, geometry: QByteArray) -> None:
+    settings.setValue("window/geometry", geometry)
 
 
 def read_page(settings: QSettings) -> str:

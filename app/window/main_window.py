@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 
-from PySide6.QtCore import Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QPaintEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QToolButton
 
@@ -20,7 +20,7 @@ from app.design.tokens import Theme
 from app.settings import store
 from app.settings.strip import SettingsStrip
 from app.system.i18n import tr
-from app.window import geometry, sidebar, statusbar
+from app.window import sidebar, statusbar
 from app.window.actions import all_actions
 from app.window.appearance import Appearance
 from app.window.dialogs import Dialogs
@@ -35,6 +35,7 @@ from app.window.statusbar import StatusBar
 from app.window.topbar import TopBar
 
 LEAST_PAGE = 480  # pixels at 100 %
+USUAL, LEAST = QSize(1280, 800), QSize(640, 480)
 
 
 def style(theme: Theme) -> str:
@@ -79,12 +80,19 @@ class MainWindow(QMainWindow):
         self._dress()
         self._show_parts()
         self.firstPainted.connect(self._after_first_paint)
-        geometry.restore(self, context.settings)
+        self._restore_place()
         self._show_frame(CHAT)
         self.pages.show(CHAT)
         attempt(context, tr("The last page could not be shown"), self._show_last_page)
         self.notices.begin()
         attempt(context, tr("The conversations could not be listed"), self.conversations.refresh)
+
+    def _restore_place(self) -> None:
+        """Gives the window its stored place and size, or the usual size at a first start."""
+        room = self.screen().availableSize()
+        self.setMinimumSize(LEAST.boundedTo(room))
+        self.resize(USUAL.boundedTo(room))
+        self.restoreGeometry(store.read_window(self.context.settings))
 
     def _lay_out(self) -> None:
         self._sidebar_line = Hairline(Qt.Orientation.Vertical)
@@ -224,7 +232,7 @@ class MainWindow(QMainWindow):
             event.ignore()
             return
         if not self._is_closed:
-            geometry.note(self, self.context.settings)
+            store.write_window(self.context.settings, self.saveGeometry())
         self.hide()  # threads may need a moment to end, as when one is importing torch
         super().closeEvent(event)
         if self._is_closed:

@@ -31,7 +31,6 @@ from app.context import (
     Page,
 )
 from app.design.action import Action
-from app.window.skeleton import Skeleton
 from engine import Recording
 
 if TYPE_CHECKING:
@@ -101,8 +100,6 @@ class Pages(QObject):
     def __init__(self, context: AppContext) -> None:
         super().__init__()
         self.stack = QStackedWidget()
-        self._skeleton = Skeleton()
-        self.stack.addWidget(self._skeleton)
         self.by_name = {entry.name: Lazy(self._maker(entry, context)) for entry in PAGES}
         context.inspect_asked.connect(self._inspect)
         context.compare_asked.connect(self._compare)
@@ -146,10 +143,7 @@ class Pages(QObject):
         return next((page for page in made if page is not None and page.widget is self.stack.currentWidget()), None)
 
     def show(self, name: str) -> None:
-        """Shows a page; its outline is shown at once if the page must be created first."""
-        if self.by_name[name].made is None:
-            self.stack.setCurrentWidget(self._skeleton)
-            self._skeleton.show_now()
+        """Shows a page, which is created if it is shown first."""
         page = self[name]
         self.stack.setCurrentWidget(page.widget)
         page.enter()

@@ -1,4 +1,4 @@
-"""The command palette: finds actions and further entries by a few letters, and runs the chosen one."""
+"""The command palette: finds actions and further entries by parts of words, and runs the chosen one."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from app.design.controls import label
 from app.design.fonts import TEXT_SMALL, px
 from app.design.layouts import column_of
 from app.design.tokens import Theme, color
+from app.library.search import folded
 from app.system.i18n import tr
-from app.window.fuzzy import ranked
 
 WIDTH = 600
 ROWS = 9
@@ -197,7 +197,7 @@ class Palette(QDialog):
     def _filter(self, query: str) -> None:
         offered = [action for action in self._actions if action.in_palette]
         offered += self._others if query.split() else ()
-        found = ranked(query, offered, lambda action: f"{action.title} {action.section}")
+        found = ranked(query, offered)
         self.model.show_actions(found)
         if found:
             self.list.setCurrentIndex(self.model.index(0, 0))
@@ -229,3 +229,15 @@ class Palette(QDialog):
             return
         self.accept()  # first, so that the action finds the window active and may open a dialog
         action.run()
+
+
+def ranked(query: str, actions: Sequence[Action]) -> list[Action]:
+    """Returns the actions that have all words of a query, case and accents aside; first those with words that begin so.
+
+    All in their own order for an empty query.
+    """
+    words = folded(query).split()
+    texts = [(f" {folded(f'{action.title} {action.section}')}", action) for action in actions]
+    found = [(text, action) for text, action in texts if all(word in text for word in words)]
+    found.sort(key=lambda entry: -sum(f" {word}" in entry[0] for word in words))
+    return [action for _text, action in found]

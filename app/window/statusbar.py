@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal, Slot
@@ -22,7 +21,7 @@ from app.system.timers import later
 HEIGHT = 28  # pixels, at 100 %
 MARGIN, GAP = 16, 16
 SAVED_MS = 5000  # milliseconds for which "All is saved" is shown
-LEAST_MODEL = 72  # pixels; a name elided further is unreadable
+MOST_MODEL = 320  # pixels at 100 %, of a name that is not elided
 
 
 @dataclass(frozen=True)
@@ -55,21 +54,6 @@ FIELDS = (
 )
 
 
-@dataclass(frozen=True)
-class FigureText:
-    """A figure's text, and a shorter text for a narrow window."""
-
-    text: str
-    short: str = ""
-
-    @property
-    def least(self) -> str:
-        return self.short or self.text
-
-
-NOTHING = FigureText("")
-
-
 def style(theme: Theme) -> str:
     """Returns the bar's rules, for the window's style sheet."""
     return f"""
@@ -90,7 +74,7 @@ def device_text(device: str) -> str:
 
 
 class StatusBar(QWidget):
-    """``show_*`` set figures; None removes them. In a narrow window they are shortened or hidden."""
+    """``show_*`` set figures; None removes them. In a narrow window some are hidden."""
 
     server_asked = Signal()
 
@@ -102,7 +86,7 @@ class StatusBar(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.labels: dict[str, QLabel | QPushButton] = {}
         self._device_tip = ""
-        self._texts = dict.fromkeys((field.name for field in FIELDS), NOTHING)
+        self._texts = dict.fromkeys((field.name for field in FIELDS), "")
         row = row_of(margins=(MARGIN, 1, MARGIN, 0), spacing=GAP)
         self.setLayout(row)
         row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)  # the window may be narrower than the texts
@@ -119,16 +103,15 @@ class StatusBar(QWidget):
         self._fit_height()
 
     def _server(self) -> QPushButton:
-        made = button("", tr("Local server"), role="link", clicked=self.server_asked)
-        return made
+        return button("", tr("Local server"), role="link", clicked=self.server_asked)
 
     def show_server(self, text: str) -> None:
         """Shows that the local server is on; hides it for an empty text."""
-        self._set_text("server", FigureText(text) if text else NOTHING)
+        self._set_text("server", text)
 
     def show_offline(self, is_offline: bool) -> None:
         """Shows if the network is switched off."""
-        self._set_text("offline", FigureText(tr("Offline")) if is_offline else NOTHING)
+        self._set_text("offline", tr("Offline") if is_offline else "")
 
     @Slot(str)
     def show_unsaved(self, problem: str) -> None:
@@ -136,24 +119,23 @@ class StatusBar(QWidget):
         saved."""
         self._saved.stop()
         if problem:
-            self._set_text("unsaved", FigureText(tr("Not saved yet")))
-        elif self._texts["unsaved"] != NOTHING:
-            self._set_text("unsaved", FigureText(tr("Everything is saved")))
+            self._set_text("unsaved", tr("Not saved yet"))
+        elif self._texts["unsaved"]:
+            self._set_text("unsaved", tr("Everything is saved"))
             self._saved.start(SAVED_MS)
 
     @Slot()
     def _forget_saved(self) -> None:
-        self._set_text("unsaved", NOTHING)
+        self._set_text("unsaved", "")
 
     def show_memory(self, used_bytes: int, total_bytes: int, device: str) -> None:
         """Shows the memory in use: for ``cpu`` the process's share of the machine's, for ``cuda…`` that of a graphics
         card."""
-        used, total = size(used_bytes), size(total_bytes)
-        text = tr("{used} of {total}", used=used, total=total)
+        text = tr("{used} of {total}", used=size(used_bytes), total=size(total_bytes))
         if device.startswith("cuda"):
-            self._set_text("device_memory", FigureText(tr("GPU {text}", text=text), tr("GPU {text}", text=used)))
+            self._set_text("device_memory", tr("GPU {text}", text=text))
         else:
-            self._set_text("memory", FigureText(text, used))
+            self._set_text("memory", text)
 
     def show_model(
         self, title: str | None, device: str = "", threads: int = 0, reason: str = "", kernels: str = ""
@@ -162,15 +144,15 @@ class StatusBar(QWidget):
 
         ``reason`` explains the choice of the device; ``kernels`` names the kernels in use.
         """
-        self._texts["model"] = FigureText(title) if title else NOTHING
+        self._texts["model"] = title or ""
         where = device_text(device)
         on = trn("{device}, {count} thread", "{device}, {count} threads", threads, device=where) if threads else where
-        self._texts["device"] = FigureText(on, where) if title and device else NOTHING
+        self._texts["device"] = on if title and device else ""
         why = [tr("Reason for this device: {reason}.", reason=tr(reason))] if reason else []
         how = [tr("Computed by: {kernels}.", kernels=tr(kernels))] if kernels else []
         self._device_tip = " ".join((*why, *how))
         if not device.startswith("cuda"):
-            self._texts["device_memory"] = NOTHING
+            self._texts["device_memory"] = ""
         self._fit()
 
     def show_run(self, stats: RunStats | None) -> None:
@@ -193,27 +175,24 @@ class StatusBar(QWidget):
     ) -> None:
         """Shows the figures of a run from plain numbers; ``seconds`` are of all blocks. Unknown figures are omitted."""
         counted = tr("1 step") if steps == 1 else tr("{count} steps", count=f"{steps:,}")
-        self._texts["steps"] = FigureText(counted) if steps else NOTHING
-        self._texts["pace"] = self._texts["forward"] = self._texts["speed"] = NOTHING
+        self._texts["steps"] = counted if steps else ""
+        self._texts["pace"] = self._texts["forward"] = self._texts["speed"] = ""
         if steps and blocks and seconds is not None:
             each = seconds_text(seconds / blocks)
-            self._texts["pace"] = FigureText(tr("{time} per block", time=each), tr("{time}/block", time=each))
+            self._texts["pace"] = tr("{time} per block", time=each)
         if tokens_per_forward is not None:
-            count = rate_text(tokens_per_forward)
-            self._texts["forward"] = FigureText(
-                tr("{count} tokens per pass", count=count), tr("{count} tok/pass", count=count)
-            )
+            self._texts["forward"] = tr("{count} tokens per pass", count=rate_text(tokens_per_forward))
         if tokens_per_second is not None and tokens_per_second >= 1:
-            self._texts["speed"] = FigureText(tr("{count} tok/s", count=f"{tokens_per_second:,.0f}"))
+            self._texts["speed"] = tr("{count} tok/s", count=f"{tokens_per_second:,.0f}")
         self._fit()
 
     def text(self, name: str) -> str:
         """Returns a figure's full text, even if there is no room for it; empty if unknown."""
-        return self._texts[name].text
+        return self._texts[name]
 
-    def _set_text(self, name: str, figure: FigureText) -> None:
-        if self._texts[name] != figure:
-            self._texts[name] = figure
+    def _set_text(self, name: str, text: str) -> None:
+        if self._texts[name] != text:
+            self._texts[name] = text
             self._fit()
 
     def sizeHint(self) -> QSize:
@@ -238,60 +217,29 @@ class StatusBar(QWidget):
             self.setFixedHeight(height)
 
     def _fit(self) -> None:
-        """Chooses texts for the width, and gives all of them to assistive technology."""
-        known = [field for field in FIELDS if self._texts[field.name].text]
-        widths = [(self._width(field, self._texts[field.name].text), self._least(field)) for field in known]
-        shares = fit(widths, [field.leaves for field in known], self.width() - 2 * MARGIN, GAP)
+        """Hides figures for lack of room, and gives all of them to assistive technology."""
+        known = [field for field in FIELDS if self._texts[field.name]]
+        widths = {field.name: self._width(field) for field in known}
+        for field in sorted(known, key=lambda field: -field.leaves):
+            if len(widths) > 1 and sum(widths.values()) + GAP * (len(widths) - 1) > self.width() - 2 * MARGIN:
+                del widths[field.name]
         descriptions = []
         for field in FIELDS:
-            made, figure = self.labels[field.name], self._texts[field.name]
-            room = shares[known.index(field)] if field in known else 0
-            made.setVisible(room > 0)
-            if not figure.text:
+            made, text = self.labels[field.name], self._texts[field.name]
+            made.setVisible(field.name in widths)
+            if not text:
                 continue
-            whole = f"{tr(field.label)}, {figure.text}"
+            whole = f"{tr(field.label)}, {text}"
             descriptions.append(whole)
             made.setAccessibleName(whole)
             more = f" {self._device_tip}" if field.name == "device" and self._device_tip else ""
             made.setToolTip(f"{whole}. {tr(field.meaning)}{more}")
-            shown = figure.text if room >= self._width(field, figure.text) else figure.least
-            if room:
-                made.setText(made.fontMetrics().elidedText(shown, Qt.TextElideMode.ElideMiddle, room))
+            room = min(widths.get(field.name, 0), self.width() - 2 * MARGIN)
+            made.setText(made.fontMetrics().elidedText(text, Qt.TextElideMode.ElideMiddle, room))
         self.setAccessibleDescription("; ".join(descriptions))
 
-    def _width(self, field: Field, text: str) -> int:
-        self.labels[field.name].ensurePolished()
-        return self.labels[field.name].fontMetrics().horizontalAdvance(text) + 1
-
-    def _least(self, field: Field) -> int:
-        least = self._width(field, self._texts[field.name].least)
-        return min(least, px(LEAST_MODEL)) if field.name == "model" else least
-
-
-def fit(widths: Sequence[tuple[int, int]], leaves: Sequence[int], room: int, gap: int) -> list[int]:
-    """Divides ``room`` pixels among parts with a full and a minimum width; 0 hides a part.
-
-    Parts shrink to their minimum width in the order of ``leaves`` (highest first), and are hidden
-    in that order once all have shrunk. Remaining room is given back, first to those hidden last.
-    """
-    shares = [full for full, _least in widths]
-    order = sorted(range(len(widths)), key=lambda place: -leaves[place])
-
-    def over() -> int:
-        shown = [share for share in shares if share]
-        return sum(shown) + gap * len(shown) - room
-
-    for place in order:
-        if over() > 0:
-            full, least = widths[place]
-            shares[place] = max(least, full - over())
-    for place in order:
-        if over() > 0:
-            shares[place] = 0
-    for place in reversed(order):
-        if not shares[place] and over() + gap + widths[place][1] <= 0:
-            shares[place] = widths[place][1]
-    for place in reversed(order):
-        if shares[place]:
-            shares[place] += min(widths[place][0] - shares[place], max(0, -over()))
-    return shares
+    def _width(self, field: Field) -> int:
+        made = self.labels[field.name]
+        made.ensurePolished()
+        width = made.fontMetrics().horizontalAdvance(self._texts[field.name]) + 1
+        return min(width, px(MOST_MODEL)) if field.name == "model" else width

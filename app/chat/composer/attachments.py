@@ -1,28 +1,24 @@
-"""The text files attached to a prompt, as chips with name, size and token count."""
+"""The text files attached to a prompt, as chips with name and size."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, Slot
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QPushButton
 
-from app.bridge.background import Background
 from app.chat.composer.text_files import read_text_file, size_in_words, text_as_file
 from app.design.chip_bar import ChipBar
 from app.design.controls import button, label
 from app.design.fonts import px
 from app.design.layouts import row_of
 from app.state.chat.attachment import Attachment
-from app.system.i18n import tr, trn
+from app.system.i18n import tr
 from engine import SafelightError
 
 MOST_FILES = 10
 NAME_WIDTH = 240  # pixels at 100 %
-
-CountText = Callable[[str], int]
-"""Returns the number of tokens of a text."""
 
 
 class AttachmentChip(QFrame):
@@ -36,20 +32,12 @@ class AttachmentChip(QFrame):
         elided = name.fontMetrics().elidedText(attachment.name, Qt.TextElideMode.ElideMiddle, px(NAME_WIDTH))
         name.setText(elided)
         name.setToolTip(attachment.name if elided != attachment.name else "")
-        self.facts = label(size_in_words(attachment.size), "caption")
+        size = size_in_words(attachment.size)
         self.remove = button("×", tr("Remove {name}", name=attachment.name), tip=tr("Remove this file"))
         self.remove.setMinimumWidth(24)
-        self.setLayout(row_of(name, self.facts, self.remove, margins=(12, 0, 4, 0), spacing=8))
-        self.show_tokens(None)
-
-    def show_tokens(self, tokens: int | None) -> None:
-        """Shows how many tokens the file takes; None while that is unknown."""
-        facts = [size_in_words(self.attachment.size)]
-        if tokens is not None:
-            facts.append(trn("{count} token", "{count} tokens", tokens))
-        self.facts.setText(" · ".join(facts))
-        self.setAccessibleName(" · ".join((self.attachment.name, *facts)))
-        self.remove.setAccessibleDescription(" · ".join(facts))
+        self.setLayout(row_of(name, label(size, "caption"), self.remove, margins=(12, 0, 4, 0), spacing=8))
+        self.setAccessibleName(f"{attachment.name} · {size}")
+        self.remove.setAccessibleDescription(size)
 
 
 class AttachmentBar(ChipBar):
@@ -58,9 +46,6 @@ class AttachmentBar(ChipBar):
     def __init__(self) -> None:
         super().__init__(tr("Attached files"))
         self.chips: list[AttachmentChip] = []
-        self._count: CountText | None = None
-        self._known: dict[str, int] = {}  # token counts of the attached files, by their text
-        self._counting = Background(self, self._counted)
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:
@@ -76,7 +61,6 @@ class AttachmentBar(ChipBar):
             return
         self.chips = [AttachmentChip(attachment) for attachment in attachments]
         self._place(self.chips, self.buttons)
-        self._show_tokens()
         self.changed.emit()
 
     def add_files(self, paths: Sequence[str]) -> list[str]:
@@ -120,29 +104,6 @@ class AttachmentBar(ChipBar):
                 raise SafelightError(tr("{name} is attached already.", name=there.name))
         self.set_attachments((*self.attachments, attachment))
         return attachment.name
-
-    def set_counter(self, count: CountText | None) -> None:
-        """Sets the token counter, which is called from another thread; None when no model is loaded."""
-        self._count = count
-        self._known.clear()
-        self._counting.drop()
-        self._show_tokens()
-
-    def _show_tokens(self) -> None:
-        texts = {chip.attachment.text for chip in self.chips}
-        self._known = {text: tokens for text, tokens in self._known.items() if text in texts}
-        for chip in self.chips:
-            chip.show_tokens(self._known.get(chip.attachment.text))
-        missing = texts - self._known.keys()
-        count = self._count
-        if missing and count is not None:
-            self._counting.ask(lambda: {text: count(text) for text in missing})
-
-    @Slot(object)
-    def _counted(self, tokens: dict[str, int]) -> None:
-        self._known.update(tokens)
-        for chip in self.chips:
-            chip.show_tokens(self._known.get(chip.attachment.text))
 
     def _drop(self, place: int) -> None:
         left = list(self.attachments)

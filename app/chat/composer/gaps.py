@@ -7,7 +7,6 @@ from PySide6.QtGui import QFont, QSyntaxHighlighter, QTextCharFormat, QTextDocum
 
 from app.design import themes
 from app.design.tokens import color
-from app.state.run.alignment import utf16
 from engine.text.outline import spans
 
 
@@ -33,3 +32,9 @@ class GapMarks(QSyntaxHighlighter):
         if "[[" in text:
             for start, stop in spans(utf16(text)):
                 self.setFormat(start, stop - start, self._format)
+
+
+def utf16(text: str) -> str:
+    """Returns a text as one character for each UTF-16 unit, the unit that Qt counts in."""
+    data = text.encode("utf-16-le", "surrogatepass")
+    return "".join(chr(low | high << 8) for low, high in zip(data[::2], data[1::2], strict=True))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import QMenu, QWidget
-from shiboken6 import isValid
 
 from app.bridge.run_view import RunView
 from app.canvas.view import CanvasView
@@ -18,21 +17,18 @@ from app.chat.messages.board import AnswerBoard
 from app.chat.messages.calls import CallCommands, CallsView
 from app.chat.messages.changing import AnswerChanging
 from app.chat.messages.figures import FiguresLine
-from app.chat.messages.gliding import Gliding, Leaving
 from app.chat.messages.replay import AnswerReplay
 from app.chat.messages.thinking import Thinking
 from app.chat.messages.versions import VersionSwitch, version_step
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
 from app.chat.words import doubt, figures_line, remarks, status_line, wants_retry
-from app.design import motion
 from app.design.controls import FocusGroup, button, label, show_stop
 from app.design.layouts import STRETCH, column_of, row_of
 from app.design.suggestion_bar import SuggestionBar
 from app.state.chat.attachment import with_attachments
 from app.state.chat.conversation import Answer, Turn
 from app.state.run.canvas import BlockState
-from app.state.run.text_map import TextMap, read
 from app.system.i18n import tr
 from engine.catalog import EmbeddedModel
 from engine.service import LoadedModel
@@ -47,8 +43,6 @@ class AnswerView(QWidget):
     A committed block becomes text, and the canvas of the next block is below it. ``model`` turns the tokens of a live
     answer into text; without it there are no canvases.
     """
-
-    replay_ended = Signal(object)  # the view, on which ``glide`` can then be called
 
     def __init__(
         self,
@@ -70,8 +64,6 @@ class AnswerView(QWidget):
         self.canvases: list[CanvasView] = []
         self._settled = 0  # number of canvases that have become text
         self._rounds = 0  # of tool calls, when the canvases were drawn
-        self._leaving: list[Leaving] = []  # canvases that have just become text
-        self._gliding: Gliding | None = None
 
         self.speaker = label("", "speaker")
         self.versions = VersionSwitch(
@@ -240,7 +232,7 @@ class AnswerView(QWidget):
     def refresh(self, share: float = 1.0) -> bool:
         """Draws what has changed, with a share (0 to 1) of the latest step of a running answer.
 
-        Returns True if a canvas became text; ``glide`` can then animate that.
+        Returns True if a canvas became text.
         """
         answer = self.turn.answer
         is_other = answer is not self._drawn
@@ -253,7 +245,7 @@ class AnswerView(QWidget):
         if len(answer.rounds) != self._rounds:  # the canvases were those of a run that has ended
             self._rounds = len(answer.rounds)
             self._drop_canvases()
-        has_settled = self._settle_blocks(answer)
+        before, self._settled = self._settled, len(answer.settled)
         blocks = answer.canvas.blocks if self._model is not None else []
         first = max(0, len(self.canvases) - 1)  # earlier ones are committed and do not change
         while len(self.canvases) < len(blocks):
@@ -273,7 +265,7 @@ class AnswerView(QWidget):
         self.replay.offer(answer)
         self._show_parts()
         self._show_buttons()
-        return has_settled
+        return self._settled > before
 
     def _remark(self, answer: Answer) -> None:
         found = None if answer.is_active else doubt(self._asked, answer)
@@ -314,42 +306,6 @@ class AnswerView(QWidget):
             return False
         return _is_cut_short(answer) or (answer.is_empty and bool(answer.canvas.blocks))
 
-    def _settle_blocks(self, answer: Answer) -> bool:
-        """Captures the canvases whose blocks have been committed since. Returns True if there are any."""
-        before, self._settled = self._settled, len(answer.settled)
-        seen = self.isVisible() and not motion.is_reduced() and not self.canvas_toggle.isChecked()
-        for number, view in enumerate(self.canvases[: self._settled] if seen else ()):
-            if number >= before and not view.visibleRegion().isEmpty():
-                first = sum(block.text_length or 0 for block in answer.canvas.blocks[:number])
-                self._leaving.append(Leaving.of(view, first))
-        return self._settled > before
-
-    def glide(self) -> None:
-        """Animates the tokens of canvases that became text, to their places in the laid-out text."""
-        leaving, self._leaving = self._leaving, []
-        left, self.replay.left = self.replay.left, None
-        if left is not None:
-            self._glide([left[0]], left[1])
-        elif leaving and self._model is not None:
-            blocks = self.turn.answer.canvas.blocks[: self._settled]
-            tokens = [token for block in blocks for token in block.shown[: block.text_length].tolist()]
-            self._glide(leaving, read(tokens[leaving[0].first :], self._model.piece, self._model.is_special))
-
-    def _glide(self, leaving: list[Leaving], written: TextMap) -> None:
-        """Starts the animation. ``written`` is the text of the canvases, beginning with the first of them."""
-        if not self.text.isVisible():
-            return
-        self._land()
-        self.layout().activate()  # type: ignore[union-attr]
-        first = leaving[0].first
-        rects = {first + place: rect for place, rect in self.text.token_rects(written).items()}
-        self._gliding = Gliding(self.text, leaving, rects)
-
-    def _land(self) -> None:
-        if self._gliding is not None and isValid(self._gliding):  # it deletes itself at its end
-            self._gliding.land()
-        self._gliding = None
-
     @property
     def _asked(self) -> str:
         return with_attachments(self.turn.prompt, self.turn.attachments)
@@ -373,16 +329,12 @@ class AnswerView(QWidget):
             view.deleteLater()
         self.canvases.clear()
         self._settled = 0
-        self._leaving.clear()
-        self._land()
 
     @Slot()
     def _show_replay(self) -> None:
-        """Updates the view after a replay began or ended; at its end the canvas becomes text."""
+        """Updates the view after a replay began or ended."""
         self._show_parts()
         self._show_buttons()
-        if self.replay.left is not None:
-            self.replay_ended.emit(self)
 
     @Slot()
     def _show_parts(self) -> None:

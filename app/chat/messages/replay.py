@@ -11,10 +11,8 @@ from PySide6.QtWidgets import QWidget
 from app.canvas.view import CanvasView
 from app.chat.commands import TurnCommands
 from app.chat.messages.board import AnswerBoard
-from app.chat.messages.gliding import Leaving
 from app.chat.prose.widget import PAD, Prose
 from app.chat.view_options import ViewOptions
-from app.design import motion
 from app.design.layouts import column_of, row_of
 from app.player.player import NOTHING, Player
 from app.player.scrubber import Scrub
@@ -22,7 +20,6 @@ from app.state.chat.attachment import with_attachments
 from app.state.chat.conversation import Answer, Turn
 from app.state.run.canvas import BlockState
 from app.state.run.replay import Replay
-from app.state.run.text_map import TextMap, read
 from app.system.i18n import tr
 from engine import Recording, SafelightError, catalog
 
@@ -40,7 +37,6 @@ class AnswerReplay(QWidget):
     def __init__(self, turn: Turn, options: ViewOptions, commands: TurnCommands, rebuilt: Callable[[], object]) -> None:
         super().__init__()
         self._turn, self._options, self._rebuilt = turn, options, rebuilt
-        self.left: tuple[Leaving, TextMap] | None = None  # the last canvas and its text, for the view's ``glide``
         self.is_offered = False
         self.is_on = False  # True while a step of the run is shown in place of the answer
         self.player = Player(self)
@@ -136,21 +132,9 @@ class AnswerReplay(QWidget):
         if self.is_on and shown is not None:
             self._show_block(shown)
         if self.is_on != was_on:
-            self.left = None if self.is_on else self._leaving()
             self.stage.setMinimumHeight(0)
             self.stage.setVisible(self.is_on)
             self.changed.emit()
-
-    def _leaving(self) -> tuple[Leaving, TextMap] | None:
-        """Returns the last block's canvas as it looks now and its text; None if it does not become text."""
-        player, canvas, replay, trace = self.player, self.canvas, self.player.replay, self.player.trace
-        if canvas is None or canvas.block is None or replay is None or trace is None or motion.is_reduced():
-            return None
-        last = replay.record(replay.blocks - 1)
-        if last.final is None or canvas.block.block_index != last.index or canvas.visibleRegion().isEmpty():
-            return None
-        written = read(last.final[: last.text_length].tolist(), player.piece, trace.is_special)
-        return Leaving.of(canvas, 0), written
 
     def _show_block(self, shown: BlockState) -> None:
         """Shows a canvas, or its Sudoku board, under the text written before it."""

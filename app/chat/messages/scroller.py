@@ -9,17 +9,16 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from time import perf_counter
 from typing import Any
 
-from PySide6.QtCore import QEvent, QPoint, QRect, QSignalBlocker, Qt, QVariantAnimation, Signal, Slot
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QWidget
 
 from app.chat.messages.heights import Heights, settled_value
-from app.design import motion, themes
+from app.design import themes
 from app.design.controls import chain_tabs
-from app.design.tokens import FADE_MS, color
+from app.design.tokens import color
 from app.system.timers import later
 
 NEAR = 1.0
@@ -28,13 +27,11 @@ FAR = 3.0
 """Pages away from the visible area beyond which a widget is deleted."""
 FEW = 24
 """Number of widgets up to which none is deleted."""
-SLICE_SECONDS = 0.004
 SIDE = 24
 NEAR_END = 8  # pixels; closer than this counts as the end
 
 Make = Callable[[Any], QWidget]
 Guess = Callable[[Any, int], int]  # estimated height of a part at a width
-Warm = Callable[[Any], Iterator[None]]
 Stops = Callable[[Any], Sequence[QWidget]]
 
 
@@ -73,9 +70,9 @@ class Scroller(QScrollArea):
     has its part, and each part its height.
     """
 
-    def __init__(self, make: Make, guess: Guess, warm: Warm, stops: Stops, width: Callable[[], int]) -> None:
+    def __init__(self, make: Make, guess: Guess, stops: Stops, width: Callable[[], int]) -> None:
         super().__init__()
-        self._make, self._guess, self._warm, self._stops, self._most_width = make, guess, warm, stops, width
+        self._make, self._guess, self._stops, self._most_width = make, guess, stops, width
         self._items: list[Hashable] = []
         self._places: dict[Hashable, int] = {}
         self._views: dict[Hashable, QWidget] = {}
@@ -87,8 +84,6 @@ class Scroller(QScrollArea):
         self._at_end = True
         self._changes = 0  # depth of nested changes that are not complete
         self._room = (0, 0)  # width and height of the page that the layout was made for
-        self._warming: tuple[Hashable, Iterator[None]] | None = None
-        self._warmed: set[Hashable] = set()
         self._column = _Column()
         self._column.height_wanted.connect(self._measure_views)
         self.setWidget(self._column)
@@ -99,9 +94,6 @@ class Scroller(QScrollArea):
         self.verticalScrollBar().valueChanged.connect(self._moved)
         self._idle = later(self, self._work)
         self._late = later(self, self._catch_up)  # handles Qt's reports during a change, afterwards
-        self._glide = QVariantAnimation(self)
-        self._glide.setDuration(FADE_MS)
-        self._glide.valueChanged.connect(self._glided)
         QApplication.instance().focusChanged.connect(self._focus_moved)  # type: ignore[union-attr]
 
     @property
@@ -127,7 +119,6 @@ class Scroller(QScrollArea):
         if anchor is not None and anchor[0] not in items:  # the part now at its index takes its place
             anchor = (items[min(self._places[anchor[0]], len(items) - 1)], anchor[1]) if items else None
         with self._changing():
-            self._glide.stop()
             for view in self._replace(items):
                 self._discard(view)
             if items and items[-1] not in self._views:
@@ -142,8 +133,6 @@ class Scroller(QScrollArea):
         self._places = {item: place for place, item in enumerate(items)}
         gone = [self._views.pop(item) for item in list(self._views) if item not in self._places]
         self._known = {item: height for item, height in self._known.items() if item in self._places}
-        self._warmed &= self._places.keys()
-        self._warming = None
         self._slack = 0
         self._estimate()
         return gone
@@ -161,12 +150,10 @@ class Scroller(QScrollArea):
         """Measures all parts again, as after a change of the text size."""
         anchor = None if self._at_end else self._anchor()
         self._known.clear()
-        self._warmed.clear()
         self._fit(anchor)
 
     def follow(self) -> None:
         """Scrolls to the end and keeps it visible from now on."""
-        self._glide.stop()
         self._slack = 0
         self._at_end = True
         self._arrange(None)
@@ -191,17 +178,16 @@ class Scroller(QScrollArea):
         aim = settled_value(value, page, total, self._heights.top(len(self._items) - 1))
         if total - page >= value:  # longer than before: its end stays visible
             self._arrange((self._items[0], value))
-            self._glide_to_end()
+            self._go_to_end()
             return
         self._slack = max(0, value + page - total)
         self._arrange((self._items[0], value))
         if aim != value and not (goes_on and total - value > page // 2):
-            self._glide_to(aim)
+            self._go_to(aim)
 
     def show_place(self, item: Hashable, offset: int) -> None:
         """Scrolls so that what is ``offset`` pixels below the top of a part is in the upper third of the page."""
         self.realise(item)
-        self._glide.stop()
         self._slack = 0
         self._arrange((item, offset - self.viewport().height() // 3))
         self._note_end()
@@ -218,7 +204,6 @@ class Scroller(QScrollArea):
         view = self._views[item]
         if not self._measure(item, view):
             return 0
-        self._glide.stop()
         with self._changing():
             self._put(item, view)
         aim = self._heights.top(self._places[item]) + widget.mapTo(view, QPoint()).y() - height
@@ -228,38 +213,21 @@ class Scroller(QScrollArea):
         self._note_end()
         return value - aim
 
-    def _glide_to_end(self) -> None:
+    def _go_to_end(self) -> None:
         self._arrange((self._items[0], self.verticalScrollBar().value()))
-        self._glide_to(max(0, self._length - self.viewport().height()))
+        self._go_to(max(0, self._length - self.viewport().height()))
 
-    def _glide_to(self, aim: int) -> None:
-        if motion.is_reduced():
-            self._set_value(aim)
-            self._trim_slack()
-            return
-        self._glide.stop()
-        with QSignalBlocker(self._glide):  # a finished animation would emit its new end value at once
-            self._glide.setStartValue(self.verticalScrollBar().value())
-            self._glide.setEndValue(aim)
-        self._glide.start()
-
-    @Slot(object)
-    def _glided(self, value: int) -> None:
-        self._set_value(value)
-        if value == self._glide.endValue():
-            self._trim_slack()
-
-    def _set_value(self, value: int) -> None:
+    def _go_to(self, value: int) -> None:
         with self._changing():
             self.verticalScrollBar().setValue(value)
         self._fill()
+        self._trim_slack()
 
     @Slot()
     def _moved(self) -> None:
         """Handles a scroll by the user, or by Qt to show the focus. A change sets the position itself."""
         if self._changes:
             return
-        self._glide.stop()
         self._trim_slack()
         self._note_end()
         self._fill()
@@ -421,7 +389,7 @@ class Scroller(QScrollArea):
             self._slack = max(0, held + self.viewport().height() - self._length)
             anchor = (self._items[0], held) if self._slack else anchor
         if anchor is None and self._items:
-            self._glide_to_end()
+            self._go_to_end()
         else:
             self._arrange(anchor)
 
@@ -452,22 +420,13 @@ class Scroller(QScrollArea):
 
     @Slot()
     def _work(self) -> None:
-        """Does a slice of idle work: prepares a nearby part, makes its widget, or deletes widgets far away."""
-        began = perf_counter()
-        while perf_counter() - began < SLICE_SECONDS:
-            item = self._next_near()
-            if item is None:
-                self._give_up_far()
-                return
-            if self._warming is None or self._warming[0] != item:
-                self._warming = (item, self._warm(item))
-            if item not in self._warmed:
-                if next(self._warming[1], True) is True:
-                    self._warmed.add(item)
-                continue
+        """Makes the widget of a nearby part, or deletes widgets far away. Called in idle time."""
+        item = self._next_near()
+        if item is None:
+            self._give_up_far()
+        else:
             self.realise(item)
-            break
-        self._idle.start()
+            self._idle.start()
 
     def _next_near(self) -> Hashable | None:
         """Returns the nearest part without a widget; None if all nearby parts have one."""

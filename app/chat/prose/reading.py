@@ -1,25 +1,14 @@
-"""Reads a text as rows, as far as needed: the part shown at first, and preparation before it is shown."""
+"""Reads a text as rows, as far as needed, and the part of it that is shown at first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.chat.prose.aside import aside
 from app.chat.prose.parse import is_readable, reading
-from app.chat.prose.rows import ProseRow, flatten, jobs, verbatim_rows
+from app.chat.prose.rows import ProseRow, flatten, verbatim_rows
 
 MOST_SHOWN, MOST_LINES = 24_000, 800
 """Largest number of characters and lines that are laid out before the user chooses "Show all"."""
-
-
-def prepare(text: str) -> Iterator[None]:
-    """Parses a Markdown text and starts its slow jobs, a little with each ``next``; the results are cached."""
-    read = reading(shown_part(text))
-    while read.step():
-        yield
-    for job in jobs(flatten(read.blocks)):
-        aside().ask(job)
-        yield
 
 
 def rows_of(text: str, *, markdown: bool, quoted: bool) -> Iterator[ProseRow]:

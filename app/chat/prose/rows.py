@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from app.chat.prose import slow
 from app.chat.prose.blocks import (
     Block,
     Code,
-    Formula,
     Heading,
     Listing,
     Math,
@@ -21,7 +19,6 @@ from app.chat.prose.blocks import (
     plain,
 )
 from app.chat.prose.safe import safe
-from app.chat.prose.slow import Job
 
 BULLETS = ("•", "◦", "▪")
 DONE, OPEN = "☑", "☐"
@@ -113,21 +110,6 @@ def _cut(row: ProseRow) -> Iterable[ProseRow]:
         inlines = (replace(text, text=part),)
         made.append(replace(row, content=replace(content, inlines=inlines), joint=joint))
     return [made[0], *(replace(further, marker="") for further in made[1:])]
-
-
-def jobs(rows: Iterable[ProseRow]) -> Iterator[Job]:
-    """Yields the slow jobs of rows: formulas to draw and programs to colour."""
-    for row in rows:
-        match row.content:
-            case Math(source):
-                yield slow.FormulaRequest(source, True)
-            case Code(text, language):
-                yield slow.ProgramRequest(text, language)
-            case Paragraph(inlines) | Heading(_, inlines):
-                yield from (slow.FormulaRequest(part.source, False) for part in inlines if isinstance(part, Formula))
-            case Table(_, lines):
-                cells = (part for line in lines for cell in line for part in cell)
-                yield from (slow.FormulaRequest(part.source, False) for part in cells if isinstance(part, Formula))
 
 
 def _rows(blocks: Iterable[Block], indent: int, bars: tuple[int, ...], depth: int) -> Iterator[ProseRow]:

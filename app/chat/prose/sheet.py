@@ -5,19 +5,15 @@ A part that is not yet laid out takes no space: a long text grows downwards, and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from time import thread_time
-
-from PySide6.QtCore import QRectF
 
 from app.chat.prose.blocks import Heading, Paragraph, plain
 from app.chat.prose.document import Style
 from app.chat.prose.piece import Piece
 from app.chat.prose.rows import ProseRow
 from app.chat.prose.slow import Job
-from app.state.run.alignment import Alignment
-from app.state.run.text_map import TextMap
 
 FULL_PIECE, MOST_IN_PIECE = 6_000, 12_000
 """Characters after which paragraphs are cut into another piece: at a row that is not nested, and at any row."""
@@ -118,23 +114,3 @@ class Sheet:
             y += piece.rect.height()
             above = piece
         self.height = y
-
-
-def token_rects(pieces: Sequence[Piece], written: TextMap) -> dict[int, QRectF]:
-    """Returns the rectangles of the tokens at the end of a text, by their position; only of shown ones.
-
-    Args:
-        pieces: all of the text, laid out; rectangles are in their coordinates
-        written: the tokens' own text including markup; its beginning may be missing in the text
-    """
-    alignment = Alignment(written.text)
-    rects: dict[int, QRectF] = {}
-    for piece in reversed(pieces):
-        if alignment.is_over:
-            break
-        spans: dict[int, tuple[int, int]] = {}
-        for here, there in alignment.places(piece.letters()):
-            position = written.position_at(there)
-            spans[position] = here, spans.get(position, (here, here + 1))[1]
-        rects |= {position: piece.span_rect(*span) for position, span in spans.items()}
-    return {position: rect for position, rect in rects.items() if not rect.isEmpty()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal, Slot
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFocusEvent,
@@ -20,8 +20,6 @@ from PySide6.QtGui import (
     QMouseEvent,
     QPainter,
     QPaintEvent,
-    QPixmap,
-    QRegion,
     QResizeEvent,
     QShowEvent,
     QTextCursor,
@@ -39,12 +37,11 @@ from app.chat.prose.reading import rows_of, shown_part
 from app.chat.prose.rows import ProseRow
 from app.chat.prose.safe import safe
 from app.chat.prose.selection import Selection
-from app.chat.prose.sheet import Sheet, token_rects
+from app.chat.prose.sheet import Sheet
 from app.design import themes
 from app.design.controls import button, chain_tabs, folded
 from app.design.tokens import color
 from app.library.search import Term, spans
-from app.state.run.text_map import TextMap
 from app.system.i18n import tr
 from app.system.timers import later
 
@@ -90,7 +87,6 @@ class Prose(QWidget):
         self._marks: dict[Piece, list[tuple[int, int]]] = {}  # known ones
         self._pressed_link = ""
         self._by_keyboard = False
-        self._lent = QRect()
         self.has_caret = False
         self.offers: Offers = ()  # further entries of the menu while something is selected
         self.show_all = button("", tr("Show all"), role="chip", clicked=self._show_whole)
@@ -274,28 +270,8 @@ class Prose(QWidget):
             size = self.show_all.sizeHint()
             self.show_all.setGeometry(PAD, self._height - size.height(), size.width(), size.height())
 
-    def token_rects(self, written: TextMap) -> dict[int, QRectF]:
-        """Returns the rectangles of the tokens at the end of this text; empty if its end is not laid out or shown."""
-        is_whole = self._sheet.is_done and self.show_all.isHidden()
-        return token_rects(self._sheet.shown, written) if is_whole else {}
-
-    def lend(self, area: QRect) -> QPixmap:
-        """Returns a picture of an area without background, for another widget to paint until the next ``lend``."""
-        scale = self.devicePixelRatioF()
-        picture = QPixmap(area.size() * scale)
-        picture.setDevicePixelRatio(scale)
-        picture.fill(Qt.GlobalColor.transparent)
-        self._lent = QRect()
-        if not area.isEmpty():
-            self.render(picture, QPoint(), QRegion(area), QWidget.RenderFlag(0))
-        self._lent = area
-        self.update()
-        return picture
-
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
-        if not self._lent.isEmpty():
-            painter.setClipRegion(QRegion(self.rect()) - QRegion(self._lent))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         exposed = event.rect()
         ringed = self._ring()

@@ -27,6 +27,8 @@ LEFT_IN_MEMORY, LEFT_SHARE = 3_000_000_000, 0.25
 """Bytes, and a share of the computer's memory, that a recommended model leaves free of what is free now."""
 LEAST_CARD = 19_000_000_000  # bytes of a card on which the 4-bit 26B is recommended
 PACKED = "int4"
+SIZES = (4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 80, 96, 141)  # gibibytes that cards are sold with
+SHORT_OF = 0.06  # share of a card's memory that its driver may keep
 
 Choice = tuple[str, str]
 """A repository of the catalog, and the quantization that it is loaded in."""
@@ -89,6 +91,12 @@ def _note(machine: Machine) -> Note:
     if not machine.is_usable:
         return "no driver" if machine.has_cuda else "no CUDA"
     return "" if runs_the_26b(machine) else "small card"
+
+
+def sold_size(total_bytes: int) -> int:
+    """Returns the gigabytes that a card is sold with, by the bytes that its driver reports."""
+    whole = total_bytes / 2**30
+    return next((size for size in SIZES if size * (1 - SHORT_OF) <= whole <= size), round(whole))
 
 
 def runs_the_26b(machine: Machine) -> bool:

@@ -284,13 +284,10 @@ def test_a_name_with_control_characters_is_cleaned(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("on_field", [False, True])
-def test_dropped_files_become_chips_and_are_never_moved(
-    qtbot: QtBot, composer: Composer, tmp_path: Path, on_field: bool
-) -> None:
+def test_dropped_files_become_chips_and_are_never_moved(composer: Composer, tmp_path: Path, on_field: bool) -> None:
     notes, folder = tmp_path / "notes.md", tmp_path / "folder"
     notes.write_text("word " * 1050)
     folder.mkdir()
-    composer.files.set_counter(lambda text: len(text.split()))
     composer.set_text("kept")
     event = drop(composer.edit.viewport() if on_field else composer, files_of(notes, folder))
     assert event.isAccepted()
@@ -300,8 +297,7 @@ def test_dropped_files_become_chips_and_are_never_moved(
     assert composer.text == "kept"
     chip = composer.files.chips[0]
     assert chip.isVisible()
-    qtbot.waitUntil(lambda: chip.facts.text() == "5.2 KB · 1,050 tokens")
-    assert chip.accessibleName() == "notes.md · 5.2 KB · 1,050 tokens"
+    assert chip.accessibleName() == "notes.md · 5.2 KB"
 
 
 def test_dragged_text_is_written_not_attached(composer: Composer) -> None:

@@ -140,26 +140,6 @@ def test_a_persons_own_version_needs_an_idle_conversation(qtbot: QtBot, open_cha
     assert not turn.answer.has_trace
 
 
-def test_three_more_versions_are_written_one_after_the_other(qtbot: QtBot, open_chat: Any, fake: Any) -> None:
-    chat = open_chat()
-    ask(qtbot, chat, GAPPED)
-    idle(qtbot, chat)
-    (turn,) = chat._context.session.chat.turns
-    chat.rewriting.write_more()
-    qtbot.waitUntil(lambda: len(turn.answers) == 4 and chat._context.session.active is None)
-    assert len(set(fake.seeds)) == 4
-    assert all(request.outline for request in fake.requests)
-    fake.hold = True
-    chat.rewriting.write_more()
-    qtbot.waitUntil(lambda: len(turn.answers) == 5 and turn.answer.status == "developing")
-    chat.stop()
-    fake.hold = False
-    fake.gate.release(10)
-    idle(qtbot, chat)
-    qtbot.wait(100)
-    assert len(turn.answers) == 5
-
-
 def test_a_preset_puts_its_text_with_gaps_into_an_empty_prompt(open_chat: Any) -> None:
     chat = open_chat()
     composer, letter, note = chat.page.composer, Preset("1", "Letter", outline=GAPPED), Preset("2", "Note")

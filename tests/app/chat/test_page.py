@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import random
 import threading
 from collections.abc import Iterable
 from typing import Any
 from unittest.mock import Mock
 
-import numpy as np
 import pytest
 from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QEnterEvent, QGuiApplication, QImage, QRegion
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QScrollBar, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.messages.gliding import Gliding, ground_of
 from app.chat.messages.turn import TurnView
 from app.chat.page import ChatPage, column_width
 from app.chat.prose.widget import Prose
@@ -233,50 +230,6 @@ def develop_rest(page: ChatPage, chat: ChatState, fake: Any) -> None:
     for event in events(fake)[-2:]:
         chat.fold(event, decode)
     page.settle()
-
-
-def ink(picture: QImage) -> np.ndarray:
-    """(H, B) how opaque a picture is; B is its width, rounded up."""
-    made = picture.convertToFormat(QImage.Format.Format_Alpha8)
-    return np.frombuffer(made.constBits(), np.uint8).reshape(made.height(), made.bytesPerLine()).copy()
-
-
-def test_tokens_glide_to_their_places_and_nothing_is_drawn_twice(qtbot: QtBot, page: ChatPage, fake: Any) -> None:
-    motion.set_reduced(False)
-    chat = talk(0)
-    turn = chat.ask("Go", Answer("Skills", 5, fake.defaults))
-    page.show_chat(chat, loaded(fake))
-    develop(page, chat, fake, until=-2)
-    view, canvas = page.turns[-1].answer, page.turns[-1].answer.canvases[0]
-    from_cells = [canvas.letters_at(cell) + canvas.mapTo(ground_of(canvas), QPoint()) for cell in range(3)]
-    develop_rest(page, chat, fake)
-    gliding = ground_of(view).findChild(Gliding)
-    assert isinstance(gliding, Gliding)
-    letters = [letter for letter in turn.answer.text if not letter.isspace()]
-    assert len(gliding.flights) == len(letters) > 3
-    assert [flight.start for flight in gliding.flights[:3]] == from_cells
-    at = view.text.mapTo(ground_of(view), QPoint())
-    home = [flight.end.translated(-at) for flight in gliding.flights]
-    assert all(view.text.rect().contains(place) for place in home)
-    assert not any(one.intersects(other) for one, other in itertools.combinations(home, 2))
-    # The text itself paints nothing, and its picture lacks what moves, until the tokens have landed.
-    shown = QImage(view.text.size(), QImage.Format.Format_ARGB32_Premultiplied)
-    shown.fill(Qt.GlobalColor.transparent)
-    view.text.render(shown, QPoint(), QRegion(), QWidget.RenderFlag(0))
-    assert not ink(shown).any()
-    assert not ink(gliding.rest.toImage()).any()
-    qtbot.waitUntil(lambda: not ground_of(view).findChildren(Gliding))
-    view.text.render(shown, QPoint(), QRegion(), QWidget.RenderFlag(0))
-    assert ink(shown).any()
-
-
-def test_without_motion_text_is_there_at_once(page: ChatPage, fake: Any) -> None:
-    chat = talk(0)
-    chat.ask("Go", Answer("Skills", 5, fake.defaults))
-    page.show_chat(chat, loaded(fake))
-    develop(page, chat, fake)
-    assert page.turns[-1].answer.text.isVisible()
-    assert not ground_of(page.turns[-1]).findChildren(Gliding)
 
 
 def test_one_legend_for_all_canvases(page: ChatPage, fake: Any) -> None:

@@ -23,10 +23,8 @@ from app.chat.prose.blocks import (
 )
 from app.chat.prose.highlight import parts
 from app.chat.prose.parse import MOST_CELLS, MOST_IN_PARAGRAPH, Reading, opens, parse
-from app.chat.prose.rows import DONE, MOST_IN_ROW, OPEN, cut, flatten, jobs, verbatim_rows
+from app.chat.prose.rows import DONE, MOST_IN_ROW, OPEN, cut, flatten, verbatim_rows
 from app.chat.prose.safe import is_rtl, safe
-from app.chat.prose.slow import FormulaRequest as Drawing
-from app.chat.prose.slow import ProgramRequest
 from app.chat.prose.typeset import INK, MOST_NESTED, SIZE, may_be_drawn, typeset
 
 
@@ -109,7 +107,6 @@ def test_formulas_on_lines_of_their_own(written: str) -> None:
     assert isinstance(math, Math)
     assert math.source.replace("\n", "").replace(" ", "") == "a-b"
     assert (before, after) == (Paragraph((Text("before"),)), Paragraph((Text("after"),)))
-    assert list(jobs(flatten((math,)))) == [Drawing(math.source, True)]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +139,7 @@ def test_formulas_between_dollars_are_told_from_prices_and_code(text: str, formu
 
 @pytest.mark.parametrize("text", ["It costs $5, or $10 for two.", r"a \( b", r"\[ never closed"])
 def test_prices_and_open_brackets_are_no_formulas(text: str) -> None:
-    assert not list(jobs(flatten(parse(text))))
+    assert not any(isinstance(part, Formula | Math) for row in flatten(parse(text)) for part in row.content.inlines)
 
 
 @pytest.mark.parametrize(
@@ -283,17 +280,6 @@ def test_a_long_text_is_read_part_by_part() -> None:
     while read.step():
         pass
     assert len(read.blocks) == 101
-
-
-def test_what_is_wanted_for_rows_is_named() -> None:
-    rows = flatten(parse("# $a$\n\n|$b$|\n|-|\n|$c$|\n\n```python\nx\n```\n\n$$d$$"))
-    assert list(jobs(rows)) == [
-        Drawing("a", False),
-        Drawing("b", False),
-        Drawing("c", False),
-        ProgramRequest("x", "python"),
-        Drawing("d", True),
-    ]
 
 
 @pytest.mark.parametrize("table", ["|a|b|\n|-|-|\n" + "|1|2|\n" * 600, "|" + "a|" * 100 + "\n|" + "-|" * 100 + "\n"])

@@ -17,7 +17,7 @@ from app.chat.prose.aside import aside
 from app.chat.prose.document import InertDocument
 from app.chat.prose.formula import Formulas
 from app.chat.prose.links import OpenLink
-from app.chat.prose.reading import MOST_LINES, MOST_SHOWN, prepare, shown_part
+from app.chat.prose.reading import MOST_LINES, MOST_SHOWN, shown_part
 from app.chat.prose.sheet import MOST_IN_PIECE
 from app.chat.prose.widget import Prose
 from app.design import themes
@@ -300,13 +300,6 @@ def test_another_theme_recolours_code_and_formulas_and_keeps_the_height(qtbot: Q
     assert is_settled(prose)  # nothing is drawn anew for another ink
     assert prose.heightForWidth(480) == height
     assert prose.grab().toImage() != before
-
-
-def test_preparing_is_done_in_steps_and_asks_for_pictures(qtbot: QtBot) -> None:
-    steps = list(prepare("$aa$ and $bb$\n\n$$cc$$"))
-    assert len(steps) == 5
-    qtbot.waitUntil(lambda: aside().is_idle, timeout=30_000)
-    assert aside().ask(slow.FormulaRequest("cc", True)) is not None
 
 
 def test_a_source_is_shown_until_its_picture_is_there_and_selection_stays(qtbot: QtBot, prose: Prose) -> None:

@@ -235,7 +235,7 @@ class Walk:
         for _ in range(3):
             QApplication.processEvents()
         self.qtbot.waitUntil(
-            lambda: not (scroller._late.isActive() or scroller._glide.state() == scroller._glide.State.Running),
+            lambda: not scroller._late.isActive(),
             timeout=30_000,
         )
         bar, page = scroller.verticalScrollBar(), scroller.viewport().height()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from itertools import pairwise
 
 import pytest
@@ -12,7 +12,6 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.messages.heights import Heights, settled_value
 from app.chat.messages.scroller import FEW, Scroller
-from app.design import motion
 
 GUESS = 100
 
@@ -49,19 +48,13 @@ def scroller(qtbot: QtBot) -> Scroller:
     made = Scroller(
         lambda name: Part(int(str(name)), real_height(int(str(name)))),
         lambda _name, _width: GUESS,
-        nothing,
         lambda view: [view.button] if isinstance(view, Part) else [],
         lambda: 400,
     )
-    motion.set_reduced(True)
     qtbot.addWidget(made)
     made.resize(500, 400)
     made.show()
     return made
-
-
-def nothing(_name: Hashable) -> Iterator[None]:
-    yield
 
 
 def tops(scroller: Scroller) -> dict[int, int]:
@@ -216,20 +209,6 @@ def test_what_goes_on_fills_the_place_that_was_left_and_then_is_followed(scrolle
     assert scroller._at_end
 
 
-def test_a_glide_begins_where_the_page_stands(qtbot: QtBot, scroller: Scroller) -> None:
-    motion.set_reduced(False)
-    scroller.set_items(range(40), follow=True)
-    last = scroller.realise(39)
-    assert isinstance(last, Part)
-    bar = scroller.verticalScrollBar()
-    for height in (400, 600):
-        before = bar.value()
-        last.wanted = height
-        scroller._measure_views()
-        assert before == bar.value() < bar.maximum()
-        qtbot.waitUntil(lambda: bar.value() == bar.maximum())
-
-
 def test_settling_from_far_below_its_beginning_goes_back_to_it(qtbot: QtBot, scroller: Scroller) -> None:
     scroller.set_items(range(20), follow=True)
     part = scroller.view(19)
@@ -281,8 +260,7 @@ def test_what_qt_reports_while_parts_change_is_answered_afterwards(qtbot: QtBot)
         made.resize(500, 300 + int(str(name)))
         return part
 
-    made = Scroller(make, lambda _name, _width: GUESS, nothing, lambda _view: [], lambda: 400)
-    motion.set_reduced(True)
+    made = Scroller(make, lambda _name, _width: GUESS, lambda _view: [], lambda: 400)
     qtbot.addWidget(made)
     made.resize(500, 400)
     made.show()

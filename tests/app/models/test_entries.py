@@ -203,7 +203,6 @@ def entry(**given: Any) -> ModelEntry:
         (entry(can_verify=True), ("verify", "running"), False, ("cancel",)),
         (entry(can_verify=True, is_packed=True), None, False, ("load", "verify", "delete")),
         (entry(group="local"), None, False, ("load", "convert", "remove")),
-        (entry(group="local", sees=True), None, False, ("load", "convert", "convert_but_vision", "remove")),
         (entry(group="local", state="missing"), None, False, ("remove",)),
     ],
 )

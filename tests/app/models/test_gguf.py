@@ -95,7 +95,7 @@ def test_it_is_planned_imported_and_loadable(
     qtbot.waitUntil(lambda: (str(packed), "tiny, packed") in models._context.models, timeout=SOON)
     until(qtbot, models.page.rows[str(packed)], "Load", "Check the files", "Delete from disk…")
     until(qtbot, row, "Remove from the list")  # it is imported already
-    assert row.progress.text().startswith("✓ Packed. Relative error of the weights (RMS): attention 0.6%, dense ")
+    assert row.progress.text() == "✓ Packed into 4 bits"
     assert threads == {"safelight-light-jobs", "safelight-heavy-jobs"}
     press(qtbot, row, "Remove from the list")
     assert str(file) not in models.page.rows

@@ -66,9 +66,9 @@ def test_a_light_job_is_stopped_by_its_kind(qtbot: QtBot, jobs: Jobs) -> None:
     jobs.submit(ModelJob("", "measure", waiting(gate)))
     jobs.submit(ModelJob("", "look", waiting(gate)))
     jobs.submit(ModelJob("a", "plan", lambda _control: "counted"))
-    jobs.stop("", "look")
+    jobs.cancel("", "look")
     assert [(e.kind, e.stopped) for e in ended] == [("look", True)]
-    jobs.stop("", "measure")
+    jobs.cancel("", "measure")
     assert jobs.phase("", "measure") == "cancelling"
     qtbot.waitUntil(lambda: len(ended) == 3)
     assert [(e.kind, e.result) for e in ended[1:]] == [("measure", "stopped"), ("plan", "counted")]

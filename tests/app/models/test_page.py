@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QPoint, QSettings, Qt
+from PySide6.QtCore import QSettings, Qt
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLineEdit, QMessageBox, QProgressBar
 from pytestqt.qtbot import QtBot
@@ -28,7 +28,7 @@ from app.models.controller import ModelsController
 from app.models.entries import Action
 from app.models.rows import ModelRow
 from app.system.secret import HUB_TOKEN, Secret
-from engine import EMBEDDED, SKILLS, SUDOKU, PublishedModel
+from engine import EMBEDDED, SKILLS, PublishedModel
 from engine.catalog import resolve
 from engine.hub.record import size_of
 from engine.hub_cache import repo_folder, snapshot_of
@@ -618,34 +618,6 @@ def test_a_narrow_page_shows_all_of_its_buttons(models: ModelsController) -> Non
 def listed(models: ModelsController) -> list[str]:
     """The keys of the rows that are on show."""
     return [key for key, row in models.page.rows.items() if row.isVisibleTo(models.page)]
-
-
-def test_a_search_and_a_filter_leave_some_rows_and_small_models_are_folded(
-    qtbot: QtBot, models: ModelsController
-) -> None:
-    bar, small = models.page.bar, models.page.small
-    models.page.show()
-    assert listed(models) == [REPO, GATED]
-    assert small.fold.text() == "▸ Nine small models"
-    qtbot.mouseClick(small.fold, Qt.MouseButton.LeftButton)
-    assert listed(models) == [*(model.id for model in EMBEDDED), REPO, GATED]
-    qtbot.mouseClick(small.fold, Qt.MouseButton.LeftButton)
-    qtbot.keyClicks(bar.search, "SUDOKU solve")  # among the small ones, which open by themselves
-    assert listed(models) == [SUDOKU]
-    qtbot.keyClicks(bar.search, " no such model")
-    assert listed(models) == []
-    assert models.page._none.isVisible()
-    bar.search.clear()
-    assert listed(models) == [REPO, GATED]
-    place = bar.mapTo(models.page.widget(), QPoint())
-    qtbot.mouseClick(bar.filters["here"], Qt.MouseButton.LeftButton)
-    assert listed(models) == [model.id for model in EMBEDDED]
-    models.page.widget().layout().activate()
-    assert bar.mapTo(models.page.widget(), QPoint()) == place  # not pushed away by what it opens
-    qtbot.mouseClick(bar.filters["word by word"], Qt.MouseButton.LeftButton)
-    assert listed(models) == []  # both that can be downloaded write by diffusion
-    qtbot.mouseClick(bar.filters["diffusion"], Qt.MouseButton.LeftButton)
-    assert listed(models) == [*(model.id for model in EMBEDDED), REPO, GATED]
 
 
 def test_models_whose_weights_nobody_has_run_are_one_folded_row(qtbot: QtBot, models: ModelsController) -> None:

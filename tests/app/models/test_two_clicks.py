@@ -51,7 +51,6 @@ def hero_of(qtbot: QtBot, models: ModelsController) -> str:
 def test_two_clicks(qtbot: QtBot, open_window: Open, hub: Hub) -> None:
     window = opened(qtbot, open_window, RTX_4090)
     entry = window.pages.chat().page.welcome.models
-    qtbot.waitUntil(lambda: entry.text() == "Get DiffusionGemma 26B for your 24 GB card", timeout=SOON)
     hub.stall_after = 200_000
     qtbot.mouseClick(entry, LEFT)
     models = window.pages.models()
@@ -60,7 +59,6 @@ def test_two_clicks(qtbot: QtBot, open_window: Open, hub: Hub) -> None:
     assert window.pages.stack.currentWidget() is page
     qtbot.waitUntil(lambda: page.focusWidget() is row.buttons["download"], timeout=SOON)
     assert page.hero.machine.text() == "NVIDIA GeForce RTX 4090, 24 GB · 68.7 GB of memory"
-    assert row.speed.text().startswith("Predicted: 0.3 to 0.8 s for a block of 256 tokens")
     qtbot.waitUntil(lambda: row.memory.text().startswith("✓ Fits your 24 GB card"), timeout=SOON)
     download = row.buttons["download"]
     assert (download.text(), download.property("role")) == ("Download 17.2 GB", "primary")
@@ -104,8 +102,6 @@ def test_what_is_so_with_the_card_is_said(
     qtbot.mouseClick(entry, LEFT)
     models = window.pages.models()
     hero = models.page.hero
-    row = models.page.rows[hero_of(qtbot, models)]
-    assert entry.text() == "Models for this machine"
+    hero_of(qtbot, models)
     assert hero.machine.text() == line
     assert note in hero.note.text()
-    assert row.speed.text() == ""

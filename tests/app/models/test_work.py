@@ -76,16 +76,15 @@ def test_interrupted_deletions_are_finished_and_nothing_else_is(folder: Path, tm
     assert (tmp_path / "thesis" / "thesis.txt").exists()
 
 
-def test_a_conversion_leaves_vision_as_it_is_where_that_was_asked_and_goes_on_so(folder: Path, tmp_path: Path) -> None:
+def test_a_conversion_goes_on_as_the_terminal_began_it(folder: Path, tmp_path: Path) -> None:
     source, stop = seeing(tmp_path / "x", **SHAPE), threading.Event()
     with pytest.raises(SafelightError, match="cancelled"):
         quantize(source, folder / "begun", "auto", CPU, lambda _: stop.set(), stop, keep_vision=True)
     do(tasks.convert(source, folder / "begun"))
-    do(tasks.convert(source, folder / "whole", keep_vision=True))
     do(tasks.convert(source, folder / "plain"))
     kept = {entry.folder.name: Manifest.read(entry.folder / MANIFEST).precision.vision for entry in entries(folder, ())
             if entry.group == "stored"}  # fmt: skip
-    assert kept == {"begun": None, "whole": None, "plain": INT8}
+    assert kept == {"begun": None, "plain": INT8}
 
 
 def test_cancelling_a_conversion_removes_what_it_wrote(folder: Path) -> None:

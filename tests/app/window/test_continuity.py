@@ -14,14 +14,12 @@ from pytestqt.qtbot import QtBot
 
 from app.context import CHAT, INSPECTOR, MODELS, SUDOKU, ModelChoice
 from app.settings import store
-from app.window.geometry import fitted
 from app.window.main_window import MainWindow
 from engine import BASE, PUBLISHED, SKILLS
 from engine import SUDOKU as PUZZLES
 from tests.app.sudoku.solver_engine import SolverEngine
 
 Open = Callable[..., MainWindow]
-SCREENS = (QRect(0, 0, 1000, 700), QRect(1000, 0, 2000, 1500))
 
 
 @pytest.fixture
@@ -34,23 +32,10 @@ def said(window: MainWindow) -> str:
     return window.pages.chat().page.notice.message.text() if window.pages.chat().page.notice.isVisible() else ""
 
 
-@pytest.mark.parametrize(
-    ("wanted", "found"),
-    [
-        (QRect(0, 0, 1280, 800), QRect(0, 0, 1000, 700)),  # a first start
-        (QRect(900, -50, 1280, 800), QRect(1000, 0, 1280, 800)),  # most of it is on the second
-        (QRect(2500, 900, 900, 700), QRect(2100, 800, 900, 700)),
-        (QRect(9000, 9000, 800, 600), QRect(200, 100, 800, 600)),  # of a screen that is gone
-    ],
-)
-def test_a_window_is_within_a_screen(wanted: QRect, found: QRect) -> None:
-    assert fitted(wanted, SCREENS) == found
-
-
 def test_place_page_model_and_adapter_come_back(qtbot: QtBot, open_window: Open, settings: QSettings) -> None:
     window = open_window(None)
     assert not window.frameGeometry().isEmpty()
-    window.setGeometry(30, 40, 900, 650)
+    window.setGeometry(30, 40, 700, 650)
     window.context.load(BASE, "sudoku-lora")
     qtbot.waitUntil(lambda: window.context.choice == ModelChoice(BASE, "sudoku-lora"))
     assert window.topbar.facts.text().endswith(" · the sudoku-lora adapter")
@@ -59,7 +44,7 @@ def test_place_page_model_and_adapter_come_back(qtbot: QtBot, open_window: Open,
     window.close()
     settings.sync()
     again = open_window(None)
-    assert again.geometry() == QRect(30, 40, 900, 650)
+    assert again.geometry() == QRect(30, 40, 700, 650)
     assert again.pages.current is again.pages[SUDOKU]
     assert again.topbar.places[SUDOKU].isChecked()
     again.reopening.expect_model()
@@ -102,12 +87,6 @@ def test_a_model_whose_loading_ended_the_app_is_not_loaded_again_by_itself(
     assert "closed while loading it" in said(window)
     window.reopening.expect_model()  # once is enough
     assert window.context.loading.path_or_id == str(tmp_path)
-
-
-@pytest.mark.parametrize("place", ["1 2 3", "1 2 -3 4", "a b c d", "1 2 99999999 4", "²1 2 3 4"])
-def test_a_place_that_cannot_be_read_is_none(settings: QSettings, place: str) -> None:
-    settings.setValue("window/place", place)
-    assert store.read_window(settings)[0] is None
 
 
 def shown(window: MainWindow) -> tuple[object, list[str], str]:

@@ -264,7 +264,7 @@ def test_the_palette_finds_chats_models_and_settings(qtbot: QtBot, open_window: 
     library = window.context.library
     for title in ("Plans for the garden", "Another"):
         library.add(library.create(title=title, model=SKILLS), NewMessage(None, "user", "hello"))
-    find(qtbot, window, "plns gadren")
+    find(qtbot, window, "plan gard")
     assert window.context.session.conversation is not None
     assert library.conversation(window.context.session.conversation).title == "Plans for the garden"
     before = themes.current()

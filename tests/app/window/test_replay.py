@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.chat.messages.answer import AnswerView
-from app.chat.messages.gliding import Gliding, ground_of
 from app.chat.messages.replay import AnswerReplay
 from app.window.main_window import MainWindow
 from tests.fake_engine import FakeEngine
@@ -70,26 +68,6 @@ def test_an_answer_is_gone_through_and_is_back_at_its_end(qtbot: QtBot, open_win
     assert not replay.stage.isVisible()
     scrub.play.click()  # again, from the beginning
     assert (replay.player.place, replay.is_on) == (0, True)
-
-
-def test_tokens_glide_back_into_the_answer_at_the_end(qtbot: QtBot, open_window: Open, fake: FakeEngine) -> None:
-    fake.blocks = 2
-    window = open_window()
-    ask(qtbot, window, "hello")
-    view = answer(window)
-    qtbot.waitUntil(lambda: not ground_of(view).findChildren(Gliding))
-    view.replay.scrub.back.click()
-    read(qtbot, view.replay)
-    assert view.replay.canvas is not None
-    assert view.replay.canvas.block is not None
-    view.replay.scrub.slider.setValue(view.replay.scrub.slider.maximum())
-    assert view.replay.player.replay is not None
-    [gliding] = ground_of(view).findChildren(Gliding)
-    record = view.replay.player.replay.record(1)
-    assert len(gliding.flights) == record.text_length
-    assert view.text.isVisible()
-    assert not view.replay.stage.isVisible()
-    qtbot.waitUntil(lambda: not ground_of(view).findChildren(Gliding))
 
 
 def test_a_reopened_conversation_is_played_from_its_file(qtbot: QtBot, open_window: Open) -> None:
@@ -194,7 +172,6 @@ def test_the_bar_stays_under_the_pointer(
     qtbot: QtBot,
     open_window: Open,
     fake: FakeEngine,
-    monkeypatch: pytest.MonkeyPatch,
     turns: int,
     place: int,
     blocks: int,
@@ -204,9 +181,7 @@ def test_the_bar_stays_under_the_pointer(
     window = open_window()
     ask(qtbot, window, *["hello"] * turns)
     page = window.pages.chat().page
-    monkeypatch.setattr("app.chat.messages.scroller.motion", SimpleNamespace(is_reduced=lambda: True))
     view = answer(window, place)
-    qtbot.waitUntil(lambda: not ground_of(view).findChildren(Gliding))
     bar = page.scroller.verticalScrollBar()
     bar.setValue(bar.value() + view.replay.mapTo(page.scroller.viewport(), QPoint()).y() - 300)  # it is in sight
     scrub = view.replay.scrub

@@ -8,8 +8,7 @@ import pytest
 
 from app.models import tasks
 from app.models.jobs import Control
-from app.state.models.invitation import invitation, sold_size
-from app.state.models.recommendation import CARD, LEAST_CARD, LEFT_ON_CARD, Choice, recommend
+from app.state.models.recommendation import CARD, LEAST_CARD, LEFT_ON_CARD, Choice, recommend, sold_size
 from engine import PUBLISHED
 from engine.catalog import (
     AUTOREGRESSIVE,
@@ -104,10 +103,6 @@ def test_the_start_page_promises_what_is_recommended(needs: Needs) -> None:
     smallest = with_card("a card", LEAST_CARD)
     assert needs(smallest)[GEMMA_4_BIT, "int4"] <= LEAST_CARD - LEFT_ON_CARD
     assert recommend(smallest, needs(smallest), PLENTY).key == GEMMA_4_BIT
-    assert invitation(RTX_4090) == "Get DiffusionGemma 26B for your 24 GB card"
-    assert invitation(RTX_5090) == "Get DiffusionGemma 26B for your 32 GB card"
-    for machine in (None, RTX_4060, CPU_TORCH, without(64)):
-        assert invitation(machine) == "Models for this machine"
 
 
 def test_every_choice_can_be_downloaded() -> None:
