@@ -1,10 +1,11 @@
 """The dialog that saves the current values as a preset, and renames, changes and deletes presets.
 
-Valid changes are saved at once; others are kept as drafts.
+Valid changes are saved at once; an invalid one is corrected, or reverted, before another preset is chosen.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt, Signal, Slot
@@ -21,9 +22,8 @@ from PySide6.QtWidgets import (
 from app.design.controls import Hairline, button, label
 from app.design.fonts import px
 from app.design.layouts import STRETCH, column_of, row_of
-from app.presets.drafts import PresetDrafts
 from app.presets.form import PresetForm
-from app.presets.preset import Preset
+from app.presets.preset import BUILT_IN_IDS, Preset, free_name, problem
 from app.presets.store import PresetStore
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
@@ -62,9 +62,10 @@ class PresetEditor(QDialog):
         now = store.find(current).with_values(values)
         self._now = now.replace(outline=outline or now.outline)
         self.made = ""  # the id of the last preset that was made of the current values
-        self._drafts = PresetDrafts(store)
-        self._failure = store.problem
-        self._pause = later(self, self.save, SAVE_DELAY_MS)
+        self._store = store
+        self._shown = now  # as it is saved
+        self._gone: tuple[int, Preset] | None = None  # the preset that was deleted last, and its place
+        self._pause = later(self, self._save, SAVE_DELAY_MS)
 
         self.list = QListWidget()
         self.list.setAccessibleName(tr("Presets"))
@@ -90,8 +91,8 @@ class PresetEditor(QDialog):
         delete.setContext(Qt.ShortcutContext.WidgetShortcut)
         delete.activated.connect(self._delete)
         self._fill(current)
+        self._say(store.problem, is_saved=True)
         self.list.currentItemChanged.connect(self._choose)
-        self._show_current()
         self.list.setFocus()
 
     def _lay_out(self) -> None:
@@ -112,120 +113,78 @@ class PresetEditor(QDialog):
         room = self.screen().availableGeometry()
         self.resize(min(px(WIDTH), room.width() - 32), min(px(HEIGHT), room.height() - 64))
 
-    @property
-    def current(self) -> Preset:
-        """The preset in the form."""
-        return self._drafts.find(self.list.currentItem().data(Qt.ItemDataRole.UserRole))
-
     def _fill(self, current: str) -> None:
-        """Lists all presets and selects one by id, or else the first."""
+        """Lists the store's presets, and shows one by its id, or else the default."""
+        preset = self._store.find(current)
         self.list.blockSignals(True)
         self.list.clear()
-        chosen = 0
-        for place, preset in enumerate(self._drafts.presets):
-            self._list(preset)
-            if preset.id == current:
-                chosen = place
-        self.list.setCurrentRow(chosen)
+        for one in self._store.presets:
+            item = QListWidgetItem(one.name, self.list)
+            item.setData(Qt.ItemDataRole.UserRole, one.id)
+            if one.id == preset.id:
+                self.list.setCurrentItem(item)
         self.list.blockSignals(False)
-        self._name_items()
-
-    def _list(self, preset: Preset) -> None:
-        item = QListWidgetItem(preset.name)
-        item.setData(Qt.ItemDataRole.UserRole, preset.id)
-        self.list.addItem(item)
-
-    def _follow(self, shown: Preset) -> None:
-        """Shows changes by other windows, which are read with each write."""
-        self.list.blockSignals(True)
-        there = {preset.id: preset for preset in self._drafts.presets}
-        for row in reversed(range(self.list.count())):
-            if there.pop(self.list.item(row).data(Qt.ItemDataRole.UserRole), None) is None:
-                self.list.takeItem(row)
-        for preset in there.values():
-            self._list(preset)
-        self.list.blockSignals(False)
-        if self.current != shown:
-            self.form.show_preset(self.current)
-
-    def _name_items(self) -> None:
-        unsaved = {draft.id for draft in self._drafts.unsaved() if self._drafts.problem(draft.id)}
-        for row in range(self.list.count()):
-            item = self.list.item(row)
-            id = item.data(Qt.ItemDataRole.UserRole)
-            name = self._drafts.find(id).name.strip() or tr("Without a name")
-            item.setText(tr("{name} · not saved", name=name) if id in unsaved else name)
-
-    def _show_current(self) -> None:
-        self.form.show_preset(self.current)
-        self._show_state()
-
-    def _show_state(self) -> None:
-        preset = self.current
-        problem = self._drafts.problem(preset.id)
-        self.message.setText(self._failure or problem)
-        self.message.setVisible(bool(self._failure or problem))
-        self.revert.setVisible(preset in self._drafts.unsaved())
+        self._shown = preset
+        if preset.id != self.form.preset.id or preset != self.form.preset:  # else the cursor would move in its field
+            self.form.show_preset(preset)
         self.delete.setEnabled(not preset.is_built_in)
-        gone = self._drafts.last_deleted
-        self.deleted.setText(tr("“{name}” is deleted.", name=gone.name) if gone is not None else "")
-        self.deleted.setVisible(gone is not None)
-        self.undo.setVisible(gone is not None)
-        self._name_items()
+        self.deleted.setText("" if self._gone is None else tr("“{name}” is deleted.", name=self._gone[1].name))
+        self.deleted.setVisible(self._gone is not None)
+        self.undo.setVisible(self._gone is not None)
+        self._say("", is_saved=True)
 
-    @Slot()
-    def save(self) -> None:
-        """Writes valid changes now, without waiting for the timer."""
-        self._pause.stop()
-        shown = self.current
-        if self._try(self._drafts.save):
-            self._follow(shown)
-        self._show_state()
+    def _say(self, why: str, *, is_saved: bool) -> None:
+        """Shows why the preset in the form cannot be saved; another one can be chosen once it is."""
+        self.message.setText(why)
+        self.message.setVisible(bool(why))
+        self.revert.setVisible(not is_saved)
+        for control in (self.list, self.new):
+            control.setEnabled(is_saved or not why)
 
-    def _try(self, action: Callable[..., object], *given: object) -> bool:
-        """Calls a function that writes, and shows its failure; drafts are kept. Returns True if it succeeded."""
-        try:
-            action(*given)
-        except SafelightError as error:
-            self._failure = str(error)
-            return False
-        self._failure = ""
-        self.changed.emit()
-        return True
+    def _names(self, *, without: str = "") -> list[str]:
+        return [preset.name for preset in self._store.presets if preset.id != without]
 
     @Slot()
     def _take(self) -> None:
-        self._drafts.change(self.form.preset)
-        self._failure = ""
-        self._show_state()
+        preset = self.form.preset
+        self._say(problem(preset, self._names(without=preset.id)), is_saved=preset == self._shown)
         self._pause.start()
 
     @Slot()
-    def _choose(self) -> None:
-        self.save()
-        self._show_current()
+    def _save(self) -> bool:
+        """Saves the preset in the form if it was changed. Returns False, and says why, if it cannot be."""
+        self._pause.stop()
+        preset = self.form.preset
+        if preset == self._shown:
+            return True
+        if why := problem(preset, self._names(without=preset.id)):
+            self._say(why, is_saved=False)
+            return False
+        return self._try(lambda: self._store.put(preset), preset.id)
+
+    def _try(self, write: Callable[[], object], shown: str) -> bool:
+        """Writes, and then shows a preset by its id; returns False, and says why, if nothing could be written."""
+        try:
+            write()
+        except SafelightError as error:
+            self._say(str(error), is_saved=False)
+            return False
+        self._fill(shown)
+        self.changed.emit()
+        return True
+
+    @Slot(QListWidgetItem)
+    def _choose(self, chosen: QListWidgetItem) -> None:
+        id = chosen.data(Qt.ItemDataRole.UserRole)
+        if self._save():
+            self._fill(id)
 
     @Slot()
     def _add(self) -> None:
-        if self.new.isEnabled() and self._insert(self._drafts.add, self._now):
-            self.made = self.current.id
-
-    @Slot()
-    def _undelete(self) -> None:
-        self._insert(self._drafts.undelete)
-
-    def _insert(self, action: Callable[..., object], *given: object) -> bool:
-        """Calls a function that adds a preset, and shows it. Returns True if it succeeded."""
-        self.save()
-        before = {preset.id for preset in self._drafts.presets}
-        if self._try(action, *given):
-            made = next(preset for preset in self._drafts.presets if preset.id not in before)
-            self._fill(made.id)
-            self._show_current()
+        preset = self._now.replace(id=uuid.uuid4().hex, name=free_name(tr("New preset"), self._names()))
+        if self.new.isEnabled() and self._save() and self._try(lambda: self._store.put(preset), preset.id):
+            self.made = preset.id
             self._rename()
-            return True
-        self._show_state()
-        return False
 
     @Slot()
     def _rename(self) -> None:
@@ -234,24 +193,32 @@ class PresetEditor(QDialog):
 
     @Slot()
     def _delete(self) -> None:
-        preset, row = self.current, self.list.currentRow()
+        preset, own = self._shown, [one.id for one in self._store.own]
         if preset.is_built_in:
             return
-        self.save()
-        if self._try(self._drafts.delete, preset.id):
+        place = own.index(preset.id)
+        left = [*BUILT_IN_IDS, *own[:place], *own[place + 1 :]]
+        before, self._gone = self._gone, (place, preset)
+        if self._try(lambda: self._store.remove(preset.id), left[min(len(BUILT_IN_IDS) + place, len(left) - 1)]):
             self.made = "" if self.made == preset.id else self.made
-            left = self._drafts.presets
-            self._fill(left[min(row, len(left) - 1)].id)
-            self._show_current()
             self.undo.setFocus()
         else:
-            self._show_state()
+            self._gone = before
+
+    @Slot()
+    def _undelete(self) -> None:
+        if self._gone is not None and self._save():
+            place, preset = self._gone
+            preset = preset.replace(name=free_name(preset.name, self._names()))
+            if self._try(lambda: self._store.put(preset, place), preset.id):
+                self._gone = None
+                self._fill(preset.id)
+                self._rename()
 
     @Slot()
     def _revert(self) -> None:
-        self._drafts.revert(self.current.id)
-        self._failure = ""
-        self._show_current()
+        self._pause.stop()
+        self._fill(self._shown.id)
         self.form.name.setFocus()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -259,13 +226,8 @@ class PresetEditor(QDialog):
         self.list.scheduleDelayedItemsLayout()  # the rows were measured before the style sheet was applied
 
     def done(self, result: int) -> None:
-        """Closes if everything is saved; otherwise shows an unsaved preset."""
-        self.save()
-        left = self._drafts.unsaved()
-        if not left:
+        """Closes if everything is saved."""
+        if self._save():
             super().done(result)
-            return
-        if self.current not in left:
-            self._fill(left[0].id)
-            self._show_current()
-        self._rename()
+        else:
+            self._rename()

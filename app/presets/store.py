@@ -1,14 +1,14 @@
 """Stores the user's presets in one JSON file of the data folder. Knows no Qt.
 
 The file is replaced atomically, so that a crash leaves the old or the new one. Several windows may write it: each
-reads it first and merges in only its own changes. A damaged file is set aside, and its readable presets are kept.
+change is made to what is in the file then. A damaged file is set aside, and its readable presets are kept.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from app.presets.preset import (
     overrides_in_order,
 )
 from app.settings.decoders import DecodingChoice
-from app.settings.spec import ACCEPTANCE, SAMPLER
+from app.settings.spec import SAMPLER
 from app.system.folders import set_aside, tighten
 from app.system.i18n import tr
 from app.system.locks import locked
@@ -31,9 +31,6 @@ from engine.files import count_signs, parse_json, private_folder, read_bytes, wr
 
 FILE = "presets.json"
 VERSION = 7
-"""If a preset has an outline; else 6 if one chooses an acceptance, 3 if one thinks token by token, 2 if one names a
-decoder, or 1. Earlier versions had 4 and 5.
-"""
 MOST = 500  # presets
 MOST_BYTES = 2**21
 MOST_VALUES = 100_000  # in the JSON; separators inside prompts count, too
@@ -55,7 +52,7 @@ class PresetStore:
             self.problem = self._locked = str(error)
         if self.set_aside is not None and self._own:
             with contextlib.suppress(SafelightError):  # retried when a preset is changed
-                self.write(self._own)
+                self._change(lambda own: own)
 
     @property
     def own(self) -> tuple[Preset, ...]:
@@ -71,28 +68,41 @@ class PresetStore:
         """Returns the preset with an id, or the default if it no longer exists."""
         return next((preset for preset in self.presets if preset.id == id), self.presets[0])
 
-    def write(self, own: Sequence[Preset], keep: Collection[str] = ()) -> None:
-        """Replaces the user's presets by these; afterwards ``own`` includes other windows' changes.
-
-        Args:
-            keep: ids of presets that stay even if another window deleted them.
+    def put(self, preset: Preset, place: int | None = None) -> None:
+        """Saves a preset in place of the one with its id; a new one at a place among the user's, or else at the end.
 
         Raises:
-            SafelightError: they could not be written; the previous ones are kept.
+            SafelightError: it could not be written; the previous ones are kept.
         """
+
+        def change(own: list[Preset]) -> list[Preset]:
+            ids = [one.id for one in own]
+            if preset.id in ids:
+                own[ids.index(preset.id)] = preset
+            else:
+                own.insert(len(own) if place is None else place, preset)
+            return own
+
+        self._change(change)
+
+    def remove(self, id: str) -> None:
+        """Removes a preset by its id. Raises as ``put``."""
+        self._change(lambda own: [preset for preset in own if preset.id != id])
+
+    def _change(self, change: Callable[[list[Preset]], list[Preset]]) -> None:
+        """Changes the presets in the file; afterwards ``own`` includes what other windows have changed."""
         with self._writing():
             theirs, is_whole = self._read()
-            merged = _merged(self._own, own, theirs, keep if is_whole else {preset.id for preset in own})
-            if len(merged) > MOST:
+            changed = change(list(theirs if is_whole else self._own))
+            if len(changed) > MOST:
                 raise SafelightError(
                     tr("There are already {count} presets, the most that are kept. Delete one first.", count=MOST)
                 )
-            version = max(map(_version, merged), default=1)
-            text = json.dumps({"version": version, "presets": [_as_json(preset) for preset in merged]}, indent=2)
+            text = json.dumps({"version": VERSION, "presets": [_as_json(preset) for preset in changed]}, indent=2)
             if len(text) >= MOST_BYTES or count_signs(text) > MOST_VALUES:
                 raise SafelightError(tr("The presets are too long to save. Shorten the longest system prompt."))
             write_text(self.path, text + "\n", private=True)
-        self._own = merged
+        self._own = tuple(changed)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -166,22 +176,6 @@ class PresetStore:
         return read, False
 
 
-def _merged(
-    before: Sequence[Preset], own: Sequence[Preset], theirs: Sequence[Preset], keep: Collection[str]
-) -> tuple[Preset, ...]:
-    """Merges this window's changes since ``before`` into the file's presets; others' new presets come last."""
-    known = {preset.id: preset for preset in before}
-    in_file = {preset.id: preset for preset in theirs}
-    here = {preset.id for preset in own}
-    merged = []
-    for preset in own:
-        if known.get(preset.id) != preset:
-            merged.append(preset)
-        elif preset.id in in_file or preset.id in keep:
-            merged.append(in_file.get(preset.id, preset))
-    return (*merged, *(preset for preset in theirs if preset.id not in here and preset.id not in known))
-
-
 def _why(error: Exception) -> str:
     return ((error.strerror if isinstance(error, OSError) else None) or type(error).__name__).lower()
 
@@ -195,15 +189,6 @@ def _as_json(preset: Preset) -> dict[str, object]:
         "think": preset.think,
         **({"outline": _encodable(preset.outline)} if preset.outline else {}),
     } | preset.decoding.changes
-
-
-def _version(preset: Preset) -> int:
-    chosen = preset.decoding.changes.keys()
-    if preset.outline:
-        return VERSION
-    if ACCEPTANCE.name in chosen:
-        return 6
-    return 3 if chosen - {"decoder"} else 2 if chosen else 1
 
 
 def _encodable(text: str) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import QLocale, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QValidator, QWheelEvent
-from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QLineEdit, QSpinBox, QToolTip
+from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QLineEdit, QSpinBox
 
 from app.design.choice_box import ChoiceBox
 from app.settings.decoders import decoder_explanation, decoder_title
@@ -26,15 +25,16 @@ class WholeBox(QSpinBox):
             event.ignore()
 
 
-DECIMAL_SIGNS = ".,\u066b"  # the last one is the Arabic one
-
-
 class RealBox(QDoubleSpinBox):
     """A box for real numbers that reacts to the wheel only when focused; it shows no trailing zeros.
 
-    Any digits are read, and a point and a comma alike, whatever the language: Qt drops the sign that is not the
-    language's own, and so makes 2 of 0.2. A text that may mean two numbers, such as 1.234,5, is not taken.
+    A point and a comma are read alike, whatever the language: Qt drops the sign that is not the language's own, and so
+    makes 2 of 0.2.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setLocale(QLocale.c())
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         if self.hasFocus():
@@ -43,38 +43,13 @@ class RealBox(QDoubleSpinBox):
             event.ignore()
 
     def textFromValue(self, value: float) -> str:
-        text = self.locale().toString(value, "f", self.decimals())
-        point = self.locale().decimalPoint()
-        return text.rstrip(self.locale().zeroDigit()).rstrip(point) if point in text else text
+        return f"{value:.{self.decimals()}f}".rstrip("0").rstrip(".")
 
     def validate(self, text: str, place: int) -> tuple[QValidator.State, str, int]:
-        if self._is_ambiguous(text):
-            return QValidator.State.Intermediate, text, place
-        return super().validate(self._in_own_signs(text), place)[0], text, place
+        return super().validate(text.replace(",", "."), place)[0], text, place
 
     def valueFromText(self, text: str) -> float:
-        return super().valueFromText(self._in_own_signs(text))
-
-    def fixup(self, text: str) -> str:
-        """Says why an ambiguous text is not taken; the box then shows its number again."""
-        if self._is_ambiguous(text):
-            said = tr("“{text}” may mean two numbers. Write it without a sign between thousands.", text=text)
-            QToolTip.showText(self.mapToGlobal(self.rect().bottomLeft()), said, self)
-        return text
-
-    def _is_ambiguous(self, text: str) -> bool:
-        signs = [letter for letter in text if letter in DECIMAL_SIGNS]
-        if len(signs) != 1 or signs[0] == self.locale().decimalPoint():
-            return len(signs) > 1
-        whole, _, rest = text.partition(signs[0])
-        digits = "".join(filter(str.isdecimal, whole))
-        return 0 < len(digits) < 4 and int(digits) > 0 and sum(map(str.isdecimal, rest)) == 3
-
-    def _in_own_signs(self, text: str) -> str:
-        """Returns a text with the digits and the decimal sign of the box's language, in the same places."""
-        point, zero = self.locale().decimalPoint(), ord(self.locale().zeroDigit())
-        own = {letter: chr(zero + unicodedata.decimal(letter)) for letter in text if letter.isdecimal()}
-        return "".join(point if letter in DECIMAL_SIGNS else own.get(letter, letter) for letter in text)
+        return super().valueFromText(text.replace(",", "."))
 
 
 NumberBox = WholeBox | RealBox

@@ -180,7 +180,7 @@ def test_the_presets_read_as_they_did(folder: Path) -> None:
     assert len(presets.own) == len(EXPECTED["presets"]) == 3
     for preset, wanted in zip(presets.own, EXPECTED["presets"], strict=True):
         assert_same(plain(preset), wanted)
-    presets.write(presets.own)
+    presets.put(presets.own[0])
     assert PresetStore(folder).own == presets.own
 
 

@@ -297,10 +297,12 @@ class Round:
 
     def _write_preset(self) -> None:
         new = Preset(f"own-{self._random.randrange(10**9)}", "Own", "Be brief. " * self._random.randint(1, 400))
-        wanted = (*self._presets[-3:], new)
         with self._figures.hold(), contextlib.suppress(SafelightError):
-            self._preset_store.write(wanted)
-            self._presets = wanted
+            self._preset_store.put(new)
+            self._presets = (*self._presets, new)
+            if len(self._presets) > 4:
+                self._preset_store.remove(self._presets[0].id)
+                self._presets = self._presets[1:]
 
     def _set(self) -> None:
         name, value = f"test/{self._random.randrange(5)}", self._random.randrange(10**9)

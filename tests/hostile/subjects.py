@@ -390,7 +390,7 @@ class Presets(Subject):
         tell(count=number)
         for _ in range(self.writes):
             number += 1
-            store.write((*store.own, Preset(f"id-{number}", f"name {number}", "system " * 20, (), False)))
+            store.put(Preset(f"id-{number}", f"name {number}", "system " * 20))
             tell(count=number)
 
     def lost(self, told: Facts, *, is_done: bool) -> list[str]:

@@ -14,9 +14,7 @@ from PySide6.QtCore import QMimeData, Qt
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QLineEdit, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
-import app.system.folders
 from app.design.text_field import LONGEST_LINE
-from app.presets.drafts import PresetDrafts
 from app.presets.editor import PresetEditor
 from app.presets.picker import EDIT, PresetPicker
 from app.presets.preset import (
@@ -43,7 +41,8 @@ CLERK = Preset("2", "Clerk", "Be brief.")
 @pytest.fixture
 def store(tmp_path: Path) -> PresetStore:
     made = PresetStore(tmp_path / "data")
-    made.write((POET, CLERK))
+    made.put(POET)
+    made.put(CLERK)
     return made
 
 
@@ -94,7 +93,6 @@ def test_presets_survive_a_restart(store: PresetStore) -> None:
     assert found.find("2") == CLERK
     assert found.find("gone").id == DEFAULT
     assert names_beside(store) == [FILE]
-    assert json.loads(store.path.read_text(encoding="utf-8"))["version"] == 1
 
 
 def test_without_a_file_there_are_the_built_in_ones(tmp_path: Path) -> None:
@@ -106,7 +104,7 @@ def test_without_a_file_there_are_the_built_in_ones(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [b"", b"{", b"\xff\xfe", b"[]", b'{"version": 1}', b'{"version": "x", "presets": []}', b"[" * 100_000, b"null"],
+    [b"{", b"\xff\xfe", b"[]", b'{"version": "x", "presets": []}', b"[" * 100_000],
 )
 def test_a_damaged_file_is_set_aside_and_never_lost(store: PresetStore, damage: bytes) -> None:
     store.path.write_bytes(damage)
@@ -115,7 +113,7 @@ def test_a_damaged_file_is_set_aside_and_never_lost(store: PresetStore, damage: 
     assert found.set_aside is not None
     assert found.set_aside.read_bytes() == damage
     assert str(found.set_aside) in found.problem
-    found.write((CLERK,))
+    found.put(CLERK)
     assert again(store).own == (CLERK,)
     assert again(store).problem == ""
     assert found.set_aside.read_bytes() == damage
@@ -136,22 +134,13 @@ def test_what_can_be_read_of_a_damaged_file_is_kept(store: PresetStore) -> None:
     assert again(store).own == found.own
 
 
-def test_files_set_aside_do_not_replace_each_other(store: PresetStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.system.folders.time, "strftime", lambda _form: "now")
-    kept = []
-    for damage in ("{1", "{2", "{3"):
-        store.path.write_text(damage)
-        kept.append(again(store).set_aside)
-    assert [path.read_text() for path in kept if path is not None] == ["{1", "{2", "{3"]
-
-
 def test_a_file_of_a_newer_version_is_left_alone(store: PresetStore) -> None:
     newer = '{"version": 8, "presets": [], "more": "things"}'
     store.path.write_text(newer)
     found = again(store)
     assert "newer Safelight" in found.problem
     with pytest.raises(SafelightError, match="newer Safelight"):
-        found.write((POET,))
+        found.put(POET)
     assert store.path.read_text() == newer
 
 
@@ -161,7 +150,7 @@ def test_a_failed_write_leaves_the_old_file(store: PresetStore, monkeypatch: pyt
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(SafelightError, match="the disk is full"):
-        store.write(())
+        store.remove(POET.id)
     monkeypatch.undo()
     assert store.own == (POET, CLERK)
     assert again(store).own == (POET, CLERK)
@@ -179,7 +168,7 @@ def test_a_damaged_file_that_cannot_be_renamed_is_not_written_over(
     found = again(store)
     assert "cannot be renamed (permission denied)" in found.problem
     with pytest.raises(SafelightError):
-        found.write((POET,))
+        found.put(POET)
     assert store.path.read_text() == "{"
 
 
@@ -200,7 +189,7 @@ def test_what_is_no_file_is_set_aside_unread(store: PresetStore) -> None:
         assert found.set_aside is not None
         assert os.path.lexists(found.set_aside)
         assert str(found.set_aside) in found.problem
-        found.write((POET,))
+        found.put(POET)
         assert again(store).own == (POET,)
 
 
@@ -214,17 +203,18 @@ def test_presets_are_their_users_alone(store: PresetStore) -> None:
 
 
 def test_what_is_too_long_is_cut_and_half_characters_are_replaced(store: PresetStore) -> None:
-    store.write((POET.replace(system_prompt="half \ud800"),))
-    assert again(store).own == (POET.replace(system_prompt="half ?"),)
+    store.put(POET.replace(system_prompt="half \ud800"))
+    assert again(store).own == (POET.replace(system_prompt="half ?"), CLERK)
     entries = [{"id": str(n), "name": "n" * 900, "system_prompt": "", "overrides": {}} for n in range(MOST + 3)]
     store.path.write_text(json.dumps({"version": 1, "presets": entries}), encoding="utf-8")
     assert len(again(store).own) == MOST
     assert {len(preset.name) for preset in again(store).own} == {LONGEST_NAME}
     assert "Shorten it" in problem(POET.replace(system_prompt="x" * 200_001), ())
-    with pytest.raises(SafelightError, match="Shorten the longest"):
-        store.write((POET.replace(system_prompt="x" * MOST_BYTES),))
     with pytest.raises(SafelightError, match="Delete one"):
-        store.write([Preset(str(n), str(n)) for n in range(MOST + 1)])
+        again(store).put(POET.replace(id="another"))
+    store.path.unlink()
+    with pytest.raises(SafelightError, match="Shorten the longest"):
+        PresetStore(store.path.parent).put(POET.replace(system_prompt="x" * MOST_BYTES))
 
 
 # ---------------------------------------------------------------- two windows
@@ -232,136 +222,47 @@ def test_what_is_too_long_is_cut_and_half_characters_are_replaced(store: PresetS
 
 def test_windows_keep_each_others_presets(store: PresetStore) -> None:
     one, other = again(store), again(store)
-    singer, scribe = Preset("3", "Singer"), Preset("4", "Scribe")
-    one.write((*one.own, singer))
-    other.write((POET, CLERK.replace(system_prompt="Be brief and kind."), scribe))
-    one.write((POET, CLERK, singer.replace(think=True)))
-    expected = {POET, CLERK.replace(system_prompt="Be brief and kind."), singer.replace(think=True), scribe}
-    assert set(again(store).own) == set(one.own) == expected
-
-
-def test_deletions_and_changes_of_this_window_win(store: PresetStore) -> None:
-    one, other = again(store), again(store)
-    one.write((CLERK.replace(name="Ours"),))
-    other.write((POET.replace(name="Theirs"), CLERK.replace(name="Theirs, too")))
-    assert again(store).own == (POET.replace(name="Theirs"), CLERK.replace(name="Theirs, too"))
-    one.write(())
-    assert again(store).own == (POET.replace(name="Theirs"),)  # which one has not touched since it was there again
+    singer, scribe, kind = Preset("3", "Singer"), Preset("4", "Scribe"), CLERK.replace(system_prompt="Be kind.")
+    one.put(singer)
+    other.put(kind)
+    other.put(scribe)
+    one.put(singer.replace(think=True))
+    assert again(store).own == one.own == (POET, kind, singer.replace(think=True), scribe)
+    one.remove(POET.id)
+    assert other.own[0] == POET
+    other.put(POET, 0)  # as by Undo
+    assert again(store).own == (POET, kind, singer.replace(think=True), scribe)
 
 
 def test_a_file_that_has_gone_or_been_damaged_meanwhile_takes_nothing_along(store: PresetStore) -> None:
     store.path.unlink()
-    store.write((POET.replace(name="Ours"), CLERK))
+    store.put(POET.replace(name="Ours"))
     assert again(store).own == (POET.replace(name="Ours"), CLERK)
     store.path.write_text("{")
-    store.write((POET, CLERK))
+    store.put(POET)
     assert again(store).own == (POET, CLERK)
     assert store.set_aside is not None
 
 
 def test_a_lock_that_another_window_holds_is_not_waited_for(store: PresetStore) -> None:
     with locked(store.path.with_name(f"{FILE}.lock")), pytest.raises(SafelightError, match="Try again in a moment"):
-        store.write(())
+        store.remove(POET.id)
     assert again(store).own == (POET, CLERK)
-    store.write((CLERK,))
+    store.remove(POET.id)
     assert again(store).own == (CLERK,)
 
 
-def test_drafts_take_in_what_another_window_has_done(store: PresetStore) -> None:
-    drafts, other = PresetDrafts(store), again(store)
-    drafts.change(POET.replace(name=""))  # not valid, hence not saved
-    other.write((CLERK.replace(think=True), Preset("3", "Singer")))
-    made = drafts.add(built_in()[0])
-    assert [draft.name for draft in drafts.presets[3:]] == ["", "Clerk", made.name, "Singer"]
-    assert drafts.find(CLERK.id).think
-    drafts.revert(POET.id)
-    assert again(store).own == (POET, CLERK.replace(think=True), made, Preset("3", "Singer"))
-
-
-# ---------------------------------------------------------------- drafts
-
-
-def test_only_what_is_valid_is_saved(store: PresetStore) -> None:
-    drafts = PresetDrafts(store)
-    drafts.change(POET.replace(name=""))
-    drafts.change(CLERK.replace(name="Scribe"))
-    drafts.save()
-    assert again(store).own == (POET, CLERK.replace(name="Scribe"))
-    assert drafts.unsaved() == [POET.replace(name="")]
-    drafts.revert(POET.id)
-    assert drafts.unsaved() == []
-
-
-def test_a_name_that_is_given_up_can_be_taken_at_once(store: PresetStore) -> None:
-    drafts = PresetDrafts(store)
-    drafts.change(POET.replace(name="Clerk"))
-    drafts.save()
-    assert "another preset" in drafts.problem(POET.id)
-    drafts.change(CLERK.replace(name="Scribe"))
-    drafts.save()
-    assert [preset.name for preset in again(store).own] == ["Clerk", "Scribe"]
-    drafts.change(POET.replace(name="One"))
-    drafts.change(CLERK.replace(name="One"))
-    drafts.save()
-    assert [preset.name for preset in again(store).own] == ["One", "Scribe"]
-
-
-def test_deleted_presets_come_back_in_turn_at_their_places(store: PresetStore) -> None:
-    drafts = PresetDrafts(store)
-    drafts.delete(POET.id)
-    drafts.delete(CLERK.id)
-    assert again(store).own == ()
-    assert drafts.last_deleted == CLERK
-    drafts.undelete()
-    drafts.undelete()
-    assert again(store).own == (POET, CLERK)
-    assert drafts.last_deleted is None
-
-
-def test_a_preset_names_a_decoder(store: PresetStore) -> None:
-    written = json.loads(store.path.read_text())
-    assert (written["version"], "decoder" in written["presets"][0]) == (1, False)  # as versions before read it
-    store.write((POET.replace(decoding=DecodingChoice("autoregressive"), overrides=(("sampling_top_p", 0.9),)), CLERK))
-    found = again(store)
-    assert (found.problem, found.own) == ("", store.own)
-    assert json.loads(store.path.read_text())["version"] == 2
-
-
-def test_a_preset_thinks_token_by_token(store: PresetStore) -> None:
-    mixed = DecodingChoice(token_thoughts=True)
-    store.write((POET.replace(decoding=mixed), CLERK))
-    assert json.loads(store.path.read_text())["version"] == 3
-    assert (again(store).problem, again(store).own) == ("", store.own)
-
-
-@pytest.mark.parametrize(
-    ("chosen", "version"),
-    [
-        (DecodingChoice(acceptance="confidence_threshold"), 6),
-    ],
-)
-def test_a_preset_chooses_a_rule(store: PresetStore, chosen: DecodingChoice, version: int) -> None:
-    store.write((POET.replace(decoding=chosen), CLERK))
-    assert json.loads(store.path.read_text())["version"] == version
-    assert (again(store).problem, again(store).own) == ("", store.own)
-
-
-def test_a_preset_has_a_text_with_gaps(store: PresetStore) -> None:
-    letter = POET.replace(outline="Dear [[…]],\n[[20 words]]")
-    store.write((letter, CLERK))
-    assert json.loads(store.path.read_text())["version"] == 7
-    assert (again(store).problem, again(store).own) == ("", (letter, CLERK))
+def test_all_that_a_preset_sets_is_kept(store: PresetStore) -> None:
+    letter = POET.replace(outline="Dear [[…]],", decoding=DecodingChoice("autoregressive", acceptance=""))
+    quick = CLERK.replace(decoding=DecodingChoice(token_thoughts=True, acceptance="confidence_threshold"))
+    store.put(letter)
+    store.put(quick)
+    assert (again(store).problem, again(store).own) == ("", (letter, quick))
     too_long = problem(POET.replace(outline="x" * (LONGEST_OUTLINE + 1)), ())
     assert too_long.endswith(f"longer than {LONGEST_OUTLINE:,} characters. Shorten it.")
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        *({"thought_decoder": "a b"}, {"rescue": 1}, {"verify": "yes"}, {"answer_decoder": 7}),
-        *({"remasking": "at random"}, {"remasking": ["sequential"]}),
-    ],
-)
+@pytest.mark.parametrize("bad", [{"thought_decoder": "a b"}, {"rescue": 1}, {"answer_decoder": 7}])
 def test_decoders_that_cannot_be_read_are_left_out(store: PresetStore, bad: dict[str, object]) -> None:
     raw = json.loads(store.path.read_text())
     raw["presets"][0] |= bad
@@ -447,17 +348,14 @@ def test_what_is_invalid_is_said_and_waits(qtbot: QtBot, editor: PresetEditor, s
     qtbot.keyClicks(form.name, "clerk")
     form.system_prompt.setPlainText("Half a thought")
     assert editor.message.text() == "There is another preset called “clerk”. Choose another name."
-    editor.list.setCurrentRow(4)
-    assert editor.message.text() == ""
-    assert names(editor)[3] == "clerk · not saved"
-    editor.accept()  # goes to what is not saved instead
+    assert not editor.list.isEnabled()
+    editor.accept()
     assert editor.isVisible()
-    assert editor.current.id == POET.id
-    assert form.system_prompt.toPlainText() == "Half a thought"
     assert form.name.hasFocus()
     assert again(store).own == (POET, CLERK)
     form.name.setText("Bard")
     form.name.textEdited.emit("Bard")
+    assert editor.list.isEnabled()
     editor.accept()
     assert not editor.isVisible()
     assert again(store).own[0] == POET.replace(name="Bard", system_prompt="Half a thought")
@@ -484,14 +382,15 @@ def test_new_delete_undo(editor: PresetEditor, store: PresetStore) -> None:
     assert editor.form.name.selectedText() == "New preset"
     editor.new.click()
     editor.list.setCurrentRow(3)
+    assert editor.form.preset == POET
     editor.delete.click()
     assert names(editor)[3:] == ["Clerk", "New preset", "New preset 2"]
     assert editor.deleted.text() == "“Poet” is deleted."
     assert editor.undo.hasFocus()
-    assert again(store).own[0] == CLERK
+    assert again(store).own[0] == editor.form.preset == CLERK
     editor.undo.click()
     assert names(editor)[3:] == ["Poet", "Clerk", "New preset", "New preset 2"]
-    assert editor.current == POET
+    assert editor.form.preset == POET
     assert not editor.undo.isVisible()
     assert again(store).own[:2] == (POET, CLERK)
 
@@ -501,7 +400,7 @@ def test_the_last_row_can_be_deleted_by_key(qtbot: QtBot, editor: PresetEditor) 
     editor.list.setFocus()
     qtbot.keyClick(editor.list, Qt.Key.Key_Delete)
     assert names(editor)[3:] == ["Poet"]
-    assert editor.current == POET
+    assert editor.form.preset == POET
 
 
 def test_built_in_presets_can_only_be_read(qtbot: QtBot, editor: PresetEditor) -> None:
@@ -530,7 +429,6 @@ def test_a_full_disk_is_said_and_what_is_written_stays(
         assert editor.isVisible()
         assert "the disk is full" in editor.message.text()
         editor.delete.click()
-        editor.new.click()
         assert names(editor)[3:] == ["Poet", "Clerk"]
         assert editor.form.system_prompt.toPlainText() == "Sing."
     editor.accept()
@@ -590,7 +488,7 @@ def test_the_preset_in_use_is_told_again_when_it_was_edited(qtbot: QtBot, picker
     assert picker.currentText() == "Poet"
     editor = picker.editor
     assert editor is not None
-    assert editor.current == POET
+    assert editor.form.preset == POET
     editor.form.think.click()
     with qtbot.waitSignal(picker.chosen) as chosen:
         editor.accept()
@@ -627,12 +525,10 @@ def test_a_preset_in_use_that_was_deleted_gives_way_to_the_default(qtbot: QtBot,
 
 def test_the_editor_shows_what_another_window_has_done(editor: PresetEditor, store: PresetStore) -> None:
     other = again(store)
-    other.write((CLERK.replace(system_prompt="Be kind."), Preset("3", "Singer")))
+    other.remove(POET.id)
+    other.put(Preset("3", "Singer"))
     editor.list.setCurrentRow(4)
     editor.form.think.setChecked(True)
-    editor.save()
-    names = [editor.list.item(row).text() for row in range(editor.list.count())]
-    assert names == ["Default", "Careful", "Quick", "Clerk", "Singer"]
-    editor.list.setCurrentRow(3)
-    assert editor.current.system_prompt == editor.form.system_prompt.toPlainText()
     editor.accept()
+    assert names(editor) == ["Default", "Careful", "Quick", "Clerk", "Singer"]
+    assert again(store).own == (CLERK.replace(think=True), Preset("3", "Singer"))

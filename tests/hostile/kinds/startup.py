@@ -7,14 +7,12 @@ import os
 from pathlib import Path
 from random import Random
 
-from app.presets.drafts import PresetDrafts
 from app.presets.preset import Preset, problem
 from app.presets.store import FILE, PresetStore
 from app.settings import store
 from app.settings.file import open_settings
 from app.settings.spec import SAMPLER
 from app.system.folders import folders
-from engine import GenerationConfig
 from tests.hostile import mutate
 from tests.hostile.kind import Attempt, Kind
 
@@ -71,13 +69,11 @@ def _make_presets(random: Random, folder: Path) -> Attempt:
 
     def attempt() -> None:
         first, second = PresetStore(folder), PresetStore(folder)
-        defaults = GenerationConfig()
         for preset in first.presets:
-            problem(preset, (), defaults)
+            problem(preset, ())
             second.find(preset.id)
-        drafts = PresetDrafts(second)
-        first.write((*(preset for preset in first.own if preset.id != own[0].id), *own))
-        drafts.add(second.presets[0])
+        first.put(own[0])
+        second.put(second.presets[0].replace(id="another"))
         third = PresetStore(folder)
         assert third.problem == ""
         assert set(first.own) <= set(third.own) | set(own)
@@ -128,7 +124,6 @@ def _make_settings(random: Random, folder: Path) -> Attempt:
     def attempt() -> None:
         settings, said = open_settings(path)
         preferences, values = store.read_preferences(settings), store.read_values(settings, False)
-        values.problem(GenerationConfig())
         store.unread(settings)
         store.read_conversation(settings)
         for read in (store.read_window, store.read_page, store.read_model, store.read_loading):
