@@ -1,11 +1,10 @@
 """Turns rows into Qt text documents with fonts, margins and colours. Knows no widget; reads no file and no network.
 
-A formula whose picture is not ready is shown as its source until ``InertDocument.draw``.
+A formula whose picture is not ready is shown as its source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -89,32 +88,16 @@ def _fonts(_percent: int) -> tuple[QFont, QFont]:
     return text, canvas_font(TEXT_BODY)
 
 
-@dataclass
-class _Place:
-    """The place of a formula that is shown as its source."""
-
-    start: QTextCursor
-    length: int
-    written: str
-    font: QFont
-
-
 class InertDocument(QTextDocument):
-    """A document that loads no resources, whatever its text names; formula pictures are put in when ready."""
+    """A document that loads no resources, whatever its text names; made anew once a job in ``waiting`` is done."""
 
     def __init__(self) -> None:
         super().__init__()
         self._formulas: Formulas | None = None
-        self._waiting: dict[Job, list[_Place]] = {}
-        self.recoloured_by: Job | None = None  # once this job is done, a program's document must be made anew
+        self.waiting: set[Job] = set()  # jobs whose results are still to come
 
     def loadResource(self, _kind: int, _name: QUrl | str) -> Any:
         return None
-
-    @property
-    def waiting(self) -> Set[Job]:
-        """The jobs whose results are still to come."""
-        return self._waiting.keys() if self.recoloured_by is None else {self.recoloured_by}
 
     def insert(
         self, cursor: QTextCursor, formula: Formula | Math, font: QFont, ink: str, letters: QTextCharFormat
@@ -123,35 +106,13 @@ class InertDocument(QTextDocument):
         job = slow.FormulaRequest(formula.source, isinstance(formula, Math))
         picture = aside().ask(job)
         if isinstance(picture, DrawnFormula):
-            cursor.insertText(OBJECT, self._drawn(picture, formula.written, font, ink))
+            self._formulas = self._formulas or Formulas(self)
+            shown = picture.shown(font.pixelSize(), ink)
+            cursor.insertText(OBJECT, self._formulas.format(shown, formula.written, font))
             return
-        start = cursor.position()
         cursor.insertText(_lines(formula.written), letters)
         if aside().is_pending(job):
-            place = QTextCursor(self)
-            place.setPosition(start)
-            self._waiting.setdefault(job, []).append(_Place(place, cursor.position() - start, formula.written, font))
-
-    def draw(self, jobs: Collection[Job], ink: str) -> bool:
-        """Replaces sources of formulas by the pictures from finished jobs. Returns True if anything changed."""
-        drawn: list[tuple[_Place, DrawnFormula]] = []
-        for job in [job for job in jobs if job in self._waiting]:
-            picture = aside().ask(job)
-            if not aside().is_pending(job):
-                places = self._waiting.pop(job)
-                drawn += [(place, picture) for place in places if isinstance(picture, DrawnFormula)]
-        whole = QTextCursor(self)
-        whole.beginEditBlock()
-        for place, made in drawn:
-            cursor = place.start
-            cursor.setPosition(cursor.position() + place.length, QTextCursor.MoveMode.KeepAnchor)
-            cursor.insertText(OBJECT, self._drawn(made, place.written, place.font, ink))
-        whole.endEditBlock()
-        return bool(drawn)
-
-    def _drawn(self, picture: DrawnFormula, written: str, font: QFont, ink: str) -> QTextCharFormat:
-        self._formulas = self._formulas or Formulas(self)
-        return self._formulas.format(picture.shown(font.pixelSize(), ink), written, font)
+            self.waiting.add(job)
 
 
 def flow_document(rows: tuple[ProseRow, ...], style: Style) -> InertDocument:
@@ -188,7 +149,7 @@ def code_document(code: Code, style: Style) -> InertDocument:
     made.setDefaultTextOption(option)
     job = slow.ProgramRequest(code.text, code.language)
     found = aside().ask(job)
-    made.recoloured_by = job if aside().is_pending(job) else None
+    made.waiting = {job} if aside().is_pending(job) else set()
     cursor = QTextCursor(made)
     cursor.beginEditBlock()
     place = 0

@@ -93,24 +93,18 @@ class Piece:
         """Returns True if the piece still needs the result of one of these jobs."""
         return self._document is not None and not self._document.waiting.isdisjoint(jobs)
 
-    def has_all(self, jobs: Collection[Job]) -> bool:
-        """Returns True if the piece needs no results but those of these jobs."""
-        return self._document is None or all(job in jobs for job in self._document.waiting)
-
     def cursor(self, position: int) -> QTextCursor:
-        """Returns a cursor that stays at its place in the text while pictures are put in."""
+        """Returns a cursor at a place in the text."""
         made = QTextCursor(self.document)
         made.setPosition(min(position, self.end))
         return made
 
     def take(self, jobs: Collection[Job]) -> bool:
-        """Applies the results of jobs. Returns True if the piece must be laid out again."""
-        if self._document is None or not self.waits_for(jobs):
-            return False
-        if self.code is not None:
-            self._document = None  # the new one has the same characters, so positions stay valid
-            return True
-        return self._document.draw(jobs, self._style.theme.ink)
+        """Makes room for the results of jobs. Returns True if the piece must be laid out again."""
+        is_changed = self.waits_for(jobs)
+        if is_changed:
+            self._document = None
+        return is_changed
 
     def gap(self, above: Piece | None) -> int:
         """Returns the distance to the piece above in pixels."""

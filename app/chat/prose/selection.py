@@ -87,21 +87,5 @@ class Selection:
         number = next(tops, len(shown) - 1)
         return (number, shown[number].position_at(point))
 
-    def hold(self) -> tuple[QTextCursor | None, ...]:
-        """Returns cursors that track both ends while documents change, for ``restore``; None for an end that stays."""
-        return tuple(self._held(place) for place in (self.anchor, self.cursor))
-
-    def restore(self, held: tuple[QTextCursor | None, ...]) -> None:
-        self.anchor, self.cursor = [
-            place if cursor is None else (place[0], cursor.position())
-            for place, cursor in zip((self.anchor, self.cursor), held, strict=True)
-        ]
-
-    def _held(self, place: Place) -> QTextCursor | None:
-        pieces = self._sheet.pieces
-        if place[1] == 0 or place[0] >= len(pieces) or pieces[place[0]].code is not None:
-            return None
-        return pieces[place[0]].cursor(place[1])
-
     def _ends(self) -> tuple[Place, Place]:
         return min(self.anchor, self.cursor), max(self.anchor, self.cursor)

@@ -28,7 +28,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
 
 from app.chat.prose import PAD as PAD
-from app.chat.prose.arrivals import Arrivals
+from app.chat.prose.aside import aside
 from app.chat.prose.controls import Controls
 from app.chat.prose.document import Style
 from app.chat.prose.links import LinkRing, ask_to_open
@@ -38,6 +38,7 @@ from app.chat.prose.rows import ProseRow
 from app.chat.prose.safe import safe
 from app.chat.prose.selection import Selection
 from app.chat.prose.sheet import Sheet
+from app.chat.prose.slow import Job
 from app.design import themes
 from app.design.controls import button, chain_tabs, folded
 from app.design.tokens import color
@@ -47,6 +48,7 @@ from app.system.timers import later
 
 AT_ONCE, AGAIN_AT_ONCE, SLICE = 0.06, 0.03, 0.008
 """Seconds of layout when a text is set, when its width changes, and each time that Qt is idle."""
+TOGETHER_MS = 60  # for which finished pictures and colours are collected, as each makes a paragraph anew
 MOST_DESCRIBED = 20_000
 CARET = 1.3  # its height, in heights of the letters
 
@@ -81,7 +83,9 @@ class Prose(QWidget):
         self._controls = Controls(self)
         self._laid_for = -1
         self._working = later(self, self._work)
-        self._arrivals = Arrivals(self, self._take)
+        self._finished: set[Job] = set()  # that are still to be put in
+        self._taking = later(self, self._take)
+        aside().done.connect(self._note_finished)
         self._selection, self._links = Selection(self._sheet), LinkRing(self._sheet.pieces)
         self._terms: tuple[Term, ...] = ()  # that are marked
         self._marks: dict[Piece, list[tuple[int, int]]] = {}  # known ones
@@ -174,7 +178,7 @@ class Prose(QWidget):
         self._working.stop()
         self._sheet = Sheet(rows_of(shown, markdown=self._markdown, quoted=self._quoted), self._style)
         self._selection, self._links = Selection(self._sheet), LinkRing(self._sheet.pieces)
-        self._arrivals.begin(self._sheet.pieces)
+        self._finished.clear()
         self._sheet.read(AT_ONCE)
         self._find_controls()
         self.show_all.setVisible(len(shown) < len(self._text))
@@ -248,12 +252,22 @@ class Prose(QWidget):
             self._working.start()
         self._show_layout()
 
+    @Slot(object)
+    def _note_finished(self, jobs: set[Job]) -> None:
+        if any(piece.waits_for(jobs) for piece in self.pieces):
+            self._finished |= jobs
+            if not self._taking.isActive():
+                self._taking.start(TOGETHER_MS)
+
     @Slot()
     def _take(self) -> None:
-        """Puts in finished pictures and colours; keeps the selection."""
-        held = self._selection.hold()
-        self._arrivals.put_in(is_all=self._sheet.take(self._arrivals.jobs, SLICE))
-        self._selection.restore(held)
+        """Puts in finished pictures and colours. A selection ends with the first picture, which is one character."""
+        if any(piece.code is None and piece.waits_for(self._finished) for piece in self.pieces):
+            self._selection = Selection(self._sheet)
+        if self._sheet.take(self._finished, SLICE):
+            self._finished.clear()
+        else:
+            self._taking.start(0)
         self._marks.clear()
         self._links.look_again()
         self._show_layout()

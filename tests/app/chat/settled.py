@@ -9,7 +9,7 @@ from app.chat.prose.widget import Prose
 
 def is_settled(prose: Prose) -> bool:
     """True if all of the text is laid out, with all pictures and colours."""
-    is_quiet = not (prose._working.isActive() or prose._arrivals.jobs)
+    is_quiet = not (prose._working.isActive() or prose._finished)
     documents = [piece._document for piece in prose.pieces]
     return prose._sheet.is_done and is_quiet and not any(made is not None and made.waiting for made in documents)
 

@@ -219,7 +219,7 @@ def _attempt(text: str, *, markdown: bool) -> Attempt:
         from tests.app.chat.settled import is_settled
 
         prose = Prose("Answer", markdown=markdown)
-        column = Scroller(lambda _: prose, lambda *_: 200, lambda _: iter(()), lambda _: (), lambda: 700)
+        column = Scroller(lambda _: prose, lambda *_: 200, lambda _: (), lambda: 700)
         _shown.append(column)
         column.resize(760, 600)
         held = _Held()
@@ -319,7 +319,7 @@ def _make_paste(random: Random, _folder: Path) -> Attempt:
                 held(lambda text=text: composer.set_text(text))
                 held()
         elif into == 1:
-            shown = editor = PromptEditor()
+            shown = editor = PromptEditor(lambda _text: None, lambda: None)
             field = editor.field
             editor.begin("Before")
         elif into == 2:
