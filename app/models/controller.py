@@ -458,8 +458,6 @@ class ModelsController(QObject):
             self.refresh()
             self.page.notice.show_message(words.sentence(str(ended.failure)))
             return
-        if self._states.loading is None and (plan := self._plans.plan(ended.key)) is not None:
-            self.look.know_free(plan.free_bytes)
         loaded = self._states.holder
         self._show_all() if loaded is not None and ended.key == loaded.key else self._show(ended.key)
 

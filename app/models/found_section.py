@@ -9,8 +9,9 @@ from functools import partial
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFrame, QPushButton, QVBoxLayout, QWidget
 
-from app.design.controls import button, flow_of, label
+from app.design.controls import button, label
 from app.design.layouts import column_of, row_of
+from app.models.folded import Folded
 from app.models.found_words import found_line, refused_lines, refused_title
 from app.system.folders import shortened
 from app.system.i18n import tr, trn
@@ -54,28 +55,28 @@ class FoundSection(QWidget):
         super().__init__()
         self.rows: dict[str, ShortRow] = {}  # those that are shown, by path
         self._models: tuple[FoundModel, ...] = ()
-        self._most, self._title, self._is_open = SHOWN, "", False
+        self._most = SHOWN
         self._column: QVBoxLayout = column_of(spacing=8)
         self.more = button("", tr("Show more models"), clicked=self._show_more)
-        self.fold = button("", tr("Models that cannot run here"), clicked=self._turn)
+        self.folded = Folded()
+        self.fold = self.folded.fold
         self.refused = label("", "fact", wrap=True, selectable=True)
+        self.folded.rows.addWidget(self.refused)
         self._places: QVBoxLayout = column_of(spacing=4)
         self._links: dict[str, QWidget] = {}
         heading = label(tr("Found on this computer"), "group")
-        parts = heading, self._column, flow_of(self.more, self.fold, gap=16), self.refused, self._places
+        parts = heading, self._column, self.more, self.folded, self._places
         self.setLayout(column_of(*parts, margins=(0, 8, 0, 0), spacing=8))
         self.refused.setAccessibleName(tr("Why they cannot run here"))
-        self.refused.hide()
         self.hide()
 
     def show_models(self, found: Sequence[FoundModel], places: Sequence[str]) -> None:
         """Shows what was found, and the folders that were looked into because the user added them."""
         self._models = tuple(each for each in found if each.runs)
         refused = [each for each in found if not each.runs]
-        self.fold.setVisible(bool(refused))
-        self._title = refused_title(len(refused))
+        self.folded.setVisible(bool(refused))
+        self.folded.say(refused_title(len(refused)), "")
         self.refused.setText("\n".join(refused_lines(refused)))
-        self._show_refused()
         for place in self._links.keys() - set(places):
             drop(self._links.pop(place))
         for place in places:
@@ -123,17 +124,6 @@ class FoundSection(QWidget):
     def _show_more(self) -> None:
         self._most += MORE
         self._show()
-
-    @Slot()
-    def _turn(self) -> None:
-        self._is_open = not self._is_open
-        self._show_refused()
-
-    def _show_refused(self) -> None:
-        is_open = self._is_open and self.fold.isVisibleTo(self)
-        self.fold.setText(f"{'▾' if is_open else '▸'} {self._title}")
-        self.fold.setAccessibleName(self._title)
-        self.refused.setVisible(is_open)
 
 
 def drop(widget: QWidget) -> None:

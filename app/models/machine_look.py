@@ -33,23 +33,14 @@ class MachineLook(QObject):
     ) -> None:
         super().__init__()
         self._jobs, self._look, self._held, self._has_disk = jobs, look, held, has_disk
-        self._free = 0  # bytes that a model could take, when memory was last planned
         self.machine: Machine | None = None
         self.recommended: Recommendation | None = None
-        self._plans: dict[Choice, Plan] = {}
         jobs.ended.connect(self._ended)
 
     def begin(self) -> None:
         """Looks at the computer, once."""
         if self.machine is None:
             self._jobs.submit(ModelJob("", "look", tasks.look(self._look)))
-
-    def know_free(self, free: int) -> None:
-        """Takes the bytes that a model could take now, and recommends again."""
-        before, self._free = self.recommended, free
-        self._recommend()
-        if self.recommended != before:
-            self.changed.emit()
 
     @Slot(object)
     def _ended(self, ended: JobEnded) -> None:
@@ -58,14 +49,8 @@ class MachineLook(QObject):
         if ended.failure is not None:
             self.failed.emit(str(ended.failure), ended.details)
         else:
-            self.machine, self._plans = cast("tuple[Machine, dict[Choice, Plan]]", ended.result)
-            self._free = min(plan.free_bytes for plan in self._plans.values())
-        self._recommend()
-        self.changed.emit()
-
-    def _recommend(self) -> None:
-        if self.machine is None:
-            return
-        needs = {choice: plan.total_bytes for choice, plan in self._plans.items() if self._has_disk(choice[0])}
-        free = self._free + self._held()
-        self.recommended = recommend(self.machine, needs, free, has_talk=TALK.is_here)
+            self.machine, plans = cast("tuple[Machine, dict[Choice, Plan]]", ended.result)
+            needs = {choice: plan.total_bytes for choice, plan in plans.items() if self._has_disk(choice[0])}
+            free = min(plan.free_bytes for plan in plans.values()) + self._held()
+            self.recommended = recommend(self.machine, needs, free, has_talk=TALK.is_here)
+            self.changed.emit()

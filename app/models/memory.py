@@ -66,7 +66,7 @@ class MemoryPlans:
             return tr("Counting the memory that it needs…"), ""
         if isinstance(plan, str):
             return plan, ""
-        line = words.memory_line(plan, loaded=entry is holder, held=self.held(holder), is_stored_packed=entry.is_packed)
+        line = words.memory_line(plan, loaded=entry is holder, held=self.held(holder))
         return line, words.memory_tip(plan)
 
 

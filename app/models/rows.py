@@ -25,7 +25,6 @@ class TokenField(QWidget):
 
     def __init__(self, page: str) -> None:
         super().__init__()
-        self._page = page
         self.explanation = label(
             tr(
                 "Accept its licence first at {page}, signed in to your account there. Then enter an access token of "
@@ -45,12 +44,10 @@ class TokenField(QWidget):
         self.edit.setFixedWidth(240)
         self.save = button(tr("Save the token"), role="plain", clicked=self._submit)
         self.forget = button(tr("Forget the token"))
-        self.open = button(tr("Open the licence page"), tip=tr("Opens {page} in the browser", page=page))
         self.status = label("", "fact", wrap=True)
         self.edit.returnPressed.connect(self._submit)
         self.edit.textChanged.connect(self._changed)
-        self.open.clicked.connect(self._open)
-        strip = flow_of(self.edit, self.save, self.open, self.forget, gap=16)
+        strip = flow_of(self.edit, self.save, self.forget, gap=16)
         self.setLayout(column_of(self.explanation, strip, self.status, margins=(0, 8, 0, 0), spacing=8))
         self._changed()
         self.say("", has_token=False)
@@ -60,10 +57,6 @@ class TokenField(QWidget):
         self.status.setText(text)
         self.status.setVisible(bool(text))
         self.forget.setVisible(has_token)
-
-    def set_offline(self, offline: bool) -> None:
-        """Disables the link to the licence page while offline."""
-        self.open.setEnabled(not offline)
 
     @Slot()
     def _changed(self) -> None:
@@ -75,10 +68,6 @@ class TokenField(QWidget):
         if token:
             self.edit.clear()
             self.given.emit(token)
-
-    @Slot()
-    def _open(self) -> None:
-        QDesktopServices.openUrl(QUrl(self._page))
 
 
 MAIN: tuple[Action, ...] = ("load", "unload", "download", "resume", "pause")  # at most one of them is shown
@@ -214,10 +203,8 @@ class ModelRow(QFrame):
                 restyle(self.buttons[action], "role", role)
 
     def set_offline(self, offline: bool) -> None:
-        """Disables the links to pages while offline."""
+        """Disables the link to the model's card while offline."""
         self.card.setEnabled(not offline)
-        if self.token is not None:
-            self.token.set_offline(offline)
 
     def show_progress(self, bar: float | None, text: str) -> None:
         """Shows a job's progress; None hides the bar, and shows the text as the result of the last job."""
@@ -232,7 +219,7 @@ class ModelRow(QFrame):
     def tab_order(self) -> tuple[QWidget, ...]:
         """Returns the focusable widgets, in order."""
         token = self.token
-        fields = (token.edit, token.save, token.open, token.forget) if token is not None else ()
+        fields = (token.edit, token.save, token.forget) if token is not None else ()
         return (self.notice.details, self.notice.dismiss, *fields, *self.buttons.values(), self.card)
 
     def _keep_focus(self, actions: tuple[Action, ...]) -> None:

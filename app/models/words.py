@@ -193,16 +193,14 @@ def disk_line(entry: ModelEntry, free: int, folder: Path, copy: int = 0) -> str:
     return tr("✓ Disk: needs {missing} of {free} free", **known)
 
 
-def memory_line(plan: Plan, *, loaded: bool, held: int, is_stored_packed: bool = True) -> str:
+def memory_line(plan: Plan, *, loaded: bool, held: int) -> str:
     """Says in one line whether a model runs on this machine.
 
     Args:
-        is_stored_packed: its files are packed; if they are not and the plan is, they are packed while they load.
         loaded: the model is the one that is loaded.
         held: bytes of the loaded model, which are freed when another is loaded.
     """
     is_cpu = plan.device == "cpu"
-    is_packed_here = bool(plan.bits) and plan.quantization != "as stored" and not is_stored_packed
     needed = plan.total_bytes - plan.parts["process"]  # on a CPU both counts include this process
     need, free = amount(needed), amount(max(0, plan.free_bytes + held - plan.parts["process"]))
     size = tr("{size} GB", size=sold_size(plan.device_bytes))
@@ -210,32 +208,26 @@ def memory_line(plan: Plan, *, loaded: bool, held: int, is_stored_packed: bool =
         taken = tr("Takes {need} of memory", need=need)
         return taken if is_cpu else tr("Takes {need} of your {size} card", need=need, size=size)
     if plan.total_bytes > plan.free_bytes + held:
-        return _short_line(plan, need, free, size, is_packed_here=is_packed_here)
+        return _short_line(plan, need, free, size)
     known = {"need": need, "size": size, "context": tokens(plan.context), "bits": f"{plan.bits}"}
     if is_cpu and needed >= SLOW_BYTES:
-        if is_packed_here:
-            return tr("✓ Runs packed into {bits} bits while it loads, slowly ({need} at {context} tokens)", **known)
         if not plan.bits:
             return tr("✓ Runs on the processor, slowly ({need} at {context} tokens)", **known)
         return tr("✓ Runs on the processor in {bits} bits, slowly ({need} at {context} tokens)", **known)
     if is_cpu:
         return tr("✓ Fits: {need} of memory", need=need)
-    if is_packed_here:
-        return tr("✓ Fits your {size} card, packed into {bits} bits while it loads ({need})", **known)
     if plan.bits and plan.quantization != "as stored":
         return tr("✓ Fits your {size} card in {bits} bits at {context} tokens of context ({need})", **known)
     return tr("✓ Fits your {size} card at {context} tokens of context ({need})", **known)
 
 
-def _short_line(plan: Plan, need: str, free: str, size: str, *, is_packed_here: bool) -> str:
+def _short_line(plan: Plan, need: str, free: str, size: str) -> str:
     """Returns the line of ``memory_line`` for a model that does not fit at the usual context."""
     place = tr("this computer") if plan.device == "cpu" else tr("your {size} card", size=size)
     known = {"need": need, "free": free, "place": place}
     if plan.longest >= min(LEAST_CONTEXT, plan.context):
-        lengths = {"less": tokens(plan.longest), "more": tokens(plan.context), "bits": f"{plan.bits}"}
-        if is_packed_here:
-            return tr("✓ Fits, packed into {bits} bits while it loads, at {less} tokens, not at {more}", **lengths)
-        return tr("✓ Fits {place} at {less} tokens of context, not at {more}", place=place, **lengths)
+        less, more = tokens(plan.longest), tokens(plan.context)
+        return tr("✓ Fits {place} at {less} tokens of context, not at {more}", place=place, less=less, more=more)
     if plan.total_bytes > plan.device_bytes:
         return tr("✕ Too large for {place}: needs {need} of memory", **known)
     return tr("✕ Needs {need} of memory and {free} are free: close other programs", **known)
@@ -305,8 +297,7 @@ def place_title(place: Place) -> str:
 
 def small_title(count: int) -> str:
     """Returns the text of the row that stands for the models that come with the app."""
-    number = {8: tr("Eight"), 9: tr("Nine")}.get(count, f"{count}")
-    return trn("{number} small model", "{number} small models", count, number=number)
+    return trn("{count} small model", "{count} small models", count)
 
 
 def experimental_title(count: int) -> str:

@@ -9,13 +9,12 @@ from PySide6.QtCore import QByteArray, QSettings
 
 from app.settings.decoders import DecodingChoice
 from app.settings.file import user_settings
-from app.settings.preferences import ELSEWHERE, SECTIONS, THEME, Folder, Preference, Preferences, Switch
+from app.settings.preferences import ELSEWHERE, SECTIONS, Folder, Preference, Preferences, Switch
 from app.settings.spec import LAYER, PACE, SAMPLER, Choice, Setting
 from app.settings.values import SettingsValues
 from app.system.i18n import tr
 from engine.config import LARGEST_SEED
 
-THEMES = tuple(value for value, _label in THEME.options)
 KEYS = {
     "theme": "window/theme",
     "text_percent": "window/text_percent",

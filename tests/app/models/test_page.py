@@ -569,23 +569,6 @@ def test_advice_is_about_this_machine(changes: dict[str, Any], line: str) -> Non
     assert len(line) <= 72  # a line of the narrowest window
 
 
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        ({}, "✓ Runs packed into 4 bits while it loads, slowly (17.0 GB at 32k tokens)"),
-        (
-            {"free_bytes": 10**10, "longest": 14 * 1024},
-            "✓ Fits, packed into 4 bits while it loads, at 14k tokens, not at 32k",
-        ),
-        ({"device": "cuda:0"}, "✓ Fits your 32 GB card, packed into 4 bits while it loads (17.0 GB)"),
-    ],
-)
-def test_what_is_packed_while_it_loads_says_so(changes: dict[str, Any], line: str) -> None:
-    plan = dataclasses.replace(CPU, quantization="int4", **changes)
-    assert words.memory_line(plan, loaded=False, held=0, is_stored_packed=False) == line
-    assert len(line) <= 72
-
-
 def test_every_control_has_a_name_and_the_keyboard_stays(qtbot: QtBot, hub: Hub, models: ModelsController) -> None:
     controls = [c for kind in (QAbstractButton, QLineEdit, QProgressBar) for c in models.page.findChildren(kind)]
     assert len(controls) > 30

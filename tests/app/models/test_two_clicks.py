@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 from PySide6.QtCore import Qt
@@ -30,6 +32,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     small = {path.name: path.read_bytes() for path in resolve(SKILLS).iterdir()}
     with serving(Hub({model.repo: small for model in PUBLISHED})) as running:
         monkeypatch.setenv("HF_ENDPOINT", running.endpoint)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=10**12))
         yield running
         running.gate.set()
 
